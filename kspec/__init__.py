@@ -1,0 +1,1 @@
+"""kspec: CUDA kernels declared once, as data."""

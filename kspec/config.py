@@ -1,0 +1,57 @@
+"""Environment variables: the only module that reads them.
+
+Each function reads at call time, so a test or a notebook can change its mind.
+
+======================  ====================================================================
+``KSPEC_JIT``           ``auto`` (default), ``never`` (compiling at run time is an error) or
+                        ``always`` (precompiled images are ignored)
+``KSPEC_CACHE_DIR``     where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
+``KSPEC_CXX``           C++ compiler of the host device; default ``$CXX``, then the PATH
+``KSPEC_HOST_THREADS``  operating-system threads the host device uses; default: all cores
+======================  ====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kspec.errors import KspecError
+
+JIT_MODES = ("auto", "never", "always")
+
+
+def jit_mode() -> str:
+    """Return ``"auto"``, ``"never"`` or ``"always"``; raise `KspecError` for anything else."""
+    mode = os.environ.get("KSPEC_JIT", "auto")
+    if mode not in JIT_MODES:
+        raise KspecError(f"KSPEC_JIT={mode!r}: expected one of {', '.join(JIT_MODES)}")
+    return mode
+
+
+def cache_dir() -> Path:
+    """Return the directory of compiled images (it need not exist)."""
+    explicit = os.environ.get("KSPEC_CACHE_DIR")
+    if explicit:
+        return Path(explicit).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "kspec"
+
+
+def cxx() -> str | None:
+    """Return the C++ compiler the user asked for, or None to search."""
+    return os.environ.get("KSPEC_CXX") or os.environ.get("CXX") or None
+
+
+def host_threads() -> int:
+    """Return how many operating-system threads run the blocks of a host launch (at least 1)."""
+    text = os.environ.get("KSPEC_HOST_THREADS", "")
+    if not text:
+        return os.cpu_count() or 1
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise KspecError(f"KSPEC_HOST_THREADS={text!r}: expected a positive integer")
+    return count

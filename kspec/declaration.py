@@ -1,0 +1,111 @@
+"""What a caller must know of a spec, without the spec: frozen, standard library only.
+
+A spec (Pydantic, author time) becomes a declaration; the manifest stores it, and the runtime
+calls kernels by it.  The CUDA fragments are not here: they have become source by then.
+
+>>> from kspec.signature import Param, Signature
+>>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
+>>> sq.placeholders
+('T',)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kspec.signature import CParam, Signature
+
+
+@dataclass(frozen=True)
+class ElementwiseDeclaration:
+    """How an elementwise kernel is called.
+
+    Attributes
+    ----------
+    ordered : bool
+        The operation reads ``i`` or ``_ind``, so elements must be visited under their
+        C-order index and axes may be merged but not permuted.
+    no_return, return_tuple : bool
+        CuPy's options for the return value.
+    """
+
+    name: str
+    inputs: Signature
+    outputs: Signature
+    doc: str = ""
+    ordered: bool = False
+    no_return: bool = False
+    return_tuple: bool = False
+
+    kind = "elementwise"
+
+    @property
+    def params(self) -> Signature:
+        """Inputs, then outputs."""
+        return Signature(self.inputs.params + self.outputs.params)
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Distinct type placeholders, inputs first."""
+        return self.params.placeholders
+
+
+@dataclass(frozen=True)
+class ReductionDeclaration:
+    """How a reduction kernel is called.
+
+    Attributes
+    ----------
+    has_identity : bool
+        Whether reducing nothing has a value.
+    ordered : bool
+        The map reads ``_J``, ``_i`` or an indexer, so reduced axes keep their C order.
+    scalars : tuple of str
+        Inputs that the reduce or post-map expression reads; they must be given as scalars.
+    accumulator : str
+        C++ type of the accumulator, or empty: that of the first output (float for half).
+    """
+
+    name: str
+    inputs: Signature
+    outputs: Signature
+    doc: str = ""
+    has_identity: bool = True
+    ordered: bool = False
+    scalars: tuple[str, ...] = ()
+    accumulator: str = ""
+
+    kind = "reduction"
+
+    @property
+    def params(self) -> Signature:
+        """Inputs, then outputs."""
+        return Signature(self.inputs.params + self.outputs.params)
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Distinct type placeholders, inputs first."""
+        return self.params.placeholders
+
+
+@dataclass(frozen=True)
+class RawDeclaration:
+    """How a raw kernel is called.
+
+    Attributes
+    ----------
+    name_expressions : tuple of str
+        The kernels in it: ``("fx3<float>", "fx3<double>")``, or one plain name.
+    params : tuple of CParam or None
+        Declared C parameters; None: arguments are passed by CuPy's rules, unchecked.
+    """
+
+    name: str
+    name_expressions: tuple[str, ...]
+    params: tuple[CParam, ...] | None = None
+    doc: str = ""
+
+    kind = "raw"
+
+
+Declaration = ElementwiseDeclaration | ReductionDeclaration | RawDeclaration

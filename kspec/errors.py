@@ -1,0 +1,198 @@
+"""Every exception kspec raises on purpose.
+
+::
+
+    KspecError
+    ├── SpecError (ValueError)              a kernel is declared wrongly
+    │   ├── SignatureSyntaxError            the mini-language does not parse
+    │   │   └── UnknownTypeError (TypeError)    a type nobody knows
+    │   └── DuplicateKernelError            two kernels of one package share a name
+    ├── RenderError                         a declaration can not become CUDA text
+    ├── CompileError                        the compiler refused the text
+    ├── LoadError (RuntimeError)            an image or a symbol in it can not be loaded
+    ├── ManifestError (RuntimeError)        a generated package is damaged or too new
+    ├── DispatchError                       a call does not fit its kernel
+    │   ├── ArgumentTypeError (TypeError)
+    │   │   └── UnboundPlaceholderError (KeyError)
+    │   ├── ShapeError (ValueError)
+    │   └── SpecializationNotBuilt          KSPEC_JIT=never and nothing precompiled fits
+    ├── LaunchError (RuntimeError)          grid, block or shared memory are impossible
+    ├── DriverError (RuntimeError)          a CUDA driver call failed
+    ├── HostFault (RuntimeError)            a kernel did something illegal on the host device
+    └── ToolNotFoundError (RuntimeError)    a GPU, a compiler or a library is missing
+
+Argument errors also are the built-in class that CuPy raises in the same place, so that
+existing ``except TypeError`` keeps working.  Example: ``raise ShapeError("Out shape is
+mismatched")``.  Nothing here imports anything.
+"""
+
+from __future__ import annotations
+
+
+class KspecError(Exception):
+    """Base of all errors raised by kspec."""
+
+
+class SpecError(KspecError, ValueError):
+    """A kernel is declared wrongly; the message lists every problem found."""
+
+
+class SignatureSyntaxError(SpecError):
+    """A parameter list does not follow the mini-language.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, without its position.
+    text : str
+        The whole parameter list.
+    offset : int
+        Index into `text` of the offending character.
+    length : int
+        Number of offending characters, for the caret line.
+    """
+
+    def __init__(self, message: str, text: str = "", offset: int = 0, length: int = 1) -> None:
+        self.message = message
+        self.text = text
+        self.offset = offset
+        self.length = max(1, length)
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        if not self.text:
+            return self.message
+        # Lists may span lines; the caret belongs under the line that holds the offset.
+        start = self.text.rfind("\n", 0, self.offset) + 1
+        end = self.text.find("\n", self.offset)
+        line = self.text[start : len(self.text) if end < 0 else end]
+        room = max(1, len(line) - (self.offset - start))
+        caret = " " * (self.offset - start) + "^" * min(self.length, room)
+        return f"{self.message}\n    {line}\n    {caret}"
+
+
+class UnknownTypeError(SignatureSyntaxError, TypeError):
+    """A parameter's type is neither a placeholder nor a dtype that kernels support."""
+
+
+class DuplicateKernelError(SpecError):
+    """Two kernels of one package have the same name."""
+
+
+class RenderError(KspecError):
+    """A declaration can not be turned into CUDA text."""
+
+
+class CompileError(KspecError):
+    """The compiler refused the source.
+
+    Parameters
+    ----------
+    log : str
+        The compiler's own log, positions already those of the spec file.
+    source : str
+        The text that was compiled.
+    options : tuple of str
+        The flags it was compiled with.
+    target : str
+        What it was compiled for, such as ``"sm_90"`` or ``"host"``.
+    """
+
+    def __init__(
+        self, log: str, source: str = "", options: tuple[str, ...] = (), target: str = ""
+    ) -> None:
+        self.log = log
+        self.source = source
+        self.options = options
+        self.target = target
+        super().__init__(log)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.log, self.source, self.options, self.target)
+
+    def numbered_source(self) -> str:
+        """Return the source with a number before each line."""
+        lines = self.source.splitlines()
+        width = len(str(len(lines)))
+        return "\n".join(f"{number:{width}} {line}" for number, line in enumerate(lines, 1))
+
+
+class LoadError(KspecError, RuntimeError):
+    """An image, or a symbol in it, can not be loaded on this device."""
+
+
+class ManifestError(KspecError, RuntimeError):
+    """A generated package is damaged, incomplete or from a newer kspec."""
+
+
+class DispatchError(KspecError):
+    """A call does not fit the kernel."""
+
+
+class ArgumentTypeError(DispatchError, TypeError):
+    """An argument has the wrong type, dtype or device, or there are too many or too few."""
+
+
+class UnboundPlaceholderError(ArgumentTypeError, KeyError):
+    """No array argument decides what a type placeholder stands for."""
+
+    __str__ = Exception.__str__  # KeyError would print the repr of the message
+
+
+class ShapeError(DispatchError, ValueError):
+    """Shapes do not broadcast, or the loop size is unknown or given twice."""
+
+
+class SpecializationNotBuilt(DispatchError):
+    """Nothing precompiled fits the call and compiling is forbidden."""
+
+
+class LaunchError(KspecError, RuntimeError):
+    """The launch configuration is impossible on this device."""
+
+
+class DriverError(KspecError, RuntimeError):
+    """A CUDA driver call failed.
+
+    Parameters
+    ----------
+    name : str
+        Symbolic name such as ``"CUDA_ERROR_NOT_FOUND"``.
+    explanation : str
+        The driver's description.
+    code : int
+        Its number.
+    """
+
+    def __init__(self, name: str, explanation: str, code: int = 0) -> None:
+        self.name = name
+        self.explanation = explanation
+        self.code = code
+        super().__init__(f"{name}: {explanation}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.explanation, self.code)
+
+
+class HostFault(KspecError, RuntimeError):
+    """A kernel did something illegal while running on the host device.
+
+    Parameters
+    ----------
+    kind : str
+        Short stable word: ``"illegal-address"``, ``"barrier-divergence"``, ...
+    message : str
+        Full text: what, in which block and thread, in which file and line.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        self.message = message
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.message)
+
+
+class ToolNotFoundError(KspecError, RuntimeError):
+    """A GPU, a compiler or a library is missing; the message says what to install."""

@@ -1,0 +1,152 @@
+"""The values that pass between the stages of the pipeline: frozen, standard library only.
+
+::
+
+    Specialization --render--> CudaSource --compile(Target)--> Image --load--> kernel
+
+`Specialization` says which kernel, with which types and layout; `CudaSource` is everything a
+compiler needs; `Image` is everything a loader needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kspec import dtypes
+
+# Capacity, in collapsed axes, of the strided layouts. Precompiled kernels have the first.
+STRIDED_AXES = (8, 64)
+FLAT = 0
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """A generated kernel with every placeholder bound and its layout fixed.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel.
+    binding : tuple of (str, str)
+        Placeholder and canonical dtype name, in the declaration's order.
+    axes : int
+        Capacity of the layout in axes; 0 (`FLAT`) when all operands are contiguous alike.
+    raw_ndims : tuple of int
+        Dimensions of each ``raw`` argument, in the declaration's order.
+
+    Examples
+    --------
+    >>> Specialization("l2norm", (("T", "float32"),), 8).name_expression
+    'l2norm<float, 8>'
+    """
+
+    kernel: str
+    binding: tuple[tuple[str, str], ...] = ()
+    axes: int = FLAT
+    raw_ndims: tuple[int, ...] = ()
+
+    @property
+    def name_expression(self) -> str:
+        """The C++ template specialization the source is asked for."""
+        arguments = [dtypes.lookup(dtype).ctype for _, dtype in self.binding]
+        arguments += [str(self.axes), *map(str, self.raw_ndims)]
+        return f"{self.kernel}<{', '.join(arguments)}>"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to compile for.
+
+    Attributes
+    ----------
+    arch : str
+        ``"sm_90"`` (cubin), ``"compute_80"`` (PTX) or ``"host"`` (a shared object).
+    """
+
+    arch: str
+
+    @property
+    def format(self) -> str:
+        """``"cubin"``, ``"ptx"`` or ``"so"``."""
+        if self.arch == "host":
+            return "so"
+        return "ptx" if self.arch.startswith("compute_") else "cubin"
+
+    def __str__(self) -> str:
+        return self.arch
+
+
+HOST = Target("host")
+
+
+@dataclass(frozen=True)
+class Header:
+    """A header that travels with a source, under the name it is included by."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """CUDA C++ text plus everything that compiling it needs.
+
+    Attributes
+    ----------
+    name : str
+        File name for messages, relative: ``"norms.cu"``.
+    text : str
+        The translation unit, with ``#line`` directives back to the spec.
+    name_expressions : tuple of str
+        Kernels to instantiate and keep.
+    headers : tuple of Header
+        Text of every header of ours or the user's that it includes, at any depth.
+    options : tuple of str
+        The user's compiler options (``-DX=1``, ``-I...``), never those of the target.
+    """
+
+    name: str
+    text: str
+    name_expressions: tuple[str, ...] = ()
+    headers: tuple[Header, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Resources one kernel uses, as the compiler reports them; -1 where it does not say."""
+
+    registers: int = -1
+    shared_bytes: int = -1
+    local_bytes: int = -1
+    constant_bytes: int = -1
+    spill_bytes: int = -1
+
+
+@dataclass(frozen=True)
+class Image:
+    """Compiled code and the names in it.
+
+    Attributes
+    ----------
+    format : str
+        ``"cubin"``, ``"ptx"``, ``"fatbin"`` or ``"so"``.
+    arch : str
+        What it was compiled for; for a fatbin its members, joined by commas.
+    code : bytes
+        The bytes a loader takes.
+    symbols : mapping of str to str
+        Name expression to lowered name.
+    figures : mapping of str to Figures
+        Name expression to resources.
+    log : str
+        What the compiler said (warnings).
+    """
+
+    format: str
+    arch: str
+    code: bytes = field(repr=False)
+    symbols: Mapping[str, str]
+    figures: Mapping[str, Figures] = field(default_factory=dict)
+    log: str = ""
