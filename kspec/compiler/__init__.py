@@ -1,0 +1,82 @@
+"""Source to image: a `CudaSource` and a `Target` in, an `Image` out, through a cache.
+
+::
+
+    cache = ImageCache(config.cache_dir())
+    image = compile_source(CudaSource("a.cu", text, ("axpy<float>",)), Target("sm_90"), cache)
+
+`kspec.render` makes sources, `kspec.runtime` loads images.  No GPU and no driver is needed.
+"""
+
+from __future__ import annotations
+
+from kspec.compiler import headers, nvrtc
+from kspec.compiler.cache import ImageCache
+from kspec.compiler.key import image_key
+from kspec.compiler.target import check_supported
+from kspec.errors import CompileError
+from kspec.stages import HOST, CudaSource, Image, Target
+
+__all__ = ["ImageCache", "compile_source", "image_key"]
+
+
+def compile_source(source: CudaSource, target: Target, cache: ImageCache | None = None) -> Image:
+    """Return the image of a source for one target, from the cache if it is there.
+
+    Parameters
+    ----------
+    source : CudaSource
+        Headers of kspec and of its ``-I`` directories are added if it does not carry them.
+    target : Target
+        What to compile for.
+    cache : ImageCache, optional
+        Asked first and given the result; without one nothing is remembered.
+
+    Returns
+    -------
+    Image
+        Code and symbols.
+
+    Raises
+    ------
+    CompileError
+        If the compiler refuses the source.  With a cache, the next call raises it again
+        without compiling.
+    ToolNotFoundError
+        If the compiler, or the toolkit headers the source needs, are missing or do not fit.
+    """
+    source = headers.carry_headers(source)
+    if cache is None:
+        return _compile(source, target)
+    if target != HOST:
+        check_supported(target)
+    key = image_key(source, target)
+    with cache.guard(key):
+        failure = cache.failure(key)
+        if failure is not None:
+            raise failure
+        image = cache.get(key)
+        if image is None:
+            image = _compile_remembering_failure(source, target, cache, key)
+            cache.put(key, image)
+        return image
+
+
+def _compile_remembering_failure(
+    source: CudaSource, target: Target, cache: ImageCache, key: str
+) -> Image:
+    try:
+        return _compile(source, target)
+    except CompileError as error:
+        cache.put_failure(key, error)
+        raise
+
+
+def _compile(source: CudaSource, target: Target) -> Image:
+    if target == HOST:
+        from kspec.compiler import host
+
+        return host.compile_host(source)
+    check_supported(target)
+    directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
+    return nvrtc.compile_cuda(source, target, directories)

@@ -1,0 +1,235 @@
+"""Headers: a CUDA text in, the headers it needs out (ours and the user's as text).
+
+::
+
+    collect_headers('#include "kspec/array.cuh"', [])   # (Header('kspec/array.cuh', ...), ...)
+    toolkit_include_dirs((13, 0))                       # (.../include, .../include/cccl)
+
+NVRTC looks a header given in memory up by the exact spelling of its ``#include`` and does not
+try the includer's directory (measured, 13.0), so a header found beside its includer is renamed
+to its path below the search directory, in the including text too.
+`kspec.compiler.compile_source` calls this; toolkit headers stay on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kspec.compiler.options import include_dirs
+from kspec.errors import ToolNotFoundError
+from kspec.stages import CudaSource, Header
+
+_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(["<])([^">\n]+)([">])', re.MULTILINE)
+_CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
+_CCCL_VERSION = re.compile(r"^#define\s+CCCL_VERSION\s+(\d+)", re.MULTILINE)
+_VERSION_HEADER = "cuda_runtime_api.h"
+_CCCL_VERSION_HEADERS = ("cuda/std/__cccl/version.h", "cuda/__cccl_config/version.h")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A header on disk: the name it is carried under, its file and its search directory."""
+
+    name: str
+    path: Path
+    root: Path
+
+
+def package_include_dir() -> Path:
+    """Return the directory of kspec's own headers (``kspec/*.cuh``, ``cupy/complex.cuh``)."""
+    return Path(__file__).resolve().parent.parent / "include"
+
+
+def collect_headers(text: str, search: Sequence[Path]) -> tuple[Header, ...]:
+    """Return every header that `text` includes, at any depth, and that is found.
+
+    Parameters
+    ----------
+    text : str
+        CUDA C++.
+    search : sequence of Path
+        Directories to look in, after the package's own.
+
+    Returns
+    -------
+    tuple of Header
+        In the order of inclusion, each once.  Headers found nowhere (the toolkit's) and those
+        named by a macro are left out.
+    """
+    return _collect((text,), (package_include_dir(), *search), frozenset())
+
+
+def carry_headers(source: CudaSource) -> CudaSource:
+    """Return the source with the headers it does not carry yet but that its options lead to.
+
+    Looks in the package's own directory and in those of ``-I`` options.  A directory that holds
+    the CUDA toolkit is not copied but searched by the compiler.  Carrying twice changes nothing.
+    """
+    dirs = [Path(name) for name in include_dirs(source.options)]
+    own = [path for path in dirs if not (path / _VERSION_HEADER).is_file()]
+    texts = (source.text, *(header.text for header in source.headers))
+    known = frozenset(header.name for header in source.headers)
+    found = _collect(texts, (package_include_dir(), *own), known)
+    return replace(source, headers=(*source.headers, *found)) if found else source
+
+
+def missing_includes(source: CudaSource) -> tuple[str, ...]:
+    """Return the sorted names that a source includes but does not carry."""
+    carried = {header.name for header in source.headers}
+    texts = (source.text, *(header.text for header in source.headers))
+    wanted = {match[3].strip() for text in texts for match in _INCLUDE.finditer(text)}
+    return tuple(sorted(wanted - carried))
+
+
+def toolkit_include_dirs(nvrtc_version: tuple[int, int]) -> tuple[Path, ...]:
+    """Return the toolkit's header directories, after checking that they fit NVRTC.
+
+    Parameters
+    ----------
+    nvrtc_version : tuple of int
+        Major and minor version of the compiler.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If there are no headers, or those found are of another version than NVRTC: CUDA's
+        headers only work with the compiler they come with.
+    """
+    runtime = _locate("cudart")
+    extra = f"kspec[cu{nvrtc_version[0]}]"
+    if runtime is None:
+        raise ToolNotFoundError(
+            f"the CUDA toolkit's headers are not installed: pip install '{extra}'"
+        )
+    found = _cudart_version(runtime)
+    if found != nvrtc_version:
+        raise ToolNotFoundError(
+            f"NVRTC is version {_dotted(nvrtc_version)} but the CUDA headers in {runtime} are "
+            f"version {_dotted(found)}; they only work together: pip install '{extra}' "
+            f"'cuda-toolkit[nvrtc,cudart,cccl]=={_dotted(nvrtc_version)}.*'"
+        )
+    cccl = _locate("cccl")
+    return (runtime,) if cccl is None or cccl == runtime else (runtime, cccl)
+
+
+def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tuple[Path, ...]:
+    """Return the toolkit directories that a source needs: none if it carries all it includes.
+
+    A source may include the toolkit's headers for one target only (``#ifdef``), so a toolkit
+    that is not installed, or lacks the header, is left to the compiler to miss.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If the source would use headers of another version than NVRTC.
+    """
+    missing = missing_includes(source)
+    places = [place for place in (_locate("cudart"), _locate("cccl")) if missing and place]
+    if any((place / name).is_file() for place in places for name in missing):
+        return toolkit_include_dirs(nvrtc_version)
+    return ()
+
+
+def toolkit_version(directories: Sequence[Path]) -> str:
+    """Return the version of the headers in `directories`: ``"cudart 13.0, cccl 3000001"``."""
+    runtime = f"cudart {_dotted(_cudart_version(directories[0]))}"
+    for directory in directories:
+        for name in _CCCL_VERSION_HEADERS:
+            match = _CCCL_VERSION.search(_read(directory / name))
+            if match is not None:
+                return f"{runtime}, cccl {match[1]}"
+    return runtime
+
+
+def _collect(
+    texts: Sequence[str], roots: Sequence[Path], known: frozenset[str]
+) -> tuple[Header, ...]:
+    headers: dict[str, Header] = {}
+
+    def visit(text: str, includer: _Found | None) -> None:
+        for found in _included(text, includer, roots):
+            if found.name in known or found.name in headers:
+                continue
+            body = _read(found.path)
+            headers[found.name] = Header(found.name, _renamed(body, found, roots))
+            visit(body, found)
+
+    for text in texts:
+        visit(text, None)
+    return tuple(headers.values())
+
+
+def _included(text: str, includer: _Found | None, roots: Sequence[Path]) -> Iterator[_Found]:
+    for match in _INCLUDE.finditer(text):
+        found = _resolve(match[3].strip(), match[2], includer, roots)
+        if found is not None:
+            yield found
+
+
+def _resolve(
+    name: str, quote: str, includer: _Found | None, roots: Sequence[Path]
+) -> _Found | None:
+    """Find a header as a C++ compiler does: beside the includer if quoted, then in the roots."""
+    if quote == '"' and includer is not None:
+        path = includer.path.parent / name
+        if path.is_file():
+            return _beside(path, includer.root, roots)
+    return _search(name, roots)
+
+
+def _search(name: str, roots: Sequence[Path]) -> _Found | None:
+    for root in roots:
+        if (root / name).is_file():
+            return _Found(name, root / name, root)
+    return None
+
+
+def _beside(path: Path, root: Path, roots: Sequence[Path]) -> _Found:
+    """Name a header by its path below its root, unless that name means another file."""
+    name = Path(os.path.relpath(path, root)).as_posix()
+    first = _search(name, roots)
+    if first is not None and not first.path.samefile(path):
+        name = f"_{roots.index(root)}/{name}"
+    return _Found(name, path, root)
+
+
+def _renamed(text: str, includer: _Found, roots: Sequence[Path]) -> str:
+    """Spell each include of `text` by the name its header is carried under."""
+
+    def respell(match: re.Match[str]) -> str:
+        found = _resolve(match[3].strip(), match[2], includer, roots)
+        return match[0] if found is None else f"{match[1]}{match[2]}{found.name}{match[4]}"
+
+    return _INCLUDE.sub(respell, text)
+
+
+def _locate(library: str) -> Path | None:
+    """Ask cuda.pathfinder for a toolkit component's headers."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ImportError:
+        return None
+    found = find_nvidia_header_directory(library)
+    return Path(found) if found else None
+
+
+def _cudart_version(directory: Path) -> tuple[int, int]:
+    match = _CUDART_VERSION.search(_read(directory / _VERSION_HEADER))
+    number = int(match[1]) if match else 0
+    return number // 1000, number % 1000 // 10
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _read(path: Path) -> str:
+    """Return a header's text, empty where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,62 @@
+"""The name of a compilation: a `CudaSource` and a `Target` in, a sha256 out.
+
+::
+
+    image_key(source, Target("sm_90"))    # '5f0c...': equal keys mean equal images
+
+In the key: schema, source (its name too, which ``__FILE__`` and warnings show), flags, target,
+and the exact compiler; nothing of the machine.  `kspec.compiler.cache` stores under it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from kspec.compiler import headers, nvrtc
+from kspec.compiler.options import CompileOptions
+from kspec.stages import HOST, CudaSource, Target
+
+# Raise when the meaning of an image changes although nothing below does.
+SCHEMA = 1
+
+
+def image_key(source: CudaSource, target: Target) -> str:
+    """Return the hexadecimal sha256 of everything that decides what the image is.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If the compiler is missing, or toolkit headers that do not fit it would be used.
+    """
+    source = headers.carry_headers(source)
+    content = {
+        "schema": SCHEMA,
+        "name": source.name,
+        "text": source.text,
+        "headers": sorted([header.name, header.text] for header in source.headers),
+        "name_expressions": source.name_expressions,
+        "flags": _flags(source, target),
+        "target": target.arch,
+        "compiler": compiler_fingerprint(source, target),
+    }
+    # surrogatepass: text that is not valid Unicode must still have a key.
+    encoded = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(encoded.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def compiler_fingerprint(source: CudaSource, target: Target) -> str:
+    """Return the exact version of the compiler, and of the toolkit headers the source uses."""
+    if target == HOST:
+        from kspec.compiler import host
+
+        return host.fingerprint(host.find_compiler())
+    build = f"nvrtc {nvrtc.nvrtc_build()}"
+    directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
+    return f"{build}, {headers.toolkit_version(directories)}" if directories else build
+
+
+def _flags(source: CudaSource, target: Target) -> tuple[str, ...]:
+    if target == HOST:  # the host's own flags are part of its fingerprint
+        return source.options
+    return CompileOptions.for_source(source, target).flags()

@@ -1,0 +1,107 @@
+"""The flags one compilation gets: the user's and ours in, NVRTC's command line out.
+
+::
+
+    CompileOptions("sm_90", ("-DN=4",)).flags()
+    # ('-arch=sm_90', '--std=c++17', '-default-device', '-Xptxas=-v', '-DN=4')
+
+`kspec.compiler.nvrtc` compiles with `CompileOptions.flags` and `kspec.compiler.key` hashes the
+same tuple, so that no flag can be missing from the key.  Directories of toolkit headers are not
+flags here: where a toolkit lies does not change the code, and its version is in the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kspec.errors import SpecError
+from kspec.stages import CudaSource, Target
+
+_STANDARD_FLAGS = ("-std", "--std")
+_ARCH_FLAGS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
+_INCLUDE_FLAGS = ("--include-path", "-include-path")
+_DEFAULT_DEVICE_FLAGS = ("-default-device", "--device-as-default-execution-space")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Everything that decides how NVRTC compiles a text.
+
+    Deliberately absent: ``-ftz`` (CuPy forces ``-ftz=true``, which flushes float32 denormals;
+    kspec computes what NumPy computes) and ``-lineinfo`` (it puts file names into the code).
+
+    Attributes
+    ----------
+    arch : str
+        ``"sm_90"`` (cubin) or ``"compute_80"`` (PTX).
+    user : tuple of str
+        The user's own flags; they come last.
+    standard : str
+        C++ standard, unless `user` names one.
+    default_device : bool
+        Whether functions without ``__host__`` and ``__device__`` are device functions.
+    resource_usage : bool
+        Whether ptxas reports registers and memory, where ptxas runs.
+    """
+
+    arch: str
+    user: tuple[str, ...] = ()
+    standard: str = "c++17"
+    default_device: bool = True
+    resource_usage: bool = True
+
+    @classmethod
+    def for_source(cls, source: CudaSource, target: Target) -> CompileOptions:
+        """Return the options that `source` gets on `target`.
+
+        Raises
+        ------
+        SpecError
+            If the user's options name an architecture, which is the target's to say.
+        """
+        for option in source.options:
+            if flag_name(option) in _ARCH_FLAGS:
+                raise SpecError(
+                    f"{source.name}: option {option!r} names an architecture; the target decides "
+                    f"that (here {target.arch}), so leave the option out"
+                )
+        return cls(target.arch, source.options)
+
+    def flags(self) -> tuple[str, ...]:
+        """Return NVRTC's command line, without toolkit directories."""
+        return tuple(self._flags())
+
+    def _flags(self) -> Iterator[str]:
+        named = {flag_name(option) for option in self.user}
+        yield f"-arch={self.arch}"
+        if named.isdisjoint(_STANDARD_FLAGS):
+            yield f"--std={self.standard}"
+        if self.default_device and named.isdisjoint(_DEFAULT_DEVICE_FLAGS):
+            yield "-default-device"
+        if self.resource_usage and self.arch.startswith("sm_"):
+            yield "-Xptxas=-v"
+        yield from self.user
+
+
+def flag_name(option: str) -> str:
+    """Return the part of an option before ``=``: ``"-std"`` of ``"-std=c++17"``."""
+    return option.strip().partition("=")[0]
+
+
+def include_dirs(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the directories that compiler options add to the header search, in order.
+
+    >>> include_dirs(("-Ia", "-I", "b", "--include-path=c", "-DX"))
+    ('a', 'b', 'c')
+    """
+    found = []
+    words = iter(options)
+    for word in words:
+        if word == "-I" or word in _INCLUDE_FLAGS:
+            found.append(next(words, ""))
+        elif word.startswith("-I"):
+            found.append(word[2:].strip())
+        elif flag_name(word) in _INCLUDE_FLAGS:
+            found.append(word.partition("=")[2])
+    return tuple(directory for directory in found if directory)
