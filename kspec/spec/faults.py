@@ -1,0 +1,130 @@
+"""What is wrong with a spec and where: faults, and the exceptions made of them.
+
+>>> str(error_for("sq", (Fault(("operation",), "must not be empty"),)))
+"kernel 'sq': operation: must not be empty"
+
+Models and rules produce faults, never text with positions; Python constructors turn them into
+an exception here, `kspec.spec.loader` into lines and carets of the spec file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from kspec.errors import SignatureSyntaxError, SpecError
+
+
+class SpecTypeError(SpecError, TypeError):
+    """A field of a spec was given a value of the wrong Python type."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing wrong with a spec.
+
+    Attributes
+    ----------
+    location : tuple of str or int
+        Keys and indices that lead to the value, such as ``("inputs", 1)``.
+    message : str
+        What is wrong and what to write instead.
+    offset, length : int
+        Offending characters of the string at `location`; -1 if unknown.
+    word : str
+        Word of the value to point at when `offset` is unknown.
+    at_key : bool
+        Whether the key is wrong, not its value.
+    wrong_type : bool
+        Whether the value has the wrong Python type.
+    error : SignatureSyntaxError or None
+        The parser's own error, raised as it is when nothing else is wrong.
+    """
+
+    location: tuple[str | int, ...]
+    message: str
+    offset: int = -1
+    length: int = 1
+    word: str = ""
+    at_key: bool = False
+    wrong_type: bool = False
+    error: SignatureSyntaxError | None = None
+
+    def under(self, prefix: tuple[str | int, ...]) -> Fault:
+        """Return the same fault seen from further out."""
+        return replace(self, location=prefix + self.location)
+
+
+class FaultError(ValueError):
+    """Carries faults out of a Pydantic validator; users never see it."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(fault.message for fault in self.faults))
+
+
+def fault_of(error: SignatureSyntaxError, *location: str | int) -> Fault:
+    """Return a parser's error as a fault at `location`."""
+    return Fault(location, error.message, error.offset, error.length, error=error)
+
+
+def raise_faults(faults: Iterable[Fault]) -> None:
+    """Raise a `FaultError` if there are any faults."""
+    found = tuple(faults)
+    if found:
+        raise FaultError(found)
+
+
+def faults_of(error: ValidationError, keys: Iterable[str]) -> tuple[Fault, ...]:
+    """Return Pydantic's findings as faults; `keys` are the keys that would be allowed."""
+    allowed = tuple(keys)
+    return tuple(fault for entry in error.errors() for fault in _faults_of_entry(entry, allowed))
+
+
+def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]:
+    assert isinstance(entry, dict)
+    location = tuple(entry["loc"])
+    cause = entry.get("ctx", {}).get("error")
+    if isinstance(cause, FaultError):
+        yield from (fault.under(location) for fault in cause.faults)
+    elif entry["type"] == "extra_forbidden":
+        options = allowed if len(location) == 1 else ()
+        yield Fault(location, unknown_key(str(location[-1]), options), at_key=True)
+    elif entry["type"] == "missing":
+        yield Fault(location, f"missing key {location[-1]!r}")
+    else:
+        message = str(cause) if cause else entry["msg"].replace("Input should be", "must be")
+        found = type(entry["input"]).__name__
+        wrong_type = entry["type"].endswith("_type")
+        yield Fault(
+            location, f"{message}, not {found}" if wrong_type else message, wrong_type=wrong_type
+        )
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Return a message for an unknown key that suggests the nearest one."""
+    options = sorted(allowed)
+    near = difflib.get_close_matches(key, options, 1)
+    if near:
+        return f"unknown key {key!r}; did you mean {near[0]!r}?"
+    return f"unknown key {key!r}" + (f"; expected one of {', '.join(options)}" if options else "")
+
+
+def error_for(name: str, faults: tuple[Fault, ...]) -> SpecError:
+    """Return the exception that tells a Python caller about `faults`."""
+    if len(faults) == 1 and faults[0].error is not None:
+        return faults[0].error
+    cls = SpecTypeError if all(fault.wrong_type for fault in faults) else SpecError
+    lines = [_line(fault) for fault in faults]
+    if len(lines) == 1:
+        return cls(f"kernel {name!r}: {lines[0]}")
+    return cls(f"kernel {name!r} is declared wrongly:\n" + "\n".join(f"  {x}" for x in lines))
+
+
+def _line(fault: Fault) -> str:
+    where = ".".join(map(str, fault.location))
+    message = str(fault.error).replace("\n", "\n  ") if fault.error else fault.message
+    return f"{where}: {message}" if where else message

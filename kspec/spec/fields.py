@@ -1,0 +1,195 @@
+"""Field types of the models: how TOML and Python values become frozen data.
+
+A signature is accepted as CuPy's one string or as a list with one parameter per string;
+dtype names become canonical; numbers become C++ text.  Each type knows its JSON Schema.
+The neighbour `kspec.spec.models` puts them together.
+
+>>> identity_text(0), identity_text(None), identity_text(True)
+('0', None, 'true')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from kspec import dtypes
+from kspec.errors import SignatureSyntaxError, UnknownTypeError
+from kspec.signature import CParam, Param, Signature
+from kspec.spec.c_params import parse_c_params
+from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
+from kspec.spec.parser import scan_signature
+
+_INTEGER = {"type": "integer"}
+_STRING = {"type": "string"}
+_STRINGS = {"type": "array", "items": _STRING}
+_STRING_OR_LIST = {"anyOf": [_STRING, _STRINGS]}
+
+
+def _wrong_type(value: object, expected: str, *location: str | int) -> FaultError:
+    message = f"must be {expected}, not {type(value).__name__}"
+    return FaultError([Fault(location, message, wrong_type=True)])
+
+
+def _strings(value: object, expected: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise _wrong_type(value, expected)
+    for index, item in enumerate(value):
+        if not isinstance(item, str):
+            raise _wrong_type(item, "a string", index)
+    return tuple(value)
+
+
+def _signature(value: object) -> Signature:
+    if isinstance(value, Signature):
+        value = str(value)  # whoever made it by hand is checked like everybody else
+    if isinstance(value, str):
+        signature, errors = scan_signature(value)
+        raise_faults(fault_of(error) for error in errors)
+        return signature
+    items = _strings(value, "a string or a list of strings")
+    params: list[Param] = []
+    faults: list[Fault] = []
+    for index, item in enumerate(items):
+        signature, errors = scan_signature(item or " ")
+        faults += [fault_of(error, index) for error in errors]
+        params += signature.params
+    raise_faults(faults)
+    return Signature(tuple(params))
+
+
+def _c_params(value: object) -> tuple[CParam, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = [value] if value.strip() else []
+    items = value if isinstance(value, list | tuple) else _strings(value, "a list of strings")
+    params: list[CParam] = []
+    faults: list[Fault] = []
+    for index, item in enumerate(items):
+        if isinstance(item, CParam):
+            params.append(item)
+            continue
+        if not isinstance(item, str):
+            raise _wrong_type(item, "a string", index)
+        try:
+            params += parse_c_params([item])
+        except SignatureSyntaxError as error:
+            faults.append(fault_of(error, index))
+    raise_faults(faults)
+    return tuple(params)
+
+
+def identity_text(value: object) -> str | None:
+    """Return a reduction's identity as C++ text; None where there is none."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    try:
+        number = complex(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise _wrong_type(value, "a number or C++ text") from None
+    if not (math.isfinite(number.real) and math.isfinite(number.imag)):
+        message = f"{value} has no C++ spelling; write it as text, such as '-CUDART_INF_F'"
+        raise FaultError([Fault((), message)])
+    return str(value)
+
+
+def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise _wrong_type(value, "a list of dtype names", *location)
+    found: dict[str, None] = {}
+    faults: list[Fault] = []
+    for index, item in enumerate(items):
+        where = location if isinstance(value, str) else (*location, index)
+        try:
+            found[dtypes.canonical_name(str(item))] = None
+        except UnknownTypeError as error:
+            faults.append(Fault(where, error.message, offset=0, length=len(str(item))))
+    raise_faults(faults)
+    return tuple(found)
+
+
+def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], ...]:
+    if isinstance(value, Mapping):
+        return _type_lists(value)
+    if not isinstance(value, list | tuple):
+        raise _wrong_type(value, "a table of dtype lists, or a list of tables")
+    rows: list[dict[str, str]] = []
+    for index, row in enumerate(value):
+        if not isinstance(row, Mapping):
+            raise _wrong_type(row, "a table such as { T = 'float32' }", index)
+        for key, item in row.items():
+            if not isinstance(item, str):
+                raise _wrong_type(item, "one dtype name", index, str(key))
+        rows.append({key: names[0] for key, names in _type_lists(row, index).items()})
+    return tuple(rows)
+
+
+def _type_lists(table: Mapping[str, object], *location: int) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    faults: list[Fault] = []
+    for key, item in table.items():
+        try:
+            found[key] = _dtype_names(item, *location, str(key))
+        except FaultError as error:
+            faults += error.faults
+    raise_faults(faults)
+    return found
+
+
+def _axes(value: object) -> int | tuple[int, ...] | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, list | tuple) and all(type(item) is int for item in value):
+        return tuple(value)
+    raise _wrong_type(value, "an integer or a list of integers")
+
+
+SignatureField = Annotated[
+    Signature, PlainValidator(_signature), PlainSerializer(str), WithJsonSchema(_STRING_OR_LIST)
+]
+CParamsField = Annotated[
+    tuple[CParam, ...] | None,
+    PlainValidator(_c_params),
+    PlainSerializer(lambda params: None if params is None else [str(param) for param in params]),
+    WithJsonSchema(_STRINGS),
+]
+IdentityField = Annotated[
+    str | None,
+    PlainValidator(identity_text),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+TypesField = Annotated[
+    dict[str, tuple[str, ...]] | tuple[dict[str, str], ...],
+    PlainValidator(_types),
+    PlainSerializer(lambda types: types, return_type=Any),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "additionalProperties": _STRINGS,
+                },
+                {
+                    "type": "array",
+                    "items": {"type": "object", "additionalProperties": _STRING},
+                },
+            ]
+        }
+    ),
+]
+AxesField = Annotated[
+    int | tuple[int, ...] | None,
+    PlainValidator(_axes),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}
+    ),
+]

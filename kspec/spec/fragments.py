@@ -1,0 +1,50 @@
+"""The identifiers in a piece of CUDA C++, without comments, literals and member names.
+
+>>> identifiers("y[i] = x.size() * 2.0f;  // not n")
+('y', 'i', 'x')
+
+In goes a user's fragment, out come its words: enough to see what a fragment refers to.
+It is a token scan, not a parser; whoever asks must be right when a word is found in vain.
+`kspec.spec.models` derives a declaration's `ordered` and `scalars` from it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(
+    r"""
+      //[^\n]* | /\*.*?(?:\*/|\Z)                       # comments
+    | R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"           # raw strings
+    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'         # strings and characters
+    | \.?[0-9](?:[eEpP][+-]|[.\w])*                     # numbers with their suffixes
+    | (?P<member>(?:\.|->)\s*)?(?P<word>[A-Za-z_]\w*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
+
+
+def identifiers(*fragments: str) -> tuple[str, ...]:
+    """Return the distinct identifiers of `fragments` in order, member names left out."""
+    found: dict[str, None] = {}
+    for fragment in fragments:
+        for match in _TOKEN.finditer(fragment):
+            if match["word"] and not match["member"]:
+                found[match["word"]] = None
+    return tuple(found)
+
+
+def mentions(words: set[str], *fragments: str) -> bool:
+    """Return whether any of `words` occurs as an identifier of `fragments`."""
+    return not words.isdisjoint(identifiers(*fragments))
+
+
+def macros(preamble: str) -> str:
+    """Return only the ``#define`` lines: what of a preamble can expand inside a kernel."""
+    return "\n".join(_DEFINE.findall(preamble))
+
+
+def template_parameters(text: str) -> tuple[str, ...]:
+    """Return the words that ``typename`` or ``class`` introduces in `text`."""
+    return tuple(dict.fromkeys(re.findall(r"\b(?:typename|class)\s+([A-Za-z_]\w*)", text)))

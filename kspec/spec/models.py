@@ -1,0 +1,342 @@
+"""Specs: declared kernels as frozen Pydantic models, checked when they are made.
+
+>>> spec = ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x",
+...                        types={"T": ["f4", "f8"]})
+>>> spec.bindings()
+((('T', 'float32'),), (('T', 'float64'),))
+
+In go the tables of a spec file or the arguments of the Python constructors, out comes a spec
+that the renderer can trust.  Use `build_spec` where a user's mistake must become a `SpecError`.
+`kspec.spec.loader` reads files of these; `kspec.render` turns them into source.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
+from kspec.signature import Signature
+from kspec.spec import rules
+from kspec.spec.faults import Fault, error_for, faults_of, raise_faults
+from kspec.spec.fields import (
+    AxesField,
+    CParamsField,
+    IdentityField,
+    SignatureField,
+    TypesField,
+)
+from kspec.spec.fragments import identifiers, macros, mentions
+
+_NO_PARAMS = Signature()
+_ELEMENT_ORDER = {"i", "_ind"}
+_REDUCTION_ORDER = {"_J", "_i", "_in_ind", "_out_ind"}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
+
+
+class Example(_Model):
+    """How tests and demonstrations call a kernel: with random arrays of these shapes."""
+
+    shapes: dict[str, tuple[int, ...]] = Field({}, description="Shape of each array argument.")
+    scalars: dict[str, StrictBool | int | float] = Field(
+        {}, description="Value of each scalar argument."
+    )
+    types: dict[str, str] = Field(
+        {}, description="Placeholder to dtype; absent: the first precompiled binding."
+    )
+    axis: AxesField = Field(None, description="Axes to reduce; absent: all.")
+    keepdims: StrictBool = Field(False, description="Keep reduced axes with extent 1.")
+    size: int | None = Field(None, ge=0, description="Loop size when every array is raw.")
+    grid: tuple[int, ...] = Field((), description="Blocks per axis (raw kernels).")
+    block: tuple[int, ...] = Field((), description="Threads per axis of a block (raw kernels).")
+    shared_mem: int = Field(0, ge=0, description="Dynamic shared memory in bytes (raw kernels).")
+    args: tuple[str | StrictBool | int | float, ...] = Field(
+        (), description="Arguments in order: names of shapes and scalars, or numbers."
+    )
+    name_expression: str = Field("", description="Name expression to call; absent: the first.")
+    low: float = Field(-1.0, description="Least random value.")
+    high: float = Field(1.0, description="Bound of the random values.")
+    tolerance: float | None = Field(
+        None, ge=0, description="Relative tolerance against the reference; absent: by dtype."
+    )
+
+
+class _Spec(_Model):
+    kind: ClassVar[str]
+
+    name: str = Field(description="C identifier; in a spec file the key of the table.")
+    doc: str = Field("", description="Documentation of the generated Python function.")
+    options: tuple[str, ...] = Field((), description="Compiler options, such as '-DN=3'.")
+    reference: str | None = Field(
+        None, description="NumPy expression of the parameters: the oracle of `kspec test`."
+    )
+    example: Example | None = Field(None, description="How to call it with random arguments.")
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        raise_faults(self._faults(info))
+        return self
+
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from rules.kernel_name(self.name)
+        yield from rules.reference_is_expression(self.reference)
+
+    def _example_faults(self, arrays: Iterable[str], scalars: Iterable[str]) -> Iterator[Fault]:
+        if self.example:
+            given = {"shapes": tuple(self.example.shapes), "scalars": tuple(self.example.scalars)}
+            yield from rules.example_fits(arrays, scalars, given)
+
+
+class _GeneratedSpec(_Spec):
+    """What elementwise and reduction specs share: signatures and types."""
+
+    inputs: SignatureField = Field(
+        _NO_PARAMS, description="Parameters read: 'T x, raw T y', or a list with one per string."
+    )
+    outputs: SignatureField = Field(_NO_PARAMS, description="Parameters written, like `inputs`.")
+    preamble: str = Field("", description="CUDA C++ before the kernel: helpers, macros.")
+    reduce_dims: StrictBool = Field(True, description="Merge axes where the layout allows it.")
+    types: TypesField = Field(
+        {},
+        description="What is precompiled: placeholder to dtypes, or a list of combinations.",
+    )
+
+    @property
+    def params(self) -> Signature:
+        """Inputs, then outputs."""
+        return Signature(self.inputs.params + self.outputs.params)
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Distinct type placeholders, inputs first."""
+        return self.params.placeholders
+
+    def bindings(self) -> rules.Bindings:
+        """Return the bindings to precompile, each in the order of `placeholders`.
+
+        A spec without placeholders has one, which is empty; a spec with placeholders and no
+        `types` has none and is compiled lazily only.
+        """
+        if not self.placeholders:
+            return ((),)
+        if isinstance(self.types, dict):
+            choices = [self.types.get(letter, ()) for letter in self.placeholders]
+            rows: Iterable[Iterable[str]] = itertools.product(*choices)
+        else:
+            rows = ([row[letter] for letter in self.placeholders] for row in self.types)
+        return tuple(dict.fromkeys(tuple(zip(self.placeholders, row, strict=True)) for row in rows))
+
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
+        yield from rules.reserved_names(self.kind, self.inputs, self.outputs)
+        yield from rules.clashing_names(self.inputs, self.outputs)
+        type_faults = tuple(rules.types_fit(self.placeholders, self.types))
+        yield from type_faults
+        if not type_faults:
+            yield from rules.preamble_is_generic(self.preamble, self.placeholders, self.bindings())
+        yield from self._example_faults(self.params.names, self.inputs.names)
+
+
+class ElementwiseSpec(_GeneratedSpec):
+    """A kernel that computes every element by itself."""
+
+    kind = "elementwise"
+
+    operation: str = Field(description="CUDA C++ statements for one element.")
+    loop_prep: str = Field("", description="Statements before a thread's loop over elements.")
+    after_loop: str = Field("", description="Statements after a thread's loop over elements.")
+    no_return: StrictBool = Field(False, description="Return None instead of the outputs.")
+    return_tuple: StrictBool = Field(False, description="Return a tuple also for one output.")
+
+    def declaration(self) -> ElementwiseDeclaration:
+        """Return what a caller must know of this spec."""
+        fragments = (self.operation, self.loop_prep, self.after_loop, macros(self.preamble))
+        return ElementwiseDeclaration(
+            self.name,
+            self.inputs,
+            self.outputs,
+            self.doc,
+            ordered=mentions(_ELEMENT_ORDER, *fragments),
+            no_return=self.no_return,
+            return_tuple=self.return_tuple,
+        )
+
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
+        yield from rules.not_empty(operation=self.operation)
+        yield from rules.unsupported_words(
+            self.params,
+            operation=self.operation,
+            loop_prep=self.loop_prep,
+            after_loop=self.after_loop,
+        )
+
+
+class ReductionSpec(_GeneratedSpec):
+    """A kernel that folds the elements along axes into one."""
+
+    kind = "reduction"
+
+    map: str = Field(description="Expression of the inputs for one element.")
+    reduce: str = Field(description="Expression that folds 'a' and 'b' into one.")
+    post_map: str = Field(description="Expression that assigns the outputs from 'a'.")
+    identity: IdentityField = Field(
+        None, description="Start of the fold and value of reducing nothing; absent: no such value."
+    )
+    reduce_type: str = Field(
+        "", description="C++ type or placeholder of the accumulator; absent: by the first output."
+    )
+
+    def declaration(self) -> ReductionDeclaration:
+        """Return what a caller must know of this spec."""
+        fragments = (self.map, self.reduce, self.post_map, macros(self.preamble))
+        folded = set(identifiers(self.reduce, self.post_map)) - {"a", "b"}
+        return ReductionDeclaration(
+            self.name,
+            self.inputs,
+            self.outputs,
+            self.doc,
+            has_identity=self.identity is not None,
+            ordered=mentions(_REDUCTION_ORDER, *fragments),
+            scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
+            accumulator=self.reduce_type,
+        )
+
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
+        if not self.outputs.params:
+            yield Fault(("outputs",), "a reduction needs at least one output, such as 'T y'")
+        for param in self.outputs:
+            if param.raw:
+                message = f"output {param.name!r} of a reduction can not be raw"
+                yield Fault(("outputs",), message, word="raw")
+        fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
+        yield from rules.not_empty(**fragments)
+        yield from rules.unsupported_words(self.params, **fragments)
+        yield from rules.reduce_type_is_known(self.reduce_type, self.placeholders, self.preamble)
+
+
+class RawSpec(_Spec):
+    """A kernel written as CUDA C++, in the spec or in a file beside it."""
+
+    kind = "raw"
+
+    source: str = Field("", description="A .cu file in the folder of the spec file.")
+    code: str = Field("", description="The CUDA C++ itself, instead of `source`.")
+    name_expressions: tuple[str, ...] = Field(
+        (), description="Kernels to compile, such as 'f<float>'; absent: the kernel's name."
+    )
+    params: CParamsField = Field(
+        None, description="Declared C parameters, such as 'const float* x'; absent: unchecked."
+    )
+    _text: str = PrivateAttr("")
+
+    @property
+    def text(self) -> str:
+        """The CUDA C++, wherever it was given."""
+        return self._text
+
+    def declaration(self) -> RawDeclaration:
+        """Return what a caller must know of this spec."""
+        expressions = self.name_expressions or (self.name,)
+        return RawDeclaration(self.name, expressions, self.params, self.doc)
+
+    def bindings(self) -> rules.Bindings:
+        """Return one empty binding: name expressions say what is compiled."""
+        return ((),)
+
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
+        self._text = self.code
+        if bool(self.source) == bool(self.code.strip()):
+            yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
+        elif self.source:
+            yield from self._read_source((info.context or {}).get("folder"))
+        for index, expression in enumerate(self.name_expressions):
+            if not expression.strip():
+                yield Fault(("name_expressions", index), "must not be empty", offset=0)
+        names = [param.name for param in self.params or ()]
+        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+            yield Fault(("params",), f"two parameters are called {name!r}", word=name)
+        if self.params is not None:
+            yield from self._example_faults(names, names)
+
+    def _read_source(self, folder: Path | None) -> Iterator[Fault]:
+        if folder is None:
+            yield Fault(("source",), "only a spec file can name a source file; pass 'code' here")
+            return
+        path = (folder / self.source).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            yield Fault(("source",), f"{self.source!r} is outside the folder of the spec", offset=0)
+        elif not path.is_file():
+            yield Fault(("source",), f"there is no file {self.source!r} beside the spec", offset=0)
+        else:
+            try:
+                self._text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                yield Fault(("source",), f"can not read {self.source!r}: {error}", offset=0)
+
+
+Spec = ElementwiseSpec | ReductionSpec | RawSpec
+MODELS: dict[str, type[ElementwiseSpec] | type[ReductionSpec] | type[RawSpec]] = {
+    "elementwise": ElementwiseSpec,
+    "reduction": ReductionSpec,
+    "raw": RawSpec,
+}
+
+SpecT = TypeVar("SpecT", ElementwiseSpec, ReductionSpec, RawSpec)
+
+
+def check_spec(
+    model: type[SpecT], fields: dict[str, Any], folder: Path | None = None
+) -> tuple[SpecT | None, tuple[Fault, ...]]:
+    """Build a spec; return it, or None and everything wrong with it.
+
+    Parameters
+    ----------
+    model : type
+        `ElementwiseSpec`, `ReductionSpec` or `RawSpec`.
+    fields : dict
+        The fields, ``name`` among them.
+    folder : Path, optional
+        Folder of the spec file, in which a raw kernel's `source` is looked up.
+    """
+    try:
+        return model.model_validate(fields, context={"folder": folder}), ()
+    except ValidationError as error:
+        keys = [key for key in model.model_fields if key != "name"]
+        return None, faults_of(error, keys)
+
+
+def build_spec(model: type[SpecT], /, **fields: Any) -> SpecT:
+    """Build a spec from Python values.
+
+    Raises
+    ------
+    SignatureSyntaxError, UnknownTypeError
+        If one parameter is wrong and nothing else.
+    SpecTypeError
+        If fields have values of the wrong Python type; also a `TypeError`.
+    SpecError
+        For anything else; the message lists every problem.
+    """
+    spec, faults = check_spec(model, fields)
+    if spec is None:
+        raise error_for(str(fields.get("name", "kernel")), faults)
+    return spec

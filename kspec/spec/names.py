@@ -1,0 +1,51 @@
+"""Which words may name a kernel or a parameter in CUDA C++.
+
+>>> name_problem("x"), name_problem("float")
+('', "'float' is a C++ keyword")
+
+In goes a word, out comes what is wrong with it, or nothing.  `kspec.spec.parser` asks for
+every parameter, `kspec.spec.rules` for kernels and for names that only one kind reserves.
+"""
+
+from __future__ import annotations
+
+import re
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t
+    char16_t char32_t class compl concept const const_cast consteval constexpr constinit
+    continue co_await co_return co_yield decltype default delete do double dynamic_cast else
+    enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast requires restrict return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef
+    typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    """.split()  # noqa: SIM905  (a list of words reads better)
+)
+
+# Words CUDA or the headers of generated code have already given a meaning.
+TAKEN = frozenset(
+    """
+    threadIdx blockIdx blockDim gridDim warpSize clusterIdx clusterDim complex float16
+    bfloat16 size_t ptrdiff_t kspec cupy
+    """.split()  # noqa: SIM905  (a list of words reads better)
+)
+
+
+def is_identifier(word: str) -> bool:
+    """Return whether `word` has the form of a C identifier."""
+    return _IDENTIFIER.fullmatch(word) is not None
+
+
+def name_problem(word: str) -> str:
+    """Return why `word` can not be a C++ name here, or the empty string."""
+    if not is_identifier(word):
+        return f"{word!r} is not a C identifier"
+    if word in KEYWORDS:
+        return f"{word!r} is a C++ keyword"
+    if word in TAKEN:
+        return f"{word!r} already means something in CUDA code"
+    return ""

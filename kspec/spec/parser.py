@@ -1,0 +1,129 @@
+"""CuPy's parameter mini-language, and C parameter lists: text in, frozen data out.
+
+>>> parse_signature("T x, raw f4 y")
+Signature(params=(Param(type='T', name='x', raw=False, non_const=False), \
+Param(type='float32', name='y', raw=True, non_const=False)))
+
+``parse_signature(str(signature)) == signature``.  `kspec.signature` has the data classes,
+`kspec.spec.models` calls this for every spec.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kspec import dtypes
+from kspec.errors import SignatureSyntaxError, UnknownTypeError
+from kspec.signature import Param, Signature
+from kspec.spec.names import name_problem
+
+_KEYWORDS = ("raw", "_non_const")
+_WORD = re.compile(r"\S+")
+
+
+def parse_signature(text: str) -> Signature:
+    """Parse a parameter list such as ``"T x, raw float32 y"``.
+
+    Parameters
+    ----------
+    text : str
+        Parameters separated by commas; each is keywords (``raw``, ``_non_const``), a type
+        and a name.  A type of one letter is a placeholder, any other a NumPy dtype name.
+
+    Raises
+    ------
+    SignatureSyntaxError
+        For the first parameter that is wrong; the message has a caret under it.
+    UnknownTypeError
+        If it is its type that is wrong.
+    """
+    signature, errors = scan_signature(text)
+    if errors:
+        raise errors[0]
+    return signature
+
+
+def scan_signature(text: str) -> tuple[Signature, tuple[SignatureSyntaxError, ...]]:
+    """Parse like `parse_signature`, but return every error beside what could be parsed."""
+    params: list[Param] = []
+    errors: list[SignatureSyntaxError] = []
+    for start, end in _items(text):
+        try:
+            params.append(_parse_param(text, start, end))
+        except SignatureSyntaxError as error:
+            errors.append(error)
+    return Signature(tuple(params)), tuple(errors)
+
+
+def _items(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each item between commas; no items in an empty text."""
+    start = 0
+    for item in text.split(",") if text else ():
+        yield start, start + len(item)
+        start += len(item) + 1
+
+
+def _parse_param(text: str, start: int, end: int) -> Param:
+    words = [
+        (match.group(), match.start() - start) for match in _WORD.finditer(text[:end], start, end)
+    ]
+    if not words:
+        message = "empty parameter; is there a comma too many?" if "," in text else "no parameter"
+        raise SignatureSyntaxError(message, text, min(start, max(0, len(text) - 1)))
+    if len(words) < 2:
+        word, offset = words[0]
+        message = f"{word!r} is not a parameter; write a type and a name, such as 'T x'"
+        raise SignatureSyntaxError(message, text, start + offset, len(word))
+    *keywords, (type_, type_offset), (name, name_offset) = words
+    _check_keywords(text, start, keywords, type_)
+    problem = name_problem(name)
+    if problem:
+        message = f"{problem}; choose another parameter name"
+        raise SignatureSyntaxError(message, text, start + name_offset, len(name))
+    kept = {keyword for keyword, _ in keywords}
+    resolved = _resolve_type(text, start + type_offset, type_)
+    return Param(resolved, name, raw="raw" in kept, non_const="_non_const" in kept)
+
+
+def _check_keywords(text: str, start: int, keywords: list[tuple[str, int]], type_: str) -> None:
+    seen: set[str] = set()
+    for keyword, offset in keywords:
+        if keyword in _KEYWORDS and keyword not in seen:
+            seen.add(keyword)
+            continue
+        if keyword in seen:
+            message = f"keyword {keyword!r} is given twice"
+        elif keyword == "const":
+            message = "inputs are const already: drop 'const' (an input to modify is '_non_const')"
+        else:
+            message = f"unknown keyword {keyword!r}; expected 'raw' or '_non_const'"
+            spelling = " ".join([word for word, _ in keywords if word not in _KEYWORDS] + [type_])
+            message += _dtype_hint(spelling)
+        raise SignatureSyntaxError(message, text, start + offset, len(keyword))
+
+
+def _resolve_type(text: str, offset: int, type_: str) -> str:
+    if len(type_) == 1:
+        if type_.isascii() and type_.isalpha():
+            return type_
+        message = f"type placeholder {type_!r} must be a letter from A to Z or a to z"
+        raise SignatureSyntaxError(message, text, offset)
+    if type_.endswith("*"):
+        message = (
+            f"{type_!r} is a pointer; a parameter has its element type here"
+            f" ('raw T x' for an array indexed by hand)"
+        )
+        raise SignatureSyntaxError(message, text, offset, len(type_))
+    try:
+        return dtypes.canonical_name(type_)
+    except UnknownTypeError as error:
+        hint = _dtype_hint(type_)
+        message = f"unknown type {type_!r}{hint}" if hint else error.message
+        raise UnknownTypeError(message, text, offset, len(type_)) from None
+
+
+def _dtype_hint(ctype: str) -> str:
+    """Return advice for somebody who wrote a C type where a dtype belongs."""
+    row = dtypes.from_ctype(ctype)
+    return f"; types have NumPy's names, write {row.name!r} for {ctype!r}" if row else ""

@@ -1,0 +1,186 @@
+"""What makes a spec wrong although each of its fields is right: plain values in, faults out.
+
+>>> from kspec.spec.parser import parse_signature
+>>> empty = parse_signature("")
+>>> [fault.message for fault in reserved_names("elementwise", parse_signature("T i"), empty)]
+["'i' is the index of the element; choose another parameter name"]
+
+`kspec.spec.models` runs these after Pydantic has accepted the fields; `kspec.spec.faults` has
+the neighbour that turns them into exceptions.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Iterator, Mapping
+
+from kspec import dtypes
+from kspec.signature import Signature
+from kspec.spec.faults import Fault
+from kspec.spec.fragments import identifiers, template_parameters
+from kspec.spec.names import KEYWORDS, is_identifier, name_problem
+
+Bindings = tuple[tuple[tuple[str, str], ...], ...]
+
+# Names generated code uses beside the user's, per kind; those starting with "_" always.
+_INDEX_NAMES = {
+    "elementwise": {"i": "the index of the element", "n": "the number of elements"},
+    "reduction": {},
+}
+_ACCUMULATORS = ("a", "b")
+
+
+def kernel_name(name: str) -> Iterator[Fault]:
+    """Check that a kernel's name can name a C++ function."""
+    problem = name_problem(name)
+    if problem:
+        yield Fault(("name",), f"Invalid kernel name {name!r}: {problem}", at_key=True)
+
+
+def reserved_names(kind: str, inputs: Signature, outputs: Signature) -> Iterator[Fault]:
+    """Check parameter names and placeholders against what `kind` reserves."""
+    index_names = _INDEX_NAMES[kind]
+    for field, signature in (("inputs", inputs), ("outputs", outputs)):
+        for name in signature.names:
+            reason = ""
+            if name.startswith("_"):
+                reason = "is reserved: names with a leading underscore belong to generated code"
+            elif name in index_names:
+                reason = f"is {index_names[name]}"
+            elif kind == "reduction" and field == "outputs" and name in _ACCUMULATORS:
+                reason = "is an accumulator of the reduce and post-map expressions"
+            if reason:
+                yield Fault(
+                    (field,), f"{name!r} {reason}; choose another parameter name", word=name
+                )
+    taken = set(index_names) if kind == "elementwise" else set(_ACCUMULATORS)
+    for field, placeholder in _placeholder_fields(inputs, outputs):
+        if placeholder in taken:
+            message = f"type placeholder {placeholder!r} would hide a variable of that name"
+            yield Fault((field,), f"{message}; use another letter", word=placeholder)
+
+
+def clashing_names(inputs: Signature, outputs: Signature) -> Iterator[Fault]:
+    """Check that parameters differ from each other and from the type placeholders."""
+    placeholders = {placeholder for _, placeholder in _placeholder_fields(inputs, outputs)}
+    seen: set[str] = set()
+    for field, signature in (("inputs", inputs), ("outputs", outputs)):
+        for name in signature.names:
+            if name in seen:
+                message = f"two parameters are called {name!r}; every parameter needs its own name"
+                yield Fault((field,), message, word=name)
+            elif name in placeholders:
+                message = f"{name!r} is a type placeholder too; rename the parameter"
+                yield Fault((field,), message, word=name)
+            seen.add(name)
+
+
+def _placeholder_fields(inputs: Signature, outputs: Signature) -> Iterator[tuple[str, str]]:
+    for placeholder in inputs.placeholders:
+        yield "inputs", placeholder
+    for placeholder in outputs.placeholders:
+        if placeholder not in inputs.placeholders:
+            yield "outputs", placeholder
+
+
+def not_empty(**fragments: str) -> Iterator[Fault]:
+    """Check that fragments have content."""
+    for field, text in fragments.items():
+        if not text.strip():
+            yield Fault((field,), "must not be empty", offset=0)
+
+
+def unsupported_words(params: Signature, **fragments: str) -> Iterator[Fault]:
+    """Check that no fragment uses ``_raw_x``, which CuPy has and generated code has not."""
+    for field, text in fragments.items():
+        for word in identifiers(text):
+            if word.startswith("_raw_") and word.removeprefix("_raw_") in params.names:
+                name = word.removeprefix("_raw_")
+                message = f"{word!r} is not supported yet; declare {name!r} as a raw parameter"
+                yield Fault((field,), message, word=word)
+
+
+def types_fit(
+    placeholders: tuple[str, ...],
+    types: Mapping[str, tuple[str, ...]] | tuple[Mapping[str, str], ...],
+) -> Iterator[Fault]:
+    """Check that `types` binds exactly the placeholders of the signature."""
+    rows: Iterable[tuple[tuple[int, ...], Mapping[str, object]]] = (
+        [((), types)] if isinstance(types, Mapping) else [((k,), t) for k, t in enumerate(types)]
+    )
+    for index, row in rows:
+        unknown = [key for key in row if key not in placeholders]
+        for key in unknown:
+            have = ", ".join(placeholders) or "none"
+            message = f"{key!r} is not a type placeholder of the signature (it has: {have})"
+            yield Fault(("types", *index, key), message, at_key=True)
+        missing = [placeholder for placeholder in placeholders if placeholder not in row]
+        if row and missing and not unknown:
+            message = f"no dtypes for placeholder {', '.join(missing)}; list them or leave out"
+            yield Fault(("types", *index), f"{message} 'types' to compile lazily only")
+
+
+def preamble_is_generic(
+    preamble: str, placeholders: tuple[str, ...], bindings: Bindings
+) -> Iterator[Fault]:
+    """Check that a preamble shared by several bindings does not depend on one of them."""
+    if len(bindings) < 2:
+        return
+    generic = template_parameters(preamble)
+    for word in identifiers(preamble):
+        if word in placeholders and word not in generic:
+            message = (
+                f"the preamble uses type placeholder {word!r}, but 'types' compiles it once for "
+                f"{len(bindings)} bindings; make the helper a C++ template:"
+                f" template <typename {word}>"
+            )
+            yield Fault(("preamble",), message, word=word)
+
+
+def reduce_type_is_known(
+    reduce_type: str, placeholders: tuple[str, ...], preamble: str
+) -> Iterator[Fault]:
+    """Check a reduction's accumulator type as far as that is possible without a compiler."""
+    if len(reduce_type) == 1 and reduce_type not in placeholders:
+        have = ", ".join(placeholders) or "none"
+        message = f"{reduce_type!r} is not a type placeholder of the signature (it has: {have})"
+        yield Fault(("reduce_type",), message, offset=0)
+    elif dtypes.is_known(reduce_type) and reduce_type not in identifiers(preamble):
+        ctype = dtypes.lookup(reduce_type).ctype
+        if ctype != reduce_type:
+            message = f"{reduce_type!r} is a NumPy name; the accumulator needs a C++ type"
+            yield Fault(
+                ("reduce_type",),
+                f"{message}: write {ctype!r}",
+                offset=0,
+                length=len(reduce_type),
+            )
+
+
+def reference_is_expression(reference: str | None) -> Iterator[Fault]:
+    """Check that the oracle is a Python expression; it is not evaluated."""
+    if reference is None:
+        return
+    try:
+        compile(reference.strip(), "<reference>", "eval")
+    except SyntaxError as error:
+        yield Fault(("reference",), f"not a Python expression: {error.msg}", offset=0)
+
+
+def example_fits(
+    arrays: Iterable[str], scalars: Iterable[str], given: Mapping[str, Iterable[str]]
+) -> Iterator[Fault]:
+    """Check that an example's shapes and scalars name parameters."""
+    allowed = {"shapes": tuple(arrays), "scalars": tuple(scalars)}
+    for table, names in given.items():
+        for name in names:
+            if name not in allowed[table]:
+                have = ", ".join(allowed[table]) or "none"
+                message = f"{name!r} is not a parameter of this kernel (it has: {have})"
+                yield Fault(("example", table, name), message, at_key=True)
+
+
+def python_name(name: str) -> Iterator[Fault]:
+    """Check that a kernel of a spec file can become a Python function."""
+    if is_identifier(name) and keyword.iskeyword(name) and name not in KEYWORDS:
+        yield Fault(("name",), f"Invalid kernel name {name!r}: a Python keyword", at_key=True)
