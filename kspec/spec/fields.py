@@ -21,7 +21,7 @@ from kspec.errors import SignatureSyntaxError, UnknownTypeError
 from kspec.signature import CParam, Param, Signature
 from kspec.spec.c_params import parse_c_params
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
-from kspec.spec.parser import scan_signature
+from kspec.spec.parser import scan_signature, unknown_type
 
 _INTEGER = {"type": "integer"}
 _STRING = {"type": "string"}
@@ -109,10 +109,13 @@ def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
     faults: list[Fault] = []
     for index, item in enumerate(items):
         where = location if isinstance(value, str) else (*location, index)
+        if not isinstance(item, str):
+            faults += _wrong_type(item, "a dtype name", *where).faults
+            continue
         try:
-            found[dtypes.canonical_name(str(item))] = None
-        except UnknownTypeError as error:
-            faults.append(Fault(where, error.message, offset=0, length=len(str(item))))
+            found[dtypes.canonical_name(item)] = None
+        except UnknownTypeError:
+            faults.append(Fault(where, unknown_type(item), offset=0, length=len(item)))
     raise_faults(faults)
     return tuple(found)
 

@@ -283,24 +283,24 @@ class RawSpec(_Spec):
             return
         path = (folder / self.source).resolve()
         if not path.is_relative_to(folder.resolve()):
-            yield Fault(("source",), f"{self.source!r} is outside the folder of the spec", offset=0)
+            yield Fault(("source",), f"{self.source!r} is outside the folder of the spec")
         elif not path.is_file():
-            yield Fault(("source",), f"there is no file {self.source!r} beside the spec", offset=0)
+            yield Fault(("source",), f"there is no file {self.source!r} beside the spec")
         else:
             try:
                 self._text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                yield Fault(("source",), f"can not read {self.source!r}: {error}", offset=0)
+                yield Fault(("source",), f"can not read {self.source!r}: {error}")
 
 
 Spec = ElementwiseSpec | ReductionSpec | RawSpec
-MODELS: dict[str, type[ElementwiseSpec] | type[ReductionSpec] | type[RawSpec]] = {
+MODELS: dict[str, type[Spec]] = {
     "elementwise": ElementwiseSpec,
     "reduction": ReductionSpec,
     "raw": RawSpec,
 }
 
-SpecT = TypeVar("SpecT", ElementwiseSpec, ReductionSpec, RawSpec)
+SpecT = TypeVar("SpecT", bound=_Spec)
 
 
 def check_spec(

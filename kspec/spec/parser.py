@@ -10,6 +10,7 @@ Param(type='float32', name='y', raw=True, non_const=False)))
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 
@@ -117,10 +118,23 @@ def _resolve_type(text: str, offset: int, type_: str) -> str:
         raise SignatureSyntaxError(message, text, offset, len(type_))
     try:
         return dtypes.canonical_name(type_)
-    except UnknownTypeError as error:
-        hint = _dtype_hint(type_)
-        message = f"unknown type {type_!r}{hint}" if hint else error.message
-        raise UnknownTypeError(message, text, offset, len(type_)) from None
+    except UnknownTypeError:
+        raise UnknownTypeError(unknown_type(type_), text, offset, len(type_)) from None
+
+
+def unknown_type(spelling: str) -> str:
+    """Return a message for a type nobody knows that suggests what was meant.
+
+    >>> unknown_type("size_t"), unknown_type("flaot32")
+    ("unknown type 'size_t'; types have NumPy's names, write 'uint64' for 'size_t'", \
+"unknown type 'flaot32'; did you mean 'float32'?")
+    """
+    names = [row.name for row in dtypes.TABLE]
+    near = difflib.get_close_matches(spelling, names, 1)
+    hint = _dtype_hint(spelling)
+    if not hint:
+        hint = f"; did you mean {near[0]!r}?" if near else f"; expected one of {dtypes.names()}"
+    return f"unknown type {spelling!r}{hint}"
 
 
 def _dtype_hint(ctype: str) -> str:

@@ -18,7 +18,7 @@ from kspec import dtypes
 from kspec.signature import Signature
 from kspec.spec.faults import Fault
 from kspec.spec.fragments import identifiers, template_parameters
-from kspec.spec.names import KEYWORDS, is_identifier, name_problem
+from kspec.spec.names import name_problem
 
 Bindings = tuple[tuple[tuple[str, str], ...], ...]
 
@@ -28,6 +28,13 @@ _INDEX_NAMES = {
     "reduction": {},
 }
 _ACCUMULATORS = ("a", "b")
+
+# Keyword arguments of the generated Python functions, which parameters must not hide.
+_CALL_KEYWORDS = {
+    "elementwise": ("size", "stream", "block_size"),
+    "reduction": ("axis", "keepdims", "out", "stream"),
+    "raw": ("grid", "block", "shared_mem", "stream"),
+}
 
 
 def kernel_name(name: str) -> Iterator[Fault]:
@@ -164,7 +171,7 @@ def reference_is_expression(reference: str | None) -> Iterator[Fault]:
     try:
         compile(reference.strip(), "<reference>", "eval")
     except SyntaxError as error:
-        yield Fault(("reference",), f"not a Python expression: {error.msg}", offset=0)
+        yield Fault(("reference",), f"not a Python expression: {error.msg}")
 
 
 def example_fits(
@@ -180,7 +187,28 @@ def example_fits(
                 yield Fault(("example", table, name), message, at_key=True)
 
 
-def python_name(name: str) -> Iterator[Fault]:
-    """Check that a kernel of a spec file can become a Python function."""
-    if is_identifier(name) and keyword.iskeyword(name) and name not in KEYWORDS:
+def python_names(kind: str, name: str, params: Mapping[str, tuple[str, ...]]) -> Iterator[Fault]:
+    """Check that a kernel of a spec file can become a Python function.
+
+    Parameters
+    ----------
+    kind, name : str
+        Of the kernel.
+    params : mapping of str to tuple of str
+        Field to the names of the parameters it declares.
+    """
+    if is_python_keyword(name):
         yield Fault(("name",), f"Invalid kernel name {name!r}: a Python keyword", at_key=True)
+    for field, names in params.items():
+        for word in names:
+            if is_python_keyword(word):
+                message = f"{word!r} is a Python keyword; choose another parameter name"
+                yield Fault((field,), message, word=word)
+            elif word in _CALL_KEYWORDS[kind]:
+                message = f"{word!r} is a keyword argument of every {kind} function"
+                yield Fault((field,), f"{message}; choose another parameter name", word=word)
+
+
+def is_python_keyword(word: str) -> bool:
+    """Return whether `word` can not be a name in Python."""
+    return keyword.iskeyword(word)

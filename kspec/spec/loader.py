@@ -1,0 +1,301 @@
+"""Spec files: TOML in, checked specs out, or every problem of every file at once.
+
+::
+
+    specs/norms.toml:5:11: unknown type 'flaot32'; expected one of ...
+        inputs = ["flaot32 x"]
+                   ^^^^^^^
+
+The models are in `kspec.spec.models`, the positions come from `kspec.spec.positions`; the
+renderer takes `SpecFile` and points the compiler at its `lines`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kspec.errors import DuplicateKernelError, SpecError
+from kspec.spec import rules
+from kspec.spec.faults import Fault, unknown_key
+from kspec.spec.models import MODELS, Spec, check_spec
+from kspec.spec.positions import Span, content_offsets, scan_positions
+
+_TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_TOP_LEVEL = ("doc", *MODELS)
+
+
+@dataclass(frozen=True)
+class SpecFile:
+    """One spec file.
+
+    Attributes
+    ----------
+    stem : str
+        Name of the generated module.
+    path : str
+        Relative to the project, with forward slashes.
+    doc : str
+        Documentation of the generated module.
+    specs : tuple of Spec
+        In the order of the file.
+    lines : mapping of (str, str) to int
+        Kernel name and field to the line on which the content of its value begins.
+    """
+
+    stem: str
+    path: str
+    doc: str
+    specs: tuple[Spec, ...]
+    lines: Mapping[tuple[str, str], int] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a spec file; lines and columns count from 1."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+    source: str = ""
+    length: int = 1
+    duplicate: bool = False
+
+    def __str__(self) -> str:
+        head = f"{self.path}:{self.line}:{self.column}: {self.message}"
+        if not self.source.strip():
+            return head
+        before = re.sub(r"[^\t]", " ", self.source[: self.column - 1])
+        carets = "^" * max(1, min(self.length, len(self.source) - self.column + 1))
+        return f"{head}\n    {self.source}\n    {before}{carets}"
+
+
+class SpecFileError(SpecError):
+    """Spec files have problems; `problems` has each of them, the message shows all."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problems,)
+
+
+class DuplicateKernelFileError(SpecFileError, DuplicateKernelError):
+    """The only problem of some spec files is that kernels share a name."""
+
+
+def load_spec_file(path: Path, root: Path) -> SpecFile:
+    """Load one spec file.
+
+    Parameters
+    ----------
+    path : Path
+        The ``.toml`` file.
+    root : Path
+        The project's folder; paths in messages and in the result are relative to it.
+
+    Raises
+    ------
+    SpecFileError
+        With every problem of the file.
+    """
+    return _load([path], root)[0]
+
+
+def load_specs(folder: Path, root: Path) -> tuple[SpecFile, ...]:
+    """Load every ``*.toml`` file of a folder, sorted by name.
+
+    Raises
+    ------
+    SpecFileError
+        With every problem of every file; `DuplicateKernelError` too, if all of them are
+        kernels that share a name.
+    """
+    if not folder.is_dir():
+        raise SpecError(f"there is no folder {_relative(folder, root)!r} with spec files")
+    return _load(sorted(folder.glob("*.toml")), root)
+
+
+def _load(paths: list[Path], root: Path) -> tuple[SpecFile, ...]:
+    readers = [_Reader(path, root) for path in paths]
+    files = [reader.read() for reader in readers]
+    problems = [problem for reader in readers for problem in reader.problems]
+    problems += _duplicates(readers)
+    if problems:
+        problems.sort(key=lambda problem: (problem.path, problem.line, problem.column))
+        only_duplicates = all(problem.duplicate for problem in problems)
+        raise (DuplicateKernelFileError if only_duplicates else SpecFileError)(problems)
+    return tuple(files)
+
+
+def _relative(path: Path, root: Path) -> str:
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return path.name
+
+
+def _duplicates(readers: list[_Reader]) -> Iterator[Problem]:
+    """Report kernels, and modules on file systems that ignore case, that share a name."""
+    kernels: dict[str, str] = {}
+    stems: dict[str, str] = {}
+    for reader in readers:
+        other = stems.setdefault(reader.stem.casefold(), reader.name)
+        if other != reader.name:
+            yield reader.problem(0, 1, f"{other!r} differs only in case; rename one of the files")
+        for kind, name in reader.kernels:
+            span = reader.spans[kind, name]
+            first = kernels.get(name)
+            if first:
+                message = f"kernel {name!r} is declared already in {first}"
+                length = span.key_end - span.key_start
+                yield reader.problem(span.key_start, length, message, duplicate=True)
+            else:
+                kernels[name] = f"{reader.name}:{reader.line_of(span.key_start)}"
+
+
+class _Reader:
+    """Reads one file and collects what is wrong with it."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        self.path = path
+        self.stem = path.stem
+        self.name = _relative(path, root)
+        self.text = ""
+        self.spans: dict[tuple[str | int, ...], Span] = {}
+        self.kernels: list[tuple[str, str]] = []
+        self.problems: list[Problem] = []
+
+    def read(self) -> SpecFile:
+        document = self._parse()
+        if not self.stem.isidentifier() or rules.is_python_keyword(self.stem):
+            message = f"the file makes a module, but {self.stem!r} is not a Python identifier"
+            self.problems.append(self.problem(0, 1, f"{message}; rename the file"))
+        doc = document.pop("doc", "")
+        if not isinstance(doc, str):
+            self._report(Fault(("doc",), f"must be a string, not {type(doc).__name__}"))
+        specs = []
+        for kind, name, table in self._tables(document):
+            self.kernels.append((kind, name))
+            specs += self._spec(kind, name, table)
+        return SpecFile(self.stem, self.name, str(doc), tuple(specs), self._lines())
+
+    def _parse(self) -> dict[str, Any]:
+        try:
+            # tomllib sees newlines in this form too, so offsets agree.
+            self.text = self.path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+            document = tomllib.loads(self.text)
+        except OSError as error:
+            self.problems.append(self.problem(0, 1, f"can not be read: {error.strerror}"))
+            return {}
+        except UnicodeDecodeError as error:
+            self.problems.append(self.problem(0, 1, f"not UTF-8: {error.reason}"))
+            return {}
+        except tomllib.TOMLDecodeError as error:
+            self.problems.append(self._toml_problem(str(error)))
+            return {}
+        self.spans = scan_positions(self.text)
+        return document
+
+    def _toml_problem(self, message: str) -> Problem:
+        match = _TOML_POSITION.fullmatch(message)
+        offset = len(self.text.rstrip())
+        if match and match[2]:
+            offset = self._line_start(int(match[2])) + int(match[3]) - 1
+        text = match[1] if match else message
+        return self.problem(offset, 1, f"not TOML: {text[:1].lower()}{text[1:]}")
+
+    def _tables(self, document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return the kernels' tables in the order of the file, and report anything else."""
+        tables = []
+        for key, section in document.items():
+            if key not in MODELS:
+                self._report(Fault((key,), unknown_key(key, _TOP_LEVEL), at_key=True))
+            elif not isinstance(section, dict):
+                self._report(Fault((key,), f"write tables such as [{key}.my_kernel]", at_key=True))
+            else:
+                for name, table in section.items():
+                    if isinstance(table, dict):
+                        tables.append((key, name, table))
+                    else:
+                        message = f"a kernel is a table, such as [{key}.my_kernel]"
+                        self._report(Fault((key, name), message, at_key=True))
+        return sorted(tables, key=lambda row: self.spans[row[:2]].key_start)
+
+    def _spec(self, kind: str, name: str, table: dict[str, Any]) -> list[Spec]:
+        spec, faults = check_spec(MODELS[kind], {**table, "name": name}, self.path.parent)
+        if spec is not None:
+            faults = tuple(rules.python_names(spec.kind, name, _param_fields(spec)))
+        for fault in faults:
+            # What is wrong with the name is wrong with the table's key.
+            own = () if fault.location == ("name",) else fault.location
+            self._report(replace(fault, location=(kind, name, *own)))
+        if "name" in table:
+            message = "unknown key 'name'; a kernel's name is the key of its table"
+            self._report(Fault((kind, name, "name"), message, at_key=True))
+        return [] if spec is None else [spec]
+
+    def _report(self, fault: Fault) -> None:
+        start, length = self._locate(fault.location, fault)
+        self.problems.append(self.problem(start, length, fault.message))
+
+    def _locate(self, location: tuple[str | int, ...], fault: Fault) -> tuple[int, int]:
+        """Return offset and length of what a fault is about, as precisely as known."""
+        known = location
+        while known and known not in self.spans:
+            known = known[:-1]
+        if not known:
+            return 0, 1
+        span = self.spans[known]
+        value = self.text[max(0, span.value_start) : max(0, span.value_end)]
+        if known == location and fault.offset >= 0:
+            offsets = content_offsets(self.text, span)
+            if offsets:
+                start = offsets[min(fault.offset, len(offsets) - 1)]
+                end = offsets[min(fault.offset + fault.length, len(offsets) - 1)]
+                return start, end - start
+        if known == location and fault.word:
+            words = list(re.finditer(rf"\b{re.escape(fault.word)}\b", value))
+            if words:
+                # In a parameter list the last is the name; in a fragment the first will do.
+                word = words[-1 if "inputs" in known or "outputs" in known else 0]
+                return span.value_start + word.start(), len(fault.word)
+        if fault.at_key or known != location or not value:
+            return span.key_start, span.key_end - span.key_start
+        return span.value_start, len(value.split("\n")[0])
+
+    def problem(self, offset: int, length: int, message: str, duplicate: bool = False) -> Problem:
+        start = self.text.rfind("\n", 0, offset) + 1
+        source = self.text[start:].split("\n", 1)[0]
+        line = self.line_of(offset)
+        return Problem(self.name, line, offset - start + 1, message, source, length, duplicate)
+
+    def line_of(self, offset: int) -> int:
+        return self.text.count("\n", 0, offset) + 1
+
+    def _line_start(self, line: int) -> int:
+        return sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
+
+    def _lines(self) -> dict[tuple[str, str], int]:
+        lines: dict[tuple[str, str], int] = {}
+        for path, span in self.spans.items():
+            if len(path) == 3 and span.value_start >= 0:
+                offsets = content_offsets(self.text, span)
+                offset = offsets[0] if offsets else span.value_start
+                lines[str(path[1]), str(path[2])] = self.line_of(offset)
+        return lines
+
+
+def _param_fields(spec: Spec) -> dict[str, tuple[str, ...]]:
+    """Return the names of a spec's parameters by the field that declares them."""
+    if spec.kind == "raw":
+        declaration = spec.declaration()
+        params = getattr(declaration, "params", None) or ()
+        return {"params": tuple(param.name for param in params)}
+    return {field: getattr(spec, field).names for field in ("inputs", "outputs")}

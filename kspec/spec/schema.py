@@ -1,0 +1,86 @@
+"""The JSON Schema of spec files, which editors use to complete and to check them.
+
+A spec file refers to it in its first line, ``#:schema ../kspec.schema.json``; the committed
+file is this module's output (a test compares).  Descriptions are those of `kspec.spec.models`.
+
+>>> spec_file_schema()["title"]
+'kspec spec file'
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kspec.spec.models import MODELS
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SECTIONS = {
+    "elementwise": "Kernels that compute every element by itself, by name.",
+    "reduction": "Kernels that fold the elements along axes, by name.",
+    "raw": "Kernels written as CUDA C++, by name.",
+}
+
+
+def spec_file_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec file."""
+    definitions: dict[str, Any] = {}
+    properties: dict[str, Any] = {
+        "doc": {"type": "string", "description": "Documentation of the generated module."}
+    }
+    for kind, model in MODELS.items():
+        schema = model.model_json_schema()
+        definitions |= schema.pop("$defs", {})
+        definitions[kind] = _without_name(schema)
+        properties[kind] = {
+            "type": "object",
+            "description": _SECTIONS[kind],
+            "patternProperties": {"^[A-Za-z_][A-Za-z_0-9]*$": {"$ref": f"#/$defs/{kind}"}},
+            "additionalProperties": False,
+        }
+    schema = {
+        "$schema": _DIALECT,
+        "title": "kspec spec file",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+    cleaned: dict[str, Any] = _cleaned(schema)
+    return cleaned
+
+
+def render_schema() -> str:
+    """Return the JSON text of `spec_file_schema`: same models, same bytes."""
+    return json.dumps(spec_file_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def _without_name(schema: dict[str, Any]) -> dict[str, Any]:
+    """Drop the field that a spec file gives as the key of the table."""
+    schema["properties"].pop("name")
+    required = [key for key in schema.get("required", ()) if key != "name"]
+    schema.pop("required", None)
+    return schema | ({"required": required} if required else {})
+
+
+def _cleaned(node: Any) -> Any:
+    """Drop the titles Pydantic invents, and null, which TOML has not."""
+    if isinstance(node, list):
+        return [_cleaned(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: value for key, value in node.items() if not _is_noise(key, value)}
+    options = node.pop("anyOf", None)
+    if options:
+        options = [option for option in options if option != {"type": "null"}]
+        if len(options) == 1:
+            node |= options[0]
+        else:
+            node["anyOf"] = options
+    return {key: _cleaned(value) for key, value in node.items()}
+
+
+def _is_noise(key: str, value: object) -> bool:
+    return (key == "title" and value != "kspec spec file" and isinstance(value, str)) or (
+        key == "default" and value is None
+    )
