@@ -45,11 +45,11 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
     ToolNotFoundError
         If the compiler, or the toolkit headers the source needs, are missing or do not fit.
     """
+    if target != HOST:
+        check_supported(target)
     source = headers.carry_headers(source)
     if cache is None:
         return _compile(source, target)
-    if target != HOST:
-        check_supported(target)
     key = image_key(source, target)
     with cache.guard(key):
         failure = cache.failure(key)
@@ -77,6 +77,5 @@ def _compile(source: CudaSource, target: Target) -> Image:
         from kspec.compiler import host
 
         return host.compile_host(source)
-    check_supported(target)
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     return nvrtc.compile_cuda(source, target, directories)

@@ -82,10 +82,10 @@ def _check_members(images: Sequence[Image]) -> None:
         if archs.count(image.arch) > 1:
             raise LoadError(f"a fatbin holds one image per architecture; {image.arch} came twice")
         if dict(image.symbols) != dict(images[0].symbols):
-            differing = sorted(set(image.symbols.items()) ^ set(images[0].symbols.items()))
+            pairs = set(image.symbols.items()) ^ set(images[0].symbols.items())
             raise LoadError(
                 f"the images for {archs[0]} and {image.arch} do not have the same symbols, so "
-                f"they are not of one source; differing: {differing[0]}"
+                f"they are not of one source; differing: {', '.join(sorted(dict(pairs)))}"
             )
 
 

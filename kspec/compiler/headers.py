@@ -70,7 +70,7 @@ def carry_headers(source: CudaSource) -> CudaSource:
     the CUDA toolkit is not copied but searched by the compiler.  Carrying twice changes nothing.
     """
     dirs = [Path(name) for name in include_dirs(source.options)]
-    own = [path for path in dirs if not (path / _VERSION_HEADER).is_file()]
+    own = [path for path in dirs if not _is_toolkit(path)]
     texts = (source.text, *(header.text for header in source.headers))
     known = frozenset(header.name for header in source.headers)
     found = _collect(texts, (package_include_dir(), *own), known)
@@ -119,16 +119,22 @@ def toolkit_include_dirs(nvrtc_version: tuple[int, int]) -> tuple[Path, ...]:
 def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tuple[Path, ...]:
     """Return the toolkit directories that a source needs: none if it carries all it includes.
 
-    A source may include the toolkit's headers for one target only (``#ifdef``), so a toolkit
-    that is not installed, or lacks the header, is left to the compiler to miss.
+    A toolkit among the user's ``-I`` directories is used unchecked.  A source may include
+    toolkit headers for one target only (``#ifdef``), so a toolkit that is not installed, or
+    lacks the header, is left to the compiler to miss.
 
     Raises
     ------
     ToolNotFoundError
-        If the source would use headers of another version than NVRTC.
+        If the source would use installed headers of another version than NVRTC.
     """
     missing = missing_includes(source)
-    places = [place for place in (_locate("cudart"), _locate("cccl")) if missing and place]
+    if not missing:
+        return ()
+    chosen = [path for path in map(Path, include_dirs(source.options)) if _is_toolkit(path)]
+    if chosen:
+        return tuple(place for path in chosen for place in (path, path / "cccl") if place.is_dir())
+    places = [place for place in (_locate("cudart"), _locate("cccl")) if place is not None]
     if any((place / name).is_file() for place in places for name in missing):
         return toolkit_include_dirs(nvrtc_version)
     return ()
@@ -215,6 +221,10 @@ def _locate(library: str) -> Path | None:
         return None
     found = find_nvidia_header_directory(library)
     return Path(found) if found else None
+
+
+def _is_toolkit(directory: Path) -> bool:
+    return (directory / _VERSION_HEADER).is_file()
 
 
 def _cudart_version(directory: Path) -> tuple[int, int]:

@@ -24,8 +24,11 @@ from kspec.compiler.options import CompileOptions
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import CudaSource, Figures, Image, Target
 
-# NVRTC appends one pragma per name expression under this file name; its first line is 2.
-_NAME_MAP_ERROR = re.compile(r"^__nv_name_map\((\d+)\): error", re.MULTILINE)
+# NVRTC appends one pragma per name expression to the text, in an order of its own.
+_BAD_NAME = re.compile(
+    r"^__nv_name_map\(\d+\): error: .*\n  #pragma nv_mangled_name (.*)$", re.MULTILINE
+)
+_NO_HEADER = re.compile(r'(?:could not|cannot) open source file ("[^"]+")')
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -122,9 +125,9 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
 def parse_figures(log: str) -> dict[str, Figures]:
     """Return the resources of each kernel in a ``ptxas -v`` log, by lowered name.
 
-    `Figures.spill_bytes` are the spill stores; `Figures.local_bytes` the stack frame, which the
-    spilled registers are part of; `Figures.constant_bytes` all constant banks, -1 on
-    architectures whose ptxas does not report them.
+    `Figures.local_bytes` is the stack frame, spilled registers included; `Figures.spill_bytes`
+    what the spill stores write, which may be more; `Figures.constant_bytes` the sum over all
+    constant banks, -1 on architectures whose ptxas does not report them (sm_90 and later).
     """
     found: dict[str, Figures] = {}
     for report in re.split(r"(?=Compiling entry function ')", log):
@@ -167,13 +170,14 @@ def _by_expression(figures: dict[str, Figures], symbols: dict[str, str]) -> dict
 
 
 def _explain(log: str, source: CudaSource) -> str:
-    """Put the name expressions that do not parse, which the log shows mangled, before it."""
-    lines = sorted({int(line) for line in _NAME_MAP_ERROR.findall(log)})
-    names = [
-        repr(source.name_expressions[line - 2])
-        for line in lines
-        if 2 <= line < len(source.name_expressions) + 2
-    ]
+    """Add to a log what NVRTC does not say: which name expression, where headers come from."""
+    absent = _NO_HEADER.search(log)
+    if absent is not None:
+        return (
+            f"{log}\n{absent[1]} is neither carried with the source, nor in a directory given by "
+            "-I, nor in the CUDA toolkit, if one is installed (pip install 'kspec[cu13]')"
+        )
+    names = dict.fromkeys(repr(name.strip()) for name in _BAD_NAME.findall(log))
     if not names:
         return log
     return f"{source.name}: no kernel fits the name expression {', '.join(names)}\n{log}"
