@@ -1,0 +1,121 @@
+"""compile_source: key, cache, compile, in threads and processes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import kspec.compiler as compiler
+from kspec.compiler import ImageCache, compile_source, nvrtc
+from kspec.errors import CompileError
+from kspec.stages import HOST, CudaSource, Image, Target
+
+SM80 = Target("sm_80")
+SOURCE = CudaSource("k.cu", "template <class T> __global__ void k(T* x) { x[0] = 1; }", ("k<int>",))
+BROKEN = CudaSource("b.cu", '#line 3 "specs/b.toml"\nbroken;\n')
+
+
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The architectures NVRTC was asked for."""
+    asked: list[str] = []
+    real = nvrtc.compile_cuda
+
+    def counted(source: CudaSource, target: Target, directories: Any = ()) -> Image:
+        asked.append(target.arch)
+        return real(source, target, directories)
+
+    monkeypatch.setattr(nvrtc, "compile_cuda", counted)
+    return asked
+
+
+def test_without_a_cache_it_compiles_each_time(compiles: list[str]) -> None:
+    assert compile_source(SOURCE, SM80) == compile_source(SOURCE, SM80)
+    assert compiles == ["sm_80", "sm_80"]
+
+
+def test_a_cache_answers_in_this_and_the_next_process(tmp_path: Path, compiles: list[str]) -> None:
+    first = compile_source(SOURCE, SM80, ImageCache(tmp_path))
+    assert compile_source(SOURCE, SM80, ImageCache(tmp_path)) == first
+    assert first.symbols == {"k<int>": "_Z1kIiEvPT_"}
+    assert compiles == ["sm_80"]
+    compile_source(SOURCE, Target("sm_90"), ImageCache(tmp_path))
+    assert compiles == ["sm_80", "sm_90"]
+
+
+def test_a_damaged_entry_is_compiled_again(tmp_path: Path, compiles: list[str]) -> None:
+    first = compile_source(SOURCE, SM80, ImageCache(tmp_path))
+    (entry,) = tmp_path.iterdir()
+    entry.write_bytes(entry.read_bytes()[:-10])
+    assert compile_source(SOURCE, SM80, ImageCache(tmp_path)) == first
+    assert compile_source(SOURCE, SM80, ImageCache(tmp_path)) == first
+    assert len(compiles) == 2
+
+
+def test_a_failure_is_raised_again_without_compiling(tmp_path: Path, compiles: list[str]) -> None:
+    cache = ImageCache(tmp_path)
+    messages = []
+    for _ in range(3):
+        with pytest.raises(CompileError, match=r"specs/b\.toml\(3\)") as caught:
+            compile_source(BROKEN, SM80, cache)
+        messages.append(str(caught.value))
+    assert compiles == ["sm_80"]
+    assert len(set(messages)) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_header_is_not_answered_from_the_cache(tmp_path: Path) -> None:
+    text = '#include "value.cuh"\nextern "C" __global__ void k(int* x) { x[0] = VALUE; }'
+    source = CudaSource("k.cu", text, options=(f"-I{tmp_path}",))
+    cache = ImageCache(tmp_path / "cache")
+    for value in (41, 42):
+        (tmp_path / "value.cuh").write_text(f"#define VALUE {value}\n")
+        assert f", {value};".encode() in compile_source(source, Target("compute_80"), cache).code
+
+
+def test_unsupported_architecture(tmp_path: Path) -> None:
+    for cache in (None, ImageCache(tmp_path)):
+        with pytest.raises(CompileError, match="sm_20 is not supported by NVRTC"):
+            compile_source(SOURCE, Target("sm_20"), cache)
+
+
+def test_host_goes_to_the_host_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = Image("so", "host", b"\x7fELF", {"k<int>": "k"})
+    stand_in = SimpleNamespace(
+        compile_host=lambda source: made,
+        find_compiler=lambda: "c++",
+        fingerprint=lambda name: f"{name} 1",
+    )
+    monkeypatch.setitem(__import__("sys").modules, "kspec.compiler.host", stand_in)
+    monkeypatch.setattr(compiler, "host", stand_in, raising=False)
+    cache = ImageCache(tmp_path)
+    assert compile_source(SOURCE, HOST, cache) is made
+    assert compile_source(SOURCE, HOST, cache) is made
+    assert cache.statistics.hits == 1
+
+
+def test_eight_threads_compile_one_source_once(tmp_path: Path, compiles: list[str]) -> None:
+    cache = ImageCache(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        images = list(pool.map(lambda _: compile_source(SOURCE, SM80, cache), range(8)))
+    assert compiles == ["sm_80"]
+    assert all(image is images[0] for image in images)
+    assert (cache.statistics.misses, cache.statistics.hits) == (1, 7)
+
+
+def test_architectures_in_processes(tmp_path: Path) -> None:
+    targets = [Target(arch) for arch in ("sm_80", "sm_90", "compute_80", "sm_80")]
+    cache = ImageCache(tmp_path)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        tasks = [pool.submit(compile_source, SOURCE, target, cache) for target in targets]
+        images = [task.result(timeout=60) for task in tasks]
+        refused = pool.submit(compile_source, BROKEN, SM80, cache).exception(timeout=60)
+    assert [image.arch for image in images] == [target.arch for target in targets]
+    assert images[0] == images[3] == compile_source(SOURCE, SM80)
+    assert isinstance(refused, CompileError) and refused.target == "sm_80"
+    assert len(list(tmp_path.iterdir())) == 3

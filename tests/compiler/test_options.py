@@ -1,0 +1,54 @@
+"""The flags of a compilation: defaults, what the user overrides, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from kspec.compiler.options import CompileOptions, include_dirs
+from kspec.errors import SpecError
+from kspec.stages import CudaSource, Target
+
+DEFAULTS = ("--std=c++17", "-default-device", "-Xptxas=-v")
+
+
+def flags(*user: str, arch: str = "sm_90") -> tuple[str, ...]:
+    return CompileOptions.for_source(CudaSource("a.cu", "", options=user), Target(arch)).flags()
+
+
+def test_defaults() -> None:
+    assert flags() == ("-arch=sm_90", *DEFAULTS)
+
+
+def test_ptx_has_no_ptxas_report() -> None:
+    assert flags(arch="compute_80") == ("-arch=compute_80", "--std=c++17", "-default-device")
+
+
+def test_user_flags_come_last_in_their_order() -> None:
+    assert flags("-DB=2", "-DA=1")[-2:] == ("-DB=2", "-DA=1")
+
+
+@pytest.mark.parametrize("standard", ["-std=c++14", "--std=c++20"])
+def test_the_user_names_the_standard_once(standard: str) -> None:
+    assert [flag for flag in flags(standard) if "std" in flag] == [standard]
+
+
+def test_denormals_are_not_flushed_and_no_line_info() -> None:
+    assert not [flag for flag in flags() if "ftz" in flag or "lineinfo" in flag]
+
+
+@pytest.mark.parametrize("option", ["-arch=sm_80", "--gpu-architecture=sm_80", "-arch"])
+def test_architecture_is_the_targets(option: str) -> None:
+    with pytest.raises(SpecError, match=r"a\.cu: option .* the target decides.*sm_90"):
+        flags(option)
+
+
+def test_options_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        CompileOptions("sm_80").arch = "sm_90"  # type: ignore[misc]
+
+
+def test_include_dirs() -> None:
+    options = ("-I/a", "-I", "/b", "--include-path=/c", "-DX", "-include-path=/d", "-I /e", "-I")
+    assert include_dirs(options) == ("/a", "/b", "/c", "/d", "/e")
