@@ -156,6 +156,16 @@ def _axes(value: object) -> int | tuple[int, ...] | None:
     raise _wrong_type(value, "an integer or a list of integers")
 
 
+def _number(value: object) -> bool | int | float:
+    if isinstance(value, bool | int | float):
+        return value
+    raise _wrong_type(value, "a number")
+
+
+def _argument(value: object) -> str | bool | int | float:
+    return value if isinstance(value, str) else _number(value)
+
+
 SignatureField = Annotated[
     Signature, PlainValidator(_signature), PlainSerializer(str), WithJsonSchema(_STRING_OR_LIST)
 ]
@@ -195,4 +205,12 @@ AxesField = Annotated[
     WithJsonSchema(
         {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}
     ),
+]
+NumberField = Annotated[
+    bool | int | float, PlainValidator(_number), WithJsonSchema({"type": ["number", "boolean"]})
+]
+ArgumentField = Annotated[
+    str | bool | int | float,
+    PlainValidator(_argument),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]

@@ -35,6 +35,14 @@ def identifiers(*fragments: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def offset_of(word: str, fragment: str) -> int:
+    """Return where `word` first occurs as an identifier of `fragment`, or -1."""
+    for match in _TOKEN.finditer(fragment):
+        if match["word"] == word and not match["member"]:
+            return match.start("word")
+    return -1
+
+
 def mentions(words: set[str], *fragments: str) -> bool:
     """Return whether any of `words` occurs as an identifier of `fragments`."""
     return not words.isdisjoint(identifiers(*fragments))

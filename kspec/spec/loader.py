@@ -263,8 +263,7 @@ class _Reader:
         if known == location and fault.word:
             words = list(re.finditer(rf"\b{re.escape(fault.word)}\b", value))
             if words:
-                # In a parameter list the last is the name; in a fragment the first will do.
-                word = words[-1 if "inputs" in known or "outputs" in known else 0]
+                word = words[-1]  # the first may be a type placeholder of that name
                 return span.value_start + word.start(), len(fault.word)
         if fault.at_key or known != location or not value:
             return span.key_start, span.key_end - span.key_start

@@ -33,9 +33,11 @@ from kspec.signature import Signature
 from kspec.spec import rules
 from kspec.spec.faults import Fault, error_for, faults_of, raise_faults
 from kspec.spec.fields import (
+    ArgumentField,
     AxesField,
     CParamsField,
     IdentityField,
+    NumberField,
     SignatureField,
     TypesField,
 )
@@ -54,9 +56,7 @@ class Example(_Model):
     """How tests and demonstrations call a kernel: with random arrays of these shapes."""
 
     shapes: dict[str, tuple[int, ...]] = Field({}, description="Shape of each array argument.")
-    scalars: dict[str, StrictBool | int | float] = Field(
-        {}, description="Value of each scalar argument."
-    )
+    scalars: dict[str, NumberField] = Field({}, description="Value of each scalar argument.")
     types: dict[str, str] = Field(
         {}, description="Placeholder to dtype; absent: the first precompiled binding."
     )
@@ -66,7 +66,7 @@ class Example(_Model):
     grid: tuple[int, ...] = Field((), description="Blocks per axis (raw kernels).")
     block: tuple[int, ...] = Field((), description="Threads per axis of a block (raw kernels).")
     shared_mem: int = Field(0, ge=0, description="Dynamic shared memory in bytes (raw kernels).")
-    args: tuple[str | StrictBool | int | float, ...] = Field(
+    args: tuple[ArgumentField, ...] = Field(
         (), description="Arguments in order: names of shapes and scalars, or numbers."
     )
     name_expression: str = Field("", description="Name expression to call; absent: the first.")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kspec import dtypes
 from kspec.signature import Signature
 from kspec.spec.faults import Fault
-from kspec.spec.fragments import identifiers, template_parameters
+from kspec.spec.fragments import identifiers, offset_of, template_parameters
 from kspec.spec.names import name_problem
 
 Bindings = tuple[tuple[tuple[str, str], ...], ...]
@@ -104,7 +104,7 @@ def unsupported_words(params: Signature, **fragments: str) -> Iterator[Fault]:
             if word.startswith("_raw_") and word.removeprefix("_raw_") in params.names:
                 name = word.removeprefix("_raw_")
                 message = f"{word!r} is not supported yet; declare {name!r} as a raw parameter"
-                yield Fault((field,), message, word=word)
+                yield Fault((field,), message, offset_of(word, text), len(word))
 
 
 def types_fit(
@@ -141,7 +141,7 @@ def preamble_is_generic(
                 f"{len(bindings)} bindings; make the helper a C++ template:"
                 f" template <typename {word}>"
             )
-            yield Fault(("preamble",), message, word=word)
+            yield Fault(("preamble",), message, offset_of(word, preamble), len(word))
 
 
 def reduce_type_is_known(

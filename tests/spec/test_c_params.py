@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kspec import dtypes
+from kspec.errors import SignatureSyntaxError
+from kspec.signature import CParam
+from kspec.spec.c_params import dtype_of, parse_c_params
+from kspec.spec.names import name_problem
+
+names = st.from_regex(r"[A-Za-z_]\w{0,6}", fullmatch=True).filter(lambda x: not name_problem(x))
+ctypes = st.sampled_from([row.ctype for row in dtypes.TABLE] + ["T", "void", "my::pair<int, T>"])
+values = st.builds(CParam, ctypes, names)
+pointers = st.builds(CParam, ctypes, names, st.just(True), st.booleans())
+
+
+@given(st.lists(values | pointers, min_size=1))
+def test_parsing_undoes_printing(params: list[CParam]) -> None:
+    assert parse_c_params(", ".join(map(str, params))) == tuple(params)
+    assert parse_c_params([str(param) for param in params]) == tuple(params)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("const float* x1", CParam("float", "x1", pointer=True, const=True)),
+        ("float const *x", CParam("float", "x", pointer=True, const=True)),
+        ("T* __restrict__ arr", CParam("T", "arr", pointer=True)),
+        ("const T *__restrict__ arr", CParam("T", "arr", pointer=True, const=True)),
+        ("float* const x", CParam("float", "x", pointer=True)),
+        ("const int n", CParam("int", "n")),
+        ("float x[16]", CParam("float", "x", pointer=True)),
+        ("float** rows", CParam("float*", "rows", pointer=True)),
+        ("unsigned n", CParam("unsigned int", "n")),
+        ("long unsigned int n", CParam("unsigned long", "n")),
+        ("long long int n", CParam("long long", "n")),
+        ("unsigned char c", CParam("unsigned char", "c")),
+        ("complex< float > z", CParam("complex<float>", "z")),
+        ("cuda::std::complex<double>* z", CParam("cuda::std::complex<double>", "z", pointer=True)),
+        ("cudaTextureObject_t tex", CParam("cudaTextureObject_t", "tex")),
+    ],
+)
+def test_spellings(text: str, expected: CParam) -> None:
+    assert parse_c_params(text) == (expected,)
+    assert parse_c_params(str(expected)) == (expected,)
+
+
+def test_no_parameters() -> None:
+    assert parse_c_params("") == parse_c_params([]) == parse_c_params("void") == ()
+
+
+def test_commas_inside_templates() -> None:
+    assert [param.name for param in parse_c_params("pair<int, float>* p, int n")] == ["p", "n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("size_t n", "uint64"), ("long n", "int64"), ("half h", "float16")]
+)
+def test_dtype_of(text: str, name: str) -> None:
+    assert dtype_of(*parse_c_params(text)) == name
+    assert dtype_of(CParam("my_struct", "s")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ("int n,", ",", "comma too many"),
+        ("const float*", "const float*", "needs a type and a name"),
+        ("n", "n", "needs a type and a name"),
+        ("const n", "const n", "needs a type and a name"),
+        ("unsigned int", "int", "C\\+\\+ keyword"),
+        ("float& r", "&", "not references"),
+        ("float x = 3", "float x = 3", "needs a type and a name|not a C type"),
+    ],
+)
+def test_errors(text: str, marked: str, message: str) -> None:
+    with pytest.raises(SignatureSyntaxError, match=message) as caught:
+        parse_c_params(text)
+    error = caught.value
+    assert error.text[error.offset : error.offset + error.length] == marked

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from kspec.errors import SignatureSyntaxError, SpecError, UnknownTypeError
+from kspec.signature import CParam, Signature
+from kspec.spec.faults import SpecTypeError
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, build_spec
+
+ELEMENTWISE: dict[str, Any] = {
+    "name": "f",
+    "inputs": "T x",
+    "outputs": "T y",
+    "operation": "y = x",
+}
+REDUCTION: dict[str, Any] = {
+    "name": "f",
+    "inputs": "T x",
+    "outputs": "T y",
+    "map": "x",
+    "reduce": "a + b",
+    "post_map": "y = a",
+}
+
+
+def elementwise(**fields: Any) -> ElementwiseSpec:
+    return build_spec(ElementwiseSpec, **{**ELEMENTWISE, **fields})
+
+
+def reduction(**fields: Any) -> ReductionSpec:
+    return build_spec(ReductionSpec, **{**REDUCTION, **fields})
+
+
+def test_lists_and_strings_mean_the_same() -> None:
+    assert elementwise(inputs=["T a", "raw f4 b"]) == elementwise(inputs="T a,raw float32 b")
+    assert elementwise(inputs=[]).inputs == Signature()
+
+
+def test_specs_survive_dumping_and_pickling() -> None:
+    specs = [
+        elementwise(types={"T": ["f4"]}, example={"shapes": {"x": [3]}, "scalars": {"x": 1e-5}}),
+        elementwise(outputs="U y", types=[{"T": "f4", "U": "f8"}]),
+        reduction(identity=0),
+        build_spec(RawSpec, name="r", code="x", params=["const T* x"]),
+    ]
+    for spec in specs:
+        assert pickle.loads(pickle.dumps(spec)) == spec
+        assert build_spec(type(spec), **spec.model_dump(mode="json")) == spec
+
+
+def test_frozen() -> None:
+    with pytest.raises(ValidationError):
+        elementwise().name = "g"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("fields", "bindings"),
+    [
+        ({}, ()),
+        ({"types": {}}, ()),
+        ({"types": {"T": []}}, ()),
+        ({"inputs": "f4 x", "outputs": "f4 y"}, ((),)),
+        ({"types": {"T": ["f4", "float32", "f8"]}}, ((("T", "float32"),), (("T", "float64"),))),
+        (
+            {"outputs": "U y", "types": {"U": ["i1", "i2"], "T": ["f4"]}},
+            (
+                (("T", "float32"), ("U", "int8")),
+                (("T", "float32"), ("U", "int16")),
+            ),
+        ),
+        (
+            {"outputs": "U y", "types": [{"U": "i1", "T": "f4"}]},
+            ((("T", "float32"), ("U", "int8")),),
+        ),
+    ],
+)
+def test_bindings(fields: dict[str, Any], bindings: object) -> None:
+    assert elementwise(**fields).bindings() == bindings
+
+
+@pytest.mark.parametrize(
+    ("fields", "ordered"),
+    [
+        ({}, False),
+        ({"operation": "y = i"}, True),
+        ({"operation": "y = _ind.get()[0]"}, True),
+        ({"operation": "y = x; // i"}, False),
+        ({"operation": 'printf("i");'}, False),
+        ({"operation": "y = x.i + p->i"}, False),
+        ({"operation": "y = 1.i"}, False),
+        ({"after_loop": "f(i)"}, True),
+        ({"operation": "y = AT(x)", "preamble": "#define AT(v) \\\n  v + i"}, True),
+        ({"preamble": "int f(int i) { return i; }"}, False),
+    ],
+)
+def test_elementwise_order(fields: dict[str, Any], ordered: bool) -> None:
+    assert elementwise(**fields).declaration().ordered is ordered
+
+
+@pytest.mark.parametrize("word", ["_J", "_i", "_in_ind", "_out_ind"])
+def test_reduction_order(word: str) -> None:
+    assert reduction(map=f"x * {word}").declaration().ordered
+    assert not reduction(map=f"x /* {word} */").declaration().ordered
+
+
+def test_reduction_scalars() -> None:
+    spec = reduction(
+        inputs="T x, f4 s, f4 t, raw f4 table, T a",
+        outputs="T y",
+        reduce="s * a + b",
+        post_map="y = a * t + table[0]",
+    )
+    assert spec.declaration().scalars == ("s", "t")
+
+
+@pytest.mark.parametrize(
+    ("identity", "text"),
+    [(None, None), ("", None), (0, "0"), (1e-5, "1e-05"), ("T(1)", "T(1)"), (True, "true")],
+)
+def test_identity(identity: object, text: str | None) -> None:
+    spec = reduction(identity=identity)
+    assert spec.identity == text
+    assert spec.declaration().has_identity is (text is not None)
+
+
+def test_accumulators() -> None:
+    assert reduction(reduce_type="double").declaration().accumulator == "double"
+    assert reduction(reduce_type="T").declaration().accumulator == "T"
+    typedef = reduction(reduce_type="float64", preamble="struct float64 {};")
+    assert typedef.declaration().accumulator == "float64"
+
+
+def test_raw_declarations() -> None:
+    spec = build_spec(RawSpec, name="f", code="x")
+    assert (spec.declaration().name_expressions, spec.declaration().params) == (("f",), None)
+    assert (spec.text, spec.bindings()) == ("x", ((),))
+    typed = build_spec(RawSpec, name="f", code="x", params="int n", name_expressions=["f<int>"])
+    assert typed.declaration().name_expressions == ("f<int>",)
+    assert typed.declaration().params == (CParam("int", "n"),)
+    assert build_spec(RawSpec, name="f", code="x", params=[]).declaration().params == ()
+
+
+@pytest.mark.parametrize("name", ["", "1f", "a-b", "float", "f g", "threadIdx", "é"])
+def test_invalid_kernel_names(name: str) -> None:
+    with pytest.raises(SpecError, match="Invalid kernel name"):
+        elementwise(name=name)
+
+
+def test_zero_outputs_are_for_elementwise_kernels_only() -> None:
+    assert len(elementwise(outputs="", operation="f(x)").outputs) == 0
+    with pytest.raises(SpecError, match="at least one output"):
+        reduction(outputs="")
+
+
+def test_one_wrong_parameter_raises_the_parser_error() -> None:
+    with pytest.raises(SignatureSyntaxError, match="comma too many"):
+        elementwise(inputs="T x,")
+    with pytest.raises(UnknownTypeError, match="did you mean 'float32'"):
+        elementwise(inputs="flaot32 x")
+    with pytest.raises(SignatureSyntaxError, match="needs a type and a name"):
+        build_spec(RawSpec, name="f", code="x", params=["float*"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"inputs": 3},
+        {"outputs": None},
+        {"inputs": ["T x", 3]},
+        {"operation": 3},
+        {"name": None},
+        {"options": "-DX"},
+        {"types": {"T": 3}},
+    ],
+)
+def test_wrong_python_types_are_type_errors(fields: dict[str, Any]) -> None:
+    with pytest.raises(SpecTypeError, match="must be") as caught:
+        elementwise(**fields)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_all_problems_in_one_message() -> None:
+    with pytest.raises(SpecError) as caught:
+        elementwise(inputs="T i", outputs="T y, T y", operation="")
+    assert str(caught.value).splitlines() == [
+        "kernel 'f' is declared wrongly:",
+        "  inputs: 'i' is the index of the element; choose another parameter name",
+        "  outputs: two parameters are called 'y'; every parameter needs its own name",
+        "  operation: must not be empty",
+    ]
+
+
+def test_hand_made_signatures_are_checked_too() -> None:
+    from kspec.signature import Param
+
+    with pytest.raises(SignatureSyntaxError, match="C\\+\\+ keyword"):
+        elementwise(inputs=Signature((Param("T", "float"),)))
