@@ -1,1 +1,120 @@
-"""kspec: CUDA kernels declared once, as data."""
+"""kspec: CUDA kernels declared once, as data; typed, precompiled, and runnable without a GPU.
+
+>>> import kspec, numpy as np
+>>> l2norm = kspec.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
+>>> l2norm(np.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+array([ 5., 10.])
+
+A kernel runs where its arrays live: CUDA arrays on their GPU, NumPy arrays on the host device.
+Everything is imported on first use, so that a deployed package pays for nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kspec.constructors import ElementwiseKernel, ReductionKernel
+    from kspec.errors import (
+        ArgumentTypeError,
+        CompileError,
+        DispatchError,
+        DriverError,
+        DuplicateKernelError,
+        HostFault,
+        KspecError,
+        LaunchError,
+        LoadError,
+        ManifestError,
+        NotSupportedError,
+        RenderError,
+        ShapeError,
+        SignatureSyntaxError,
+        SpecError,
+        SpecializationNotBuilt,
+        ToolNotFoundError,
+        UnboundPlaceholderError,
+        UnknownTypeError,
+        UnsupportedDTypeError,
+    )
+    from kspec.runtime.arrays import DeviceArray, asarray, asnumpy, empty, zeros
+    from kspec.runtime.device import Device, devices
+    from kspec.runtime.raw import RawKernel, RawModule
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "kspec.constructors": ("ElementwiseKernel", "ReductionKernel"),
+    "kspec.errors": (
+        "ArgumentTypeError",
+        "CompileError",
+        "DispatchError",
+        "DriverError",
+        "DuplicateKernelError",
+        "HostFault",
+        "KspecError",
+        "LaunchError",
+        "LoadError",
+        "ManifestError",
+        "NotSupportedError",
+        "RenderError",
+        "ShapeError",
+        "SignatureSyntaxError",
+        "SpecError",
+        "SpecializationNotBuilt",
+        "ToolNotFoundError",
+        "UnboundPlaceholderError",
+        "UnknownTypeError",
+        "UnsupportedDTypeError",
+    ),
+    "kspec.runtime.arrays": ("DeviceArray", "asarray", "asnumpy", "empty", "zeros"),
+    "kspec.runtime.device": ("Device", "devices"),
+    "kspec.runtime.raw": ("RawKernel", "RawModule"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ArgumentTypeError",
+    "CompileError",
+    "Device",
+    "DeviceArray",
+    "DispatchError",
+    "DriverError",
+    "DuplicateKernelError",
+    "ElementwiseKernel",
+    "HostFault",
+    "KspecError",
+    "LaunchError",
+    "LoadError",
+    "ManifestError",
+    "NotSupportedError",
+    "RawKernel",
+    "RawModule",
+    "ReductionKernel",
+    "RenderError",
+    "ShapeError",
+    "SignatureSyntaxError",
+    "SpecError",
+    "SpecializationNotBuilt",
+    "ToolNotFoundError",
+    "UnboundPlaceholderError",
+    "UnknownTypeError",
+    "UnsupportedDTypeError",
+    "asarray",
+    "asnumpy",
+    "devices",
+    "empty",
+    "zeros",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kspec' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -108,4 +108,5 @@ class RawDeclaration:
     kind = "raw"
 
 
+GeneratedDeclaration = ElementwiseDeclaration | ReductionDeclaration
 Declaration = ElementwiseDeclaration | ReductionDeclaration | RawDeclaration

@@ -13,13 +13,15 @@
     ├── ManifestError (RuntimeError)        a generated package is damaged or too new
     ├── DispatchError                       a call does not fit its kernel
     │   ├── ArgumentTypeError (TypeError)
-    │   │   └── UnboundPlaceholderError (KeyError)
+    │   │   ├── UnboundPlaceholderError (KeyError)
+    │   │   └── UnsupportedDTypeError (ValueError)
     │   ├── ShapeError (ValueError)
     │   └── SpecializationNotBuilt          KSPEC_JIT=never and nothing precompiled fits
     ├── LaunchError (RuntimeError)          grid, block or shared memory are impossible
     ├── DriverError (RuntimeError)          a CUDA driver call failed
     ├── HostFault (RuntimeError)            a kernel did something illegal on the host device
-    └── ToolNotFoundError (RuntimeError)    a GPU, a compiler or a library is missing
+    ├── ToolNotFoundError (RuntimeError)    a GPU, a compiler or a library is missing
+    └── NotSupportedError (NotImplementedError)  CuPy has it, kspec does not have it yet
 
 Argument errors also are the built-in class that CuPy raises in the same place, so that
 existing ``except TypeError`` keeps working.  Example: ``raise ShapeError("Out shape is
@@ -139,6 +141,10 @@ class UnboundPlaceholderError(ArgumentTypeError, KeyError):
     __str__ = Exception.__str__  # KeyError would print the repr of the message
 
 
+class UnsupportedDTypeError(ArgumentTypeError, ValueError):
+    """An array's dtype is one that kernels do not know."""
+
+
 class ShapeError(DispatchError, ValueError):
     """Shapes do not broadcast, or the loop size is unknown or given twice."""
 
@@ -196,3 +202,7 @@ class HostFault(KspecError, RuntimeError):
 
 class ToolNotFoundError(KspecError, RuntimeError):
     """A GPU, a compiler or a library is missing; the message says what to install."""
+
+
+class NotSupportedError(KspecError, NotImplementedError):
+    """Part of CuPy's interface that kspec does not have yet; the message says which."""

@@ -89,4 +89,6 @@ class CParam:
     const: bool = False
 
     def __str__(self) -> str:
-        return f"{'const ' if self.const else ''}{self.type}{'*' if self.pointer else ''} {self.name}"
+        return (
+            f"{'const ' if self.const else ''}{self.type}{'*' if self.pointer else ''} {self.name}"
+        )

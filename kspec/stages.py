@@ -20,6 +20,11 @@ STRIDED_AXES = (8, 64)
 FLAT = 0
 
 
+def strided_capacity(ndim: int) -> int:
+    """Return the smallest layout capacity that holds `ndim` collapsed axes."""
+    return next(capacity for capacity in STRIDED_AXES if ndim <= capacity)
+
+
 @dataclass(frozen=True)
 class Specialization:
     """A generated kernel with every placeholder bound and its layout fixed.
@@ -52,6 +57,14 @@ class Specialization:
         arguments = [dtypes.lookup(dtype).ctype for _, dtype in self.binding]
         arguments += [str(self.axes), *map(str, self.raw_ndims)]
         return f"{self.kernel}<{', '.join(arguments)}>"
+
+
+@dataclass(frozen=True)
+class RawSymbol:
+    """A kernel of the user's own source, by name or name expression."""
+
+    name_expression: str
+    binding: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+// How arguments reach a generated kernel: In<T>, Out<T> (one element at a time) and
+// Array<T, NDIM> (`raw`: indexed by hand).  kspec/runtime/marshal.py packs the same layouts.
+#pragma once
+
+namespace kspec {
+
+// Where an element is: its number among contiguous elements, or its distance in bytes.
+struct Flat { ptrdiff_t index; };
+struct Bytes { ptrdiff_t offset; };
+
+template <class T> __device__ inline T* element(T* data, Flat at) { return data + at.index; }
+template <class T> __device__ inline T* element(T* data, Bytes at) {
+  return reinterpret_cast<T*>(reinterpret_cast<size_t>(data) + at.offset);
+}
+
+// An input: an array, or (null pointer) a scalar that travels in the parameter itself. The test
+// is uniform over the launch; it spares a specialization for each mix of arrays and scalars.
+template <class T> struct In {
+  const T* data;
+  T value;
+
+  template <class At> __device__ inline T load(At at) const {
+    return data ? *element(data, at) : value;
+  }
+};
+
+// An input the kernel may write to (`_non_const`); always an array.
+template <class T> struct InOut {
+  T* data;
+
+  template <class At> __device__ inline T& at(At at) const { return *element(data, at); }
+};
+
+template <class T> struct Out {
+  T* data;
+
+  template <class At> __device__ inline T& at(At at) const { return *element(data, at); }
+};
+
+// A raw argument. `x[k]` is the k-th element in C order of the logical shape, whatever the
+// strides; `x[index]` and `x[{a, b}]` take one integer per axis. Neither checks bounds.
+template <class T, int NDIM> struct Array {
+  enum { ndim = NDIM, room = NDIM > 0 ? NDIM : 1 };
+
+  T* data_;
+  ptrdiff_t size_;
+  ptrdiff_t shape_[room];
+  ptrdiff_t strides_[room];  // in bytes
+  int contiguous_;
+
+  __device__ inline ptrdiff_t size() const { return size_; }
+  __device__ inline const ptrdiff_t* shape() const { return NDIM > 0 ? shape_ : nullptr; }
+  __device__ inline const ptrdiff_t* strides() const { return NDIM > 0 ? strides_ : nullptr; }
+
+  __device__ inline T& operator[](ptrdiff_t k) const {
+    if (NDIM == 0) return *data_;
+    if (contiguous_) return data_[k];
+    ptrdiff_t offset = 0;
+#pragma unroll
+    for (int axis = room - 1; axis > 0; --axis) {
+      const ptrdiff_t rest = k / shape_[axis];
+      offset += (k - rest * shape_[axis]) * strides_[axis];
+      k = rest;
+    }
+    return *element(data_, Bytes{offset + k * strides_[0]});
+  }
+  __device__ inline T& operator[](const ptrdiff_t (&index)[room]) const { return at(index); }
+  // A template, so that the literal 0 stays an integer.
+  template <class I> __device__ inline T& operator[](const I* index) const { return at(index); }
+
+ private:
+  template <class I> __device__ inline T& at(const I* index) const {
+    ptrdiff_t offset = 0;
+#pragma unroll
+    for (int axis = 0; axis < NDIM; ++axis) offset += (ptrdiff_t)index[axis] * strides_[axis];
+    return *element(data_, Bytes{offset});
+  }
+};
+
+}  // namespace kspec

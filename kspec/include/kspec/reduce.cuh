@@ -1,0 +1,141 @@
+// The reduction schedule: `lanes` threads share each output, a block holds `rows` outputs, and
+// `splits` blocks share them when there are few; the last block to finish adds the partials.
+//
+// The order of additions depends on the plan alone, so equal calls give equal bits. The user's
+// operation must be associative and commutative. Nothing is folded in but elements and, once for
+// each output, the identity.
+#pragma once
+
+#include "kspec/axes.cuh"
+#include "kspec/half.cuh"
+#include "kspec/operand.cuh"
+
+namespace kspec {
+
+enum { REDUCE_THREADS = 256 };  // most threads of a block; kspec/runtime/reduction.py agrees
+
+template <int AXES, int INPUTS, int OUTPUTS> struct Reduction {
+  ptrdiff_t outputs;                        // number of results
+  ptrdiff_t length;                         // elements of each
+  ptrdiff_t chunk;                          // elements of one split
+  int lanes;                                // threads for each output, a power of two
+  int rows;                                 // outputs of a block, a power of two
+  int neighbours;                           // 1: neighbouring threads take neighbouring outputs
+  int splits;                               // blocks that share an output
+  void* partials;                           // [outputs][splits] accumulators
+  unsigned int* tickets;                    // one for each tile of outputs, zero
+  Axes<AXES, INPUTS + OUTPUTS> kept;
+  Axes<AXES, INPUTS> reduced;
+};
+
+// What a reduction to T accumulates in: sums of 16-bit floats need more bits than their terms.
+template <class T> struct Accumulator { typedef T type; };
+template <> struct Accumulator<float16> { typedef float type; };
+template <> struct Accumulator<bfloat16> { typedef float type; };
+
+// What the user's expressions see as `_in_ind` and `_out_ind`.
+struct Count {
+  ptrdiff_t size_;
+  __device__ inline ptrdiff_t size() const { return size_; }
+};
+
+// Input offsets: those of the output's first element plus those along the reduced axes.
+template <int AXES, int INPUTS, int OUTPUTS> struct InputOffsets {
+  const Offsets<AXES, INPUTS + OUTPUTS>& base;
+  Offsets<AXES, INPUTS> along;
+
+  __device__ inline Bytes operator[](int operand) const {
+    return Bytes{base.offset[operand] + along.offset[operand]};
+  }
+};
+
+// Fold `value` over the lanes of each output; lane 0 returns the total. `valid`: lanes that hold
+// something, the same for the whole block.
+template <class Op, class Acc>
+__device__ inline Acc fold_lanes(const Op& op, Acc value, Acc* shared, int slot, int lane, int lanes,
+                                 int rows, ptrdiff_t valid) {
+  shared[slot] = value;
+  __syncthreads();
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    if (lane < half && lane + half < valid)
+      shared[slot] = op._reduce(shared[slot], shared[slot + half * rows]);
+    __syncthreads();
+  }
+  value = shared[slot];
+  __syncthreads();
+  return value;
+}
+
+// Whether this block is the last of its tile to arrive; all partials are visible to it then.
+template <class Plan> __device__ inline bool is_last_block(const Plan& plan) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned int ticket = atomicAdd(&plan.tickets[blockIdx.x], 1u);
+    last = ticket == (unsigned int)plan.splits - 1u;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+template <class Op, int AXES, int INPUTS, int OUTPUTS>
+__device__ inline typename Op::_Acc fold_chunk(const Op& op,
+                                               const Reduction<AXES, INPUTS, OUTPUTS>& plan,
+                                               const Offsets<AXES, INPUTS + OUTPUTS>& base,
+                                               ptrdiff_t output, ptrdiff_t begin, ptrdiff_t end,
+                                               int step) {
+  typedef typename Op::_Acc Acc;
+  typedef InputOffsets<AXES, INPUTS, OUTPUTS> At;
+  Acc total = op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, begin)}, begin, output);
+#pragma unroll 4
+  for (ptrdiff_t j = begin + step; j < end; j += step)
+    total = op._reduce(total, op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, j)}, j, output));
+  return total;
+}
+
+template <class Op, int AXES, int INPUTS, int OUTPUTS>
+__device__ inline void reduce(const Op& op, const Reduction<AXES, INPUTS, OUTPUTS>& plan) {
+  typedef typename Op::_Acc Acc;
+  static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
+  __shared__ __align__(16) unsigned char memory[REDUCE_THREADS * sizeof(Acc)];
+  Acc* shared = reinterpret_cast<Acc*>(memory);
+
+  const int thread = (int)threadIdx.x;
+  const int row = plan.neighbours ? thread % plan.rows : thread / plan.lanes;
+  const int lane = plan.neighbours ? thread / plan.rows : thread % plan.lanes;
+  const int slot = lane * plan.rows + row;
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * plan.rows + row;
+  const bool live = output < plan.outputs;
+  const Offsets<AXES, INPUTS + OUTPUTS> base(plan.kept, live ? output : 0);
+
+  if (plan.length == 0) {  // nothing to reduce: the post-map of the identity
+    if (live && lane == 0) op._post(op._identity(), base, output);
+    return;
+  }
+  const ptrdiff_t begin = (ptrdiff_t)blockIdx.y * plan.chunk;
+  const ptrdiff_t end = begin + plan.chunk < plan.length ? begin + plan.chunk : plan.length;
+  Acc total;
+  if (live && begin + lane < end)
+    total = fold_chunk(op, plan, base, output, begin + lane, end, plan.lanes);
+  total = fold_lanes(op, total, shared, slot, lane, plan.lanes, plan.rows, end - begin);
+  if (plan.splits == 1) {
+    if (live && lane == 0) op._post(op._initial(total), base, output);
+    return;
+  }
+
+  Acc* partials = reinterpret_cast<Acc*>(plan.partials);
+  if (live && lane == 0) partials[output * plan.splits + blockIdx.y] = total;
+  if (!is_last_block(plan)) return;
+  if (live && lane < plan.splits) {
+    const Acc* mine = partials + output * plan.splits;
+    total = mine[lane];
+    for (int k = lane + plan.lanes; k < plan.splits; k += plan.lanes)
+      total = op._reduce(total, mine[k]);
+  }
+  total = fold_lanes(op, total, shared, slot, lane, plan.lanes, plan.rows, plan.splits);
+  if (live && lane == 0) op._post(op._initial(total), base, output);
+}
+
+}  // namespace kspec

@@ -1,0 +1,186 @@
+"""The JSON index of a generated package: which kernels, how they are called, what is compiled.
+
+Author time writes it, run time reads it; nothing else crosses.  `dump` and `load` are inverse:
+``load(dump(manifest)) == manifest``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kspec.declaration import (
+    Declaration,
+    ElementwiseDeclaration,
+    RawDeclaration,
+    ReductionDeclaration,
+)
+from kspec.errors import ManifestError
+from kspec.signature import CParam, Param, Signature
+from kspec.stages import Figures
+
+SCHEMA = 1
+FILE_NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class ImageEntry:
+    """The compiled half of a module.
+
+    Attributes
+    ----------
+    file : str
+        Name of the fatbin in the package.
+    sha256 : str
+        Digest of its bytes.
+    archs : tuple of str
+        What is in it: ``("sm_80", "compute_80")``.
+    compiler : str
+        Exact version of the compiler that made it.
+    symbols : mapping of str to str
+        Name expression to lowered name.
+    figures : mapping of str to (mapping of str to Figures)
+        Arch, then name expression, to resources.
+    """
+
+    file: str
+    sha256: str
+    archs: tuple[str, ...]
+    compiler: str
+    symbols: Mapping[str, str]
+    figures: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModuleEntry:
+    """One spec file: one Python module, one ``.cu``, one image.
+
+    Attributes
+    ----------
+    stem : str
+        Name of all of them.
+    spec : str
+        Path of the spec file in its project.
+    source_sha256 : str
+        Digest of the ``.cu``.
+    kernels : tuple of Declaration
+        In the order of the spec file.
+    precompiled : tuple of str
+        Name expressions of what the build compiles.
+    options : tuple of str
+        Compiler options of the specs.
+    headers : tuple of str
+        The user's headers, shipped beside the ``.cu``.
+    image : ImageEntry or None
+        What was compiled; None where only text was generated.
+    """
+
+    stem: str
+    spec: str
+    source_sha256: str
+    kernels: tuple[Declaration, ...]
+    precompiled: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    image: ImageEntry | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All modules of a generated package, sorted by stem."""
+
+    package: str
+    modules: tuple[ModuleEntry, ...]
+
+    def module(self, stem: str) -> ModuleEntry:
+        """Return a module's entry; raise `ManifestError` if there is none."""
+        for entry in self.modules:
+            if entry.stem == stem:
+                return entry
+        raise ManifestError(f"package {self.package} has no module {stem!r}; run `kspec build`")
+
+
+def dump(manifest: Manifest) -> str:
+    """Return the manifest as JSON text: sorted keys, one trailing newline, same bytes always."""
+    data = {
+        "schema": SCHEMA,
+        "package": manifest.package,
+        "modules": [_module_data(entry) for entry in manifest.modules],
+    }
+    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def load(text: str, path: str = FILE_NAME) -> Manifest:
+    """Return the manifest in a JSON text.
+
+    Raises
+    ------
+    ManifestError
+        If it is damaged, or was written by a newer kspec; `path` is named.
+    """
+    try:
+        data = json.loads(text)
+        if data["schema"] > SCHEMA:
+            raise ManifestError(
+                f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: upgrade kspec"
+            )
+        return Manifest(data["package"], tuple(map(_module, data["modules"])))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
+
+
+def _module_data(entry: ModuleEntry) -> dict[str, Any]:
+    data = asdict(entry)
+    data["kernels"] = [_declaration_data(kernel) for kernel in entry.kernels]
+    return data
+
+
+def _declaration_data(kernel: Declaration) -> dict[str, Any]:
+    data: dict[str, Any] = {"kind": kernel.kind}
+    for name, value in vars(kernel).items():
+        data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
+    if isinstance(kernel, RawDeclaration) and kernel.params is not None:
+        data["params"] = [asdict(param) for param in kernel.params]
+    return data
+
+
+def _module(data: dict[str, Any]) -> ModuleEntry:
+    image = data["image"]
+    return ModuleEntry(
+        stem=data["stem"],
+        spec=data["spec"],
+        source_sha256=data["source_sha256"],
+        kernels=tuple(map(_declaration, data["kernels"])),
+        precompiled=tuple(data["precompiled"]),
+        options=tuple(data["options"]),
+        headers=tuple(data["headers"]),
+        image=_image(image) if image is not None else None,
+    )
+
+
+def _image(data: dict[str, Any]) -> ImageEntry:
+    figures = {
+        arch: {name: Figures(**numbers) for name, numbers in kernels.items()}
+        for arch, kernels in data["figures"].items()
+    }
+    return ImageEntry(**{**data, "archs": tuple(data["archs"]), "figures": figures})
+
+
+def _declaration(data: dict[str, Any]) -> Declaration:
+    fields = dict(data)
+    kind = fields.pop("kind")
+    if kind == "raw":
+        params = fields["params"]
+        fields["name_expressions"] = tuple(fields["name_expressions"])
+        fields["params"] = None if params is None else tuple(CParam(**one) for one in params)
+        return RawDeclaration(**fields)
+    for side in ("inputs", "outputs"):
+        fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
+    if kind == "reduction":
+        fields["scalars"] = tuple(fields["scalars"])
+        return ReductionDeclaration(**fields)
+    if kind == "elementwise":
+        return ElementwiseDeclaration(**fields)
+    raise ManifestError(f"unknown kind of kernel {kind!r}")

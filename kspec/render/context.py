@@ -1,0 +1,320 @@
+"""A spec in, the strings its template needs out: frozen, so a template can not compute.
+
+`elementwise_context`, `reduction_context` and `raw_context` each serve the template of the same
+name; `kspec.render.environment` puts the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kspec import dtypes
+from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.signature import Param
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+
+_IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
+_HOISTED = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
+
+Binding = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The user's text and where it stands; false when empty."""
+
+    text: str
+    path: str
+    line: int = 1
+
+    def __bool__(self) -> bool:
+        return bool(self.text.strip())
+
+    def mentions(self, name: str) -> bool:
+        """Whether `name` occurs as an identifier."""
+        return name in _IDENTIFIER.findall(self.text)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the fragments of one kernel stand.
+
+    Attributes
+    ----------
+    path : str
+        File for ``#line``, relative to the project; without one, the kernel's name.
+    lines : mapping of str to int or None
+        First line of each field's text; None: the fields are Python arguments.
+    """
+
+    path: str
+    lines: Mapping[str, int] | None
+
+    def fragment(self, field: str, text: str) -> Fragment:
+        """Return the field's text with its position: ``specs/a.toml``, or ``<sq.operation>``."""
+        if self.lines is None:
+            return Fragment(text, f"<{self.path}.{field}>")
+        return Fragment(text, self.path, self.lines.get(field, 1))
+
+
+@dataclass(frozen=True)
+class ElementwiseContext:
+    """What ``elementwise.cu.j2`` prints."""
+
+    name: str
+    signature: str
+    template_params: str
+    operands: int
+    arguments: tuple[str, ...]
+    scope: str
+    typedefs: tuple[str, ...]
+    preamble: Fragment
+    loop_prep: Fragment
+    operation: Fragment
+    after_loop: Fragment
+    before_loop: tuple[str, ...]
+    in_loop: tuple[str, ...]
+    template: str = "elementwise.cu.j2"
+
+
+@dataclass(frozen=True)
+class ReductionContext:
+    """What ``reduction.cu.j2`` prints."""
+
+    name: str
+    signature: str
+    template_params: str
+    inputs: int
+    outputs: int
+    arguments: tuple[str, ...]
+    scope: str
+    typedefs: tuple[str, ...]
+    preamble: Fragment
+    op_template: str
+    op_type: str
+    accumulator: str
+    members: tuple[str, ...]
+    member_names: tuple[str, ...]
+    identity: Fragment
+    map: Fragment
+    map_locals: tuple[str, ...]
+    reduce: Fragment
+    reduce_locals: tuple[str, ...]
+    post_map: Fragment
+    post_locals: tuple[str, ...]
+    template: str = "reduction.cu.j2"
+
+
+@dataclass(frozen=True)
+class RawContext:
+    """What ``raw.cu.j2`` prints."""
+
+    names: str
+    code: Fragment
+    template: str = "raw.cu.j2"
+
+
+def hoisted_includes(text: str) -> tuple[str, ...]:
+    """Return the ``#include`` lines of a preamble, which must not stand in a namespace."""
+    return tuple(line.strip() for line in _HOISTED.findall(text))
+
+
+def elementwise_context(
+    spec: ElementwiseSpec, origin: Origin, binding: Binding | None
+) -> ElementwiseContext:
+    """Return the strings of an elementwise kernel.
+
+    Parameters
+    ----------
+    spec : ElementwiseSpec
+        The kernel.
+    origin : Origin
+        Where its fragments stand.
+    binding : sequence of (str, str) or None
+        The only binding this text will be compiled for, if there is one: it lets the preamble
+        use the type placeholders.
+    """
+    declaration = spec.declaration()
+    fragments = {
+        field: origin.fragment(field, getattr(spec, field))
+        for field in ("loop_prep", "operation", "after_loop")
+    }
+    uses_indexer = any(text.mentions("_ind") for text in fragments.values())
+    uses_size = any(text.mentions("n") for text in fragments.values())
+    operands = [param for param in declaration.params if not param.raw]
+    before = ["const ptrdiff_t n = _elements.size();"] if uses_size else []
+    inside = []
+    if uses_indexer:
+        before.append(f"kspec::Indexer<kspec::Elements<_AXES, {len(operands)}>> _ind(_elements);")
+        inside.append("_ind.set(i);")
+    if operands:
+        inside.append("const auto _at = _elements.at(i);")
+    inside += [
+        _element(param, f"_at[{number}]", output=param in declaration.outputs.params)
+        for number, param in enumerate(operands)
+    ]
+    preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
+    return ElementwiseContext(
+        name=spec.name,
+        signature=_signature(declaration),
+        template_params=_template_params(declaration),
+        operands=len(operands),
+        arguments=_arguments(declaration),
+        scope=_scope(spec.name) if preamble else "",
+        typedefs=typedefs,
+        preamble=preamble,
+        before_loop=tuple(before),
+        in_loop=tuple(inside),
+        **fragments,
+    )
+
+
+def reduction_context(
+    spec: ReductionSpec, origin: Origin, binding: Binding | None
+) -> ReductionContext:
+    """Return the strings of a reduction kernel; parameters as for `elementwise_context`."""
+    declaration = spec.declaration()
+    inputs = [param for param in declaration.inputs if not param.raw]
+    outputs = list(declaration.outputs)
+    reduce = origin.fragment("reduce", spec.reduce)
+    post_map = origin.fragment("post_map", spec.post_map)
+    head, arguments = _op_template(declaration)
+    preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
+    post_locals = _scalars(declaration, post_map) + [
+        _element(param, f"_at[{len(inputs) + number}]", output=True)
+        for number, param in enumerate(outputs)
+    ]
+    return ReductionContext(
+        name=spec.name,
+        signature=_signature(declaration),
+        template_params=_template_params(declaration),
+        inputs=len(inputs),
+        outputs=len(outputs),
+        arguments=_arguments(declaration),
+        scope=_scope(spec.name),
+        typedefs=typedefs,
+        preamble=preamble,
+        op_template=head,
+        op_type=f"{_scope(spec.name)}::_Op{arguments}",
+        accumulator=_accumulator(declaration),
+        members=tuple(argument.removeprefix("const ") for argument in _arguments(declaration)),
+        member_names=tuple(_argument_name(param) for param in declaration.params),
+        identity=origin.fragment("identity", spec.identity or ""),
+        map=origin.fragment("map", spec.map),
+        map_locals=tuple(
+            _element(param, f"_at[{number}]", output=False) for number, param in enumerate(inputs)
+        ),
+        reduce=reduce,
+        reduce_locals=tuple(_scalars(declaration, reduce)),
+        post_map=post_map,
+        post_locals=tuple(post_locals),
+    )
+
+
+def raw_context(spec: RawSpec, origin: Origin) -> RawContext:
+    """Return the strings of a raw kernel; `origin` is that of the code itself."""
+    names = ", ".join(spec.declaration().name_expressions)
+    return RawContext(names=names, code=origin.fragment("code", spec.text))
+
+
+def _signature(declaration: GeneratedDeclaration) -> str:
+    return f"{declaration.inputs} -> {declaration.outputs}"
+
+
+def _scope(name: str) -> str:
+    return f"kspec_{name}"
+
+
+def _ctype(param: Param) -> str:
+    return param.type if param.is_placeholder else dtypes.lookup(param.type).ctype
+
+
+def _argument_name(param: Param) -> str:
+    # A raw argument is the name the user writes; the others become elements under that name.
+    return param.name if param.raw else f"_arg_{param.name}"
+
+
+def _argument(param: Param, output: bool) -> str:
+    ctype, name = _ctype(param), _argument_name(param)
+    if param.raw:
+        element = ctype if output or param.non_const else f"const {ctype}"
+        return f"const kspec::Array<{element}, _NDIM_{param.name}> {name}"
+    if output:
+        return f"const kspec::Out<{ctype}> {name}"
+    return f"const kspec::{'InOut' if param.non_const else 'In'}<{ctype}> {name}"
+
+
+def _arguments(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    return tuple(_argument(param, output=False) for param in declaration.inputs) + tuple(
+        _argument(param, output=True) for param in declaration.outputs
+    )
+
+
+def _element(param: Param, at: str, output: bool) -> str:
+    ctype, name = _ctype(param), _argument_name(param)
+    if output or param.non_const:
+        return f"{ctype}& {param.name} = {name}.at({at});"
+    return f"const {ctype} {param.name} = {name}.load({at});"
+
+
+def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]:
+    """Inputs that a fragment without elements reads: the dispatcher insists on scalars."""
+    return [
+        f"const {_ctype(param)} {param.name} = _arg_{param.name}.value;"
+        for param in declaration.inputs
+        if param.name in declaration.scalars and fragment.mentions(param.name)
+    ]
+
+
+def _type_params(declaration: GeneratedDeclaration) -> list[str]:
+    return [f"class {placeholder}" for placeholder in declaration.placeholders]
+
+
+def _raw_params(declaration: GeneratedDeclaration) -> list[str]:
+    return [f"int _NDIM_{param.name}" for param in declaration.params if param.raw]
+
+
+def _template_params(declaration: GeneratedDeclaration) -> str:
+    return ", ".join([*_type_params(declaration), "int _AXES", *_raw_params(declaration)])
+
+
+def _op_template(declaration: ReductionDeclaration) -> tuple[str, str]:
+    """Return the template head of the operation's struct, and the arguments to name it by."""
+    params = [*_type_params(declaration), *_raw_params(declaration)]
+    if not params:
+        return "", ""
+    names = ", ".join(param.split()[-1] for param in params)
+    return f"template <{', '.join(params)}>", f"<{names}>"
+
+
+def _accumulator(declaration: ReductionDeclaration) -> str:
+    if declaration.accumulator:
+        return declaration.accumulator
+    output = declaration.outputs.params[0]
+    if output.is_placeholder:
+        return f"typename kspec::Accumulator<{output.type}>::type"
+    return dtypes.lookup(output.type).accumulator
+
+
+def _preamble(
+    spec: ElementwiseSpec | ReductionSpec,
+    origin: Origin,
+    binding: Binding | None,
+    placeholders: tuple[str, ...],
+) -> tuple[Fragment, tuple[str, ...]]:
+    """Return the preamble without its includes, and the typedefs it needs.
+
+    A preamble may use the type placeholders only in text for one binding, where they can be
+    plain typedefs in front of it.
+    """
+    # Includes are replaced by empty lines: the lines after them keep their numbers.
+    fragment = origin.fragment("preamble", _HOISTED.sub("", spec.preamble))
+    mentioned = [letter for letter in placeholders if fragment.mentions(letter)]
+    bound = dict(binding or ())
+    return fragment, tuple(
+        f"typedef {dtypes.lookup(bound[letter]).ctype} {letter};"
+        for letter in mentioned
+        if letter in bound
+    )

@@ -1,0 +1,134 @@
+"""Template contexts in, CUDA text out: runs Jinja and fixes up ``#line``.
+
+Same specs, same bytes: no time, no machine, no absolute path enters the text.  The neighbour
+`kspec.render.context` makes the strings; `kspec.pipeline` compiles the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
+
+from kspec.errors import RenderError
+from kspec.render import context
+from kspec.render.context import Binding, Origin
+from kspec.spec.loader import SpecFile
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.stages import CudaSource
+
+# Complex and 16-bit types are part of the language kernels are written in, as in CuPy.
+_INCLUDES = ("kspec/complex.cuh", "kspec/half.cuh", "kspec/elements.cuh", "kspec/reduce.cuh")
+_RESUME = "//@resume"
+
+Context = context.ElementwiseContext | context.ReductionContext | context.RawContext
+
+
+def template_folder() -> Path:
+    """Return the folder of the Jinja templates: in the wheel, or beside the package in a clone."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+def make_environment() -> Environment:
+    """Return the Jinja environment all templates are rendered in."""
+    return Environment(
+        loader=FileSystemLoader(template_folder()),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # C++, not HTML
+    )
+
+
+def render_file(spec_file: SpecFile) -> str:
+    """Return the translation unit of one spec file, named ``<stem>.cu``.
+
+    Raises
+    ------
+    RenderError
+        If a template is broken.
+    """
+    contexts: list[Context] = []
+    sources: set[str] = set()
+    for spec in spec_file.specs:
+        if isinstance(spec, RawSpec):
+            # Several kernels may live in one .cu file; its text stands here once.
+            if spec.text not in sources:
+                sources.add(spec.text)
+                contexts.append(context.raw_context(spec, _raw_origin(spec, spec_file)))
+        else:
+            lines = {
+                field: line for (name, field), line in spec_file.lines.items() if name == spec.name
+            }
+            origin = Origin(spec_file.path, lines)
+            contexts.append(_generated_context(spec, origin, None))
+    return _render(contexts, spec_file.path, f"{spec_file.stem}.cu", spec_file.specs)
+
+
+def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = None) -> CudaSource:
+    """Return the source of specs that live in Python, not in a file.
+
+    Parameters
+    ----------
+    specs : sequence of specs
+        Kernels of one translation unit.
+    name : str
+        File name for messages.
+    binding : sequence of (str, str), optional
+        The one binding it will be compiled for.
+    """
+    contexts: list[Context] = []
+    for spec in specs:
+        # Without a file, messages point at the argument: "<sq.operation>(1): error: ...".
+        origin = Origin(spec.name, None)
+        if isinstance(spec, RawSpec):
+            contexts.append(context.raw_context(spec, origin))
+        else:
+            contexts.append(_generated_context(spec, origin, binding))
+    options = tuple(dict.fromkeys(option for spec in specs for option in spec.options))
+    return CudaSource(name, _render(contexts, "Python", name, specs), options=options)
+
+
+def _generated_context(
+    spec: ElementwiseSpec | ReductionSpec, origin: Origin, binding: Binding | None
+) -> Context:
+    if isinstance(spec, ElementwiseSpec):
+        return context.elementwise_context(spec, origin, binding)
+    return context.reduction_context(spec, origin, binding)
+
+
+def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:
+    """Return where the code of a raw kernel stands: in its own file, or in the spec file."""
+    if spec.source:
+        return Origin((PurePosixPath(spec_file.path).parent / spec.source).as_posix(), {})
+    return Origin(spec_file.path, {"code": spec_file.lines.get((spec.name, "code"), 1)})
+
+
+def _render(contexts: Sequence[Context], origin: str, name: str, specs: Iterable[Spec]) -> str:
+    preambles = [spec.preamble for spec in specs if not isinstance(spec, RawSpec)]
+    hoisted = [line for text in preambles for line in context.hoisted_includes(text)]
+    generated = any(not isinstance(one, context.RawContext) for one in contexts)
+    values: Mapping[str, object] = {
+        "origin": origin,
+        "includes": _INCLUDES if generated else (),
+        "hoisted": tuple(dict.fromkeys(hoisted)),
+        "kernels": tuple(contexts),
+    }
+    try:
+        text = make_environment().get_template("file.cu.j2").render(values)
+    except TemplateError as error:
+        raise RenderError(f"{name}: {error}") from error
+    return _resume_lines(text, name)
+
+
+def _resume_lines(text: str, name: str) -> str:
+    """Replace each resume mark by a ``#line`` that says where the generated text goes on."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if line == _RESUME:
+            lines[number - 1] = f'#line {number + 1} "{name}"'
+    return "\n".join(lines)

@@ -1,0 +1,327 @@
+"""kspec's own array: a typed, strided view of memory on a CUDA or the host device.
+
+For users without an array library, and for what the host device can check about memory that it
+owns.  It computes nothing: it is made, viewed, passed to kernels and copied back.
+
+>>> import numpy as np
+>>> a = asarray(np.arange(6, dtype=np.float32), device="host")
+>>> asnumpy(a.reshape(2, 3).T[1])
+array([1., 4.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kspec import dtypes
+from kspec.errors import UnsupportedDTypeError
+from kspec.host import device as host
+from kspec.runtime import dlpack, driver
+from kspec.runtime.device import Device, parse_device
+from kspec.runtime.views import c_strides, dtype_name, is_c_contiguous, numpy_dtype
+
+
+class Memory(Protocol):
+    """A block of device memory that is freed with its last reference."""
+
+    ptr: int
+    nbytes: int
+
+
+class CudaMemory:
+    """Memory of a CUDA device, freed when collected."""
+
+    def __init__(self, ordinal: int, nbytes: int) -> None:
+        self.ordinal = ordinal
+        self.nbytes = nbytes
+        self.ptr = 0
+        self.ptr = driver.allocate(ordinal, nbytes)
+
+    def __del__(self) -> None:
+        # At interpreter exit the driver may be gone already, and the memory with it.
+        if self.ptr and driver is not None:
+            driver.free(self.ordinal, self.ptr)
+
+
+class DeviceArray:
+    """An n-dimensional array on a device.
+
+    Made by `asarray`, `empty` and `zeros`; `asnumpy` copies it back.  Indexing with integers,
+    slices, ``None`` and ``...`` gives views that share memory.
+
+    Attributes
+    ----------
+    ptr : int
+        Address of the first element.
+    shape, strides : tuple of int
+        Extents, and distances in bytes.
+    dtype : numpy.dtype
+        Element type.
+    device : Device
+        Where it lives; ``str(device)`` is ``"host"`` or ``"cuda:0"``.
+    """
+
+    __slots__ = ("_memory", "device", "dtype", "ptr", "shape", "strides")
+
+    def __init__(
+        self,
+        memory: Memory,
+        ptr: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: Device,
+    ) -> None:
+        self._memory = memory
+        self.ptr = ptr
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.device = device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, gaps not counted."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> DeviceArray:
+        """View with the axes reversed."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d array")
+        return self.shape[0]
+
+    def transpose(self, *axes: int) -> DeviceArray:
+        """Return a view with permuted axes; without arguments, reversed."""
+        shadow = self._shadow()
+        return self._view(shadow, shadow.transpose(axes or None))
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
+        """Return a view with another shape; one extent may be -1.
+
+        Raises
+        ------
+        ValueError
+            If the sizes differ, or the elements do not follow each other in C order.
+        """
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        if not is_c_contiguous(self.shape, self.strides, self.dtype.itemsize):
+            raise ValueError("only C-contiguous arrays can be reshaped without a copy")
+        new = np.empty(self.shape, np.int8).reshape(wanted).shape  # type: ignore[arg-type]
+        strides = c_strides(new, self.dtype.itemsize)
+        return DeviceArray(self._memory, self.ptr, new, strides, self.dtype, self.device)
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        entries = index if isinstance(index, tuple) else (index,)
+        for entry in entries:
+            plain = entry is None or entry is Ellipsis or isinstance(entry, slice)
+            if not plain and (isinstance(entry, bool) or not hasattr(entry, "__index__")):
+                raise IndexError(
+                    f"arrays are indexed with integers, slices, None and ..., not {entry!r}"
+                )
+        # The ellipsis makes NumPy return a view where it would read a single element.
+        complete = entries if Ellipsis in entries else (*entries, Ellipsis)
+        shadow = self._shadow()
+        return self._view(shadow, shadow[complete])
+
+    def __repr__(self) -> str:
+        text = np.array2string(asnumpy(self), separator=", ", prefix="DeviceArray(")
+        return f"DeviceArray({text}, dtype={self.dtype.name}, device={self.device})"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the protocol; missing on the host device."""
+        if self.device.is_host:
+            raise AttributeError("an array of the host device has no __cuda_array_interface__")
+        # The stream 1 is the legacy default stream, which own arrays are written on.
+        return {**self._interface(), "stream": 1}
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's protocol, without a copy; missing on CUDA devices."""
+        if not self.device.is_host:
+            raise AttributeError("a CUDA array has no __array_interface__; use kspec.asnumpy")
+        return self._interface()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Serve NumPy on the host; refuse a hidden copy from a CUDA device."""
+        if not self.device.is_host:
+            raise TypeError(
+                "a CUDA array is not converted to NumPy implicitly; use kspec.asnumpy(array)"
+            )
+        address = (ctypes.c_char * max(1, self._memory.nbytes)).from_address(self._memory.ptr)
+        base = np.frombuffer(address, np.uint8)
+        view = np.ndarray(self.shape, self.dtype, base, self.ptr - self._memory.ptr, self.strides)
+        # The NumPy array borrows the memory: it must keep this array alive.
+        shared = np.asarray(_Borrowed(self, view))
+        return shared.astype(dtype, copy=bool(copy)) if dtype or copy else shared
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: Any = None, **_: Any) -> object:
+        """Export without a copy; work queued on the device is waited for."""
+        if not self.device.is_host and stream != -1:
+            driver.synchronize(self.device.ordinal)
+        return dlpack.export(self, self.ptr, self.shape, self.strides, self.dtype, self.device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device type (1: CPU, 2: CUDA) and ordinal."""
+        return dlpack.device_of(self.device)
+
+    def _interface(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "strides": self.strides,
+            "typestr": self.dtype.str,
+            "data": (self.ptr, False),
+            "version": 3,
+        }
+
+    def _shadow(self) -> npt.NDArray[Any]:
+        """Return a NumPy array of this layout over no real memory: for index arithmetic only."""
+        base: npt.NDArray[Any] = np.empty((), self.dtype)
+        return np.lib.stride_tricks.as_strided(base, self.shape, self.strides)
+
+    def _view(self, shadow: npt.NDArray[Any], view: npt.NDArray[Any]) -> DeviceArray:
+        # NumPy moved the shadow's data pointer by exactly what ours has to move.
+        moved = _address(view) - _address(shadow)
+        return DeviceArray(
+            self._memory, self.ptr + moved, view.shape, view.strides, self.dtype, self.device
+        )
+
+
+class _Borrowed:
+    """Carries a NumPy view and what keeps its memory alive through `numpy.asarray`."""
+
+    def __init__(self, owner: DeviceArray, view: npt.NDArray[Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = view.__array_interface__
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def empty(
+    shape: int | tuple[int, ...],
+    dtype: npt.DTypeLike = "float64",
+    device: Device | str | None = None,
+) -> DeviceArray:
+    """Return a new C-ordered array whose elements are undefined.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents.
+    dtype : dtype, default float64
+        Element type.
+    device : {"host", "cuda", "cuda:N"}, optional
+        Where; default: the current CUDA device if there is one, else the host.
+
+    Raises
+    ------
+    UnsupportedDTypeError
+        If kernels do not know the dtype.
+    """
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"negative dimensions are not allowed: {extents}")
+    element = numpy_dtype(dtype_name(_as_dtype(dtype)))
+    place = parse_device(device)
+    nbytes = math.prod(extents) * element.itemsize
+    memory: Memory
+    if place.is_host:
+        alignment = dtypes.lookup(element.name).alignment
+        memory = host.allocate(nbytes, max(16, alignment))
+    else:
+        memory = CudaMemory(place.ordinal, nbytes)
+    strides = c_strides(extents, element.itemsize)
+    return DeviceArray(memory, memory.ptr, extents, strides, element, place)
+
+
+def zeros(
+    shape: int | tuple[int, ...],
+    dtype: npt.DTypeLike = "float64",
+    device: Device | str | None = None,
+) -> DeviceArray:
+    """Return a new C-ordered array of zeros; parameters as for `empty`."""
+    array = empty(shape, dtype, device)
+    if array.device.is_host:
+        ctypes.memset(array.ptr, 0, array.nbytes)
+    elif array.nbytes:
+        driver.zero_async(array.device.ordinal, array.ptr, array.nbytes, 0)
+    return array
+
+
+def asarray(
+    values: Any, dtype: npt.DTypeLike | None = None, device: Device | str | None = None
+) -> DeviceArray:
+    """Return a C-ordered copy of `values` on a device.
+
+    Parameters
+    ----------
+    values : array_like
+        Anything `numpy.asarray` accepts; a `DeviceArray` is returned as it is when dtype and
+        device already fit, and copied otherwise.
+    dtype : dtype, optional
+        Default: that of `values`.
+    device : {"host", "cuda", "cuda:N"}, optional
+        Default: the current CUDA device if there is one, else the host.
+    """
+    if isinstance(values, DeviceArray):
+        same_dtype = dtype is None or np.dtype(dtype) == values.dtype
+        if same_dtype and (device is None or parse_device(device) == values.device):
+            return values
+        values = asnumpy(values)
+    source = np.asarray(values, dtype, order="C")
+    array = empty(source.shape, source.dtype, device)
+    if array.device.is_host:
+        ctypes.memmove(array.ptr, source.ctypes.data, array.nbytes)
+    else:
+        driver.copy(array.device.ordinal, array.ptr, source.ctypes.data, array.nbytes)
+    return array
+
+
+def asnumpy(array: DeviceArray) -> npt.NDArray[Any]:
+    """Return a NumPy copy of an array, once everything queued on its device has run."""
+    if array.size == 0:
+        return np.empty(array.shape, array.dtype)
+    # Copy the whole span the view covers, then take the view out of it.
+    reach = [
+        (extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)
+    ]
+    low = sum(step for step in reach if step < 0)
+    span = sum(map(abs, reach)) + array.dtype.itemsize
+    buffer = np.empty(span, np.uint8)
+    if array.device.is_host:
+        ctypes.memmove(buffer.ctypes.data, array.ptr + low, span)
+    else:
+        driver.synchronize(array.device.ordinal)
+        driver.copy(array.device.ordinal, buffer.ctypes.data, array.ptr + low, span)
+    view: npt.NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer, -low, array.strides)
+    return view.copy()
+
+
+def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return numpy_dtype("bfloat16")
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise UnsupportedDTypeError(str(error)) from None

@@ -1,0 +1,201 @@
+"""A call's arguments in, checked operands, device and binding out.
+
+The order of the checks is CuPy's: number of arguments, what each one is, device, and (after
+broadcasting, which `elementwise` and `reduction` do) types.  Scalars never bind a placeholder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.declaration import GeneratedDeclaration
+from kspec.errors import ArgumentTypeError, UnboundPlaceholderError
+from kspec.runtime.device import HOST, Device, default_device
+from kspec.runtime.interop import Library, library_of, stream_handle
+from kspec.runtime.views import ArrayView
+from kspec.signature import Param
+
+Binding = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One argument of a call.
+
+    Attributes
+    ----------
+    param : Param
+        What it was declared as.
+    value : object
+        What the caller gave.
+    view : ArrayView or None
+        Its elements, if it is an array.
+    library : Library or None
+        Whose array it is.
+    is_output : bool
+        Whether it is written to.
+    """
+
+    param: Param
+    value: Any
+    view: ArrayView | None
+    library: Library | None
+    is_output: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """The operands of a call and where it runs."""
+
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    device: Device
+    library: Library | None
+
+
+def classify(
+    declaration: GeneratedDeclaration, arguments: Sequence[object], outputs: Sequence[object] = ()
+) -> Call:
+    """Match arguments with parameters.
+
+    Parameters
+    ----------
+    declaration : ElementwiseDeclaration or ReductionDeclaration
+        The kernel.
+    arguments : sequence
+        Positional arguments: the inputs, or inputs and outputs.
+    outputs : sequence
+        Outputs given by keyword.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For a wrong number of arguments, a value that is neither array nor scalar, a scalar
+        where an array is due, a read-only output, or arrays on several devices.
+    """
+    nin, nout = len(declaration.inputs), len(declaration.outputs)
+    if len(arguments) not in (nin, nin + nout):
+        either = f"{nin} or {nin + nout}" if nout else f"{nin}"
+        raise ArgumentTypeError(
+            f"{declaration.name}() takes {either} positional arguments "
+            f"({declaration.params}), but {len(arguments)} were given"
+        )
+    given = [*arguments[nin:], *outputs]
+    inputs = tuple(
+        _operand(declaration.name, param, value, output=False)
+        for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
+    )
+    outs = tuple(
+        _operand(declaration.name, param, value, output=True)
+        for param, value in zip(declaration.outputs, given, strict=bool(given))
+    )
+    arrays = [operand for operand in (*inputs, *outs) if operand.view is not None]
+    if not arrays:
+        return Call(inputs, outs, default_device(), None)
+    _check_devices(declaration.name, arrays)
+    assert arrays[0].view is not None
+    return Call(inputs, outs, arrays[0].view.device, arrays[0].library)
+
+
+def resolve_stream(call: Call, stream: object) -> int:
+    """Return the handle of the stream a call is queued on: the caller's, or the library's."""
+    if stream is not None:
+        return stream_handle(stream)
+    return call.library.stream(call.device) if call.library else 0
+
+
+def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:
+    """Bind the placeholders: outputs decide first, then inputs; scalars take no part.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an array's dtype is not the declared one, or two arrays disagree on a placeholder
+        ("Type is mismatched").
+    UnboundPlaceholderError
+        If no array decides a placeholder.
+    """
+    bound: dict[str, tuple[str, str]] = {}
+    for operand in (*call.outputs, *call.inputs):
+        if operand.view is None:
+            continue
+        param, dtype = operand.param, operand.view.dtype
+        if not param.is_placeholder:
+            if dtype != param.type:
+                raise ArgumentTypeError(
+                    f"Type is mismatched. {declaration.name}: {param.name} is declared "
+                    f"{param.type}, but the array has dtype {dtype}"
+                )
+            continue
+        before, by = bound.setdefault(param.type, (dtype, param.name))
+        if before != dtype:
+            raise ArgumentTypeError(
+                f"Type is mismatched. {declaration.name}: {param.type} is {before} "
+                f"by {by}, but {param.name} has dtype {dtype}"
+            )
+    for letter in declaration.placeholders:
+        if letter not in bound:
+            users = ", ".join(param.name for param in declaration.params if param.type == letter)
+            raise UnboundPlaceholderError(
+                f"{declaration.name}: no array decides the type {letter} (of {users}); scalars "
+                "do not, so give an output array, or a NumPy or device array as input"
+            )
+    return tuple((letter, bound[letter][0]) for letter in declaration.placeholders)
+
+
+def param_dtype(param: Param, binding: Binding) -> str:
+    """Return the dtype of a parameter under a binding."""
+    return dict(binding)[param.type] if param.is_placeholder else param.type
+
+
+def _operand(kernel: str, param: Param, value: object, output: bool) -> Operand:
+    library = library_of(value)
+    where = f"{kernel}: argument {param.name}"
+    if library is None:
+        if output or param.raw or param.non_const:
+            raise ArgumentTypeError(f"{where} must be an array, not {type(value).__name__}")
+        if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
+            raise ArgumentTypeError(
+                f"{where} must be an array or a number, not {type(value).__name__}"
+            )
+        return Operand(param, value, None, None)
+    try:
+        view = library.view(value)
+    except ArgumentTypeError as error:
+        raise type(error)(f"{where}: {error}") from None
+    if (output or param.non_const) and view.readonly:
+        raise ArgumentTypeError(f"{where} is written to, but the array is read-only")
+    _check_alignment(where, view)
+    return Operand(param, value, view, library, output)
+
+
+def _check_alignment(where: str, view: ArrayView) -> None:
+    alignment = dtypes.lookup(view.dtype).alignment
+    if view.size and any(address % alignment for address in (view.ptr, *view.strides)):
+        raise ArgumentTypeError(
+            f"{where} is not aligned: the addresses of {view.dtype} elements must be multiples "
+            f"of {alignment}; pass a copy"
+        )
+
+
+def _check_devices(kernel: str, arrays: Sequence[Operand]) -> None:
+    places = {}
+    for operand in arrays:
+        assert operand.view is not None
+        places.setdefault(operand.view.device, operand.param.name)
+    if len(places) > 1:
+        listed = ", ".join(f"{name} on {device}" for device, name in places.items())
+        advice = (
+            "a kernel runs where its arrays live, so move them to one device first "
+            "(kspec.asarray, kspec.asnumpy)"
+            if HOST in places
+            else "copy them to one device first"
+        )
+        raise ArgumentTypeError(
+            f"{kernel}: arguments live on different devices: {listed}; {advice}"
+        )

@@ -1,0 +1,238 @@
+"""The CUDA driver, as far as kernels need it: the only module that imports its bindings.
+
+Every call goes through `check`, so every failure is a `DriverError` with the symbolic name and
+the driver's explanation.  Nothing is initialised before it is asked for, and a machine without
+a driver gets a reason, not a traceback: see `why_unavailable`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kspec.errors import DriverError, LoadError, ToolNotFoundError
+
+
+@functools.cache
+def _bindings() -> Any:
+    """Return `cuda.bindings.driver`, initialised."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise ToolNotFoundError(
+            "cuda-bindings is not installed: pip install cuda-bindings"
+        ) from error
+    try:
+        result = driver.cuInit(0)
+    except Exception as error:  # the loader of libcuda raises classes of its own
+        raise ToolNotFoundError(
+            "no CUDA driver: libcuda can not be loaded; install the NVIDIA driver, or pass NumPy "
+            "arrays to run on the host device"
+        ) from error
+    if result[0] != driver.CUresult.CUDA_SUCCESS:
+        name = result[0].name
+        raise ToolNotFoundError(
+            f"no usable CUDA device: cuInit says {name}; pass NumPy arrays to run on the host device"
+        )
+    return driver
+
+
+@functools.cache
+def why_unavailable() -> str:
+    """Return why no CUDA device can be used, or the empty string if one can."""
+    try:
+        count = device_count()
+    except (ToolNotFoundError, DriverError) as error:
+        return str(error)
+    return "" if count else "no CUDA device: the driver is there, but it lists no GPU"
+
+
+def check(result: tuple[Any, ...]) -> Any:
+    """Return what a driver call returned; raise `DriverError` if it failed."""
+    error, *values = result
+    if error.value:
+        driver = _bindings()
+        text = driver.cuGetErrorString(error)[1] or b"unknown error"
+        raise DriverError(error.name, text.decode(), error.value)
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def device_count() -> int:
+    """Return the number of CUDA devices."""
+    return int(check(_bindings().cuDeviceGetCount()))
+
+
+@functools.cache
+def compute_capability(ordinal: int) -> tuple[int, int]:
+    """Return ``(major, minor)`` of a device."""
+    driver = _bindings()
+    attribute = driver.CUdevice_attribute
+    device = check(driver.cuDeviceGet(ordinal))
+    return (
+        check(
+            driver.cuDeviceGetAttribute(
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device
+            )
+        ),
+        check(
+            driver.cuDeviceGetAttribute(
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device
+            )
+        ),
+    )
+
+
+@functools.cache
+def multiprocessors(ordinal: int) -> int:
+    """Return how many multiprocessors a device has."""
+    driver = _bindings()
+    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    return int(check(driver.cuDeviceGetAttribute(attribute, check(driver.cuDeviceGet(ordinal)))))
+
+
+def device_name(ordinal: int) -> str:
+    """Return the marketing name of a device."""
+    driver = _bindings()
+    name = check(driver.cuDeviceGetName(128, check(driver.cuDeviceGet(ordinal))))
+    return bytes(name).split(b"\0")[0].decode()
+
+
+def driver_version() -> int:
+    """Return the CUDA version the driver supports, as 1000 * major + 10 * minor."""
+    return int(check(_bindings().cuDriverGetVersion()))
+
+
+def current_ordinal() -> int:
+    """Return the device of the calling thread's context, or 0 if it has none yet."""
+    driver = _bindings()
+    if not int(check(driver.cuCtxGetCurrent())):
+        return 0
+    return int(check(driver.cuCtxGetDevice()))
+
+
+@functools.cache
+def _primary_context(ordinal: int) -> Any:
+    # Retained for the life of the process, as the CUDA runtime does.
+    driver = _bindings()
+    return check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(ordinal))))
+
+
+@contextmanager
+def on_device(ordinal: int) -> Iterator[None]:
+    """Make a device current for the calling thread, and restore what was."""
+    driver = _bindings()
+    wanted = _primary_context(ordinal)
+    before = check(driver.cuCtxGetCurrent())
+    if int(before) == int(wanted):
+        yield
+        return
+    check(driver.cuCtxSetCurrent(wanted))
+    try:
+        yield
+    finally:
+        # A thread that had no context keeps this one: other libraries expect to find it.
+        if int(before):
+            check(driver.cuCtxSetCurrent(before))
+
+
+def allocate(ordinal: int, nbytes: int) -> int:
+    """Return the address of new device memory (0 for no bytes)."""
+    if nbytes == 0:
+        return 0
+    with on_device(ordinal):
+        return int(check(_bindings().cuMemAlloc(nbytes)))
+
+
+def free(ordinal: int, address: int) -> None:
+    """Free memory of `allocate`; waits until kernels that may use it have run."""
+    if address:
+        with on_device(ordinal):
+            check(_bindings().cuMemFree(address))
+
+
+def allocate_async(ordinal: int, nbytes: int, stream: int) -> int:
+    """Return stream-ordered memory: for scratch that is freed on the same stream."""
+    with on_device(ordinal):
+        return int(check(_bindings().cuMemAllocAsync(nbytes, stream)))
+
+
+def free_async(ordinal: int, address: int, stream: int) -> None:
+    """Free memory of `allocate_async` once the stream gets there."""
+    with on_device(ordinal):
+        check(_bindings().cuMemFreeAsync(address, stream))
+
+
+def zero_async(ordinal: int, address: int, nbytes: int, stream: int) -> None:
+    """Fill memory with zero bytes, in stream order."""
+    with on_device(ordinal):
+        check(_bindings().cuMemsetD8Async(address, 0, nbytes, stream))
+
+
+def copy(ordinal: int, destination: int, source: int, nbytes: int) -> None:
+    """Copy between any two addresses, host or device, and wait for it."""
+    if nbytes:
+        driver = _bindings()
+        with on_device(ordinal):
+            check(driver.cuMemcpyAsync(destination, source, nbytes, 0))
+            check(driver.cuStreamSynchronize(0))
+
+
+def synchronize(ordinal: int) -> None:
+    """Wait for everything on a device."""
+    with on_device(ordinal):
+        check(_bindings().cuCtxSynchronize())
+
+
+def synchronize_stream(ordinal: int, stream: int) -> None:
+    """Wait for everything queued on a stream."""
+    with on_device(ordinal):
+        check(_bindings().cuStreamSynchronize(stream))
+
+
+def device_of_pointer(address: int) -> int:
+    """Return the device that owns an address."""
+    driver = _bindings()
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(check(driver.cuPointerGetAttribute(attribute, address)))
+
+
+def load_module(ordinal: int, code: bytes) -> Any:
+    """Return a module from a cubin, PTX text or fatbin."""
+    driver = _bindings()
+    with on_device(ordinal):
+        # PTX is text: the driver wants its end marked.
+        return check(driver.cuModuleLoadData(code + b"\0"))
+
+
+def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
+    """Return a kernel of a module.
+
+    Raises
+    ------
+    LoadError
+        If there is none of that name; the text has ``CUDA_ERROR_NOT_FOUND``.
+    """
+    driver = _bindings()
+    with on_device(ordinal):
+        try:
+            return check(driver.cuModuleGetFunction(module, lowered_name.encode()))
+        except DriverError as error:
+            if error.name != "CUDA_ERROR_NOT_FOUND":
+                raise
+            raise LoadError(f"{error}: no kernel {lowered_name!r} in the module") from None
+
+
+def launch(
+    ordinal: int,
+    function: Any,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    params: int,
+    shared_mem: int,
+    stream: int,
+) -> None:
+    """Launch a kernel; `params` is the address of an array of parameter addresses."""
+    with on_device(ordinal):
+        check(_bindings().cuLaunchKernel(function, *grid, *block, shared_mem, stream, params, 0))

@@ -1,0 +1,203 @@
+"""Calling an elementwise kernel: broadcast, bind, allocate, choose, launch.
+
+`ElementwiseCallable` is what a generated function calls; `kspec.ElementwiseKernel` is the same
+with CuPy's constructor in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kspec import config, dtypes
+from kspec.declaration import ElementwiseDeclaration
+from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.runtime import dispatch, interop, layout, marshal
+from kspec.runtime.device import Device
+from kspec.runtime.dispatch import Binding, Call, Operand
+from kspec.runtime.launch import MAX_GRID, Launch
+from kspec.runtime.layout import Axes, Shape
+from kspec.runtime.provider import KernelLoader
+from kspec.runtime.views import ArrayView
+from kspec.stages import FLAT, Specialization, strided_capacity
+
+# Elements below which a host thread is not worth waking.
+_HOST_CHUNK = 16384
+
+
+class ElementwiseCallable:
+    """An elementwise kernel that can be called.
+
+    Parameters
+    ----------
+    declaration : ElementwiseDeclaration
+        How it is called.
+    loader : KernelLoader
+        Where its compiled specializations come from.
+    """
+
+    def __init__(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
+        self.declaration = declaration
+        self._loader = loader
+        self.__name__ = declaration.name
+        self.__doc__ = declaration.doc or type(self).__doc__
+
+    def __call__(
+        self, *args: Any, size: int = -1, block_size: int = 128, stream: Any = None
+    ) -> Any:
+        """Run the kernel.
+
+        Parameters
+        ----------
+        *args : arrays or scalars
+            The inputs, or the inputs and all outputs. Arrays broadcast against each other,
+            outputs included; ``raw`` ones do not take part.
+        size : int, optional
+            Number of elements, when all arrays are raw.
+        block_size : int, default 128
+            Threads of a block on a CUDA device.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+
+        Returns
+        -------
+        array, tuple of arrays or None
+            The outputs, of the kind of the first array; given ones as they are.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+        ShapeError
+            A `ValueError`: shapes do not broadcast, or the size is unknown or given twice.
+        SpecializationNotBuilt
+            Nothing precompiled fits and ``KSPEC_JIT=never``.
+        """
+        if block_size <= 0:
+            raise ShapeError(f"block_size must be positive, not {block_size}")
+        declaration = self.declaration
+        call = dispatch.classify(declaration, args)
+        shape = _loop_shape(call, size)
+        binding = dispatch.resolve_types(declaration, call)
+        call = self._with_outputs(call, shape, binding, size)
+        if 0 not in shape:
+            launch = _geometry(
+                call.device,
+                layout.size_of(shape),
+                block_size,
+                dispatch.resolve_stream(call, stream),
+            )
+            self._launch(call, shape, binding, launch)
+        return self._result(call)
+
+    def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
+        """Check the given outputs, or allocate them."""
+        if call.outputs or not len(self.declaration.outputs):
+            for operand in call.outputs:
+                if not operand.param.raw and operand.view and operand.view.shape != shape:
+                    raise ShapeError(
+                        f"Out shape is mismatched: {self.__name__}: output {operand.param.name} "
+                        f"has shape {operand.view.shape}, the loop {shape}"
+                    )
+            return call
+        library = call.library or interop.default_library(call.device)
+        outputs = []
+        for param in self.declaration.outputs:
+            if param.raw and size < 0:
+                raise ShapeError(
+                    f"Output array size is Undecided: {self.__name__}: raw output {param.name} "
+                    "needs size=, or must be given"
+                )
+            dtype = dispatch.param_dtype(param, binding)
+            array = library.empty(shape, dtype, call.device)
+            outputs.append(Operand(param, array, library.view(array), library, is_output=True))
+        return Call(call.inputs, tuple(outputs), call.device, library)
+
+    def _launch(self, call: Call, shape: Shape, binding: Binding, launch: Launch) -> None:
+        operands = (*call.inputs, *call.outputs)
+        axes = _axes(operands, shape, keep_order=self.declaration.ordered)
+        capacity = FLAT if _is_flat(operands, axes) else strided_capacity(len(axes.extents))
+        raw_ndims = tuple(
+            len(operand.view.shape) for operand in operands if operand.param.raw and operand.view
+        )
+        parameters = [marshal.pack_elements(layout.size_of(shape), axes, capacity)]
+        parameters += [pack_operand(operand, binding) for operand in operands]
+        wanted = Specialization(self.__name__, binding, capacity, raw_ndims)
+        kernel = self._loader.kernel(wanted, call.device)
+        kernel.launch(launch, marshal.ParameterBlock(parameters).address)
+
+    def _result(self, call: Call) -> Any:
+        if self.declaration.no_return:
+            return None
+        values = tuple(operand.value for operand in call.outputs)
+        return values[0] if len(values) == 1 and not self.declaration.return_tuple else values
+
+
+def _loop_shape(call: Call, size: int) -> Shape:
+    """Return the shape of the loop: broadcast, or ``(size,)``."""
+    shapes = [
+        operand.view.shape
+        for operand in (*call.inputs, *call.outputs)
+        if operand.view is not None and not operand.param.raw
+    ]
+    if size != -1:
+        if shapes:
+            raise ShapeError(
+                "Specified 'size' can be used only if all of the array arguments are raw"
+            )
+        if size < 0:
+            raise ShapeError(f"size must not be negative, got {size}")
+        if not hasattr(size, "__index__"):
+            raise ArgumentTypeError(f"size must be an integer, not {type(size).__name__}")
+        return (size,)
+    if not shapes:
+        raise ShapeError("Loop size is undecided. Pass an array that is not raw, or give size=")
+    return layout.broadcast_shapes(shapes)
+
+
+def _axes(operands: Sequence[Operand], shape: Shape, keep_order: bool) -> Axes:
+    """Collapse the loop over all operands that are not raw; scalars do not move."""
+    still = (0,) * len(shape)
+    strides = [
+        layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
+        if operand.view
+        else still
+        for operand in operands
+        if not operand.param.raw
+    ]
+    return layout.collapse(shape, strides, keep_order)
+
+
+def _is_flat(operands: Sequence[Operand], axes: Axes) -> bool:
+    looped = [operand for operand in operands if not operand.param.raw]
+    arrays = [
+        (steps, dtypes.lookup(operand.view.dtype).itemsize)
+        for operand, steps in zip(looped, axes.strides, strict=True)
+        if operand.view is not None
+    ]
+    moving = Axes(axes.extents, tuple(steps for steps, _ in arrays))
+    return layout.is_flat(moving, [itemsize for _, itemsize in arrays])
+
+
+def pack_operand(operand: Operand, binding: Binding) -> bytes:
+    """Pack one argument as the structure its parameter has in the kernel."""
+    view: ArrayView | None = operand.view
+    param = operand.param
+    if view is None:
+        dtype = dispatch.param_dtype(param, binding)
+        return marshal.pack_input(None, marshal.convert_scalar(operand.value, dtype), dtype)
+    if param.raw:
+        return marshal.pack_raw(view)
+    if param.non_const or operand.is_output:
+        return marshal.pack_pointer(view)
+    return marshal.pack_input(view, b"", view.dtype)
+
+
+def _geometry(device: Device, size: int, block_size: int, stream: int) -> Launch:
+    if device.is_host:
+        # KSPEC_FOR gives each thread one chunk: a few chunks a core balance the load.
+        chunks = min(-(-size // _HOST_CHUNK), 4 * config.host_threads())
+        return Launch((chunks, 1, 1), (1, 1, 1), 0, stream)
+    block = min(block_size, size)
+    grid = min(-(-size // block), MAX_GRID[0])
+    return Launch((grid, 1, 1), (block, 1, 1), 0, stream)

@@ -1,0 +1,212 @@
+"""Arrays of other libraries: recognised by type, viewed without a copy, made for outputs.
+
+A `Library` is one row: how to view its arrays, make new ones, and find its current stream.  A
+new library is a new class here and an entry in `_LIBRARIES`.  No library is ever imported: an
+argument that is one of its arrays has imported it already.
+
+>>> import numpy as np
+>>> library = library_of(np.zeros(3))
+>>> library.name, str(library.view(np.zeros(3)).device)
+('numpy', 'host')
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+
+from kspec.errors import ArgumentTypeError
+from kspec.runtime import arrays, driver
+from kspec.runtime.arrays import DeviceArray
+from kspec.runtime.device import HOST, Device
+from kspec.runtime.views import ArrayView, c_strides, dtype_name, numpy_dtype
+
+
+class Library(Protocol):
+    """How the runtime talks to one array library."""
+
+    name: str
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type are arrays of this library."""
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new C-ordered array of undefined elements."""
+
+    def stream(self, device: Device) -> int:
+        """Return the handle of the library's current stream on a device."""
+
+
+class NumPy:
+    """`numpy.ndarray`: the host device."""
+
+    name = "numpy"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type are NumPy arrays."""
+        return issubclass(kind, np.ndarray)
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are."""
+        if isinstance(array, np.ma.MaskedArray):
+            raise ArgumentTypeError("masked arrays are not supported; pass array.filled(...)")
+        return ArrayView(
+            array.ctypes.data,
+            array.shape,
+            array.strides,
+            dtype_name(array.dtype),
+            HOST,
+            not array.flags.writeable,
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array."""
+        return np.empty(shape, numpy_dtype(dtype))
+
+    def stream(self, device: Device) -> int:
+        """Return 0: the host device runs kernels at once."""
+        return 0
+
+
+class CuPy:
+    """`cupy.ndarray`, on CuPy's current stream."""
+
+    name = "cupy"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type are CuPy arrays."""
+        cupy = sys.modules.get("cupy")
+        return cupy is not None and issubclass(kind, cupy.ndarray)
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are."""
+        return ArrayView(
+            array.data.ptr,
+            array.shape,
+            array.strides,
+            dtype_name(array.dtype),
+            Device("cuda", array.data.device_id),
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array from CuPy's pool."""
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(device.ordinal):
+            return cupy.empty(shape, numpy_dtype(dtype))
+
+    def stream(self, device: Device) -> int:
+        """Return CuPy's current stream on the device."""
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(device.ordinal):
+            return int(cupy.cuda.get_current_stream().ptr)
+
+
+class Own:
+    """`kspec.DeviceArray`, on the legacy default stream."""
+
+    name = "kspec"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type are kspec's own arrays."""
+        return issubclass(kind, DeviceArray)
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are."""
+        return ArrayView(
+            array.ptr, array.shape, array.strides, dtype_name(array.dtype), array.device
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array."""
+        return arrays.empty(shape, numpy_dtype(dtype), device)
+
+    def stream(self, device: Device) -> int:
+        """Return 0, the legacy default stream."""
+        return 0
+
+
+class CudaArrayInterface:
+    """Any other object with ``__cuda_array_interface__``; outputs are kspec's own arrays."""
+
+    name = "cuda array interface"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type export CUDA memory."""
+        return hasattr(kind, "__cuda_array_interface__")
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are; work on its stream is waited for."""
+        interface = array.__cuda_array_interface__
+        if interface.get("mask") is not None:
+            raise ArgumentTypeError("masked arrays are not supported")
+        dtype = np.dtype(interface["typestr"])
+        name = dtype_name(dtype)
+        ptr, readonly = interface["data"]
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
+        ordinal = driver.device_of_pointer(ptr) if ptr else driver.current_ordinal()
+        if interface.get("stream") is not None:
+            driver.synchronize_stream(ordinal, int(interface["stream"]))
+        return ArrayView(ptr, shape, tuple(strides), name, Device("cuda", ordinal), readonly)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array of kspec's."""
+        return arrays.empty(shape, numpy_dtype(dtype), device)
+
+    def stream(self, device: Device) -> int:
+        """Return 0, the legacy default stream."""
+        return 0
+
+
+# The first that recognises a type wins; the protocol comes after the libraries that have it.
+_LIBRARIES: tuple[Library, ...] = (NumPy(), Own(), CuPy(), CudaArrayInterface())
+
+
+@functools.lru_cache(maxsize=256)
+def _library_of_type(kind: type) -> Library | None:
+    return next((library for library in _LIBRARIES if library.recognises(kind)), None)
+
+
+def library_of(value: object) -> Library | None:
+    """Return the library a value is an array of, or None if it is no array."""
+    if isinstance(value, np.generic):
+        return None  # NumPy scalars have array interfaces, but are scalars
+    return _library_of_type(type(value))
+
+
+def default_library(device: Device) -> Library:
+    """Return who makes the outputs of a call without any array: NumPy, or kspec on a GPU."""
+    return NumPy() if device.is_host else Own()
+
+
+def stream_handle(stream: object) -> int:
+    """Return the handle of a stream given by the caller.
+
+    Parameters
+    ----------
+    stream : int, or object with ``ptr`` or ``__cuda_stream__``
+        A handle, a CuPy stream, a torch or cuda.core stream.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For anything else.
+    """
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    pointer = getattr(stream, "ptr", None)
+    if isinstance(pointer, int):
+        return pointer
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if callable(protocol):
+        return int(protocol()[1])
+    raise ArgumentTypeError(
+        f"stream must be a stream handle or an object with .ptr or __cuda_stream__, "
+        f"not {type(stream).__name__}"
+    )

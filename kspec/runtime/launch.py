@@ -1,0 +1,58 @@
+"""The configuration of a launch: grid, block, shared memory, stream; checked before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kspec.errors import ArgumentTypeError, LaunchError
+
+# The same on every architecture since sm_30 (CUDA C++ Programming Guide, compute capabilities).
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid and block in three dimensions, dynamic shared memory in bytes, stream handle."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_mem: int = 0
+    stream: int = 0
+
+
+def make_launch(
+    grid: Sequence[int], block: Sequence[int], shared_mem: int = 0, stream: int = 0
+) -> Launch:
+    """Return a checked launch; one- and two-dimensional sizes are padded with 1.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If grid or block is no tuple of one to three integers.
+    LaunchError
+        If no CUDA device can launch it.
+    """
+    full_grid = _three("grid", grid)
+    full_block = _three("block", block)
+    for name, sizes, limits in (("grid", full_grid, MAX_GRID), ("block", full_block, MAX_BLOCK)):
+        for size, limit, axis in zip(sizes, limits, "xyz", strict=True):
+            if not 1 <= size <= limit:
+                raise LaunchError(f"{name}.{axis} is {size}; it must be in 1..{limit}")
+    threads = full_block[0] * full_block[1] * full_block[2]
+    if threads > MAX_THREADS:
+        raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_THREADS}")
+    if shared_mem < 0:
+        raise LaunchError(f"shared_mem is {shared_mem}; it can not be negative")
+    return Launch(full_grid, full_block, shared_mem, stream)
+
+
+def _three(name: str, sizes: Sequence[int]) -> tuple[int, int, int]:
+    if not isinstance(sizes, tuple):
+        raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
+    if not 1 <= len(sizes) <= 3 or not all(hasattr(size, "__index__") for size in sizes):
+        raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
+    x, y, z = (*(size.__index__() for size in sizes), 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,132 @@
+"""Arguments in, parameter bytes out, packed by *declared* type.
+
+Each function packs one structure of ``kspec/include/kspec/*.cuh``, field for field; a test holds
+the sizes against what the compiler says.  `ParameterBlock` is what a launch takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.errors import ArgumentTypeError
+from kspec.runtime.layout import Axes
+from kspec.runtime.views import ArrayView, numpy_dtype
+
+_ALIGNMENT = 16  # that of the most aligned parameter, complex128
+_NARROW_LIMIT = 2**31
+
+
+class ParameterBlock:
+    """The parameters of one launch in memory, and the array of their addresses.
+
+    Attributes
+    ----------
+    address : int
+        Address of a ``void*[]``, as `cuLaunchKernel` takes it.
+    sizes : tuple of int
+        Size of each parameter in bytes.
+    """
+
+    def __init__(self, parameters: Sequence[bytes]) -> None:
+        self.sizes = tuple(map(len, parameters))
+        offsets, end = [], 0
+        for parameter in parameters:
+            offsets.append(end)
+            end += -(-len(parameter) // _ALIGNMENT) * _ALIGNMENT
+        # ctypes aligns buffers to 8 bytes: shift the start up to the next multiple of 16.
+        self._memory = ctypes.create_string_buffer(end + _ALIGNMENT)
+        base = -(-ctypes.addressof(self._memory) // _ALIGNMENT) * _ALIGNMENT
+        for offset, parameter in zip(offsets, parameters, strict=True):
+            ctypes.memmove(base + offset, parameter, len(parameter))
+        self._table = (ctypes.c_void_p * max(1, len(offsets)))(*(base + o for o in offsets))
+        self.address = ctypes.addressof(self._table)
+
+
+def convert_scalar(value: object, dtype: str) -> bytes:
+    """Return a Python or NumPy scalar as bytes of a dtype, by NumPy's assignment rules.
+
+    Raises
+    ------
+    OverflowError
+        If an integer does not fit (or, as in CuPy, has more than 64 bits).
+    ValueError
+        For NaN given to an integer.
+    ArgumentTypeError
+        For a complex number given to a real parameter, or a value that is no number.
+    """
+    if isinstance(value, np.integer | np.bool_):
+        value = value.item()  # NumPy integers wrap silently, Python's are checked
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise OverflowError(f"Python int {value} is too large for a kernel parameter")
+    slot: np.ndarray[Any, Any] = np.empty((), numpy_dtype(dtype))
+    try:
+        slot[()] = value
+    except TypeError as error:
+        raise ArgumentTypeError(f"can not pass {value!r} as {dtype}: {error}") from None
+    return slot.tobytes()
+
+
+def pack_input(view: ArrayView | None, scalar: bytes, dtype: str) -> bytes:
+    """Pack ``In<T>``: the address of an array, or null and the scalar's bytes."""
+    row = dtypes.lookup(dtype)
+    value = scalar or bytes(row.itemsize)
+    return _padded(
+        struct.pack("P", view.ptr if view else 0).ljust(_up(8, row.alignment), b"\0") + value,
+        max(8, row.alignment),
+    )
+
+
+def pack_pointer(view: ArrayView) -> bytes:
+    """Pack ``Out<T>`` or ``InOut<T>``."""
+    return struct.pack("P", view.ptr)
+
+
+def pack_raw(view: ArrayView) -> bytes:
+    """Pack ``Array<T, NDIM>``."""
+    room = max(1, len(view.shape))
+    shape = view.shape or (0,)
+    strides = view.strides or (0,)
+    return struct.pack(
+        f"Pq{room}q{room}qi4x", view.ptr, view.size, *shape, *strides, view.is_c_contiguous
+    )
+
+
+def pack_elements(size: int, axes: Axes, capacity: int) -> bytes:
+    """Pack ``Elements<AXES, OPERANDS>``; a capacity of 0 is the flat layout."""
+    head = struct.pack("q", size)
+    return head + pack_axes(axes, capacity) if capacity else head
+
+
+def pack_axes(axes: Axes, capacity: int) -> bytes:
+    """Pack ``Axes<AXES, OPERANDS>``."""
+    unused = capacity - len(axes.extents)
+    divisors = [number for extent in axes.extents for number in _divisor(extent)]
+    parts = [
+        struct.pack("ii", len(axes.extents), axes.size < _NARROW_LIMIT),
+        struct.pack(f"{capacity}q", *axes.extents, *[1] * unused),
+        struct.pack(f"{2 * capacity}I", *divisors, *[0] * 2 * unused),
+    ]
+    parts += [struct.pack(f"{capacity}q", *steps, *[0] * unused) for steps in axes.strides]
+    return b"".join(parts)
+
+
+def _divisor(extent: int) -> tuple[int, int]:
+    """Return magic and shift of ``kspec::Divisor``; unused ones (wide loops) may be anything."""
+    if extent >= _NARROW_LIMIT:
+        return 0, 0
+    shift = (extent - 1).bit_length()
+    return ((1 << 32) * ((1 << shift) - extent)) // extent + 1, shift
+
+
+def _up(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def _padded(data: bytes, alignment: int) -> bytes:
+    return data.ljust(_up(len(data), alignment), b"\0")

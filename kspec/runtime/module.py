@@ -1,0 +1,109 @@
+"""An image in, callable kernels out, on either kind of device.
+
+>>> load_module(image, device).get_kernel("_Z4fx3IfEvPfi")          # doctest: +SKIP
+
+The CUDA half is here; `kspec.host.device` is the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kspec.errors import DriverError, LoadError
+from kspec.host import device as host
+from kspec.runtime import driver
+from kspec.runtime.device import Device
+from kspec.runtime.launch import Launch
+from kspec.stages import Image
+
+
+class LoadedKernel(Protocol):
+    """A kernel that can be launched."""
+
+    name: str
+
+    def launch(self, launch: Launch, params: int) -> None:
+        """Launch it; `params` is the address of an array of parameter addresses."""
+
+
+class LoadedModule(Protocol):
+    """A loaded image."""
+
+    def get_kernel(self, symbol: str) -> LoadedKernel:
+        """Return a kernel by its lowered name; raise `LoadError` if there is none."""
+
+
+class CudaKernel:
+    """A kernel on a CUDA device."""
+
+    def __init__(self, module: CudaModule, name: str, function: Any) -> None:
+        self.name = name
+        self._module = module  # keeps the code loaded
+        self._function = function
+
+    def launch(self, launch: Launch, params: int) -> None:
+        """Queue the kernel on the launch's stream."""
+        driver.launch(
+            self._module.ordinal,
+            self._function,
+            launch.grid,
+            launch.block,
+            params,
+            launch.shared_mem,
+            launch.stream,
+        )
+
+
+class CudaModule:
+    """An image loaded on a CUDA device."""
+
+    def __init__(self, image: Image, ordinal: int) -> None:
+        self.ordinal = ordinal
+        try:
+            self._module = driver.load_module(ordinal, image.code)
+        except DriverError as error:
+            major, minor = driver.compute_capability(ordinal)
+            version = driver.driver_version()
+            raise LoadError(
+                f"{error}: a {image.format} for {image.arch} on {driver.device_name(ordinal)} "
+                f"(sm_{major}{minor}) under a driver for CUDA {version // 1000}."
+                f"{version % 1000 // 10}"
+            ) from error
+
+    def get_kernel(self, symbol: str) -> CudaKernel:
+        """Return a kernel by its lowered name; raise `LoadError` if there is none."""
+        return CudaKernel(self, symbol, driver.get_function(self.ordinal, self._module, symbol))
+
+
+class HostKernel:
+    """A kernel on the host device: runs to its end before `launch` returns."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.name = kernel.name
+        self._kernel = kernel
+
+    def launch(self, launch: Launch, params: int) -> None:
+        """Run the kernel."""
+        self._kernel.launch(launch.grid, launch.block, params, launch.shared_mem)
+
+
+class HostModule:
+    """An image loaded into this process."""
+
+    def __init__(self, image: Image) -> None:
+        self._module = host.load_module(image)
+
+    def get_kernel(self, symbol: str) -> HostKernel:
+        """Return a kernel by its symbol; raise `LoadError` if there is none."""
+        return HostKernel(self._module.get_kernel(symbol))
+
+
+def load_module(image: Image, device: Device) -> LoadedModule:
+    """Load an image on a device.
+
+    Raises
+    ------
+    LoadError
+        If the device or its driver can not run it.
+    """
+    return HostModule(image) if device.is_host else CudaModule(image, device.ordinal)

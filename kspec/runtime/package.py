@@ -1,0 +1,218 @@
+"""The run-time half of a generated package: opens its manifest, serves its kernels.
+
+A generated module does::
+
+    _module = open_module(__file__, "norms")
+    _l2norm = _module.reduction("l2norm")
+
+Opening reads JSON and nothing else; images are read at the first call, and a compiler is only
+looked for when no image fits.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import threading
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kspec import config, manifest
+from kspec.declaration import (
+    Declaration,
+    ElementwiseDeclaration,
+    RawDeclaration,
+    ReductionDeclaration,
+)
+from kspec.errors import ArgumentTypeError, ManifestError
+from kspec.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.runtime import driver
+from kspec.runtime.device import Device
+from kspec.runtime.elementwise import ElementwiseCallable
+from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
+from kspec.runtime.raw import RawCallable
+from kspec.runtime.reduction import ReductionCallable
+from kspec.stages import CudaSource, Header, Image, Specialization
+
+_DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
+
+
+@functools.cache
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of the package in a folder, read once a process.
+
+    Raises
+    ------
+    ManifestError
+        If it is missing, damaged, or from a newer kspec.
+    """
+    path = folder / manifest.FILE_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(f"{path} can not be read ({error}); run `kspec build`") from error
+    return manifest.load(text, str(path))
+
+
+def open_module(file: str, stem: str) -> GeneratedModule:
+    """Return the kernels of a generated module, given its ``__file__``."""
+    folder = Path(file).resolve().parent
+    return GeneratedModule(folder, read_manifest(folder).module(stem))
+
+
+def given(*outputs: Any) -> tuple[Any, ...]:
+    """Return the outputs of a call: all of them, or none.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If some are given and others not.
+    """
+    if all(output is None for output in outputs):
+        return ()
+    if any(output is None for output in outputs):
+        raise ArgumentTypeError("give all outputs or none")
+    return outputs
+
+
+class GeneratedModule:
+    """The kernels of one spec file.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the generated package.
+    entry : ModuleEntry
+        The module's part of the manifest.
+    """
+
+    def __init__(self, folder: Path, entry: ModuleEntry) -> None:
+        self._entry = entry
+        self._kernels = {kernel.name: kernel for kernel in entry.kernels}
+        self._loader = KernelLoader(
+            [_ImageProvider(folder, entry), CompilingProvider(_SourceReader(folder, entry))],
+            lambda wanted: _line_to_add(entry, wanted),
+        )
+
+    def elementwise(self, name: str) -> ElementwiseCallable:
+        """Return an elementwise kernel."""
+        return ElementwiseCallable(self._declaration(name, ElementwiseDeclaration), self._loader)
+
+    def reduction(self, name: str) -> ReductionCallable:
+        """Return a reduction kernel."""
+        return ReductionCallable(self._declaration(name, ReductionDeclaration), self._loader)
+
+    def raw(self, name: str) -> RawCallable:
+        """Return a raw kernel."""
+        return RawCallable(self._declaration(name, RawDeclaration), self._loader)
+
+    def _declaration(self, name: str, kind: type[_DeclarationT]) -> _DeclarationT:
+        declaration = self._kernels.get(name)
+        if not isinstance(declaration, kind):
+            raise ManifestError(
+                f"module {self._entry.stem} has no such kernel {name!r}; run `kspec build`"
+            )
+        return declaration
+
+
+class _ImageProvider:
+    """Answers with the module's fatbin when it holds the kernel for the device."""
+
+    def __init__(self, folder: Path, entry: ModuleEntry) -> None:
+        self._folder = folder
+        self._entry = entry
+        self._image: Image | None = None
+        self._lock = threading.Lock()
+
+    def find(self, wanted: Wanted, device: Device) -> Image | None:
+        """Return the module's image, or None if it can not serve this kernel there.
+
+        Raises
+        ------
+        ManifestError
+            If the image is not the one the manifest describes.
+        """
+        entry = self._entry.image
+        if device.is_host or entry is None or config.jit_mode() == "always":
+            return None
+        if wanted.name_expression not in entry.symbols:
+            return None
+        if not fits(entry.archs, driver.compute_capability(device.ordinal)):
+            return None
+        with self._lock:
+            if self._image is None:
+                self._image = self._read(entry)
+            return self._image
+
+    def describe(self) -> str:
+        """Return one line for the error that nothing was found."""
+        entry = self._entry.image
+        if entry is None:
+            return f"{self._entry.stem} has no compiled image; `kspec build` makes it"
+        names = ", ".join(sorted(entry.symbols))
+        return f"{entry.file} has {', '.join(entry.archs)} of {names}"
+
+    def _read(self, entry: ImageEntry) -> Image | None:
+        path = self._folder / entry.file
+        try:
+            code = path.read_bytes()
+        except FileNotFoundError:
+            return None  # a clone that has not been built: compile instead
+        if hashlib.sha256(code).hexdigest() != entry.sha256:
+            raise ManifestError(
+                f"{path} is not the image that {manifest.FILE_NAME} describes; run `kspec build`"
+            )
+        return Image("fatbin", ",".join(entry.archs), code, entry.symbols)
+
+
+class _SourceReader:
+    """Reads the shipped ``.cu`` when something has to be compiled from it."""
+
+    def __init__(self, folder: Path, entry: ModuleEntry) -> None:
+        self._folder = folder
+        self._entry = entry
+
+    def __call__(self, wanted: Wanted) -> CudaSource:
+        entry = self._entry
+        headers = tuple(Header(name, self._read(name)) for name in entry.headers)
+        text = self._read(f"{entry.stem}.cu")
+        names = (wanted.name_expression,)
+        return CudaSource(f"{entry.stem}.cu", text, names, headers, entry.options)
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self._folder / name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ManifestError(f"{name} is missing from the package: {error}") from error
+
+
+def fits(archs: tuple[str, ...], capability: tuple[int, int]) -> bool:
+    """Return whether a fatbin with these members runs on a device.
+
+    A cubin runs on its own and later minor versions of its major; one for ``sm_90a`` only on
+    exactly that; PTX on everything newer.
+    """
+    for arch in archs:
+        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", arch)
+        if match is None:
+            continue
+        kind, exact = match[1], match[4]
+        version = int(match[2]), int(match[3])
+        if exact == "a":
+            if version == capability:
+                return True
+        elif kind == "compute" and not exact:
+            if version <= capability:
+                return True
+        elif version[0] == capability[0] and version[1] <= capability[1]:
+            return True
+    return False
+
+
+def _line_to_add(entry: ModuleEntry, wanted: Wanted) -> str:
+    """Return the advice for a kernel that was not precompiled."""
+    if isinstance(wanted, Specialization) and wanted.binding:
+        types = ", ".join(f'{letter} = ["{dtype}"]' for letter, dtype in wanted.binding)
+        return f"add to {wanted.kernel} in {entry.spec}: types = {{ {types} }}, then `kspec build`"
+    return f"see {wanted.name_expression} in {entry.spec}"

@@ -1,0 +1,132 @@
+"""Who answers "the image for this kernel, for this device".
+
+A provider looks a specialization up (`kspec.runtime.package.PackageProvider`: precompiled) or
+compiles it (`CompilingProvider`, the seam through which the runtime reaches the compiler).  A
+`KernelLoader` asks them in turn and keeps what it loaded.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kspec import config
+from kspec.errors import SpecializationNotBuilt
+from kspec.runtime.device import Device
+from kspec.runtime.module import LoadedKernel, LoadedModule, load_module
+from kspec.stages import CudaSource, Image, RawSymbol, Specialization
+
+if TYPE_CHECKING:
+    from kspec.compiler import ImageCache
+
+Wanted = Specialization | RawSymbol
+
+
+class Provider(Protocol):
+    """Answers with an image, or None."""
+
+    def find(self, wanted: Wanted, device: Device) -> Image | None:
+        """Return an image that holds `wanted` for `device`, or None."""
+
+    def describe(self) -> str:
+        """Return one line for the error that nothing was found."""
+
+
+class CompilingProvider:
+    """Compiles on first use, through the user's cache; forbidden by ``KSPEC_JIT=never``.
+
+    Parameters
+    ----------
+    source : callable
+        Returns the source that holds a wanted kernel.
+    """
+
+    def __init__(self, source: Callable[[Wanted], CudaSource]) -> None:
+        self._source = source
+
+    def find(self, wanted: Wanted, device: Device) -> Image | None:
+        """Compile and return the image; None when compiling is forbidden."""
+        if config.jit_mode() == "never":
+            return None
+        # Lazy on purpose: a deployed package with precompiled kernels never gets here.
+        from kspec.compiler import compile_source
+
+        return compile_source(self._source(wanted), device.target, user_cache(config.cache_dir()))
+
+    def describe(self) -> str:
+        """Return one line for the error that nothing was found."""
+        return "compiling at run time is forbidden by KSPEC_JIT=never"
+
+
+@functools.cache
+def user_cache(directory: Path) -> ImageCache:
+    """Return the process's cache in a directory; one object, so that counters add up."""
+    from kspec.compiler import ImageCache
+
+    return ImageCache(directory)
+
+
+class KernelLoader:
+    """Finds, loads and keeps the kernels of one module, for each device.
+
+    Parameters
+    ----------
+    providers : sequence of Provider
+        Asked in this order.
+    hint : callable
+        Returns the advice for a kernel that nobody has.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        hint: Callable[[Wanted], str] = lambda wanted: "",
+    ) -> None:
+        self._providers = tuple(providers)
+        self._hint = hint
+        self._kernels: dict[tuple[Wanted, Device], LoadedKernel] = {}
+        # Keyed by identity: providers hand out the same image object again and again.
+        self._modules: dict[tuple[int, Device], tuple[Image, LoadedModule]] = {}
+        self._lock = threading.RLock()
+
+    def kernel(self, wanted: Wanted, device: Device) -> LoadedKernel:
+        """Return the loaded kernel.
+
+        Raises
+        ------
+        SpecializationNotBuilt
+            If no provider has it.
+        """
+        found = self._kernels.get((wanted, device))
+        if found is not None:
+            return found
+        with self._lock:
+            image = self.image(wanted, device)
+            module = self._module(image, device)
+            symbol = image.symbols.get(wanted.name_expression, wanted.name_expression)
+            kernel = module.get_kernel(symbol)
+            self._kernels[wanted, device] = kernel
+            return kernel
+
+    def image(self, wanted: Wanted, device: Device) -> Image:
+        """Return the image that holds a kernel; errors as for `kernel`."""
+        for provider in self._providers:
+            image = provider.find(wanted, device)
+            if image is not None:
+                return image
+        reasons = "".join(f"\n  {provider.describe()}" for provider in self._providers)
+        hint = self._hint(wanted)
+        raise SpecializationNotBuilt(
+            f"no image of {wanted.name_expression} for {device}:{reasons}"
+            + (f"\n{hint}" if hint else "")
+        )
+
+    def _module(self, image: Image, device: Device) -> LoadedModule:
+        loaded = self._modules.get((id(image), device))
+        if loaded is None:
+            loaded = image, load_module(image, device)
+            self._modules[id(image), device] = loaded
+        return loaded[1]

@@ -1,0 +1,52 @@
+"""Memory for the length of one launch, in stream order; its first bytes are zero."""
+
+from __future__ import annotations
+
+import ctypes
+from types import TracebackType
+
+from kspec.runtime import driver
+from kspec.runtime.device import Device
+
+
+class Scratch:
+    """Memory for one launch; ``with Scratch(device, stream, 1024, zeroed=16) as s``.
+
+    On a CUDA device it is taken and given back in stream order, so concurrent launches on
+    several streams never share it, and nothing waits.
+
+    Attributes
+    ----------
+    ptr : int
+        Its address, 256-byte aligned on CUDA; 0 when no bytes were asked for.
+    """
+
+    def __init__(self, device: Device, stream: int, nbytes: int, zeroed: int) -> None:
+        self._device = device
+        self._stream = stream
+        self._nbytes = nbytes
+        self._zeroed = zeroed
+        self._buffer: ctypes.Array[ctypes.c_char] | None = None
+        self.ptr = 0
+
+    def __enter__(self) -> Scratch:
+        if not self._nbytes:
+            return self
+        if self._device.is_host:
+            self._buffer = ctypes.create_string_buffer(self._nbytes + 256)
+            self.ptr = -(-ctypes.addressof(self._buffer) // 256) * 256
+        else:
+            ordinal = self._device.ordinal
+            self.ptr = driver.allocate_async(ordinal, self._nbytes, self._stream)
+            driver.zero_async(ordinal, self.ptr, self._zeroed, self._stream)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.ptr and not self._device.is_host:
+            driver.free_async(self._device.ordinal, self.ptr, self._stream)
+        self._buffer = None
