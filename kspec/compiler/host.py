@@ -1,0 +1,344 @@
+"""CudaSource in, shared object out: the C++ compiler of this machine as a CUDA compiler.
+
+>>> image = compile_host(CudaSource("k.cu", "__global__ void k(int* x) { *x = 1; }"))
+>>> image.symbols
+{'k': 'kspec_entry_0'}
+
+`kspec.compiler.rewrite` prepares the text, the headers in ``kspec/host/include`` are the CUDA
+dialect, and `kspec.host.device` loads and launches the result.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from kspec import config
+from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
+from kspec.errors import CompileError, ToolNotFoundError
+from kspec.stages import CudaSource, Image
+
+INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
+
+# Standard headers that only define types and constants: they need no KSPEC_HOST_STD.
+_LIGHT_HEADERS = frozenset(
+    [
+        "assert.h",
+        "cassert",
+        "cfloat",
+        "climits",
+        "cstddef",
+        "cstdint",
+        "float.h",
+        "limits.h",
+        "stddef.h",
+        "stdint.h",
+    ]
+)
+
+_FLAGS = (
+    "-O2",
+    "-g1",  # line tables: a fault knows its file and line
+    "-fPIC",
+    "-w",
+    "-fvisibility=hidden",
+    # Shifts, overflow and aliasing behave as on a GPU rather than as undefined.
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fsigned-char",
+    "-fno-math-errno",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fdiagnostics-color=never",
+)
+_KIND_FLAGS = {
+    # Without -fno-gnu-unique two modules silently share the statics of equal templates.
+    "gcc": ("-fno-gnu-unique", "-fno-diagnostics-show-caret"),
+    "clang": ("-fno-caret-diagnostics",),
+    "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined"),
+}
+_LINK_FLAGS = {
+    "gcc": ("-shared", "-Wl,--as-needed"),
+    "clang": ("-shared", "-Wl,--as-needed"),
+    # libc and libm come with the Python process; zig would first build a libc++ for 35 seconds.
+    "zig": ("-shared", "-nostdlib"),
+}
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A C++ compiler.
+
+    Attributes
+    ----------
+    command : tuple of str
+        What to run, ready for flags.
+    kind : str
+        ``"gcc"``, ``"clang"`` or ``"zig"``.
+    identity : str
+        Version and machine, for cache keys.
+    """
+
+    command: tuple[str, ...]
+    kind: str
+    identity: str
+
+
+def find_compiler() -> HostCompiler:
+    """Return the compiler of the host device.
+
+    ``KSPEC_CXX`` or ``CXX`` decides; else c++, g++ and clang++ on the PATH, then the ziglang wheel.
+
+    Raises
+    ------
+    ToolNotFoundError
+        When there is none, or the one asked for does not run.
+    """
+    if platform.system() != "Linux":
+        raise ToolNotFoundError(
+            f"the host device runs on Linux for now, and this is {platform.system()}"
+        )
+    return _describe(_locate())
+
+
+def _locate() -> tuple[str, ...]:
+    asked = config.cxx()
+    if asked:
+        command = shlex.split(asked)
+        if command and shutil.which(command[0]):
+            return tuple(command)
+        raise ToolNotFoundError(f"no host compiler: KSPEC_CXX or CXX asks for {asked!r}, not found")
+    for name in ("c++", "g++", "clang++"):
+        path = shutil.which(name)
+        if path:
+            return (path,)
+    zig = _ziglang()
+    if zig:
+        return (zig, "c++")
+    raise ToolNotFoundError("no host compiler: install g++ or clang++, or `pip install ziglang`")
+
+
+def _ziglang() -> str | None:
+    try:
+        import ziglang  # an optional wheel that is nothing but a compiler
+    except ImportError:
+        return None
+    return str(Path(ziglang.__file__).parent / "zig")
+
+
+@functools.cache
+def _describe(command: tuple[str, ...]) -> HostCompiler:
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ToolNotFoundError(f"no host compiler: {shlex.join(command)}: {error}") from None
+    version = done.stdout.splitlines()[0] if done.stdout else "unknown"
+    kind = "clang" if "clang" in done.stdout else "gcc"
+    if Path(command[0]).stem.startswith("zig"):
+        kind = "zig"
+    return HostCompiler(command, kind, f"{kind} {version} {platform.machine()}")
+
+
+def fingerprint(compiler: HostCompiler) -> str:
+    """Return everything beside the source that decides the image, for the cache key."""
+    flags = (*_FLAGS, *_KIND_FLAGS[compiler.kind], *_LINK_FLAGS[compiler.kind])
+    return f"{compiler.identity} {' '.join(flags)} {_include_digest()}"
+
+
+@functools.cache
+def _include_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(INCLUDE_DIRECTORY.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(INCLUDE_DIRECTORY)}\0".encode())
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def compile_host(source: CudaSource, compiler: HostCompiler | None = None) -> Image:
+    """Compile CUDA C++ for the CPU.
+
+    Parameters
+    ----------
+    source : CudaSource
+        The text, its headers, and the name expressions to instantiate. Plain kernels and global
+        variables need no name expression.
+    compiler : HostCompiler, optional
+        Default: `find_compiler`.
+
+    Returns
+    -------
+    Image
+        Format ``"so"``. Symbols of kernels start with ``kspec_entry_``, those of global variables
+        with ``kspec_global_``.
+
+    Raises
+    ------
+    CompileError
+        With the compiler's log, positions those of the text (``#line`` directives count).
+    ToolNotFoundError
+        When the machine has no C++ compiler.
+    """
+    compiler = compiler or find_compiler()
+    with tempfile.TemporaryDirectory(prefix="kspec-host-") as name:
+        directory = Path(name)
+        unit = _translation_unit(source)
+        _write_sources(directory, source, unit)
+        flags = _flags(source, compiler, unit.needs_std)
+        log, failed = _run(compiler, flags, directory, unit.needs_std)
+        log = _readable(log, directory)
+        if failed:
+            raise CompileError(_essence(log), source.text, flags, "host")
+        code = (directory / "kernel.so").read_bytes()
+    symbols = {
+        entry.name: entry.symbol
+        for entry in unit.entries
+        if entry.symbol.encode() + b"\0" in code  # the preprocessor may have dropped it
+    }
+    return Image("so", "host", code, symbols, log=log)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Everything that goes into one compile."""
+
+    text: str
+    headers: tuple[tuple[str, str], ...]
+    entries: tuple[Entry, ...]
+    needs_std: bool
+
+
+def _translation_unit(source: CudaSource) -> _Unit:
+    known = [expression.strip().lstrip("&") for expression in source.name_expressions]
+    number = len(known)
+    main = rewrite(source.text, number, known)
+    number += len(main.entries)
+    headers: list[tuple[str, HostText]] = []
+    for header in source.headers:
+        headers.append((header.name, rewrite(header.text, number, known)))
+        number += len(headers[-1][1].entries)
+    lines = ['#include "kspec_host.h"', f'#line 1 "{source.name}"', main.text]
+    lines.append('#line 1 "name expressions"')
+    named = []
+    for index, (expression, name) in enumerate(zip(source.name_expressions, known, strict=True)):
+        lines.append(f"KSPEC_HOST_KERNEL({index}, &{name})")
+        named.append(Entry(expression, f"kspec_entry_{index}"))
+    entries = [entry for _, text in headers for entry in text.entries]
+    texts = [main, *(text for _, text in headers)]
+    return _Unit(
+        "\n".join(lines) + "\n",
+        tuple((name, f'#line 1 "{name}"\n{text.text}') for name, text in headers),
+        (*entries, *main.entries, *named),
+        _needs_std(texts, {header.name for header in source.headers}),
+    )
+
+
+def _needs_std(texts: list[HostText], own: set[str]) -> bool:
+    """Return whether a header from outside is included, which then comes before our dialect."""
+    included = {name for text in texts for name in text.includes}
+    foreign = included - own - _LIGHT_HEADERS
+    return any(not (INCLUDE_DIRECTORY / name).is_file() for name in foreign)
+
+
+def _write_sources(directory: Path, source: CudaSource, unit: _Unit) -> None:
+    (directory / "kernel.cpp").write_text(unit.text)
+    root = directory / "include"
+    root.mkdir()
+    for name, text in unit.headers:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root.resolve()):
+            raise CompileError(f"header name {name!r} leads out of the source", source.text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
+    standard, passed = _user_options(source.options)
+    return (
+        f"-std={standard}",
+        *_FLAGS,
+        *_KIND_FLAGS[compiler.kind],
+        f"-DKSPEC_HOST_STD={int(needs_std)}",
+        *passed,
+    )
+
+
+def _user_options(options: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Return the C++ standard and the options a host compiler understands too."""
+    standard, passed = "c++17", []
+    pending = ""
+    for option in options:
+        if pending:
+            passed.append(_absolute(pending + option))
+            pending = ""
+        elif option in ("-D", "-I", "-U"):
+            pending = option
+        elif option[:2] in ("-D", "-I", "-U"):
+            passed.append(_absolute(option))
+        elif match := re.fullmatch(r"--?std=(?:c|gnu)\+\+(\d\w)", option):
+            # "11" and "14" are too old for the dialect headers; "2a" and later are taken.
+            standard = max(standard, f"c++{match.group(1)}")
+        elif match := re.fullmatch(r"--(define-macro|include-path|undefine-macro)=(.*)", option):
+            letter = {"define-macro": "-D", "include-path": "-I", "undefine-macro": "-U"}
+            passed.append(_absolute(letter[match.group(1)] + match.group(2)))
+    return standard, passed
+
+
+def _absolute(option: str) -> str:
+    """Make the path of an -I option independent of the directory the compiler runs in."""
+    return f"-I{Path(option[2:]).absolute()}" if option.startswith("-I") else option
+
+
+def _run(
+    compiler: HostCompiler, flags: tuple[str, ...], directory: Path, needs_std: bool
+) -> tuple[str, bool]:
+    """Compile and link in `directory`; return the log and whether it failed."""
+    arguments = [
+        *flags,
+        f"-I{INCLUDE_DIRECTORY}",
+        f"-I{directory / 'include'}",
+        f"-ffile-prefix-map={directory}/=",
+        f"-ffile-prefix-map={INCLUDE_DIRECTORY}/=kspec/host/include/",
+    ]
+    link = _LINK_FLAGS[compiler.kind]
+    if compiler.kind != "zig":
+        commands = [[*compiler.command, *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
+    else:
+        # `zig c++` knows where the C++ headers are but would also build libc++; `zig cc` links.
+        zig = compiler.command[0]
+        front = [zig, "c++"] if needs_std else [zig, "cc", "-x", "c++"]
+        commands = [
+            [*front, *arguments, "-c", "-o", "kernel.o", "kernel.cpp"],
+            [zig, "cc", *link, "-o", "kernel.so", "kernel.o"],
+        ]
+    log = ""
+    for command in commands:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+        log += done.stderr
+        if done.returncode:
+            return log or f"exit status {done.returncode}", True
+    return log, False
+
+
+def _readable(log: str, directory: Path) -> str:
+    """Remove the machine's paths from a log."""
+    log = log.replace(f"{directory}/include/", "").replace(f"{directory}/", "")
+    return log.replace(f"{INCLUDE_DIRECTORY}/", "kspec/host/include/").strip()
+
+
+def _essence(log: str) -> str:
+    """Keep only our own messages when there are some: the errors after them are consequences."""
+    refusals = [line for line in log.splitlines() if REFUSAL in line]
+    return "\n".join(dict.fromkeys(refusals)) or log

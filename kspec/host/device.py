@@ -1,0 +1,282 @@
+"""Image in, running kernels out: modules, launches and buffers of the host device.
+
+>>> kernel = load_module(compile_host(source)).get_kernel("k")
+>>> kernel.launch((1, 1, 1), (64, 1, 1), params)   # params: the void** of cuLaunchKernel
+
+Faults of a kernel become `HostFault`; the process and the next launch are not affected.
+`kspec.compiler.host` makes the images, ``rt/`` executes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from kspec import config
+from kspec.errors import HostFault, LaunchError, LoadError
+from kspec.host import runtime
+from kspec.host.locate import source_position
+from kspec.stages import Image
+
+MAX_BLOCK_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_SHARED_BYTES = 227 * 1024
+
+# A launch and the reading of its outcome belong together; the runtime runs one at a time anyway.
+_launching = threading.Lock()
+
+
+class HostModule:
+    """A loaded image.
+
+    Attributes
+    ----------
+    image : Image
+        What it was loaded from.
+    """
+
+    def __init__(self, image: Image) -> None:
+        if image.format != "so" or image.arch != "host":
+            raise LoadError(f"the host device can not load a {image.format} for {image.arch}")
+        self.image = image
+        self._runtime = runtime.load_runtime()
+        self._library = runtime.load_library(image.code, "module")
+        self._slots = self._runtime.bind(ctypes.cast(self._library.kspec_bind, ctypes.c_void_p))
+        if self._slots == 0xFFFFFFFF:
+            raise LoadError("the host image was compiled by another version of kspec")
+
+    def get_kernel(self, name: str) -> HostKernel:
+        """Return a kernel by its name expression, plain name or symbol; `LoadError` if absent."""
+        symbol = self._symbol(name, "kspec_entry_")
+        return HostKernel(self, _name_of(self.image.symbols, name), symbol)
+
+    def get_global(self, name: str) -> tuple[int, int]:
+        """Return address and size in bytes of a global variable; `LoadError` if absent."""
+        symbol = self._symbol(name, "kspec_global_")
+        size = symbol.replace("global_", "global_size_")
+        return self._call(symbol, ctypes.c_void_p), self._call(size, ctypes.c_size_t)
+
+    def _symbol(self, name: str, prefix: str) -> str:
+        symbol = self.image.symbols.get(name, name)
+        if not symbol.startswith(prefix) or not hasattr(self._library, symbol):
+            known = [key for key, value in self.image.symbols.items() if value.startswith(prefix)]
+            have = f"; the module has {', '.join(sorted(known))}" if known else ""
+            raise LoadError(f"named symbol not found: {name}{have}")
+        return symbol
+
+    def _call(self, symbol: str, result: Any) -> int:
+        function = getattr(self._library, symbol)
+        function.restype = result
+        return int(function())
+
+
+def load_module(image: Image) -> HostModule:
+    """Load an image of `kspec.compiler.host.compile_host`.
+
+    Raises
+    ------
+    LoadError
+        When it is not a host image, is damaged, or comes from another version.
+    ToolNotFoundError
+        When the runtime has to be built and there is no C++ compiler.
+    """
+    return HostModule(image)
+
+
+def _name_of(symbols: Mapping[str, str], name: str) -> str:
+    """Return the readable name of a kernel that was asked for by name or by symbol."""
+    if name in symbols:
+        return name
+    return next((key for key, symbol in symbols.items() if symbol == name), name)
+
+
+class HostKernel:
+    """A callable entry of a module.
+
+    Attributes
+    ----------
+    name : str
+        Name expression.
+    parameter_sizes : tuple of int
+        Bytes of each parameter.
+    """
+
+    def __init__(self, module: HostModule, name: str, symbol: str) -> None:
+        self.name = name
+        self._module = module  # keeps the code loaded
+        library = module._library
+        self._entry = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+        sizes = getattr(library, symbol.replace("entry", "sizes"))
+        sizes.restype = ctypes.c_void_p
+        self._sizes = sizes()
+        self.parameter_sizes = _read_sizes(self._sizes)
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        shared_mem: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        """Run the kernel to its end.
+
+        Parameters
+        ----------
+        grid, block : tuple of int
+            Extents in blocks and threads.
+        params : int
+            Address of an array of pointers to the arguments, as for ``cuLaunchKernel``.
+        shared_mem : int
+            Dynamic shared memory in bytes.
+        timeout : float, optional
+            Seconds after which the kernel is stopped with a `HostFault` of kind ``"timeout"``.
+
+        Raises
+        ------
+        LaunchError
+            When the configuration is impossible.
+        HostFault
+            When a thread does something illegal: which, where, and in which block and thread.
+        KeyboardInterrupt
+            On Ctrl-C, also while the kernel spins.
+        """
+        _check_configuration(self.name, grid, block, shared_mem)
+        run = self._module._runtime
+        main = threading.current_thread() is threading.main_thread()
+        text = ""
+        fault = None
+        with _launching:
+            outcome = run.launch(
+                self._entry,
+                self._sizes,
+                self._module._slots,
+                *grid,
+                *block,
+                shared_mem,
+                params,
+                config.host_threads(),
+                main,
+                timeout or 0.0,
+            )
+            if outcome & runtime.PRINTED:
+                text = run.printed().decode(errors="replace")
+            if outcome & (runtime.FAULT | runtime.INTERRUPT):
+                fault = self._fault(run)
+        if text:
+            sys.stdout.write(text)
+        if fault is not None:
+            if outcome & runtime.INTERRUPT:
+                raise KeyboardInterrupt(fault.message)
+            raise fault
+
+    def _fault(self, run: runtime.Runtime) -> HostFault:
+        record = run.fault().contents
+        kind, message = record.kind.decode(), record.message.decode(errors="replace")
+        where = _position(record, self._module.image.code)
+        headline, newline, details = message.partition("\n")
+        text = f"{self.name}: {kind}: {headline}"
+        if where:
+            text += f" at {where}"
+        if record.has_thread:
+            text += f" [block {_triple(record.block)} thread {_triple(record.thread)}]"
+        return HostFault(kind, text + newline + details)
+
+
+def _read_sizes(address: int) -> tuple[int, ...]:
+    values = ctypes.cast(address, ctypes.POINTER(ctypes.c_uint))
+    sizes: list[int] = []
+    while values[len(sizes)]:
+        sizes.append(values[len(sizes)])
+    return tuple(sizes)
+
+
+def _triple(values: Any) -> str:
+    return f"({values[0]},{values[1]},{values[2]})"
+
+
+def _position(record: Any, code: bytes) -> str:
+    """Return ``file:line`` of a fault, or an empty string."""
+    if record.line:
+        return f"{record.file.decode(errors='replace')}:{record.line}"
+    # The instruction that failed has the address; a call's return address would be one further.
+    return source_position(code, record.pc) if record.in_module else ""
+
+
+def _check_configuration(
+    name: str, grid: tuple[int, int, int], block: tuple[int, int, int], shared_mem: int
+) -> None:
+    """Raise `LaunchError` for what a GPU would refuse too."""
+    for what, extents, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+        for extent, limit in zip(extents, limits, strict=True):
+            if not 1 <= extent <= limit:
+                raise LaunchError(f"{name}: {what} {extents} is not within (1, 1, 1) and {limits}")
+    threads = block[0] * block[1] * block[2]
+    if threads > MAX_BLOCK_THREADS:
+        raise LaunchError(
+            f"{name}: block {block} has {threads} threads; the limit is {MAX_BLOCK_THREADS}"
+        )
+    if not 0 <= shared_mem <= MAX_SHARED_BYTES:
+        raise LaunchError(
+            f"{name}: {shared_mem} bytes of shared memory; the limit is {MAX_SHARED_BYTES}"
+        )
+
+
+class HostBuffer:
+    """Memory of the host device: it ends at a guard page, so overruns fault at once.
+
+    Attributes
+    ----------
+    ptr : int
+        Address of the first byte.
+    nbytes : int
+        Size asked for.
+    """
+
+    def __init__(self, nbytes: int, alignment: int = 16) -> None:
+        if nbytes < 0:
+            raise ValueError(f"negative size: {nbytes}")
+        if alignment < 1 or alignment & (alignment - 1) or alignment > 4096:
+            raise ValueError(f"alignment {alignment} is not a power of two up to 4096")
+        run = runtime.load_runtime()
+        handle = run.allocate(nbytes, alignment)
+        if not handle:
+            raise MemoryError(f"the host device has no {nbytes} bytes")
+        self.ptr = run.address(handle)
+        self.nbytes = nbytes
+        self._finalizer = weakref.finalize(self, run.free, handle)
+        # At exit other objects may still point into it, and the system takes it back anyway.
+        self._finalizer.atexit = False
+
+    def free(self) -> None:
+        """Give the memory back now; a second call does nothing."""
+        self._finalizer()
+
+
+def allocate(nbytes: int, alignment: int = 16) -> HostBuffer:
+    """Return `nbytes` of memory between guard pages.
+
+    Parameters
+    ----------
+    nbytes : int
+        Size; its end, rounded up to `alignment`, touches the guard page.
+    alignment : int
+        Of the address, in bytes. What it leaves free is checked after every launch.
+    """
+    return HostBuffer(nbytes, alignment)
+
+
+def check_canaries() -> None:
+    """Raise `HostFault` when bytes just outside a buffer were written; launches do this."""
+    run = runtime.load_runtime()
+    with _launching:
+        if not run.check_canaries():
+            return
+        record = run.fault().contents
+        kind, message = record.kind.decode(), record.message.decode()
+    raise HostFault(kind, f"{kind}: {message}")

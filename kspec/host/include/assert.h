@@ -1,0 +1,1 @@
+// assert() inside a kernel is predefined (kspec_host/block.h) and must not become the C library's.

@@ -1,0 +1,36 @@
+// The CUDA C++ dialect for an ordinary C++17 compiler: what a device compiler defines before the
+// first line of a kernel source. compiler/host.py includes it ahead of every source.
+//
+// The parts include no system header, which halves compile time. Sources that include standard
+// headers themselves get KSPEC_HOST_STD=1: those headers then come first, and the math part steps
+// back to what they lack.
+#pragma once
+
+#define KSPEC_HOST 1
+#ifndef KSPEC_HOST_STD
+#define KSPEC_HOST_STD 0
+#endif
+#if KSPEC_HOST_STD
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cstdio>
+#endif
+
+#include "kspec_host/abi.h"
+#include "kspec_host/dialect.h"
+#include "kspec_host/types.h"
+#include "kspec_host/block.h"
+#include "kspec_host/shared.h"
+#include "kspec_host/sync.h"
+#include "kspec_host/warp.h"
+#include "kspec_host/atomics.h"
+#include "kspec_host/bits.h"
+#include "kspec_host/math.h"
+#include "kspec_host/math_cuda.h"
+#include "kspec_host/convert.h"
+#include "kspec_host/entry.h"

@@ -1,0 +1,76 @@
+// What a compiled kernel module and the runtime (host/rt) tell each other.
+//
+// Both sides include this file and nothing else of each other. A module has no link dependency on
+// the runtime: it receives the table of services through kspec_bind().
+#pragma once
+
+namespace kspec_host {
+
+enum { ABI_VERSION = 1, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+
+struct Worker;  // one operating-system thread running blocks; opaque to modules
+
+// Where in the source a collective operation was called.
+struct Site {
+  const char* file;
+  int line;
+};
+
+enum BarrierKind { BARRIER_SYNC, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
+
+enum WarpKind { WARP_SYNC, WARP_SHUFFLE, WARP_BALLOT, WARP_GATHER, WARP_ACTIVE };
+
+// One lane's part of a warp operation. It lives on that lane's stack while the lane waits; the
+// last lane to arrive fills `out` of all of them.
+struct WarpCall {
+  int kind;
+  unsigned mask;   // lanes the caller named; after WARP_GATHER the lanes that took part
+  int argument;    // WARP_SHUFFLE: lane to read. WARP_BALLOT: the predicate.
+  unsigned size;   // bytes of the value at `in`
+  const void* in;
+  void* out;       // WARP_GATHER: 32 values
+  const char* name;
+  Site site;
+};
+
+// The CUDA thread that asks for a service, and whether its block has threads not yet started.
+struct Caller {
+  Worker* worker;
+  unsigned thread;  // linear index in the block
+  bool more;
+};
+
+struct Runtime {
+  int (*barrier)(Caller, int kind, int predicate, Site);
+  void (*warp)(Caller, WarpCall*);
+  void (*yield)(Caller);
+  void (*fail)(Caller, const char* kind, const char* message, Site);
+  void (*print)(Worker*, const char* format, __builtin_va_list);
+  unsigned long long (*clock)();
+};
+
+// One block, as the runtime hands it to a module.
+struct Block {
+  unsigned grid[3], block[3], index[3];
+  unsigned thread;                // answer to WHICH_THREAD
+  Worker* worker;
+  void** parameters;              // as in cuLaunchKernel
+  unsigned char* dynamic_shared;
+  unsigned char* static_shared;   // arena of static_capacity bytes
+  unsigned static_capacity, static_used;
+  unsigned* slots;                // offset of each __shared__ variable in the arena, ~0u: not yet
+};
+
+enum EntryCall {
+  BEGIN_BLOCK,   // set threadIdx & co up for this block on this operating-system thread
+  TAKE_THREADS,  // run CUDA threads until all have been started
+  WHICH_THREAD,  // store the running CUDA thread in Block::thread
+};
+
+typedef void (*Entry)(int call, Block* block);
+
+// Exported by every module. Returns the number of its __shared__ variables, ~0u if the versions
+// differ.
+typedef unsigned (*Bind)(const Runtime* runtime, unsigned version);
+
+}  // namespace kspec_host

@@ -1,0 +1,37 @@
+// Conversions with a stated rounding. Float to integer saturates and maps NaN to 0, as on the GPU;
+// a plain cast out of range is undefined on the host.
+#pragma once
+
+namespace kspec_host {
+
+template <class I, class F> static inline I saturate(F x, I low, I high) {
+  if (x != x) return 0;
+  return x <= (F)low ? low : x >= (F)high ? high : (I)x;
+}
+
+}  // namespace kspec_host
+
+#define KSPEC_TO_INTEGER(FROM, F, TO, T, LOW, HIGH)                                              \
+  static inline T __##FROM##2##TO##_rn(F x) { return kspec_host::saturate<T>(rint(x), LOW, HIGH); } \
+  static inline T __##FROM##2##TO##_rd(F x) { return kspec_host::saturate<T>(floor(x), LOW, HIGH); } \
+  static inline T __##FROM##2##TO##_ru(F x) { return kspec_host::saturate<T>(ceil(x), LOW, HIGH); } \
+  static inline T __##FROM##2##TO##_rz(F x) { return kspec_host::saturate<T>(trunc(x), LOW, HIGH); }
+#define KSPEC_TO_INTEGERS(FROM, F)                                                             \
+  KSPEC_TO_INTEGER(FROM, F, int, int, -2147483647 - 1, 2147483647)                             \
+  KSPEC_TO_INTEGER(FROM, F, uint, unsigned int, 0u, 4294967295u)                               \
+  KSPEC_TO_INTEGER(FROM, F, ll, long long, -9223372036854775807LL - 1, 9223372036854775807LL)  \
+  KSPEC_TO_INTEGER(FROM, F, ull, unsigned long long, 0ull, 18446744073709551615ull)
+KSPEC_TO_INTEGERS(float, float)
+KSPEC_TO_INTEGERS(double, double)
+#undef KSPEC_TO_INTEGER
+#undef KSPEC_TO_INTEGERS
+
+static inline float __int2float_rn(int x) { return (float)x; }
+static inline float __uint2float_rn(unsigned int x) { return (float)x; }
+static inline float __ll2float_rn(long long x) { return (float)x; }
+static inline float __ull2float_rn(unsigned long long x) { return (float)x; }
+static inline double __int2double_rn(int x) { return (double)x; }
+static inline double __uint2double_rn(unsigned int x) { return (double)x; }
+static inline double __ll2double_rn(long long x) { return (double)x; }
+static inline double __ull2double_rn(unsigned long long x) { return (double)x; }
+static inline float __double2float_rn(double x) { return (float)x; }

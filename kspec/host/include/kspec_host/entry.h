@@ -1,0 +1,72 @@
+// The exported entry points: one for each kernel, found by the loader under KSPEC_HOST_KERNEL's
+// number.
+#pragma once
+
+namespace kspec_host {
+
+template <unsigned... I> struct Indices {};
+template <unsigned N, unsigned... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
+template <unsigned... I> struct MakeIndices<0, I...> { typedef Indices<I...> type; };
+
+static inline void begin_block(Block* block) {
+  kspec_context = {block, 0, 0, 0, 0};
+  block->static_used = 0;
+  blockIdx = {block->index[0], block->index[1], block->index[2]};
+  blockDim = dim3(block->block[0], block->block[1], block->block[2]);
+  gridDim = dim3(block->grid[0], block->grid[1], block->grid[2]);
+  for (DynamicShared* d = DynamicShared::first; d; d = d->next) d->set(block->dynamic_shared);
+}
+
+// Advance to the next row of threads once one is used up.
+static inline void begin_row() {
+  if (++kspec_context.next_y >= blockDim.y) {
+    kspec_context.next_y = 0;
+    if (++kspec_context.next_z >= blockDim.z) return;
+  }
+  kspec_context.next_x = 0;
+}
+
+template <auto Function> struct Kernel;
+
+template <class... A, void (*Function)(A...)> struct Kernel<Function> {
+  static inline const unsigned sizes[sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0};
+
+  // Start CUDA threads until none is left. Several fibers may be in here, taking turns.
+  template <unsigned... I> static void take_threads(void** parameters, Indices<I...>) {
+    while (kspec_context.next_z < blockDim.z) {
+      while (kspec_context.next_x < blockDim.x) {
+        threadIdx = {kspec_context.next_x++, kspec_context.next_y, kspec_context.next_z};
+        if (kspec_context.next_x == blockDim.x) begin_row();
+        Function(*(typename RemoveConst<A>::type*)parameters[I]...);
+      }
+    }
+  }
+
+  static void run(int call, Block* block) {
+    switch (call) {
+      case BEGIN_BLOCK: begin_block(block); break;
+      case TAKE_THREADS:
+        take_threads(block->parameters, typename MakeIndices<sizeof...(A)>::type());
+        break;
+      case WHICH_THREAD: block->thread = thread_rank(); break;
+    }
+  }
+};
+
+}  // namespace kspec_host
+
+KSPEC_HOST_EXPORT unsigned kspec_bind(const kspec_host::Runtime* runtime, unsigned version) {
+  kspec_runtime = runtime;
+  return version == kspec_host::ABI_VERSION ? kspec_host::shared_variable_count : ~0u;
+}
+
+#define KSPEC_HOST_KERNEL(NUMBER, ...)                                                 \
+  KSPEC_HOST_EXPORT void kspec_entry_##NUMBER(int call, ::kspec_host::Block* block) {  \
+    ::kspec_host::Kernel<__VA_ARGS__>::run(call, block);                               \
+  }                                                                                    \
+  KSPEC_HOST_EXPORT const unsigned* kspec_sizes_##NUMBER() {                           \
+    return ::kspec_host::Kernel<__VA_ARGS__>::sizes;                                   \
+  }
+#define KSPEC_HOST_GLOBAL(NUMBER, ...)                                                 \
+  KSPEC_HOST_EXPORT void* kspec_global_##NUMBER() { return (void*)&(__VA_ARGS__); }    \
+  KSPEC_HOST_EXPORT size_t kspec_global_size_##NUMBER() { return sizeof(__VA_ARGS__); }

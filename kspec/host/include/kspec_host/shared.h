@@ -1,0 +1,59 @@
+// Shared memory. The rewriter turns
+//     __shared__ float s[64];         into a reference into the arena of the running block,
+//     extern __shared__ float s[];    into a reference to its dynamic shared memory.
+// The arena is handed out anew in every block, filled with a poison value, so that a kernel can not
+// live on what an earlier block left behind.
+#pragma once
+
+namespace kspec_host {
+
+static unsigned shared_variable_count;
+
+// Each __shared__ declaration has a number; templates have one per instantiation, which is what
+// the local type `Tag` (declared beside the variable) tells apart.
+template <class T, class Tag> struct SharedSlot {
+  static inline unsigned number = shared_variable_count++;
+};
+
+// First use of a variable in this block: give it its place.
+static __attribute__((noinline)) unsigned place_shared(unsigned number, unsigned long size,
+                                                       unsigned long alignment, Site site) {
+  Block* block = kspec_context.block;
+  unsigned long offset = (block->static_used + alignment - 1) / alignment * alignment;
+  if (offset + size > block->static_capacity)
+    fail("shared-memory", "the block uses more than 48 KiB of static __shared__ memory", site);
+  block->static_used = (unsigned)(offset + size);
+  block->slots[number] = (unsigned)offset;
+  __builtin_memset(block->static_shared + offset, 0xFF, size);
+  return (unsigned)offset;
+}
+
+template <class T, class Tag> static inline T& shared(unsigned long alignment, KSPEC_HOST_SITE) {
+  unsigned number = SharedSlot<T, Tag>::number, offset = kspec_context.block->slots[number];
+  if (__builtin_expect(offset == ~0u, 0))
+    offset = place_shared(number, sizeof(T), alignment < 16 ? 16 : alignment, KSPEC_HOST_HERE);
+  return *(T*)(kspec_context.block->static_shared + offset);
+}
+
+template <class T> static inline T& dynamic_shared() {
+  return *(T*)kspec_context.block->dynamic_shared;
+}
+
+// `extern __shared__` at file scope: a pointer that every new block sets.
+struct DynamicShared {
+  void (*set)(void*);
+  DynamicShared* next;
+  static inline DynamicShared* first = nullptr;
+  DynamicShared(void (*setter)(void*)) : set(setter), next(first) { first = this; }
+};
+
+}  // namespace kspec_host
+
+#define KSPEC_HOST_SHARED(TYPE, NAME, TAG) \
+  struct TAG;                              \
+  TYPE& NAME = ::kspec_host::shared<TYPE, TAG>(alignof(TYPE));
+#define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::dynamic_shared<TYPE>();
+#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                 \
+  static thread_local TYPE* NAME;                                  \
+  static ::kspec_host::DynamicShared kspec_dynamic_##NAME(         \
+      [](void* memory) { NAME = static_cast<TYPE*>(memory); });

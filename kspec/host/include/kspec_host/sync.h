@@ -1,0 +1,20 @@
+// Block barriers and memory fences.
+#pragma once
+
+static inline void __syncthreads(KSPEC_HOST_SITE) {
+  kspec_host::wait_at_barrier(kspec_host::BARRIER_SYNC, 0, KSPEC_HOST_HERE);
+}
+static inline int __syncthreads_count(int predicate, KSPEC_HOST_SITE) {
+  return kspec_host::wait_at_barrier(kspec_host::BARRIER_COUNT, predicate, KSPEC_HOST_HERE);
+}
+static inline int __syncthreads_and(int predicate, KSPEC_HOST_SITE) {
+  return kspec_host::wait_at_barrier(kspec_host::BARRIER_AND, predicate, KSPEC_HOST_HERE);
+}
+static inline int __syncthreads_or(int predicate, KSPEC_HOST_SITE) {
+  return kspec_host::wait_at_barrier(kspec_host::BARRIER_OR, predicate, KSPEC_HOST_HERE);
+}
+
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __nanosleep(unsigned int) { kspec_host::yield(); }

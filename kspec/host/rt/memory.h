@@ -1,0 +1,140 @@
+// Device buffers: each in its own mapping that ends at a guard page, so that the first byte past a
+// buffer faults. The bytes that alignment leaves free are canaries, checked after every launch.
+#pragma once
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "report.h"
+#include "state.h"
+
+namespace kspec_host {
+
+enum : unsigned char { CANARY = 0xCB };
+
+struct Buffer {
+  Buffer *previous, *next;
+  char* map;  // guard page, slack, the buffer, slack, guard page
+  size_t map_bytes;
+  char* begin;
+  size_t size;
+  unsigned number;  // for messages
+};
+
+static Buffer* all_buffers;
+static unsigned buffer_count;
+static pthread_mutex_t buffers_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static Buffer* allocate_buffer(size_t size, size_t alignment) {
+  size_t page = page_bytes();
+  if (size > (size_t)-1 / 2) return nullptr;
+  size_t body = round_up(size ? size : 1, alignment), pages = round_up(body, page);
+  char* map = (char*)mmap(nullptr, pages + 2 * page, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return nullptr;
+  Buffer* buffer = (Buffer*)calloc(1, sizeof(Buffer));
+  if (!buffer || mprotect(map, page, PROT_NONE) ||
+      mprotect(map + page + pages, page, PROT_NONE)) {
+    munmap(map, pages + 2 * page);
+    free(buffer);
+    return nullptr;
+  }
+  buffer->map = map;
+  buffer->map_bytes = pages + 2 * page;
+  buffer->begin = map + page + pages - body;
+  buffer->size = size;
+  memset(map + page, CANARY, (size_t)(buffer->begin - (map + page)));
+  memset(buffer->begin + size, CANARY, body - size);
+  pthread_mutex_lock(&buffers_mutex);
+  buffer->number = ++buffer_count;
+  buffer->next = all_buffers;
+  if (all_buffers) all_buffers->previous = buffer;
+  all_buffers = buffer;
+  pthread_mutex_unlock(&buffers_mutex);
+  return buffer;
+}
+
+static void free_buffer(Buffer* buffer) {
+  pthread_mutex_lock(&buffers_mutex);
+  if (buffer->previous) {
+    buffer->previous->next = buffer->next;
+  } else {
+    all_buffers = buffer->next;
+  }
+  if (buffer->next) buffer->next->previous = buffer->previous;
+  pthread_mutex_unlock(&buffers_mutex);
+  munmap(buffer->map, buffer->map_bytes);
+  free(buffer);
+}
+
+// First byte in [begin, end) that is no canary, or null.
+static char* damaged_byte(char* begin, char* end) {
+  for (char* byte = begin; byte < end; byte++)
+    if ((unsigned char)*byte != CANARY) return byte;
+  return nullptr;
+}
+
+// Fill `fault` with the first damaged canary; the canary is repaired, so it is reported once.
+static bool find_damage(Fault* fault) {
+  bool found = false;
+  pthread_mutex_lock(&buffers_mutex);
+  for (Buffer* buffer = all_buffers; buffer && !found; buffer = buffer->next) {
+    char *low = buffer->map + page_bytes(), *end = buffer->begin + buffer->size;
+    char* high = buffer->map + buffer->map_bytes - page_bytes();
+    char* byte = damaged_byte(low, buffer->begin);
+    if (!byte) byte = damaged_byte(end, high);
+    if (!byte) continue;
+    found = true;
+    memset(fault, 0, sizeof *fault);
+    bool under = byte < buffer->begin;
+    snprintf(fault->kind, sizeof fault->kind, under ? "buffer-underflow" : "buffer-overflow");
+    long long offset = byte - buffer->begin;
+    snprintf(fault->message, sizeof fault->message,
+             "the byte at offset %lld of buffer #%u (%zu bytes) was written", offset,
+             buffer->number, buffer->size);
+    memset(low, CANARY, (size_t)(buffer->begin - low));
+    memset(end, CANARY, (size_t)(high - end));
+  }
+  pthread_mutex_unlock(&buffers_mutex);
+  return found;
+}
+
+// Say where an address lies relative to the nearest buffer. Runs in a signal handler: the lock is
+// only tried, because the interrupted thread might hold it.
+static void describe_address(Text* text, uintptr_t address) {
+  const Buffer* nearest = nullptr;
+  if (pthread_mutex_trylock(&buffers_mutex) == 0) {
+    // Far misses are attributed too, up to this distance: a wrong index is rarely off by one.
+    uintptr_t best = (uintptr_t)1 << 24;
+    for (const Buffer* buffer = all_buffers; buffer; buffer = buffer->next) {
+      uintptr_t begin = (uintptr_t)buffer->begin, end = begin + buffer->size;
+      uintptr_t distance = address < begin ? begin - address : address >= end ? address - end : 0;
+      if (distance < best) {
+        best = distance;
+        nearest = buffer;
+      }
+    }
+    if (nearest) {
+      long long offset = (long long)(address - (uintptr_t)nearest->begin);
+      long long size = (long long)nearest->size;
+      if (offset < 0) {
+        text->add("%lld bytes before", -offset);
+      } else if (offset >= size) {
+        text->add("%lld bytes past the end of", offset - size);
+      } else {
+        text->add("offset %lld of", offset);
+      }
+      text->add(" buffer #%u (%lld bytes)", nearest->number, size);
+    }
+    pthread_mutex_unlock(&buffers_mutex);
+  }
+  if (nearest) return;
+  if (address < page_bytes()) {
+    text->add("address 0x%zx: a null pointer", (size_t)address);
+  } else {
+    text->add("address 0x%zx, which is in no device buffer", (size_t)address);
+  }
+}
+
+}  // namespace kspec_host

@@ -1,0 +1,115 @@
+// The runtime of the host device: the functions Python calls through ctypes (host/runtime.py).
+//
+// Written on libc and pthreads alone, without the C++ standard library, so that `zig cc -nostdlib`
+// builds it without building a libc++ first. Compiled once per machine; the parts are included
+// because they are one program.
+#include "memory.h"
+#include "pool.h"
+#include "services.h"
+#include "watchdog.h"
+
+#define KSPEC_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace kspec_host {
+
+// One launch at a time: it owns the signal handlers and the helper threads.
+static pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
+static Worker* launching_worker;
+
+// What the last launch left behind. Python holds its own lock until it has read it.
+static Fault last_fault;
+static char* last_printed;
+static size_t last_printed_size;
+
+enum Outcome { OUTCOME_FAULT = 1, OUTCOME_INTERRUPT = 2, OUTCOME_PRINTED = 4 };
+
+// Copies of the arguments, aligned for every type: callers pack them as tightly as they like.
+static void** copy_parameters(void** parameters, const unsigned* sizes, void** pointers,
+                              char* storage) {
+  size_t offset = 0;
+  for (unsigned i = 0; sizes[i]; i++) {
+    memcpy(storage + offset, parameters[i], sizes[i]);
+    pointers[i] = storage + offset;
+    offset += round_up(sizes[i], 16);
+  }
+  return pointers;
+}
+
+static int finish(Job* job) {
+  int outcome = 0, cancel = job->cancel;
+  if (has_failed(job) && !job->fault.kind[0]) {
+    bool late = cancel == CANCEL_TIMEOUT;
+    snprintf(job->fault.kind, sizeof job->fault.kind, late ? "timeout" : "interrupted");
+    snprintf(job->fault.message, sizeof job->fault.message,
+             late ? "the kernel did not finish in time" : "interrupted");
+  }
+  bool damaged = !has_failed(job) && all_buffers && find_damage(&job->fault);
+  if (has_failed(job) || damaged) {
+    last_fault = job->fault;
+    outcome |= cancel == CANCEL_INTERRUPT ? OUTCOME_INTERRUPT : OUTCOME_FAULT;
+  }
+  if (job->printed_size) outcome |= OUTCOME_PRINTED;
+  free(last_printed);
+  last_printed = job->printed;
+  last_printed_size = job->printed_size;
+  pthread_mutex_destroy(&job->mutex);
+  return outcome;
+}
+
+}  // namespace kspec_host
+
+using namespace kspec_host;
+
+KSPEC_EXPORT unsigned kspec_host_bind(Bind bind) { return bind(&SERVICES, ABI_VERSION); }
+
+// Run a grid. The parameters are those of cuLaunchKernel plus what a module exports about the
+// kernel (entry, sizes, slot_count). `timeout` in seconds, 0 for none. Returns a set of Outcome.
+KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned slot_count,
+                                   unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                   unsigned block_x, unsigned block_y, unsigned block_z,
+                                   unsigned dynamic_bytes, void** parameters, unsigned threads,
+                                   int take_interrupt, double timeout) {
+  pthread_mutex_lock(&launch_mutex);
+  static Job job;
+  memset(&job, 0, offsetof(Job, mutex));
+  job.fault.kind[0] = 0;
+  job.printed = nullptr;
+  job.printed_size = job.printed_capacity = 0;
+  pthread_mutex_init(&job.mutex, nullptr);
+  size_t count = 0, bytes = 0;
+  for (; sizes[count]; count++) bytes += round_up(sizes[count], 16);
+  void* pointers[count + 1];
+  alignas(16) char storage[bytes + 16];
+  job.block.grid[0] = grid_x, job.block.grid[1] = grid_y, job.block.grid[2] = grid_z;
+  job.block.block[0] = block_x, job.block.block[1] = block_y, job.block.block[2] = block_z;
+  job.block.parameters = copy_parameters(parameters, sizes, pointers, storage);
+  job.entry = entry;
+  job.block_count = (unsigned long long)grid_x * grid_y * grid_z;
+  job.dynamic_bytes = dynamic_bytes;
+  job.slot_count = slot_count;
+  if (threads > job.block_count) threads = (unsigned)job.block_count;
+  job.chunk = job.block_count / (threads * 8ull);
+  if (!job.chunk) job.chunk = 1;
+  dl_iterate_phdr(match_module, &job);
+  if (!launching_worker) launching_worker = make_worker();
+  install_handlers(&job, take_interrupt);
+  Watchdog watchdog;
+  if (timeout > 0) start_watchdog(&watchdog, &job, timeout);
+  run_job(launching_worker, &job, threads - 1);
+  if (timeout > 0) stop_watchdog(&watchdog);
+  restore_handlers(take_interrupt);
+  int outcome = finish(&job);
+  pthread_mutex_unlock(&launch_mutex);
+  return outcome;
+}
+
+KSPEC_EXPORT const Fault* kspec_host_fault() { return &last_fault; }
+KSPEC_EXPORT const char* kspec_host_printed() { return last_printed; }
+KSPEC_EXPORT size_t kspec_host_printed_size() { return last_printed_size; }
+
+KSPEC_EXPORT Buffer* kspec_host_allocate(size_t size, size_t alignment) {
+  return allocate_buffer(size, alignment);
+}
+KSPEC_EXPORT void* kspec_host_address(Buffer* buffer) { return buffer->begin; }
+KSPEC_EXPORT void kspec_host_free(Buffer* buffer) { free_buffer(buffer); }
+KSPEC_EXPORT int kspec_host_check_canaries() { return find_damage(&last_fault); }

@@ -1,0 +1,81 @@
+// The services a module calls while a kernel runs (the table of abi.h).
+#pragma once
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "scheduler.h"
+
+namespace kspec_host {
+
+static void suspend(Caller caller, Fiber* fiber, int wait) {
+  fiber->thread = caller.thread;
+  fiber->wait = wait;
+  caller.worker->more = caller.more;
+  caller.worker->suspended++;
+  give_way(caller.worker, fiber);
+}
+
+static int service_barrier(Caller caller, int kind, int predicate, Site site) {
+  Worker* worker = caller.worker;
+  Fiber* fiber = worker->current;
+  fiber->barrier_kind = kind;
+  fiber->predicate = predicate;
+  fiber->site = site;
+  worker->at_barrier[worker->at_barrier_count++] = fiber;
+  suspend(caller, fiber, WAIT_BARRIER);
+  return fiber->result;
+}
+
+static void service_warp(Caller caller, WarpCall* call) {
+  Worker* worker = caller.worker;
+  Fiber* fiber = worker->current;
+  worker->more = caller.more;
+  arrive_at_warp(worker, fiber, caller.thread, call);
+  give_way(worker, fiber);
+}
+
+// A thread that spins on an atomic lets the others of its block run.
+static void service_yield(Caller caller) {
+  Worker* worker = caller.worker;
+  if (has_failed(worker->job)) abort_block(worker);
+  worker->yielded[worker->yielded_count++] = worker->current;
+  suspend(caller, worker->current, WAIT_YIELD);
+}
+
+static void service_fail(Caller caller, const char* kind, const char* message, Site site) {
+  fail_thread(caller.worker, caller.thread, site, kind, "%s", message);
+}
+
+static void service_print(Worker* worker, const char* format, va_list arguments) {
+  char line[4096];  // CUDA's own printf is limited too
+  int wanted = vsnprintf(line, sizeof line, format, arguments);
+  if (wanted <= 0) return;
+  size_t size = (size_t)wanted < sizeof line ? (size_t)wanted : sizeof line - 1;
+  Job* job = worker->job;
+  pthread_mutex_lock(&job->mutex);
+  size_t needed = job->printed_size + size;
+  if (needed > job->printed_capacity) {
+    size_t capacity = 2 * needed + sizeof line;
+    if (char* grown = (char*)realloc(job->printed, capacity)) {
+      job->printed = grown;
+      job->printed_capacity = capacity;
+    }
+  }
+  if (needed <= job->printed_capacity) {
+    memcpy(job->printed + job->printed_size, line, size);
+    job->printed_size = needed;
+  }
+  pthread_mutex_unlock(&job->mutex);
+}
+
+static unsigned long long service_clock() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
+}
+
+static const Runtime SERVICES = {service_barrier, service_warp,  service_yield,
+                                 service_fail,    service_print, service_clock};
+
+}  // namespace kspec_host

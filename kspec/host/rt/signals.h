@@ -1,0 +1,206 @@
+// Hardware faults, Ctrl-C and timeouts: a signal inside a kernel becomes a recorded fault.
+//
+// The handlers change the interrupted program counter so that returning from the signal lands in
+// kspec_resume() on the worker's own stack. They are installed only during a launch; signals that
+// are not a kernel's go to whoever had them before.
+#pragma once
+
+#include <link.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "memory.h"
+#include "report.h"
+#include "state.h"
+
+namespace kspec_host {
+
+enum { SIGNAL_STACK_BYTES = 64 * 1024 };
+
+static uintptr_t program_counter(const ucontext_t* context) {
+#if defined(__x86_64__)
+  return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#else
+  return (uintptr_t)context->uc_mcontext.pc;
+#endif
+}
+
+static void return_into_main(ucontext_t* context, Worker* worker) {
+  worker->aborting = true;
+#if defined(__x86_64__)
+  context->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)kspec_resume;
+  context->uc_mcontext.gregs[REG_RDI] = (greg_t)(uintptr_t)worker->main_stack_pointer;
+#else
+  context->uc_mcontext.pc = (uintptr_t)kspec_resume;
+  context->uc_mcontext.regs[0] = (uintptr_t)worker->main_stack_pointer;
+#endif
+}
+
+// "write", "read", or "access" where the processor does not say.
+static const char* access_name(const ucontext_t* context) {
+#if defined(__x86_64__)
+  return context->uc_mcontext.gregs[REG_ERR] & 2 ? "write" : "read";
+#else
+  (void)context;
+  return "access";
+#endif
+}
+
+static void set_fault_position(Fault* fault, Worker* worker, uintptr_t pc) {
+  const Job* job = worker->job;
+  fault->in_module = pc >= job->text_begin && pc < job->text_end;
+  fault->pc = fault->in_module ? pc - job->load_address : pc;
+  worker->entry(WHICH_THREAD, &worker->block);  // threadIdx is a variable of the module
+  set_fault_thread(fault, worker, worker->block.thread);
+}
+
+static const char* fault_kind(int number, const siginfo_t* info, bool in_guard) {
+  if (number == SIGFPE) return "integer-division";
+  if (number == SIGILL) return "trap";
+  if (in_guard) return "stack-overflow";
+  // A general protection fault (no page involved): SSE alignment or a non-canonical pointer.
+  if (info->si_code == SI_KERNEL || number == SIGBUS) return "misaligned-address";
+  return "illegal-address";
+}
+
+static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
+                            const ucontext_t* context) {
+  if (!strcmp(kind, "integer-division")) {
+    text->add("integer division by zero (or overflow)");
+  } else if (!strcmp(kind, "trap")) {
+    text->add("illegal instruction: the kernel ran into code the compiler marked unreachable");
+  } else if (!strcmp(kind, "stack-overflow")) {
+    text->add("a thread used more than %u bytes of stack", (unsigned)STACK_BYTES);
+  } else if (!strcmp(kind, "misaligned-address")) {
+    text->add("misaligned vector access, or a pointer that is none");
+  } else {
+    text->add("%s at ", access_name(context));
+    describe_address(text, (uintptr_t)info->si_addr);
+  }
+}
+
+// ------------------------------------------------------------------------- hardware faults
+
+enum { FAULT_SIGNALS = 4 };
+static const int fault_signals[FAULT_SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static struct sigaction previous_actions[FAULT_SIGNALS];
+
+static void on_fault(int number, siginfo_t* info, void* raw) {
+  Worker* worker = this_worker;
+  if (!worker || !worker->running) {
+    // Not a kernel's: give the signal back to its owner and let the instruction fault again.
+    for (int i = 0; i < FAULT_SIGNALS; i++)
+      if (fault_signals[i] == number) sigaction(number, &previous_actions[i], nullptr);
+    return;
+  }
+  ucontext_t* context = (ucontext_t*)raw;
+  uintptr_t address = (uintptr_t)info->si_addr;
+  const Fiber* fiber = worker->current;
+  uintptr_t guard = fiber ? (uintptr_t)fiber->stack : 0;
+  bool in_guard = address >= guard && address < guard + page_bytes();
+  const char* kind = fault_kind(number, info, in_guard);
+  if (Fault* fault = begin_fault(worker, kind)) {
+    Text text(fault->message, sizeof fault->message);
+    describe_signal(&text, kind, info, context);
+    set_fault_position(fault, worker, program_counter(context));
+    end_fault(worker);
+  }
+  return_into_main(context, worker);
+}
+
+// ------------------------------------------------------------------------- stopping
+
+static Job* cancellable_job;  // atomic
+static Worker* registered_workers[1024];
+static unsigned registered_count;
+
+// Ask every worker of the launch to stop.
+static void signal_workers() {
+  for (unsigned i = 0; i < __atomic_load_n(&registered_count, __ATOMIC_ACQUIRE); i++) {
+    Worker* worker = registered_workers[i];
+    if (__atomic_load_n(&worker->running, __ATOMIC_RELAXED) &&
+        !pthread_equal(worker->thread_id, pthread_self()))
+      pthread_kill(worker->thread_id, SIGURG);
+  }
+}
+
+// Stops a kernel even while it spins. The program counter is changed only inside the module's own
+// text, where this thread can not hold a lock of the runtime or of libc; elsewhere the flag is
+// enough, because the scheduler and the block loop look at it.
+static void on_cancel(int number, siginfo_t*, void* raw) {
+  Job* job = __atomic_load_n(&cancellable_job, __ATOMIC_ACQUIRE);
+  if (!job) return;
+  if (number == SIGINT) {
+    int none = CANCEL_NONE;
+    __atomic_compare_exchange_n(&job->cancel, &none, (int)CANCEL_INTERRUPT, false,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    signal_workers();
+  }
+  int cancel = __atomic_load_n(&job->cancel, __ATOMIC_RELAXED);
+  Worker* worker = this_worker;
+  if (!cancel) return;
+  ucontext_t* context = (ucontext_t*)raw;
+  uintptr_t pc = program_counter(context);
+  if (!worker || !worker->running || worker->job != job || pc < job->text_begin ||
+      pc >= job->text_end) {
+    __atomic_store_n(&job->failed, 1, __ATOMIC_RELEASE);
+    return;
+  }
+  if (Fault* fault = begin_fault(worker, cancel == CANCEL_TIMEOUT ? "timeout" : "interrupted")) {
+    snprintf(fault->message, sizeof fault->message,
+             cancel == CANCEL_TIMEOUT ? "the kernel did not finish in time; it was running"
+                                      : "interrupted while running");
+    set_fault_position(fault, worker, pc);
+    end_fault(worker);
+  }
+  return_into_main(context, worker);
+}
+
+// ------------------------------------------------------------------------- installing
+
+static struct sigaction previous_interrupt, previous_urgent;
+
+static void install(int number, void (*handler)(int, siginfo_t*, void*), int flags,
+                    struct sigaction* previous) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | flags;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, previous);
+}
+
+static void install_handlers(Job* job, bool take_interrupt) {
+  __atomic_store_n(&cancellable_job, job, __ATOMIC_RELEASE);
+  for (int i = 0; i < FAULT_SIGNALS; i++)
+    install(fault_signals[i], on_fault, 0, &previous_actions[i]);
+  install(SIGURG, on_cancel, SA_RESTART, &previous_urgent);
+  if (take_interrupt) install(SIGINT, on_cancel, SA_RESTART, &previous_interrupt);
+}
+
+static void restore_handlers(bool take_interrupt) {
+  __atomic_store_n(&cancellable_job, (Job*)nullptr, __ATOMIC_RELEASE);
+  for (int i = 0; i < FAULT_SIGNALS; i++) sigaction(fault_signals[i], &previous_actions[i], nullptr);
+  sigaction(SIGURG, &previous_urgent, nullptr);
+  if (take_interrupt) sigaction(SIGINT, &previous_interrupt, nullptr);
+}
+
+// Find the executable segment of the module, to tell its addresses from everybody else's.
+static int match_module(dl_phdr_info* info, size_t, void* argument) {
+  Job* job = (Job*)argument;
+  uintptr_t entry = (uintptr_t)job->entry;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    uintptr_t begin = info->dlpi_addr + header.p_vaddr, end = begin + header.p_memsz;
+    if (header.p_type != PT_LOAD || !(header.p_flags & PF_X) || entry < begin || entry >= end)
+      continue;
+    job->text_begin = begin;
+    job->text_end = end;
+    job->load_address = info->dlpi_addr;
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace kspec_host

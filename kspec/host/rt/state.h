@@ -1,0 +1,129 @@
+// The data of the runtime: a launch, the worker threads that run it, the fibers of a block.
+#pragma once
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "kspec_host/abi.h"
+
+namespace kspec_host {
+
+// Fixed figures. The shared memory limits are those of sm_80 and later.
+enum : unsigned {
+  STACK_BYTES = 256 * 1024,  // per CUDA thread that waits; untouched pages cost nothing
+  STATIC_SHARED_BYTES = 48 * 1024,
+  MAX_WARPS = MAX_BLOCK_THREADS / WARP_SIZE,
+  MAX_WARP_GROUPS = 32,
+};
+
+// Poison of memory nobody has written: NaN in every floating type, -1 in every integer.
+enum : unsigned char { POISON = 0xFF };
+
+enum Wait { WAIT_NONE, WAIT_BARRIER, WAIT_WARP, WAIT_YIELD };
+
+// A stack on which CUDA threads run, one after another, until one of them has to wait.
+struct Fiber {
+  void* stack_pointer;
+  Fiber* next;  // in the run queue or in the list of idle fibers
+  Worker* worker;
+  char* stack;  // lowest address; the first page is a guard
+  char* top;
+  unsigned thread;  // the CUDA thread that waits here
+  int wait;
+  WarpCall* call;  // WAIT_WARP: what it wants
+  int barrier_kind, predicate, result;
+  Site site;
+};
+
+// Lanes of one warp that arrived at the same warp operation.
+struct WarpGroup {
+  int kind;
+  unsigned mask, arrived;
+  Site site;
+};
+
+struct Warp {
+  Fiber* lane[WARP_SIZE];  // waiting lanes
+  WarpGroup groups[MAX_WARP_GROUPS];
+  unsigned group_count;
+};
+
+// Why a launch failed. The first fault wins; Python reads it after the launch.
+struct Fault {
+  char kind[40];
+  char message[4096];
+  char file[512];
+  int line;                 // 0: unknown
+  unsigned long long pc;    // offset in the module's file when in_module, 0: not applicable
+  bool in_module;
+  bool has_thread;
+  unsigned block[3], thread[3];
+};
+
+enum Cancel { CANCEL_NONE, CANCEL_TIMEOUT, CANCEL_INTERRUPT };
+
+// One launch.
+struct Job {
+  Block block;  // grid, block and parameters; the rest is each worker's
+  Entry entry;
+  unsigned long long block_count;
+  unsigned long long chunk;
+  unsigned long long next;  // atomic: first block nobody took
+  size_t dynamic_bytes;
+  unsigned slot_count;
+  int failed;  // atomic
+  int cancel;  // atomic, a Cancel
+  uintptr_t text_begin, text_end, load_address;  // of the module
+  pthread_mutex_t mutex;  // guards fault, printed
+  Fault fault;
+  char* printed;
+  size_t printed_size, printed_capacity;
+};
+
+struct Worker {
+  Block block;
+  Job* job;
+  Entry entry;
+  bool more;      // threads of the block that have not started
+  bool running;   // inside a kernel: faults are the kernel's
+  bool aborting;
+  unsigned thread_count, suspended;
+  Fiber* current;
+  Fiber *queue_head, *queue_tail;
+  Fiber* idle;
+  Fiber* fibers[MAX_BLOCK_THREADS + 1];
+  unsigned fiber_count;
+  void* main_stack_pointer;
+  Warp warps[MAX_WARPS];
+  unsigned warp_count;
+  Fiber* at_barrier[MAX_BLOCK_THREADS];
+  unsigned at_barrier_count;
+  Fiber* yielded[MAX_BLOCK_THREADS];
+  unsigned yielded_count;
+  char* dynamic_map;
+  size_t dynamic_map_bytes, dynamic_bytes;
+  char* arena_map;
+  unsigned* slots;
+  unsigned slot_capacity;
+  char* signal_stack;
+  pthread_t thread_id;
+  unsigned number;  // among the helpers of the pool
+};
+
+// The worker of this operating-system thread, null outside a launch.
+static thread_local Worker* this_worker;
+
+static inline size_t page_bytes() {
+  static size_t bytes = 0;
+  if (!bytes) bytes = (size_t)sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+static inline size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace kspec_host

@@ -1,0 +1,140 @@
+// A worker: one operating-system thread that runs blocks, with the memory it keeps between them.
+#pragma once
+
+#include "scheduler.h"
+#include "signals.h"
+
+namespace kspec_host {
+
+static void release_fibers(Worker* worker) {
+  worker->idle = nullptr;
+  for (unsigned i = 0; i < worker->fiber_count; i++) {
+    worker->fibers[i]->next = worker->idle;
+    worker->idle = worker->fibers[i];
+  }
+}
+
+static void reset_block(Worker* worker) {
+  worker->more = true;
+  worker->aborting = false;
+  worker->suspended = 0;
+  worker->queue_head = worker->queue_tail = nullptr;
+  worker->at_barrier_count = worker->yielded_count = 0;
+  // Shared memory holds nothing between blocks: a kernel that relies on it must be found out.
+  memset(worker->slots, 0xFF, worker->job->slot_count * sizeof(unsigned));
+  if (worker->dynamic_bytes) memset(worker->block.dynamic_shared, POISON, worker->dynamic_bytes);
+}
+
+static void run_block(Worker* worker) {
+  reset_block(worker);
+  worker->entry(BEGIN_BLOCK, &worker->block);
+  Fiber* fiber = get_fiber(worker);
+  if (!fiber) {
+    if (begin_fault(worker, "out-of-memory")) end_fault(worker);
+    return;
+  }
+  worker->current = fiber;
+  __atomic_store_n(&worker->running, true, __ATOMIC_RELAXED);
+  kspec_switch(&worker->main_stack_pointer, fiber->stack_pointer);
+  __atomic_store_n(&worker->running, false, __ATOMIC_RELAXED);
+  if (!worker->aborting) return;
+  release_fibers(worker);
+  for (unsigned i = 0; i < worker->warp_count; i++) {
+    memset(worker->warps[i].lane, 0, sizeof worker->warps[i].lane);
+    worker->warps[i].group_count = 0;
+  }
+}
+
+// Dynamic shared memory of exactly the size asked for, ending at a guard page.
+static bool prepare_dynamic_shared(Worker* worker, size_t bytes) {
+  if (worker->dynamic_map && worker->dynamic_bytes == bytes) return true;
+  if (worker->dynamic_map) munmap(worker->dynamic_map, worker->dynamic_map_bytes);
+  size_t body = round_up(bytes, 16), pages = round_up(body, page_bytes());
+  worker->dynamic_map_bytes = pages + page_bytes();
+  void* map = mmap(nullptr, worker->dynamic_map_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  worker->dynamic_map = map == MAP_FAILED ? nullptr : (char*)map;
+  if (!worker->dynamic_map) return false;
+  (void)!mprotect(worker->dynamic_map + pages, page_bytes(), PROT_NONE);
+  worker->dynamic_bytes = bytes;
+  worker->block.dynamic_shared = (unsigned char*)worker->dynamic_map + pages - body;
+  return true;
+}
+
+static bool prepare_arena(Worker* worker, unsigned slot_count) {
+  if (!worker->arena_map) {
+    size_t bytes = round_up(STATIC_SHARED_BYTES, page_bytes());
+    void* map = mmap(nullptr, bytes + page_bytes(), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return false;
+    (void)!mprotect((char*)map + bytes, page_bytes(), PROT_NONE);
+    worker->arena_map = (char*)map;
+  }
+  if (worker->slot_capacity < slot_count || !worker->slots) {
+    unsigned capacity = slot_count + 16;
+    unsigned* slots = (unsigned*)realloc(worker->slots, capacity * sizeof(unsigned));
+    if (!slots) return false;
+    worker->slots = slots;
+    worker->slot_capacity = capacity;
+  }
+  worker->block.static_shared = (unsigned char*)worker->arena_map;
+  worker->block.static_capacity = STATIC_SHARED_BYTES;
+  worker->block.slots = worker->slots;
+  return true;
+}
+
+// Make the worker ready for a launch; false when memory is short.
+static bool prepare_worker(Worker* worker, Job* job) {
+  worker->job = job;
+  worker->entry = job->entry;
+  memcpy(worker->block.grid, job->block.grid, sizeof job->block.grid);
+  memcpy(worker->block.block, job->block.block, sizeof job->block.block);
+  worker->block.parameters = job->block.parameters;
+  worker->block.worker = worker;
+  const unsigned* shape = job->block.block;
+  worker->thread_count = shape[0] * shape[1] * shape[2];
+  worker->warp_count = (worker->thread_count + WARP_SIZE - 1) / WARP_SIZE;
+  worker->thread_id = pthread_self();
+  if (!worker->signal_stack) worker->signal_stack = (char*)malloc(SIGNAL_STACK_BYTES);
+  return worker->signal_stack && prepare_dynamic_shared(worker, job->dynamic_bytes) &&
+         prepare_arena(worker, job->slot_count);
+}
+
+static void take_blocks(Worker* worker, Job* job) {
+  const unsigned width = job->block.grid[0], height = job->block.grid[1];
+  while (!has_failed(job)) {
+    unsigned long long first = __atomic_fetch_add(&job->next, job->chunk, __ATOMIC_RELAXED);
+    if (first >= job->block_count) return;
+    unsigned long long last = first + job->chunk;
+    if (last > job->block_count) last = job->block_count;
+    for (unsigned long long number = first; number < last && !has_failed(job); number++) {
+      worker->block.index[0] = (unsigned)(number % width);
+      worker->block.index[1] = (unsigned)(number / width % height);
+      worker->block.index[2] = (unsigned)(number / width / height);
+      run_block(worker);
+    }
+  }
+}
+
+// Run blocks of the job until none is left or one has failed.
+static void work(Worker* worker, Job* job) {
+  if (!prepare_worker(worker, job)) {
+    if (Fault* fault = begin_fault(worker, "out-of-memory")) {
+      snprintf(fault->message, sizeof fault->message, "no memory for shared memory");
+      end_fault(worker);
+    }
+    return;
+  }
+  // The handlers need a stack of their own: that of a fiber may be what overflowed.
+  stack_t own, previous;
+  memset(&own, 0, sizeof own);
+  own.ss_sp = worker->signal_stack;
+  own.ss_size = SIGNAL_STACK_BYTES;
+  sigaltstack(&own, &previous);
+  this_worker = worker;
+  take_blocks(worker, job);
+  this_worker = nullptr;
+  sigaltstack(&previous, nullptr);
+}
+
+}  // namespace kspec_host
