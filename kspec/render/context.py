@@ -167,7 +167,9 @@ def elementwise_context(
         preamble=preamble,
         before_loop=tuple(before),
         in_loop=tuple(inside),
-        **fragments,
+        loop_prep=fragments["loop_prep"],
+        operation=fragments["operation"],
+        after_loop=fragments["after_loop"],
     )
 
 

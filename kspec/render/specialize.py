@@ -26,7 +26,7 @@ def specializations(spec: Spec) -> tuple[Specialization | RawSymbol, ...]:
     elementwise = isinstance(spec, ElementwiseSpec)
     params = declaration.params
     looped = any(not param.raw for param in params)
-    layouts = (STRIDED_AXES[0],)
+    layouts: tuple[int, ...] = (STRIDED_AXES[0],)
     if elementwise:
         # With raw arguments only there is no operand to be strided.
         layouts = (FLAT, STRIDED_AXES[0]) if looped else (FLAT,)

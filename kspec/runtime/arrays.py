@@ -168,7 +168,7 @@ class DeviceArray:
                 "a CUDA array is not converted to NumPy implicitly; use kspec.asnumpy(array)"
             )
         address = (ctypes.c_char * max(1, self._memory.nbytes)).from_address(self._memory.ptr)
-        base = np.frombuffer(address, np.uint8)
+        base = np.frombuffer(memoryview(address), np.uint8)
         view = np.ndarray(self.shape, self.dtype, base, self.ptr - self._memory.ptr, self.strides)
         # The NumPy array borrows the memory: it must keep this array alive.
         shared = np.asarray(_Borrowed(self, view))

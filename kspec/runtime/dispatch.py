@@ -184,7 +184,7 @@ def _check_alignment(where: str, view: ArrayView) -> None:
 
 
 def _check_devices(kernel: str, arrays: Sequence[Operand]) -> None:
-    places = {}
+    places: dict[Device, str] = {}
     for operand in arrays:
         assert operand.view is not None
         places.setdefault(operand.view.device, operand.param.name)

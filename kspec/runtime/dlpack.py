@@ -66,17 +66,20 @@ class _Export:
         self.arrays = arrays
 
 
-@_Deleter
-def _delete(managed: Any) -> None:
+def _delete_tensor(managed: Any) -> None:
     _decref(ctypes.cast(managed.contents.context, ctypes.py_object).value)
 
 
-@_Destructor
-def _drop(capsule: int) -> None:
+def _drop_capsule(capsule: int) -> None:
     # Only a capsule nobody consumed still owns its tensor.
     if _is_valid(capsule, _NAME):
         pointer = ctypes.cast(_get_pointer(capsule, _NAME), ctypes.POINTER(_Managed))
-        _delete(pointer)
+        _delete_tensor(pointer)
+
+
+# Module level: the C side may call them for as long as the process lives.
+_delete = _Deleter(_delete_tensor)
+_drop = _Destructor(_drop_capsule)
 
 
 def device_of(device: Device) -> tuple[int, int]:

@@ -34,7 +34,7 @@ def _bindings() -> Any:
     if result[0] != driver.CUresult.CUDA_SUCCESS:
         name = result[0].name
         raise ToolNotFoundError(
-            f"no usable CUDA device: cuInit says {name}; pass NumPy arrays to run on the host device"
+            f"no usable CUDA device: cuInit says {name}; NumPy arrays run on the host device"
         )
     return driver
 

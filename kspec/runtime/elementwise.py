@@ -124,7 +124,7 @@ class ElementwiseCallable:
         parameters += [pack_operand(operand, binding) for operand in operands]
         wanted = Specialization(self.__name__, binding, capacity, raw_ndims)
         kernel = self._loader.kernel(wanted, call.device)
-        kernel.launch(launch, marshal.ParameterBlock(parameters).address)
+        kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def _result(self, call: Call) -> Any:
         if self.declaration.no_return:

@@ -177,7 +177,7 @@ def library_of(value: object) -> Library | None:
     """Return the library a value is an array of, or None if it is no array."""
     if isinstance(value, np.generic):
         return None  # NumPy scalars have array interfaces, but are scalars
-    return _library_of_type(type(value))
+    return _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable
 
 
 def default_library(device: Device) -> Library:

@@ -14,6 +14,7 @@ from kspec.host import device as host
 from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.launch import Launch
+from kspec.runtime.marshal import ParameterBlock
 from kspec.stages import Image
 
 
@@ -22,8 +23,8 @@ class LoadedKernel(Protocol):
 
     name: str
 
-    def launch(self, launch: Launch, params: int) -> None:
-        """Launch it; `params` is the address of an array of parameter addresses."""
+    def launch(self, launch: Launch, params: ParameterBlock) -> None:
+        """Launch it."""
 
 
 class LoadedModule(Protocol):
@@ -41,14 +42,14 @@ class CudaKernel:
         self._module = module  # keeps the code loaded
         self._function = function
 
-    def launch(self, launch: Launch, params: int) -> None:
+    def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Queue the kernel on the launch's stream."""
         driver.launch(
             self._module.ordinal,
             self._function,
             launch.grid,
             launch.block,
-            params,
+            params.address,
             launch.shared_mem,
             launch.stream,
         )
@@ -82,9 +83,9 @@ class HostKernel:
         self.name = kernel.name
         self._kernel = kernel
 
-    def launch(self, launch: Launch, params: int) -> None:
+    def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Run the kernel."""
-        self._kernel.launch(launch.grid, launch.block, params, launch.shared_mem)
+        self._kernel.launch(launch.grid, launch.block, params.address, launch.shared_mem)
 
 
 class HostModule:

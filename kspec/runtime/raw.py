@@ -53,9 +53,10 @@ class RawKernel:
     Examples
     --------
     >>> import numpy as np
-    >>> k = RawKernel('extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }', "twice")
+    >>> code = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+    >>> twice = RawKernel(code, "twice")
     >>> x = np.arange(3, dtype=np.float32)
-    >>> k((1,), (3,), (x,))
+    >>> twice((1,), (3,), (x,))
     >>> x
     array([0., 2., 4.], dtype=float32)
     """
@@ -126,7 +127,7 @@ class RawKernel:
         handle = _stream(stream, library, device)
         launch = make_launch(grid, block, shared_mem, handle)
         kernel = self._module.loader.kernel(RawSymbol(self.name), device)
-        kernel.launch(launch, marshal.ParameterBlock(parameters).address)
+        kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""
@@ -177,7 +178,7 @@ class RawModule:
             raise ArgumentTypeError(f"options must be a tuple, not {type(options).__name__}")
         if isinstance(name_expressions, str):
             raise ArgumentTypeError(
-                "name_expressions must be a sequence of strings, not one string"
+                "name_expressions must be a sequence of strings, not a string"
             )
         if name_expressions and path is not None:
             raise ValueError("name_expressions need code; an image already has its kernels")
@@ -299,7 +300,7 @@ class RawCallable:
             ]
         launch = make_launch(grid, block, shared_mem, _stream(stream, library, device))
         kernel = self._loader.kernel(RawSymbol(self._expression(bound)), device)
-        kernel.launch(launch, marshal.ParameterBlock(parameters).address)
+        kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def _expression(self, bound: dict[str, str]) -> str:
         """Return the name expression for a binding: the one with these template arguments."""

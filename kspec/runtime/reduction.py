@@ -201,7 +201,7 @@ class ReductionCallable:
         nbytes, zeroed = _scratch_bytes(kept_axes.size, schedule), _ticket_bytes(schedule)
         with Scratch(call.device, handle, nbytes, zeroed) as scratch:
             plan = _pack_plan(kept_axes, reduced_axes, schedule, capacity, scratch.ptr)
-            kernel.launch(launch, marshal.ParameterBlock([plan, *operands]).address)
+            kernel.launch(launch, marshal.ParameterBlock([plan, *operands]))
 
 
 def choose_schedule(kept: Axes, reduced: Axes, device: Device) -> Schedule:

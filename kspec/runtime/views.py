@@ -86,7 +86,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError as error:
         raise ToolNotFoundError("bfloat16 needs ml_dtypes: pip install ml_dtypes") from error
-    return np.dtype(ml_dtypes.bfloat16)
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
 
 
 @functools.cache

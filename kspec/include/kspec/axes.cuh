@@ -2,6 +2,8 @@
 // kspec/runtime/marshal.py packs the same layouts.
 #pragma once
 
+#include "kspec/operand.cuh"
+
 namespace kspec {
 
 // Division by a number that is fixed for the launch: q = (hi(n * magic) + n) >> shift, exact for

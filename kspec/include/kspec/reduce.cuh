@@ -88,10 +88,26 @@ __device__ inline typename Op::_Acc fold_chunk(const Op& op,
                                                int step) {
   typedef typename Op::_Acc Acc;
   typedef InputOffsets<AXES, INPUTS, OUTPUTS> At;
-  Acc total = op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, begin)}, begin, output);
+  auto mapped = [&](ptrdiff_t j) {
+    return op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, j)}, j, output);
+  };
+  Acc total = mapped(begin);
+#ifdef KSPEC_HOST
+  // One thread walks a long chunk here: fold runs of it, or rounding errors would add up over
+  // all of its elements.
+  enum { RUN = 256 };
+  ptrdiff_t j = begin + step;
+  for (; j < end && j < begin + RUN * step; j += step) total = op._reduce(total, mapped(j));
+  while (j < end) {
+    const ptrdiff_t stop = end - j > RUN * step ? j + RUN * step : end;
+    Acc run = mapped(j);
+    for (j += step; j < stop; j += step) run = op._reduce(run, mapped(j));
+    total = op._reduce(total, run);
+  }
+#else
 #pragma unroll 4
-  for (ptrdiff_t j = begin + step; j < end; j += step)
-    total = op._reduce(total, op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, j)}, j, output));
+  for (ptrdiff_t j = begin + step; j < end; j += step) total = op._reduce(total, mapped(j));
+#endif
   return total;
 }
 
