@@ -28,6 +28,10 @@ from kspec.stages import CudaSource, Image
 
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
 
+# Where the line tables say that the sources were: every machine makes the same bytes.
+SOURCE_ROOT = "/kspec-source"
+DIALECT_ROOT = "/kspec-dialect"
+
 # Standard headers that only define types and constants: they need no KSPEC_HOST_STD.
 _LIGHT_HEADERS = frozenset(
     [
@@ -229,7 +233,9 @@ def _translation_unit(source: CudaSource) -> _Unit:
     for header in source.headers:
         headers.append((header.name, rewrite(header.text, number, known)))
         number += len(headers[-1][1].entries)
-    lines = ['#include "kspec_host.h"', f'#line 1 "{source.name}"', main.text]
+    # The user's macros come after the dialect, which they must not rewrite (-DN=4).
+    lines = ['#include "kspec_host.h"', *_user_macros(source.options)]
+    lines += [f'#line 1 "{source.name}"', main.text]
     lines.append('#line 1 "name expressions"')
     named = []
     for index, (expression, name) in enumerate(zip(source.name_expressions, known, strict=True)):
@@ -265,40 +271,57 @@ def _write_sources(directory: Path, source: CudaSource, unit: _Unit) -> None:
 
 
 def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
-    standard, passed = _user_options(source.options)
+    includes = [value for option, value in _user_options(source.options) if option == "-I"]
     return (
-        f"-std={standard}",
+        f"-std={_standard(source.options)}",
         *_FLAGS,
         *_KIND_FLAGS[compiler.kind],
         f"-DKSPEC_HOST_STD={int(needs_std)}",
-        *passed,
+        # Absolute, because the compiler runs elsewhere.
+        *(f"-I{Path(value).absolute()}" for value in includes),
     )
 
 
-def _user_options(options: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Return the C++ standard and the options a host compiler understands too."""
-    standard, passed = "c++17", []
-    pending = ""
-    for option in options:
-        if pending:
-            passed.append(_absolute(pending + option))
-            pending = ""
-        elif option in ("-D", "-I", "-U"):
-            pending = option
+# The options a host compiler understands too; all others are for a device compiler.
+_LONG_OPTIONS = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
+
+
+def _user_options(options: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the options we honour as pairs such as ``("-D", "N=4")``."""
+    pairs = []
+    remaining = iter(options)
+    for option in remaining:
+        name, _, value = option.partition("=")
+        if option in ("-D", "-I", "-U"):
+            pairs.append((option, next(remaining, "")))
         elif option[:2] in ("-D", "-I", "-U"):
-            passed.append(_absolute(option))
-        elif match := re.fullmatch(r"--?std=(?:c|gnu)\+\+(\d\w)", option):
-            # "11" and "14" are too old for the dialect headers; "2a" and later are taken.
-            standard = max(standard, f"c++{match.group(1)}")
-        elif match := re.fullmatch(r"--(define-macro|include-path|undefine-macro)=(.*)", option):
-            letter = {"define-macro": "-D", "include-path": "-I", "undefine-macro": "-U"}
-            passed.append(_absolute(letter[match.group(1)] + match.group(2)))
-    return standard, passed
+            pairs.append((option[:2], option[2:]))
+        elif name in _LONG_OPTIONS:
+            pairs.append((_LONG_OPTIONS[name], value))
+        elif name in ("-std", "--std"):
+            pairs.append(("-std", value))
+    return pairs
 
 
-def _absolute(option: str) -> str:
-    """Make the path of an -I option independent of the directory the compiler runs in."""
-    return f"-I{Path(option[2:]).absolute()}" if option.startswith("-I") else option
+def _user_macros(options: tuple[str, ...]) -> list[str]:
+    lines = []
+    for option, value in _user_options(options):
+        name, equals, text = value.partition("=")
+        if option == "-D":
+            lines.append(f"#define {name} {text if equals else 1}")
+        elif option == "-U":
+            lines.append(f"#undef {name}")
+    return lines
+
+
+def _standard(options: tuple[str, ...]) -> str:
+    """Return the C++ standard asked for, but at least what the dialect headers need."""
+    years = [
+        int(value[-2:])
+        for option, value in _user_options(options)
+        if option == "-std" and value[-2:].isdigit()
+    ]
+    return f"c++{max([17, *(year for year in years if year < 90)])}"
 
 
 def _run(
@@ -309,8 +332,8 @@ def _run(
         *flags,
         f"-I{INCLUDE_DIRECTORY}",
         f"-I{directory / 'include'}",
-        f"-ffile-prefix-map={directory}/=",
-        f"-ffile-prefix-map={INCLUDE_DIRECTORY}/=kspec/host/include/",
+        f"-ffile-prefix-map={directory}={SOURCE_ROOT}",
+        f"-ffile-prefix-map={INCLUDE_DIRECTORY}={DIALECT_ROOT}",
     ]
     link = _LINK_FLAGS[compiler.kind]
     if compiler.kind != "zig":

@@ -14,8 +14,7 @@ import shutil
 import subprocess
 import tempfile
 
-# Frames of inlined dialect functions: the caller further out is the user's line.
-_DIALECT = "kspec/host/include"
+from kspec.compiler.host import DIALECT_ROOT, SOURCE_ROOT
 
 
 def source_position(code: bytes, offset: int) -> str:
@@ -43,11 +42,11 @@ def _output(command: list[str]) -> str:
 
 
 def _first_position(output: str) -> str:
-    """Return the innermost frame outside the dialect headers; innermost comes first."""
+    """Return the user's line: frames come innermost first, inlined dialect functions included."""
     for line in output.splitlines():
         match = re.match(r"(.+):(\d+)", line.strip())
         if not match or match.group(2) == "0":
             continue
-        if _DIALECT not in match.group(1) and "?" not in match.group(1):
-            return f"{match.group(1).lstrip('/')}:{match.group(2)}"
+        if not match.group(1).startswith((DIALECT_ROOT, "?")):
+            return line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0]
     return ""

@@ -184,6 +184,7 @@ def test_dynamic_shared_memory_too_small(program, floats):
     program("dynamic", 1, 64, floats[0], shared_mem=256)
     fault = fault_of(program, "dynamic", 1, 64, floats[0], shared_mem=128)
     assert fault.kind == "illegal-address"
+    assert "write at 0 bytes past the end of the 128 bytes of dynamic shared" in fault.message
     assert "at test.cu:44 [block (0,0,0) thread (32,0,0)]" in fault.message
 
 

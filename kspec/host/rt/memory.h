@@ -105,8 +105,8 @@ static bool find_damage(Fault* fault) {
 static void describe_address(Text* text, uintptr_t address) {
   const Buffer* nearest = nullptr;
   if (pthread_mutex_trylock(&buffers_mutex) == 0) {
-    // Far misses are attributed too, up to this distance: a wrong index is rarely off by one.
-    uintptr_t best = (uintptr_t)1 << 24;
+    // Far misses are attributed too, up to a mebibyte: a wrong index is rarely off by one.
+    uintptr_t best = (uintptr_t)1 << 20;
     for (const Buffer* buffer = all_buffers; buffer; buffer = buffer->next) {
       uintptr_t begin = (uintptr_t)buffer->begin, end = begin + buffer->size;
       uintptr_t distance = address < begin ? begin - address : address >= end ? address - end : 0;

@@ -64,8 +64,23 @@ static const char* fault_kind(int number, const siginfo_t* info, bool in_guard) 
   return "illegal-address";
 }
 
+// Shared memory ends at guard pages too. False when the address is elsewhere.
+static bool describe_shared(Text* text, const Worker* worker, uintptr_t address) {
+  uintptr_t begin = (uintptr_t)worker->dynamic_map, end = begin + worker->dynamic_map_bytes;
+  if (address >= begin && address < end) {
+    uintptr_t last = (uintptr_t)worker->block.dynamic_shared + worker->dynamic_bytes;
+    text->add("%zu bytes past the end of the %zu bytes of dynamic shared memory",
+              (size_t)(address - last), worker->dynamic_bytes);
+    return true;
+  }
+  begin = (uintptr_t)worker->arena_map + STATIC_SHARED_BYTES;
+  if (address < begin || address >= begin + page_bytes()) return false;
+  text->add("an address past the end of static shared memory");
+  return true;
+}
+
 static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
-                            const ucontext_t* context) {
+                            const Worker* worker, const ucontext_t* context) {
   if (!strcmp(kind, "integer-division")) {
     text->add("integer division by zero (or overflow)");
   } else if (!strcmp(kind, "trap")) {
@@ -76,7 +91,8 @@ static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
     text->add("misaligned vector access, or a pointer that is none");
   } else {
     text->add("%s at ", access_name(context));
-    describe_address(text, (uintptr_t)info->si_addr);
+    uintptr_t address = (uintptr_t)info->si_addr;
+    if (!describe_shared(text, worker, address)) describe_address(text, address);
   }
 }
 
@@ -102,7 +118,7 @@ static void on_fault(int number, siginfo_t* info, void* raw) {
   const char* kind = fault_kind(number, info, in_guard);
   if (Fault* fault = begin_fault(worker, kind)) {
     Text text(fault->message, sizeof fault->message);
-    describe_signal(&text, kind, info, context);
+    describe_signal(&text, kind, info, worker, context);
     set_fault_position(fault, worker, program_counter(context));
     end_fault(worker);
   }

@@ -66,7 +66,13 @@ static inline void count_spin() {
   }
 }
 
-static inline int print(const char* format, ...) {
+// Named so that no macro of the user's can catch what our macros expand to.
+[[noreturn]] static inline void kspec_fail(const char* kind, const char* message,
+                                           const char* file, int line) {
+  fail(kind, message, {file, line});
+}
+
+static inline int kspec_print(const char* format, ...) {
   __builtin_va_list arguments;
   __builtin_va_start(arguments, format);
   kspec_runtime->print(kspec_context.block->worker, format, arguments);
@@ -76,15 +82,15 @@ static inline int print(const char* format, ...) {
 
 }  // namespace kspec_host
 
-#define printf(...) ::kspec_host::print(__VA_ARGS__)
+#define printf(...) ::kspec_host::kspec_print(__VA_ARGS__)
 #undef assert
 #define assert(...)                                                   \
   (static_cast<bool>(__VA_ARGS__)                                     \
        ? (void)0                                                      \
-       : ::kspec_host::fail("assert", "assertion failed: " #__VA_ARGS__, \
-                            ::kspec_host::Site{__FILE__, __LINE__}))
+       : ::kspec_host::kspec_fail("assert", "assertion failed: " #__VA_ARGS__, \
+                                  __FILE__, __LINE__))
 #define __trap() \
-  ::kspec_host::fail("trap", "the kernel called __trap()", ::kspec_host::Site{__FILE__, __LINE__})
+  ::kspec_host::kspec_fail("trap", "the kernel called __trap()", __FILE__, __LINE__)
 #define __brkpt() __builtin_trap()
 
 static inline long long clock64() { return (long long)kspec_runtime->clock(); }

@@ -14,7 +14,7 @@ static inline void begin_block(Block* block) {
   blockIdx = {block->index[0], block->index[1], block->index[2]};
   blockDim = dim3(block->block[0], block->block[1], block->block[2]);
   gridDim = dim3(block->grid[0], block->grid[1], block->grid[2]);
-  for (DynamicShared* d = DynamicShared::first; d; d = d->next) d->set(block->dynamic_shared);
+  for (KspecDynamicShared* d = KspecDynamicShared::first; d; d = d->next) d->set(block->dynamic_shared);
 }
 
 // Advance to the next row of threads once one is used up.
@@ -26,10 +26,10 @@ static inline void begin_row() {
   kspec_context.next_x = 0;
 }
 
-template <auto Function> struct Kernel;
+template <auto Function> struct KspecKernel;
 
-template <class... A, void (*Function)(A...)> struct Kernel<Function> {
-  static inline const unsigned sizes[sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0};
+template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
+  static inline const unsigned kspec_sizes[sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0};
 
   // Start CUDA threads until none is left. Several fibers may be in here, taking turns.
   template <unsigned... I> static void take_threads(void** parameters, Indices<I...>) {
@@ -42,7 +42,8 @@ template <class... A, void (*Function)(A...)> struct Kernel<Function> {
     }
   }
 
-  static void run(int call, Block* block) {
+  static void kspec_run(int call, void* argument) {
+    Block* block = static_cast<Block*>(argument);
     switch (call) {
       case BEGIN_BLOCK: begin_block(block); break;
       case TAKE_THREADS:
@@ -60,13 +61,13 @@ KSPEC_HOST_EXPORT unsigned kspec_bind(const kspec_host::Runtime* runtime, unsign
   return version == kspec_host::ABI_VERSION ? kspec_host::shared_variable_count : ~0u;
 }
 
-#define KSPEC_HOST_KERNEL(NUMBER, ...)                                                 \
-  KSPEC_HOST_EXPORT void kspec_entry_##NUMBER(int call, ::kspec_host::Block* block) {  \
-    ::kspec_host::Kernel<__VA_ARGS__>::run(call, block);                               \
-  }                                                                                    \
-  KSPEC_HOST_EXPORT const unsigned* kspec_sizes_##NUMBER() {                           \
-    return ::kspec_host::Kernel<__VA_ARGS__>::sizes;                                   \
+#define KSPEC_HOST_KERNEL(NUMBER, ...)                                                        \
+  KSPEC_HOST_EXPORT void kspec_entry_##NUMBER(int kspec_call, void* kspec_block) {            \
+    ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_run(kspec_call, kspec_block);               \
+  }                                                                                           \
+  KSPEC_HOST_EXPORT const unsigned* kspec_sizes_##NUMBER() {                                  \
+    return ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_sizes;                               \
   }
-#define KSPEC_HOST_GLOBAL(NUMBER, ...)                                                 \
-  KSPEC_HOST_EXPORT void* kspec_global_##NUMBER() { return (void*)&(__VA_ARGS__); }    \
-  KSPEC_HOST_EXPORT size_t kspec_global_size_##NUMBER() { return sizeof(__VA_ARGS__); }
+#define KSPEC_HOST_GLOBAL(NUMBER, ...)                                                        \
+  KSPEC_HOST_EXPORT void* kspec_global_##NUMBER() { return (void*)&(__VA_ARGS__); }           \
+  KSPEC_HOST_EXPORT unsigned long kspec_global_size_##NUMBER() { return sizeof(__VA_ARGS__); }

@@ -28,32 +28,32 @@ static __attribute__((noinline)) unsigned place_shared(unsigned number, unsigned
   return (unsigned)offset;
 }
 
-template <class T, class Tag> static inline T& shared(unsigned long alignment, KSPEC_HOST_SITE) {
+template <class T, class Tag> static inline T& kspec_shared(unsigned long alignment, KSPEC_HOST_SITE) {
   unsigned number = SharedSlot<T, Tag>::number, offset = kspec_context.block->slots[number];
   if (__builtin_expect(offset == ~0u, 0))
     offset = place_shared(number, sizeof(T), alignment < 16 ? 16 : alignment, KSPEC_HOST_HERE);
   return *(T*)(kspec_context.block->static_shared + offset);
 }
 
-template <class T> static inline T& dynamic_shared() {
+template <class T> static inline T& kspec_dynamic_shared() {
   return *(T*)kspec_context.block->dynamic_shared;
 }
 
 // `extern __shared__` at file scope: a pointer that every new block sets.
-struct DynamicShared {
+struct KspecDynamicShared {
   void (*set)(void*);
-  DynamicShared* next;
-  static inline DynamicShared* first = nullptr;
-  DynamicShared(void (*setter)(void*)) : set(setter), next(first) { first = this; }
+  KspecDynamicShared* next;
+  static inline KspecDynamicShared* first = nullptr;
+  KspecDynamicShared(void (*setter)(void*)) : set(setter), next(first) { first = this; }
 };
 
 }  // namespace kspec_host
 
 #define KSPEC_HOST_SHARED(TYPE, NAME, TAG) \
   struct TAG;                              \
-  TYPE& NAME = ::kspec_host::shared<TYPE, TAG>(alignof(TYPE));
-#define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::dynamic_shared<TYPE>();
+  TYPE& NAME = ::kspec_host::kspec_shared<TYPE, TAG>(alignof(TYPE));
+#define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::kspec_dynamic_shared<TYPE>();
 #define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                 \
   static thread_local TYPE* NAME;                                  \
-  static ::kspec_host::DynamicShared kspec_dynamic_##NAME(         \
-      [](void* memory) { NAME = static_cast<TYPE*>(memory); });
+  static ::kspec_host::KspecDynamicShared kspec_dynamic_##NAME(         \
+      [](void* kspec_memory) { NAME = static_cast<TYPE*>(kspec_memory); });
