@@ -224,6 +224,23 @@ def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
             raise LoadError(f"{error}: no kernel {lowered_name!r} in the module") from None
 
 
+def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
+    """Return the size of each parameter of a kernel; None if the driver can not tell (< 12.4)."""
+    driver = _bindings()
+    sizes: list[int] = []
+    with on_device(ordinal):
+        while True:
+            try:
+                error, _, size = driver.cuFuncGetParamInfo(function, len(sizes))
+            except (AttributeError, RuntimeError):
+                return None
+            if error == driver.CUresult.CUDA_ERROR_INVALID_VALUE:  # past the last one
+                return tuple(sizes)
+            if error.value:
+                return None
+            sizes.append(int(size))
+
+
 def launch(
     ordinal: int,
     function: Any,

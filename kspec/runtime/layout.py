@@ -141,7 +141,7 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     """
     if axis is None:
         return tuple(range(ndim))
-    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     normal = []
     for one in axes:
         if isinstance(one, bool) or not hasattr(one, "__index__"):

@@ -117,8 +117,11 @@ def pack_axes(axes: Axes, capacity: int) -> bytes:
 
 
 def _divisor(extent: int) -> tuple[int, int]:
-    """Return magic and shift of ``kspec::Divisor``; unused ones (wide loops) may be anything."""
-    if extent >= _NARROW_LIMIT:
+    """Return magic and shift of ``kspec::Divisor``.
+
+    Wide loops divide in 64 bits and empty ones not at all: theirs may be anything.
+    """
+    if not 1 <= extent < _NARROW_LIMIT:
         return 0, 0
     shift = (extent - 1).bit_length()
     return ((1 << 32) * ((1 << shift) - extent)) // extent + 1, shift

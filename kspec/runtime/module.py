@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kspec.errors import DriverError, LoadError
+from kspec.errors import ArgumentTypeError, DriverError, LoadError
 from kspec.host import device as host
 from kspec.runtime import driver
 from kspec.runtime.device import Device
@@ -19,9 +19,18 @@ from kspec.stages import Image
 
 
 class LoadedKernel(Protocol):
-    """A kernel that can be launched."""
+    """A kernel that can be launched.
+
+    Attributes
+    ----------
+    name : str
+        Its lowered name.
+    parameter_sizes : tuple of int or None
+        Bytes of each parameter, None where the driver can not tell.
+    """
 
     name: str
+    parameter_sizes: tuple[int, ...] | None
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Launch it."""
@@ -41,9 +50,11 @@ class CudaKernel:
         self.name = name
         self._module = module  # keeps the code loaded
         self._function = function
+        self.parameter_sizes = driver.parameter_sizes(module.ordinal, function)
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Queue the kernel on the launch's stream."""
+        check_parameters(self, params)
         driver.launch(
             self._module.ordinal,
             self._function,
@@ -81,10 +92,12 @@ class HostKernel:
 
     def __init__(self, kernel: Any) -> None:
         self.name = kernel.name
+        self.parameter_sizes: tuple[int, ...] | None = kernel.parameter_sizes
         self._kernel = kernel
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Run the kernel."""
+        check_parameters(self, params)
         self._kernel.launch(launch.grid, launch.block, params.address, launch.shared_mem)
 
 
@@ -97,6 +110,30 @@ class HostModule:
     def get_kernel(self, symbol: str) -> HostKernel:
         """Return a kernel by its symbol; raise `LoadError` if there is none."""
         return HostKernel(self._module.get_kernel(symbol))
+
+
+def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:
+    """Refuse a launch whose parameters the kernel would read past.
+
+    A larger one is legal: of a Python int's 8 bytes a C int takes the low 4.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there are too many, too few, or too small parameters.
+    """
+    sizes = kernel.parameter_sizes
+    if sizes is None or sizes == params.sizes:
+        return
+    if len(sizes) != len(params.sizes):
+        raise ArgumentTypeError(
+            f"{kernel.name} takes {len(sizes)} parameters, but {len(params.sizes)} were given"
+        )
+    for number, (size, given) in enumerate(zip(sizes, params.sizes, strict=True)):
+        if given < size:
+            raise ArgumentTypeError(
+                f"{kernel.name}: parameter {number} has {size} bytes, but the argument has {given}"
+            )
 
 
 def load_module(image: Image, device: Device) -> LoadedModule:

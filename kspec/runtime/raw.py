@@ -127,6 +127,7 @@ class RawKernel:
         handle = _stream(stream, library, device)
         launch = make_launch(grid, block, shared_mem, handle)
         kernel = self._module.loader.kernel(RawSymbol(self.name), device)
+        _check_floats(self.name, operands, kernel.parameter_sizes)
         kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def compile(self, log_stream: Any = None) -> None:
@@ -177,9 +178,7 @@ class RawModule:
         if not isinstance(options, tuple):
             raise ArgumentTypeError(f"options must be a tuple, not {type(options).__name__}")
         if isinstance(name_expressions, str):
-            raise ArgumentTypeError(
-                "name_expressions must be a sequence of strings, not a string"
-            )
+            raise ArgumentTypeError("name_expressions must be a sequence of strings, not a string")
         if name_expressions and path is not None:
             raise ValueError("name_expressions need code; an image already has its kernels")
         _refuse_missing(backend, translate_cucomplex, enable_cooperative_groups, jitify)
@@ -378,6 +377,18 @@ def _pack_undeclared(name: str, operand: _View, device: Device) -> bytes:
     if isinstance(getattr(value, "ptr", None), int):
         return struct.pack("P", value.ptr)
     raise ArgumentTypeError(f"{where}: can not pass a {type(value).__name__} to a kernel")
+
+
+def _check_floats(name: str, operands: Sequence[_View], sizes: tuple[int, ...] | None) -> None:
+    """Refuse a Python float or complex for a smaller parameter, which would read half of it."""
+    for operand, size in zip(operands, sizes or (), strict=False):
+        value = operand.value
+        if type(value) in (float, complex) and size * 2 == (8 if type(value) is float else 16):
+            narrow = "numpy.float32" if type(value) is float else "numpy.complex64"
+            raise ArgumentTypeError(
+                f"{name}: argument {operand.number} is a Python {type(value).__name__}, in C a "
+                f"double, but the parameter has {size} bytes; pass {narrow}({value!r})"
+            )
 
 
 def _bind(name: str, params: Sequence[CParam], operands: Sequence[_View]) -> dict[str, str]:
