@@ -235,20 +235,25 @@ def _translation_unit(source: CudaSource) -> _Unit:
         number += len(headers[-1][1].entries)
     # The user's macros come after the dialect, which they must not rewrite (-DN=4).
     lines = ['#include "kspec_host.h"', *_user_macros(source.options)]
-    lines += [f'#line 1 "{source.name}"', main.text]
-    lines.append('#line 1 "name expressions"')
+    lines += [f"#line 1 {_quoted(source.name)}", main.text]
     named = []
     for index, (expression, name) in enumerate(zip(source.name_expressions, known, strict=True)):
+        lines.append(f"#line 1 {_quoted(f'<name expression {expression}>')}")
         lines.append(f"KSPEC_HOST_KERNEL({index}, &{name})")
         named.append(Entry(expression, f"kspec_entry_{index}"))
     entries = [entry for _, text in headers for entry in text.entries]
     texts = [main, *(text for _, text in headers)]
     return _Unit(
         "\n".join(lines) + "\n",
-        tuple((name, f'#line 1 "{name}"\n{text.text}') for name, text in headers),
+        tuple((name, f"#line 1 {_quoted(name)}\n{text.text}") for name, text in headers),
         (*entries, *main.entries, *named),
         _needs_std(texts, {header.name for header in source.headers}),
     )
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _needs_std(texts: list[HostText], own: set[str]) -> bool:
@@ -356,9 +361,11 @@ def _run(
 
 
 def _readable(log: str, directory: Path) -> str:
-    """Remove the machine's paths from a log."""
+    """Remove the machine's paths and our own macros from a log."""
     log = log.replace(f"{directory}/include/", "").replace(f"{directory}/", "")
-    return log.replace(f"{INCLUDE_DIRECTORY}/", "kspec/host/include/").strip()
+    log = log.replace(f"{INCLUDE_DIRECTORY}/", "kspec/host/include/")
+    log = re.sub(r"^In file included from (.*\n\s+from )*kernel\.cpp.*\n", "", log, flags=re.M)
+    return re.sub(r"^.* note: .*\bmacro\b.*\bKSPEC_HOST_.*\n?", "", log, flags=re.M).strip()
 
 
 def _essence(log: str) -> str:

@@ -95,7 +95,7 @@ def rewrite(text: str, first_number: int = 0, known: Iterable[str] = ()) -> Host
 
 def refused_text(message: str) -> str:
     """Return text that is a compile error with `message` wherever the compiler reads it."""
-    return f'_Pragma("GCC error \\"{message}\\"")'
+    return f' _Pragma("GCC error \\"{message}\\"") '
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class _Rewriter:
             self.conditional(conditional.group(1))
         else:
             for match in _ASM_IN_MACRO.finditer(token.text):
-                self.insert(token.start + match.start(), refused_text(_NO_ASM) + " ")
+                self.insert(token.start + match.start(), refused_text(_NO_ASM))
             for match in re.finditer(r"\b__noinline__\b", token.text):
                 start = token.start + match.start()
                 self.edits.append((start, token.start + match.end(), "__attribute__((noinline))"))
@@ -206,9 +206,9 @@ class _Rewriter:
 
     def refuse(self, token: _Token) -> None:
         if token.text in ("asm", "__asm__", "__asm"):
-            self.insert(token.start, refused_text(_NO_ASM) + " ")
+            self.insert(token.start, refused_text(_NO_ASM))
         elif token.text == "<<<":
-            self.insert(token.start, refused_text(_NO_LAUNCH) + " ")
+            self.insert(token.start, refused_text(_NO_LAUNCH))
         elif token.text == "__noinline__":
             self.edits.append((token.start, token.end, "__attribute__((noinline))"))
 

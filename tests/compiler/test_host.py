@@ -1,0 +1,128 @@
+"""Compiling for the host: symbols, messages at #line positions, refusals, finding a compiler."""
+
+import dataclasses
+
+import pytest
+
+from kspec.compiler import host
+from kspec.compiler.host import compile_host, find_compiler, fingerprint
+from kspec.errors import CompileError, ToolNotFoundError
+from kspec.stages import CudaSource, Header
+
+
+def error_of(text: str, *names: str, headers: tuple[Header, ...] = ()) -> CompileError:
+    with pytest.raises(CompileError) as caught:
+        compile_host(CudaSource("norms.cu", text, names, headers))
+    assert caught.value.target == "host" and caught.value.source == text
+    assert "/tmp" not in caught.value.log and "kernel.cpp" not in caught.value.log
+    return caught.value
+
+
+def test_image():
+    text = "template <class T> __global__ void k(T* x) {}\n__global__ void plain() {}"
+    image = compile_host(CudaSource("norms.cu", text, ("k<float>", "k<int>")))
+    assert (image.format, image.arch, image.log) == ("so", "host", "")
+    assert set(image.symbols) == {"k<float>", "k<int>", "plain"}
+    assert len(set(image.symbols.values())) == 3
+    assert all(symbol.startswith("kspec_entry_") for symbol in image.symbols.values())
+
+
+def test_equal_sources_make_equal_images():
+    source = CudaSource("norms.cu", "__global__ void k(int* x) { __shared__ int s; s = *x; }")
+    assert compile_host(source).code == compile_host(source).code
+
+
+def test_error_position_honours_line_directives():
+    text = '__global__ void k(float* x) {\n#line 42 "specs/norms.toml"\n  x[0] = foo(1);\n}'
+    assert error_of(text).log.count("specs/norms.toml:42:10: error: ") == 1
+    text = "__global__ void k(float* x) {\n  __shared__ int\n    s[3];\n  x[0] = foo(1);\n}"
+    assert "norms.cu:4:10: error: " in error_of(text).log
+
+
+def test_error_in_a_header():
+    header = Header("deep/broken.cuh", "#pragma once\nint f() { return nothing; }")
+    log = error_of('#include "deep/broken.cuh"', headers=(header,)).log
+    assert "deep/broken.cuh:2:18: error: " in log
+
+
+def test_wrong_name_expression():
+    log = error_of("template <class T> __global__ void k(T* x) {}", "q<float>").log
+    assert "<name expression q<float>>:1" in log
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "words"),
+    [
+        (2, '\n__global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(x[0])); }',
+         "error: inline PTX (asm) can not run on the host device; guard it with '#ifndef KSPEC"),
+        (3, "__global__ void c() {}\n__global__ void k() {\n  c<<<1, 1>>>();\n}",
+         "error: a kernel launch from device code (<<<...>>>) can not run on the host device"),
+        (1, "#include <cub/cub.cuh>\n", "error: #error cub device code can not run on"),
+        (2, "\n#include <thrust/complex.h>\n", "error: #error thrust device code can not run on"),
+        (2, '#define LANE(x) asm("mov.u32 %0, %laneid;" : "=r"(x))\n'
+         "__global__ void k(int* x) { LANE(x[0]); }", "error: inline PTX (asm) can not run on"),
+    ],
+)  # fmt: skip
+def test_refusals_say_where_and_what_to_do(line, text, words):
+    error = error_of(text)
+    assert words in error.log
+    assert error.log.startswith(f"norms.cu:{line}:")
+    assert len(error.log.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#ifndef KSPEC_HOST\n#include <cub/cub.cuh>\n__device__ void f() { asm("exit;"); }\n#endif',
+        '#ifdef __CUDA_ARCH__\n__device__ void f() { asm("exit;"); }\n#endif',
+        '#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800\nvoid f() { asm("exit;"); }\n#endif',
+        '#ifdef KSPEC_HOST\n#else\n__device__ void f() { asm("exit;"); }\n#endif',
+        '// asm("exit;") <<<1, 1>>>\nconst char* s = "asm(1) <<<1>>>"; /* #include <cub/cub.h> */',
+    ],
+)
+def test_guarded_regions_are_not_refused(text):
+    image = compile_host(CudaSource("norms.cu", text + "\n__global__ void k() {}"))
+    assert "k" in image.symbols
+
+
+def test_branches_of_the_preprocessor():
+    text = (
+        "#if 1\n__global__ void k(int* x) {\n#else\n__global__ void k(long* x) {\n#endif\n*x = 1; }"
+    )
+    text += "\n#ifdef NEVER\n__global__ void never() {}\n#endif\n__global__ void last() {}"
+    assert set(compile_host(CudaSource("norms.cu", text)).symbols) == {"k", "last"}
+
+
+def test_no_compiler(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("KSPEC_CXX", raising=False)
+    monkeypatch.setattr(host.shutil, "which", lambda name: None)
+    monkeypatch.setattr(host, "_ziglang", lambda: None)
+    with pytest.raises(ToolNotFoundError) as caught:
+        find_compiler()
+    message = "no host compiler: install g++ or clang++, or `pip install ziglang`"
+    assert str(caught.value) == message
+
+
+def test_the_compiler_asked_for_is_missing(monkeypatch):
+    monkeypatch.setenv("KSPEC_CXX", "no-such-compiler -O1")
+    with pytest.raises(ToolNotFoundError, match="no-such-compiler -O1"):
+        find_compiler()
+
+
+def test_other_systems_are_refused(monkeypatch):
+    monkeypatch.setattr(host.platform, "system", lambda: "Darwin")
+    with pytest.raises(ToolNotFoundError, match="Linux for now, and this is Darwin"):
+        find_compiler()
+
+
+def test_fingerprint():
+    compiler = find_compiler()
+    assert fingerprint(compiler) == fingerprint(find_compiler())
+    other = dataclasses.replace(compiler, identity="another version")
+    assert fingerprint(compiler) != fingerprint(other)
+
+
+def test_headers_can_not_leave_the_source():
+    with pytest.raises(CompileError, match="leads out of the source"):
+        compile_host(CudaSource("norms.cu", "", headers=(Header("../../x.h", ""),)))
