@@ -11,7 +11,8 @@ namespace kspec {
 
 // The type of an operation between a complex number's parts and something else: double if either
 // is, otherwise that of the complex number. No member for what does not convert to Real.
-template <class Real, class Other, class = decltype(Real(*(const Other*)0))> struct Promoted {
+template <class Value> __device__ Value value_of();  // never called, only asked for its type
+template <class Real, class Other, class = decltype(Real(value_of<Other>()))> struct Promoted {
   typedef Real type;
 };
 template <> struct Promoted<float, double> { typedef double type; };

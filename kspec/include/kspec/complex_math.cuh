@@ -12,7 +12,6 @@ template <class Real> __device__ inline complex<Real> over_i(const complex<Real>
 }
 
 template <class Real> __device__ inline Real half_pi() { return Real(1.5707963267948966); }
-template <class Real> __device__ inline Real not_a_number(Real seed) { return seed - seed; }
 
 // left * left + right * right + first + second without the error of cancellation: the products'
 // rounding errors and those of the sums are added at the end (Dekker, Knuth).
@@ -51,10 +50,12 @@ template <class Real> __device__ inline complex<Real> exp(const complex<Real>& z
   if (y == 0) return complex<Real>(exp(x), y);
   if (x == 0 && isfinite(y)) return complex<Real>(cos(y), sin(y));
   if (!isfinite(y)) {
-    if (isinf(x)) return x < 0 ? complex<Real>(Real(0), copysign(Real(0), y)) : complex<Real>(x, y - y);
+    if (isinf(x))
+      return x < 0 ? complex<Real>(Real(0), copysign(Real(0), y)) : complex<Real>(x, y - y);
     return complex<Real>(y - y, y - y);
   }
-  if (isinf(x) && x < 0) return complex<Real>(copysign(Real(0), cos(y)), copysign(Real(0), sin(y)));
+  if (isinf(x) && x < 0)
+    return complex<Real>(copysign(Real(0), cos(y)), copysign(Real(0), sin(y)));
   return complex<Real>(kspec::scaled_exp(x, cos(y)), kspec::scaled_exp(x, sin(y)));
 }
 
@@ -92,6 +93,7 @@ template <class Real> __device__ inline complex<Real> log1p(const complex<Real>&
   if (!(fabs(x) < Real(1e6) && fabs(y) < Real(1e6)))
     return log(complex<Real>(Real(1) + x, y));
   Real excess = kspec::sum_of_squares(x + x, x, y);
+  if (excess < Real(-0.5)) return log(complex<Real>(Real(1) + x, y));  // the sum is exact here
   return complex<Real>(log1p(excess) * Real(0.5), atan2(y, Real(1) + x));
 }
 
@@ -129,9 +131,9 @@ __device__ inline complex<Result> pow(const complex<Real>& base, const complex<O
   complex<Result> z(base), w(exponent);
   if (w.real() == 0 && w.imag() == 0) return complex<Result>(Result(1));
   if (z.real() == 0 && z.imag() == 0) {
-    if (w.real() > 0 && w.imag() == 0) return complex<Result>(Result(0));
-    Result missing = Result(0) / z.real() * Result(0);
-    return complex<Result>(missing, missing);
+    if (w.real() > 0) return complex<Result>(Result(0));
+    Result undefined = Result(0) / Result(0);
+    return complex<Result>(undefined, undefined);
   }
   if (w.imag() == 0 && fabs(w.real()) < 100 && w.real() == floor(w.real()))
     return kspec::integer_power(z, (int)w.real());
@@ -200,6 +202,7 @@ template <class Real> __device__ inline complex<Real> acos(const complex<Real>& 
   if (isinf(z))
     return complex<Real>(atan2(fabs(z.imag()), z.real()),
                          isnan(z.imag()) ? fabs(z.real()) : -copysign(Real(1) / Real(0), z.imag()));
+  if (z.real() == 0 && isnan(z.imag())) return complex<Real>(kspec::half_pi<Real>(), z.imag());
   complex<Real> below = sqrt(complex<Real>(Real(1) - z.real(), -z.imag()));
   complex<Real> above = sqrt(complex<Real>(Real(1) + z.real(), z.imag()));
   return complex<Real>(Real(2) * atan2(below.real(), above.real()),
@@ -210,6 +213,7 @@ template <class Real> __device__ inline complex<Real> asin(const complex<Real>& 
   if (isinf(z))
     return complex<Real>(atan2(z.real(), fabs(z.imag())),
                          isnan(z.imag()) ? fabs(z.real()) : copysign(Real(1) / Real(0), z.imag()));
+  if (z.real() == 0 && isnan(z.imag())) return z;
   complex<Real> below = sqrt(complex<Real>(Real(1) - z.real(), -z.imag()));
   complex<Real> above = sqrt(complex<Real>(Real(1) + z.real(), z.imag()));
   return complex<Real>(atan2(z.real(), below.real() * above.real() - below.imag() * above.imag()),
@@ -222,6 +226,7 @@ template <class Real> __device__ inline complex<Real> asinh(const complex<Real>&
 
 template <class Real> __device__ inline complex<Real> acosh(const complex<Real>& z) {
   if (isinf(z)) return complex<Real>(Real(1) / Real(0), arg(z));
+  if (z.real() == 0 && isnan(z.imag())) return complex<Real>(z.imag(), kspec::half_pi<Real>());
   complex<Real> below = sqrt(complex<Real>(z.real() - Real(1), z.imag()));
   complex<Real> above = sqrt(complex<Real>(z.real() + Real(1), z.imag()));
   return complex<Real>(asinh(below.real() * above.real() + below.imag() * above.imag()),
@@ -237,13 +242,15 @@ template <class Real> __device__ inline complex<Real> atanh(const complex<Real>&
   }
   const Real limit = kspec::Limits<Real>::huge;
   if (fabs(x) > limit || fabs(y) > limit) {
-    Real part = isinf(x) || isinf(y) ? Real(0) : fabs(x) > fabs(y)
-                                           ? Real(1) / (x + y * (y / x))
-                                           : (x / y) / (y + x * (x / y));
+    Real part = Real(0);  // x / (x^2 + y^2) without overflow
+    if (!isinf(x) && !isinf(y))
+      part = fabs(x) > fabs(y) ? Real(1) / (x + y * (y / x)) : (x / y) / (y + x * (x / y));
     return complex<Real>(copysign(part, x), copysign(kspec::half_pi<Real>(), y));
   }
-  Real near = Real(1) - fabs(x);
-  Real size = log1p(Real(4) * fabs(x) / (near * near + y * y)) * Real(0.25);
+  Real near = Real(1) - fabs(x), squares = near * near + y * y;
+  Real size = squares > kspec::Limits<Real>::tiny * kspec::Limits<Real>::tiny
+                  ? log1p(Real(4) * fabs(x) / squares) * Real(0.25)
+                  : (Real(0.69314718055994530942) - log(hypot(near, y))) * Real(0.5);
   Real angle = atan2(y + y, near * (Real(1) + fabs(x)) - y * y) * Real(0.5);
   return complex<Real>(copysign(size, x), angle);
 }

@@ -67,7 +67,8 @@ struct Float16Format {
     return value;
 #else
     unsigned sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
-    if (rest >= infinity) return same_bits<float>(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest > infinity) return same_bits<float>(sign | 0x7fc00000u | (rest & 0x3ffu) << 13);
+    if (rest == infinity) return same_bits<float>(sign | 0x7f800000u);
     if (rest >= 0x400u) return same_bits<float>(sign | ((rest << 13) + 0x38000000u));
     float value = (float)rest * 5.9604644775390625e-08f;  // units of 2^-24
     return sign ? -value : value;
@@ -170,14 +171,6 @@ struct Bfloat16Format {
 #define KSPEC_HALF_SELECT(SELF, NAME, BETTER)                                                    \
   __device__ inline SELF NAME(SELF left, SELF right) {                                           \
     return (float)left BETTER(float) right || right.isnan() ? left : right;                      \
-  }                                                                                              \
-  template <class Other> __device__ inline auto NAME(SELF left, Other right)                     \
-      ->decltype(0.0f + right) {                                                                 \
-    return (float)left BETTER right || right != right ? (float)left : right;                     \
-  }                                                                                              \
-  template <class Other> __device__ inline auto NAME(Other left, SELF right)                     \
-      ->decltype(0.0f + left) {                                                                  \
-    return NAME(right, left);                                                                    \
   }
 
 }  // namespace kspec
@@ -189,6 +182,20 @@ KSPEC_HALF_CLASS(bfloat16, kspec::Bfloat16Format)
 #undef KSPEC_HALF_SELECT
 
 namespace kspec {
+
+template <class Number> struct IsHalf { enum { value = 0 }; };
+template <> struct IsHalf<float16> { enum { value = 1 }; };
+template <> struct IsHalf<bfloat16> { enum { value = 1 }; };
+
+// The result of min and max of a half and another number: at least float. Both types are deduced,
+// so that max(1.0f, 2) never considers turning the 2 into a half.
+template <class Left, class Right, bool = IsHalf<Left>::value != IsHalf<Right>::value>
+struct Mixed {};
+template <class Left, class Right> struct Mixed<Left, Right, true> {
+  __device__ static Left left();
+  __device__ static Right right();
+  typedef decltype(1.0f * left() + right()) type;
+};
 
 // Compare and swap on the aligned 32-bit word that holds the 16 bits.
 template <class Half> __device__ inline Half atomic_add_half(Half* address, float value) {
@@ -205,6 +212,18 @@ template <class Half> __device__ inline Half atomic_add_half(Half* address, floa
 }
 
 }  // namespace kspec
+
+#define KSPEC_MIXED_SELECT(NAME, BETTER)                                                           \
+  template <class Left, class Right, class Result = typename kspec::Mixed<Left, Right>::type>      \
+  __device__ inline Result NAME(Left left, Right right) {                                          \
+    Result first = left, second = right;                                                           \
+    return first BETTER second || second != second ? first : second;                               \
+  }
+KSPEC_MIXED_SELECT(fmin, <)
+KSPEC_MIXED_SELECT(fmax, >)
+KSPEC_MIXED_SELECT(min, <)
+KSPEC_MIXED_SELECT(max, >)
+#undef KSPEC_MIXED_SELECT
 
 __device__ inline float16 atomicAdd(float16* address, float16 value) {
   return kspec::atomic_add_half(address, value);
