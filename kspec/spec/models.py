@@ -111,7 +111,9 @@ class _GeneratedSpec(_Spec):
     )
     outputs: SignatureField = Field(_NO_PARAMS, description="Parameters written, like `inputs`.")
     preamble: str = Field("", description="CUDA C++ before the kernel: helpers, macros.")
-    reduce_dims: StrictBool = Field(True, description="Merge axes where the layout allows it.")
+    reduce_dims: StrictBool = Field(
+        True, description="Accepted for compatibility: axes are merged anyway."
+    )
     types: TypesField = Field(
         {},
         description="What is precompiled: placeholder to dtypes, or a list of combinations.",
