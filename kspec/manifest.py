@@ -43,6 +43,8 @@ class ImageEntry:
         Name expression to lowered name.
     figures : mapping of str to (mapping of str to Figures)
         Arch, then name expression, to resources.
+    key : str
+        Digest of everything it was made from; an equal one means nothing to compile.
     """
 
     file: str
@@ -51,6 +53,7 @@ class ImageEntry:
     compiler: str
     symbols: Mapping[str, str]
     figures: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,16 +174,16 @@ def _image(data: dict[str, Any]) -> ImageEntry:
 def _declaration(data: dict[str, Any]) -> Declaration:
     fields = dict(data)
     kind = fields.pop("kind")
-    if kind == "raw":
+    if kind == RawDeclaration.kind:
         params = fields["params"]
         fields["name_expressions"] = tuple(fields["name_expressions"])
         fields["params"] = None if params is None else tuple(CParam(**one) for one in params)
         return RawDeclaration(**fields)
+    if kind not in (ElementwiseDeclaration.kind, ReductionDeclaration.kind):
+        raise ManifestError(f"unknown kind of kernel {kind!r}: upgrade kspec")
     for side in ("inputs", "outputs"):
         fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
-    if kind == "reduction":
-        fields["scalars"] = tuple(fields["scalars"])
-        return ReductionDeclaration(**fields)
-    if kind == "elementwise":
+    if kind == ElementwiseDeclaration.kind:
         return ElementwiseDeclaration(**fields)
-    raise ManifestError(f"unknown kind of kernel {kind!r}")
+    fields["scalars"] = tuple(fields["scalars"])
+    return ReductionDeclaration(**fields)

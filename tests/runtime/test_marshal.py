@@ -1,0 +1,123 @@
+"""Parameter bytes: sizes against the C++ compiler's, scalars against NumPy's assignment."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kspec import dtypes
+from kspec.compiler import ImageCache, compile_source
+from kspec.config import cache_dir
+from kspec.errors import ArgumentTypeError
+from kspec.host.device import load_module
+from kspec.runtime import marshal, reduction
+from kspec.runtime.device import HOST
+from kspec.runtime.layout import Axes
+from kspec.runtime.views import ArrayView, c_strides, numpy_dtype
+from kspec.stages import HOST as HOST_TARGET
+from kspec.stages import CudaSource
+
+
+@given(st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_the_divisor_divides(divisor: int, n: int) -> None:
+    magic, shift = marshal._divisor(divisor)
+    assert magic < 2**32
+    high = (n * magic) >> 32
+    assert high + n < 2**32  # the kernel adds in 32 bits
+    assert (high + n) >> shift == n // divisor
+
+
+def view(shape: tuple[int, ...], dtype: str) -> ArrayView:
+    itemsize = dtypes.lookup(dtype).itemsize
+    return ArrayView(4096, shape, c_strides(shape, itemsize), dtype, HOST)
+
+
+PACKED = {
+    **{
+        f"kspec::In<{row.ctype}>": marshal.pack_input(None, bytes(row.itemsize), row.name)
+        for row in dtypes.TABLE
+    },
+    "kspec::Out<float>": marshal.pack_pointer(view((3,), "float32")),
+    "kspec::InOut<double>": marshal.pack_pointer(view((3,), "float64")),
+    "kspec::Array<float, 0>": marshal.pack_raw(view((), "float32")),
+    "kspec::Array<const float, 1>": marshal.pack_raw(view((3,), "float32")),
+    "kspec::Array<complex<double>, 3>": marshal.pack_raw(view((2, 3, 4), "complex128")),
+    "kspec::Elements<0, 3>": marshal.pack_elements(6, Axes((6,), ((4,),) * 3), 0),
+    "kspec::Elements<8, 3>": marshal.pack_elements(6, Axes((3, 2), ((4, 12),) * 3), 8),
+    "kspec::Elements<64, 1>": marshal.pack_elements(6, Axes((3, 2), ((4, 12),)), 64),
+    "kspec::Reduction<8, 2, 1>": reduction._pack_plan(
+        Axes((3,), ((4,),) * 3),
+        Axes((2,), ((4,),) * 2),
+        reduction.Schedule(1, 1, False, 1, 2, 3),
+        8,
+        0,
+    ),
+}
+
+
+def test_packed_sizes_are_the_compilers() -> None:
+    types = list(PACKED)
+    params = ", ".join(f"{ctype} p{number}" for number, ctype in enumerate(types))
+    includes = "".join(
+        f'#include "kspec/{name}.cuh"\n' for name in ("complex", "half", "elements", "reduce")
+    )
+    source = CudaSource("sizes.cu", f"{includes}__global__ void sizes({params}) {{}}\n", ("sizes",))
+    image = compile_source(source, HOST_TARGET, ImageCache(cache_dir()))
+    kernel = load_module(image).get_kernel(image.symbols["sizes"])
+    assert dict(zip(types, kernel.parameter_sizes, strict=True)) == {
+        ctype: len(packed) for ctype, packed in PACKED.items()
+    }
+
+
+def test_a_parameter_block_points_at_aligned_copies() -> None:
+    block = marshal.ParameterBlock([b"abc", bytes(range(20)), b"z"])
+    table = (ctypes.c_void_p * 3).from_address(block.address)
+    assert block.sizes == (3, 20, 1)
+    assert all(address % 16 == 0 for address in table)
+    assert ctypes.string_at(table[1], 20) == bytes(range(20))
+    assert ctypes.string_at(table[2], 1) == b"z"
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "want"),
+    [
+        (2.7, "int32", 2),
+        (-3.7, "int8", -3),
+        (True, "float32", 1),
+        (np.float64(0.1), "float32", np.float32(0.1)),
+        (np.int64(-1), "int16", -1),
+        (1 + 2j, "complex64", 1 + 2j),
+        (0.1, "float16", np.float16(0.1)),
+        (2**64 - 1, "uint64", 2**64 - 1),
+        (3, "bool", True),
+    ],
+)
+def test_scalars_are_assigned_as_numpy_does(value, dtype: str, want) -> None:
+    data = marshal.convert_scalar(value, dtype)
+    assert np.frombuffer(data, numpy_dtype(dtype))[0] == want
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "error", "message"),
+    [
+        (300, "int8", OverflowError, "out of bounds for int8"),
+        (-1, "uint32", OverflowError, "out of bounds for uint32"),
+        (np.int64(300), "int8", OverflowError, "out of bounds for int8"),
+        (2**70, "float32", OverflowError, "too large"),
+        (float("nan"), "int32", ValueError, "NaN to integer"),
+        (1j, "float32", ArgumentTypeError, "can not pass 1j as float32"),
+    ],
+)
+def test_scalars_that_do_not_fit(value, dtype: str, error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        marshal.convert_scalar(value, dtype)
+
+
+def test_a_numpy_complex_loses_its_imaginary_part_with_a_warning() -> None:
+    with pytest.warns(np.exceptions.ComplexWarning):
+        data = marshal.convert_scalar(np.complex64(2 + 3j), "float32")
+    assert np.frombuffer(data, np.float32)[0] == 2

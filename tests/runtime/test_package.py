@@ -1,0 +1,173 @@
+"""A generated package at run time, made by hand: which image answers, and what is said if none."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspec import manifest
+from kspec.errors import ArgumentTypeError, ManifestError, SpecializationNotBuilt
+from kspec.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.render import render_file, specializations
+from kspec.runtime import driver
+from kspec.runtime.device import HOST, Device
+from kspec.runtime.package import (
+    GeneratedModule,
+    _ImageProvider,
+    fits,
+    given,
+    open_module,
+    read_manifest,
+)
+from kspec.spec.loader import load_specs
+from kspec.stages import Specialization
+
+SPEC = """
+[elementwise.double_it]
+inputs = "T x"
+outputs = "T y"
+operation = "y = 2 * x"
+types = { T = ["float32"] }
+
+[raw.fill]
+code = '''
+template <class T> __global__ void fill(T* x, T value) { x[threadIdx.x] = value; }
+'''
+name_expressions = ["fill<float>", "fill<int>"]
+params = ["T* x", "T value"]
+"""
+GPU = Device("cuda", 0)
+DOUBLE = Specialization("double_it", (("T", "float32"),), 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a package with text and a pretended image for sm_90 and PTX 8.0."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/m.toml").write_text(SPEC)
+    spec_file = load_specs(tmp_path / "specs", tmp_path)[0]
+    (tmp_path / "m.cu").write_text(render_file(spec_file))
+    (tmp_path / "m.fatbin").write_bytes(b"code")
+    wanted = [one.name_expression for spec in spec_file.specs for one in specializations(spec)]
+    digest = hashlib.sha256(b"code").hexdigest()
+    entry = ModuleEntry(
+        "m",
+        spec_file.path,
+        "",
+        tuple(spec.declaration() for spec in spec_file.specs),
+        tuple(wanted),
+        image=ImageEntry(
+            "m.fatbin", digest, ("sm_90", "compute_80"), "", {name: "_Z" for name in wanted}
+        ),
+    )
+    (tmp_path / "manifest.json").write_text(manifest.dump(Manifest("made", (entry,))))
+    monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
+    monkeypatch.delenv("KSPEC_JIT", raising=False)
+    return tmp_path
+
+
+def entry_of(folder: Path) -> ModuleEntry:
+    return read_manifest(folder).module("m")
+
+
+def open_at(folder: Path) -> GeneratedModule:
+    return open_module(str(folder / "m.py"), "m")
+
+
+def test_numpy_arrays_compile_the_shipped_text_for_the_host(folder: Path) -> None:
+    double_it = open_at(folder).elementwise("double_it")
+    np.testing.assert_array_equal(double_it(np.arange(3.0)), [0, 2, 4])  # float64: not in `types`
+    array = np.zeros(4, np.int32)
+    open_at(folder).raw("fill")((1,), (4,), (array, 7))
+    assert array.tolist() == [7] * 4
+
+
+def test_the_image_answers_for_the_gpu(folder: Path) -> None:
+    image = _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU)
+    assert image is not None
+    assert (image.format, image.arch, image.code) == ("fatbin", "sm_90,compute_80", b"code")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device"),
+    [(Specialization("double_it", (("T", "float64"),), 0), GPU), (DOUBLE, HOST)],
+    ids=["another dtype", "the host"],
+)
+def test_the_image_does_not_answer(folder: Path, wanted, device: Device) -> None:
+    assert _ImageProvider(folder, entry_of(folder)).find(wanted, device) is None
+
+
+def test_always_compiling_ignores_the_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_JIT", "always")
+    assert _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU) is None
+
+
+def test_a_clone_without_images_compiles(folder: Path) -> None:
+    (folder / "m.fatbin").unlink()
+    assert _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU) is None
+
+
+def test_another_image_than_the_manifests_is_refused(folder: Path) -> None:
+    (folder / "m.fatbin").write_bytes(b"cod3")
+    with pytest.raises(ManifestError, match=r"m\.fatbin is not the image that manifest\.json"):
+        _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU)
+
+
+def test_never_compiling_says_what_is_there_and_what_to_add(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSPEC_JIT", "never")
+    with pytest.raises(SpecializationNotBuilt) as caught:
+        open_at(folder).elementwise("double_it")(np.arange(3))
+    message = str(caught.value)
+    assert "no image of double_it<long long, 0> for host" in message
+    assert "m.fatbin has sm_90, compute_80 of double_it<float, 0>" in message
+    assert "forbidden by KSPEC_JIT=never" in message
+    assert 'add to double_it in specs/m.toml: types = { T = ["int64"] }' in message
+
+
+def test_a_missing_instance_of_a_raw_kernel(folder: Path) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"no instance for T=float64; it has fill<float>"):
+        open_at(folder).raw("fill")((1,), (4,), (np.zeros(4), 7))
+
+
+def test_a_missing_manifest_or_kernel(folder: Path, tmp_path_factory) -> None:
+    with pytest.raises(ManifestError, match="run `kspec build`"):
+        read_manifest(tmp_path_factory.mktemp("empty"))
+    with pytest.raises(ManifestError, match="no such kernel 'nothing'"):
+        open_at(folder).elementwise("nothing")
+    with pytest.raises(ManifestError, match="no such kernel 'fill'"):
+        open_at(folder).reduction("fill")
+
+
+@pytest.mark.parametrize(
+    ("archs", "capability", "want"),
+    [
+        (("sm_80",), (8, 0), True),
+        (("sm_80",), (8, 9), True),
+        (("sm_86",), (8, 0), False),
+        (("sm_80",), (9, 0), False),
+        (("sm_80", "compute_80"), (9, 0), True),
+        (("compute_90",), (8, 0), False),
+        (("compute_80",), (12, 0), True),
+        (("sm_90a",), (9, 0), True),
+        (("sm_90a",), (9, 1), False),
+        (("compute_90a",), (9, 0), True),
+        (("compute_90a",), (10, 0), False),
+        (("sm_100f",), (10, 3), True),
+        (("sm_100f",), (11, 0), False),
+        (("sm_120",), (12, 1), True),
+    ],
+)
+def test_which_images_fit_which_device(archs, capability, want: bool) -> None:
+    assert fits(archs, capability) is want
+
+
+def test_outputs_are_given_together() -> None:
+    assert given(None, None) == ()
+    assert given(1, 2) == (1, 2)
+    with pytest.raises(ArgumentTypeError, match="give all outputs or none"):
+        given(None, 2)

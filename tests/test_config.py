@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kspec import config
+from kspec.errors import KspecError
+
+
+def test_jit_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_JIT", raising=False)
+    assert config.jit_mode() == "auto"
+    monkeypatch.setenv("KSPEC_JIT", "never")
+    assert config.jit_mode() == "never"
+    monkeypatch.setenv("KSPEC_JIT", "maybe")
+    with pytest.raises(KspecError, match="KSPEC_JIT='maybe': expected one of auto, never, always"):
+        config.jit_mode()
+
+
+def test_cache_dir(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_CACHE_DIR", "/somewhere")
+    assert config.cache_dir() == Path("/somewhere")
+    monkeypatch.delenv("KSPEC_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert config.cache_dir() == Path("/xdg/kspec")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert config.cache_dir() == Path.home() / ".cache" / "kspec"
+
+
+def test_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_CXX", raising=False)
+    monkeypatch.setenv("CXX", "clang++")
+    assert config.cxx() == "clang++"
+    monkeypatch.setenv("KSPEC_CXX", "g++-13")
+    assert config.cxx() == "g++-13"
+
+
+def test_host_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_HOST_THREADS", raising=False)
+    assert config.host_threads() == (os.cpu_count() or 1)
+    monkeypatch.setenv("KSPEC_HOST_THREADS", "3")
+    assert config.host_threads() == 3
+    for text in ("0", "-1", "many"):
+        monkeypatch.setenv("KSPEC_HOST_THREADS", text)
+        with pytest.raises(KspecError, match="expected a positive integer"):
+            config.host_threads()
