@@ -11,10 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kspec import stages
 from kspec.errors import ToolNotFoundError
 from kspec.runtime import driver
-from kspec.stages import Target
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,6 @@ class Device:
     def is_host(self) -> bool:
         """Whether this is the CPU."""
         return self.kind == "host"
-
-    @property
-    def target(self) -> Target:
-        """What kernels for this device are compiled for."""
-        if self.is_host:
-            return stages.HOST
-        major, minor = driver.compute_capability(self.ordinal)
-        return Target(f"sm_{major}{minor}")
 
     def __str__(self) -> str:
         return "host" if self.is_host else f"cuda:{self.ordinal}"

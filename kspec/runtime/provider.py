@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
 from kspec.errors import SpecializationNotBuilt
+from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.module import LoadedKernel, LoadedModule, load_module
-from kspec.stages import CudaSource, Image, RawSymbol, Specialization
+from kspec.stages import HOST, CudaSource, Image, RawSymbol, Specialization
 
 if TYPE_CHECKING:
     from kspec.compiler import ImageCache
@@ -53,8 +54,12 @@ class CompilingProvider:
             return None
         # Lazy on purpose: a deployed package with precompiled kernels never gets here.
         from kspec.compiler import compile_source
+        from kspec.compiler.target import target_for_capability
 
-        return compile_source(self._source(wanted), device.target, user_cache(config.cache_dir()))
+        target = HOST
+        if not device.is_host:
+            target = target_for_capability(*driver.compute_capability(device.ordinal))
+        return compile_source(self._source(wanted), target, user_cache(config.cache_dir()))
 
     def describe(self) -> str:
         """Return one line for the error that nothing was found."""
