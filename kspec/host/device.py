@@ -148,6 +148,7 @@ class HostKernel:
         """
         _check_configuration(self.name, grid, block, shared_mem)
         run = self._module._runtime
+        threads = 1 if grid == (1, 1, 1) else config.host_threads()
         main = threading.current_thread() is threading.main_thread()
         text = ""
         fault = None
@@ -160,7 +161,7 @@ class HostKernel:
                 *block,
                 shared_mem,
                 params,
-                config.host_threads(),
+                threads,
                 main,
                 timeout or 0.0,
             )

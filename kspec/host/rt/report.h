@@ -72,7 +72,7 @@ static void set_fault_site(Fault* fault, Site site) {
 }
 
 // Record a fault of one CUDA thread at a known source position, then leave the block.
-__attribute__((format(printf, 5, 6))) [[noreturn]] static void fail_thread(
+[[noreturn]] __attribute__((format(printf, 5, 6))) static void fail_thread(
     Worker* worker, unsigned thread, Site site, const char* kind, const char* format, ...) {
   if (Fault* fault = begin_fault(worker, kind)) {
     va_list arguments;

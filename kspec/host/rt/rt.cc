@@ -90,7 +90,7 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   if (threads > job.block_count) threads = (unsigned)job.block_count;
   job.chunk = job.block_count / (threads * 8ull);
   if (!job.chunk) job.chunk = 1;
-  dl_iterate_phdr(match_module, &job);
+  job.text = module_text(entry);
   if (!launching_worker) launching_worker = make_worker();
   install_handlers(&job, take_interrupt);
   Watchdog watchdog;

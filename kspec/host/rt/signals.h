@@ -49,8 +49,8 @@ static const char* access_name(const ucontext_t* context) {
 
 static void set_fault_position(Fault* fault, Worker* worker, uintptr_t pc) {
   const Job* job = worker->job;
-  fault->in_module = pc >= job->text_begin && pc < job->text_end;
-  fault->pc = fault->in_module ? pc - job->load_address : pc;
+  fault->in_module = job->text.holds(pc);
+  fault->pc = fault->in_module ? pc - job->text.load_address : pc;
   worker->entry(WHICH_THREAD, &worker->block);  // threadIdx is a variable of the module
   set_fault_thread(fault, worker, worker->block.thread);
 }
@@ -158,8 +158,7 @@ static void on_cancel(int number, siginfo_t*, void* raw) {
   if (!cancel) return;
   ucontext_t* context = (ucontext_t*)raw;
   uintptr_t pc = program_counter(context);
-  if (!worker || !worker->running || worker->job != job || pc < job->text_begin ||
-      pc >= job->text_end) {
+  if (!worker || !worker->running || worker->job != job || !job->text.holds(pc)) {
     __atomic_store_n(&job->failed, 1, __ATOMIC_RELEASE);
     return;
   }
@@ -202,21 +201,29 @@ static void restore_handlers(bool take_interrupt) {
   if (take_interrupt) sigaction(SIGINT, &previous_interrupt, nullptr);
 }
 
-// Find the executable segment of the module, to tell its addresses from everybody else's.
-static int match_module(dl_phdr_info* info, size_t, void* argument) {
-  Job* job = (Job*)argument;
-  uintptr_t entry = (uintptr_t)job->entry;
+// Find the executable segment that holds an address, to tell a module's code from all other.
+static int match_segment(dl_phdr_info* info, size_t, void* argument) {
+  ModuleText* text = (ModuleText*)argument;
+  uintptr_t wanted = text->begin;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
     uintptr_t begin = info->dlpi_addr + header.p_vaddr, end = begin + header.p_memsz;
-    if (header.p_type != PT_LOAD || !(header.p_flags & PF_X) || entry < begin || entry >= end)
+    if (header.p_type != PT_LOAD || !(header.p_flags & PF_X) || wanted < begin || wanted >= end)
       continue;
-    job->text_begin = begin;
-    job->text_end = end;
-    job->load_address = info->dlpi_addr;
+    *text = {begin, end, info->dlpi_addr};
     return 1;
   }
   return 0;
+}
+
+// Modules are never unloaded, so the last answer stays true.
+static ModuleText module_text(Entry entry) {
+  static ModuleText last;
+  if (!last.holds((uintptr_t)entry)) {
+    last = {(uintptr_t)entry, 0, 0};
+    dl_iterate_phdr(match_segment, &last);
+  }
+  return last;
 }
 
 }  // namespace kspec_host

@@ -63,6 +63,12 @@ struct Fault {
   unsigned block[3], thread[3];
 };
 
+// Where the running module's code is.
+struct ModuleText {
+  uintptr_t begin, end, load_address;
+  bool holds(uintptr_t pc) const { return pc >= begin && pc < end; }
+};
+
 enum Cancel { CANCEL_NONE, CANCEL_TIMEOUT, CANCEL_INTERRUPT };
 
 // One launch.
@@ -76,7 +82,7 @@ struct Job {
   unsigned slot_count;
   int failed;  // atomic
   int cancel;  // atomic, a Cancel
-  uintptr_t text_begin, text_end, load_address;  // of the module
+  ModuleText text;
   pthread_mutex_t mutex;  // guards fault, printed
   Fault fault;
   char* printed;

@@ -32,12 +32,23 @@ static inline int take_lowest(unsigned* lanes) {
   return lane;
 }
 
+// memcpy with the usual sizes inlined.
+static inline void copy_value(void* out, const void* in, unsigned size) {
+  if (size == 4) {
+    memcpy(out, in, 4);
+  } else if (size == 8) {
+    memcpy(out, in, 8);
+  } else {
+    memcpy(out, in, size);
+  }
+}
+
 static void complete_shuffle(Warp* warp, unsigned lanes) {
   for (unsigned left = lanes; left;) {
     WarpCall* call = warp->lane[take_lowest(&left)]->call;
     int source = call->argument & (WARP_SIZE - 1);
     // Reading an inactive lane is undefined in CUDA; here the caller keeps its own value.
-    if (lanes >> source & 1) memcpy(call->out, warp->lane[source]->call->in, call->size);
+    if (lanes >> source & 1) copy_value(call->out, warp->lane[source]->call->in, call->size);
   }
 }
 

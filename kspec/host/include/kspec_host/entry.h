@@ -18,12 +18,19 @@ static inline void begin_block(Block* block) {
 }
 
 // Advance to the next row of threads once one is used up.
-static inline void begin_row() {
-  if (++kspec_context.next_y >= blockDim.y) {
-    kspec_context.next_y = 0;
-    if (++kspec_context.next_z >= blockDim.z) return;
+static inline void begin_row(Context* context, unsigned height, unsigned depth) {
+  if (++context->next_y >= height) {
+    context->next_y = 0;
+    if (++context->next_z >= depth) return;
   }
-  kspec_context.next_x = 0;
+  context->next_x = 0;
+}
+
+// The address of a thread-local variable, found once: g++ would call __tls_get_addr() at each use.
+template <class T> static inline T* keep_address(T& variable) {
+  T* address = &variable;
+  asm("" : "+r"(address));
+  return address;
 }
 
 template <auto Function> struct KspecKernel;
@@ -33,10 +40,15 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
 
   // Start CUDA threads until none is left. Several fibers may be in here, taking turns.
   template <unsigned... I> static void take_threads(void** parameters, Indices<I...>) {
-    while (kspec_context.next_z < blockDim.z) {
-      while (kspec_context.next_x < blockDim.x) {
-        threadIdx = {kspec_context.next_x++, kspec_context.next_y, kspec_context.next_z};
-        if (kspec_context.next_x == blockDim.x) begin_row();
+    Context* context = keep_address(kspec_context);
+    uint3* thread = keep_address(threadIdx);
+    const dim3 shape = blockDim;
+    while (context->next_z < shape.z) {
+      while (context->next_x < shape.x) {
+        *thread = {context->next_x++, context->next_y, context->next_z};
+        if (context->next_x == shape.x) begin_row(context, shape.y, shape.z);
+        // The compiler must not merge threads: a fault is to be that of the thread that made it.
+        asm volatile("" ::: "memory");
         Function(*(typename RemoveConst<A>::type*)parameters[I]...);
       }
     }

@@ -1,0 +1,121 @@
+// Cooperative groups for the host device: thread blocks, tiles of up to 32 threads, coalesced
+// groups. Groups larger than a block (grid, cluster) do not exist here.
+#pragma once
+
+namespace cooperative_groups {
+
+class thread_block {
+ public:
+  static void sync(KSPEC_HOST_SITE) {
+    kspec_host::wait_at_barrier(kspec_host::BARRIER_SYNC, 0, KSPEC_HOST_HERE);
+  }
+  static unsigned int thread_rank() { return kspec_host::thread_rank(); }
+  static unsigned int size() { return blockDim.x * blockDim.y * blockDim.z; }
+  static unsigned int num_threads() { return size(); }
+  static dim3 group_index() { return dim3(blockIdx); }
+  static dim3 thread_index() { return dim3(threadIdx); }
+  static dim3 group_dim() { return blockDim; }
+  static dim3 dim_threads() { return blockDim; }
+};
+
+static inline thread_block this_thread_block() { return {}; }
+
+namespace details {
+
+// Some lanes of a warp; everything warp-sized is one of these.
+class lanes_group {
+ public:
+  unsigned int thread_rank() const { return rank_; }
+  unsigned int size() const { return size_; }
+  unsigned int num_threads() const { return size_; }
+  void sync(KSPEC_HOST_SITE) const { __syncwarp(mask_, kspec_file, kspec_line); }
+
+  template <class T> T shfl(T value, int rank, KSPEC_HOST_SITE) const {
+    return exchange(value, (unsigned)rank % size_, "shfl", KSPEC_HOST_HERE);
+  }
+  template <class T> T shfl_down(T value, unsigned int delta, KSPEC_HOST_SITE) const {
+    unsigned int from = rank_ + delta < size_ ? rank_ + delta : rank_;
+    return exchange(value, from, "shfl_down", KSPEC_HOST_HERE);
+  }
+  template <class T> T shfl_up(T value, unsigned int delta, KSPEC_HOST_SITE) const {
+    return exchange(value, rank_ >= delta ? rank_ - delta : rank_, "shfl_up", KSPEC_HOST_HERE);
+  }
+  template <class T> T shfl_xor(T value, unsigned int bits, KSPEC_HOST_SITE) const {
+    unsigned int from = (rank_ ^ bits) < size_ ? rank_ ^ bits : rank_;
+    return exchange(value, from, "shfl_xor", KSPEC_HOST_HERE);
+  }
+  unsigned int ballot(int predicate, KSPEC_HOST_SITE) const {
+    return by_rank(kspec_host::ballot(mask_, predicate, "ballot", KSPEC_HOST_HERE));
+  }
+  int any(int predicate, KSPEC_HOST_SITE) const {
+    return kspec_host::ballot(mask_, predicate, "any", KSPEC_HOST_HERE) != 0;
+  }
+  int all(int predicate, KSPEC_HOST_SITE) const {
+    return kspec_host::ballot(mask_, !predicate, "all", KSPEC_HOST_HERE) == 0;
+  }
+  template <class T> unsigned int match_any(T value, KSPEC_HOST_SITE) const {
+    return by_rank(__match_any_sync(mask_, value, kspec_file, kspec_line));
+  }
+
+ protected:
+  unsigned int mask_, rank_, size_;
+
+ private:
+  // The lane of a rank, and a set of lanes as a set of ranks.
+  int lane_of(unsigned int rank) const {
+    unsigned int lanes = mask_;
+    while (rank--) lanes &= lanes - 1;
+    return __builtin_ctz(lanes);
+  }
+  unsigned int by_rank(unsigned int lanes) const {
+    unsigned int ranks = 0, rank = 0;
+    for (unsigned int left = mask_; left; left &= left - 1, rank++)
+      if (lanes >> __builtin_ctz(left) & 1) ranks |= 1u << rank;
+    return ranks;
+  }
+  template <class T>
+  T exchange(T value, unsigned int rank, const char* name, kspec_host::Site site) const {
+    return kspec_host::shuffle(mask_, value, lane_of(rank), name, site);
+  }
+};
+
+}  // namespace details
+
+template <unsigned int N, class Parent = void> class thread_block_tile : public details::lanes_group {
+ public:
+  static_assert(N >= 1 && N <= 32 && (N & (N - 1)) == 0,
+                "the host device has tiles of 1, 2, 4, 8, 16 and 32 threads");
+  thread_block_tile() {
+    unsigned int lane = kspec_host::lane_id(), first = lane & ~(N - 1);
+    mask_ = (N == 32 ? 0xffffffffu : (1u << (N % 32)) - 1) << first;
+    rank_ = lane - first;
+    size_ = N;
+  }
+  static constexpr unsigned int size() { return N; }
+  static constexpr unsigned int num_threads() { return N; }
+  static unsigned int meta_group_rank() { return kspec_host::thread_rank() / N; }
+  static unsigned int meta_group_size() { return (thread_block::size() + N - 1) / N; }
+};
+
+template <unsigned int N, class Parent>
+static inline thread_block_tile<N, Parent> tiled_partition(const Parent&) {
+  return {};
+}
+
+class coalesced_group : public details::lanes_group {
+  friend coalesced_group coalesced_threads(const char*, int);
+};
+
+inline coalesced_group coalesced_threads(KSPEC_HOST_SITE) {
+  coalesced_group group;
+  group.mask_ = __activemask(kspec_file, kspec_line);
+  group.rank_ = __builtin_popcount(group.mask_ & ((1u << kspec_host::lane_id()) - 1));
+  group.size_ = __builtin_popcount(group.mask_);
+  return group;
+}
+
+template <class Group> static inline void sync(const Group& group, KSPEC_HOST_SITE) {
+  group.sync(kspec_file, kspec_line);
+}
+
+}  // namespace cooperative_groups

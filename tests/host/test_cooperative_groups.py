@@ -1,0 +1,41 @@
+"""Cooperative groups up to a thread block."""
+
+import numpy as np
+
+from .conftest import Program
+
+TEXT = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+__device__ float sum(cg::thread_block_tile<16, cg::thread_block> tile, float v) {
+  for (int o = tile.size() / 2; o; o /= 2) v += tile.shfl_down(v, o);
+  return v;
+}
+__global__ void groups(const float* x, float* o, unsigned* n) {
+  cg::thread_block block = cg::this_thread_block();
+  auto tile = cg::tiled_partition<16>(block);
+  __shared__ float s[64];
+  float v = sum(tile, x[block.thread_rank()]);
+  if (tile.thread_rank() == 0) s[tile.meta_group_rank()] = v;
+  block.sync();
+  if (block.thread_rank() == 0)
+    for (int i = 0; i < tile.meta_group_size(); i++) o[0] += s[i];
+  if (x[block.thread_rank()] > 0.5f) {
+    auto active = cg::coalesced_threads();
+    if (active.thread_rank() == 0) atomicAdd(n, active.size());
+    if (active.ballot(1) != (active.size() == 32 ? ~0u : (1u << active.size()) - 1)) __trap();
+  }
+  float m = cg::reduce(cg::tiled_partition<32>(block), x[block.thread_rank()], cg::greater<float>());
+  if (block.thread_rank() == 0) o[1] = m;
+  cg::sync(tile);
+}
+"""
+
+
+def test_groups():
+    x = np.random.default_rng(1).random(256, dtype=np.float32)
+    out, count = np.zeros(2, np.float32), np.zeros(1, np.uint32)
+    Program(TEXT)("groups", 1, 256, x, out, count)
+    np.testing.assert_allclose(out, [x.sum(), x[:32].max()], rtol=1e-5)
+    assert count[0] == (x > 0.5).sum()
