@@ -1,0 +1,9 @@
+"""Author time: the specs of a project in, its generated Python package out.
+
+::
+
+    settings -> plan -> images (worker) -> files (api, docs) -> swap
+
+`kspec.build.project` runs that line; the command line is `kspec.build.cli`, the build hook of
+hatchling `kspec.build.hook`.  Nothing is imported here, so that workers start fast.
+"""

@@ -1,0 +1,320 @@
+"""Specs in, the text of typed and documented Python modules out.
+
+::
+
+    def l2norm(x: ArrayT, y: ArrayT | None = None, *, axis: Axis | None = None, ...) -> ArrayT:
+
+Here are the strings, as frozen contexts; the skeletons are ``templates/package/*.py.j2``.  The
+docstrings come from `kspec.build.docs`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from jinja2 import TemplateError
+
+from kspec import dtypes
+from kspec.build import docs
+from kspec.build.plan import BuildPlan, Unit
+from kspec.errors import RenderError
+from kspec.render.environment import make_environment
+from kspec.signature import CParam, Param
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+
+# Names that generated modules use for themselves.
+_TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
+_HELPERS = ("given", "open_module")
+_BUILTINS = ("bool", "int", "tuple")
+_MODULE_NAMES = frozenset(
+    (*_TYPES, *_HELPERS, *_BUILTINS, "Any", "Sequence", "annotations", "_KERNELS", "_result")
+)
+
+
+@dataclass(frozen=True)
+class FunctionContext:
+    """One generated function.
+
+    Attributes
+    ----------
+    name : str
+        Its Python name.
+    kernel, kind : str
+        The kernel it calls.
+    callee : str
+        Private name of the runtime's callable.
+    parameters : tuple of str
+        With annotations and defaults; ``"*"`` among them.
+    returns : str
+        Annotation of the result.
+    doc : tuple of str
+        Lines of the docstring.
+    body : tuple of str
+        Statements.
+    """
+
+    name: str
+    kernel: str
+    kind: str
+    callee: str
+    parameters: tuple[str, ...]
+    returns: str
+    doc: tuple[str, ...]
+    body: tuple[str, ...]
+
+    @property
+    def signature(self) -> str:
+        """The signature in one line, for people."""
+        return f"{self.name}({', '.join(self.parameters)}) -> {self.returns}"
+
+
+@dataclass(frozen=True)
+class ModuleContext:
+    """What ``module.py.j2`` prints."""
+
+    stem: str
+    doc: tuple[str, ...]
+    names: tuple[str, ...]
+    imports: tuple[str, ...]
+    functions: tuple[FunctionContext, ...]
+
+
+@dataclass(frozen=True)
+class PackageContext:
+    """What ``__init__.py.j2`` prints."""
+
+    doc: tuple[str, ...]
+    names: tuple[str, ...]
+    modules: tuple[str, ...]
+    kernels: tuple[str, ...]
+
+
+@dataclass
+class _Names:
+    """Hands out Python names, each once."""
+
+    taken: set[str] = field(default_factory=lambda: set(_MODULE_NAMES))
+
+    def take(self, wish: str) -> str:
+        """Return `wish`, with underscores added until it is a free name."""
+        name = wish
+        while keyword.iskeyword(name) or name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def render_module(unit: Unit) -> str:
+    """Return the Python module of one spec file."""
+    return _render("module.py.j2", unit.spec_file.path, module_context(unit))
+
+
+def render_package(plan: BuildPlan) -> str:
+    """Return the ``__init__.py`` of a package."""
+    modules = tuple(sorted(unit.stem for unit in plan.units))
+    kernels = [
+        f"{unit.stem}.{function.name}" for unit in plan.units for function in functions_of(unit)
+    ]
+    context = PackageContext(
+        doc=docs.package_doc([(unit.stem, unit.spec_file) for unit in plan.units]),
+        names=tuple(sorted([*modules, "kernel_names"])),
+        modules=modules,
+        kernels=tuple(sorted(kernels)),
+    )
+    return _render("__init__.py.j2", f"{plan.settings.specs}/*.toml", context)
+
+
+def module_context(unit: Unit) -> ModuleContext:
+    """Return the strings of one module."""
+    functions = functions_of(unit)
+    return ModuleContext(
+        stem=unit.stem,
+        doc=docs.module_doc(unit.spec_file),
+        names=tuple(sorted(function.name for function in functions)),
+        imports=_imports(functions),
+        functions=functions,
+    )
+
+
+def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
+    """Return the functions of one module, in the order of its spec file."""
+    specs = unit.spec_file.specs
+    module = _Names()
+    names = [module.take(spec.name) for spec in specs]
+    callees = [module.take(f"_{spec.name}") for spec in specs]
+    return tuple(
+        _function(spec, name, callee, docs.Place.of(unit.spec_file, spec))
+        for spec, name, callee in zip(specs, names, callees, strict=True)
+    )
+
+
+def _render(template: str, origin: str, context: ModuleContext | PackageContext) -> str:
+    try:
+        body = make_environment().get_template(f"package/{template}").render(module=context)
+    except TemplateError as error:
+        raise RenderError(f"{origin}: {error}") from error
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return (
+        f"# Generated by kspec from {origin}. Do not edit; `kspec build` writes it.\n"
+        f"# sha256 of the lines below: {digest}\n{body}"
+    )
+
+
+def _imports(functions: Sequence[FunctionContext]) -> tuple[str, ...]:
+    """Return the import lines that the functions need, in isort's order."""
+    text = "\n".join(
+        line
+        for function in functions
+        for line in (*function.parameters, function.returns, *function.body)
+    )
+    words = set(text.replace("[", " ").replace("]", " ").replace("(", " ").split())
+    words |= {word.strip("*,:") for word in words}
+    lines = []
+    if "Sequence" in words:
+        lines.append("from collections.abc import Sequence")
+    if "Any" in words:
+        lines.append("from typing import Any")
+    lines += [""] if lines else []
+    helpers = [name for name in _HELPERS if name == "open_module" or name in words]
+    lines.append(f"from kspec.runtime.package import {', '.join(helpers)}")
+    types = [name for name in _TYPES if name in words]
+    if types:
+        lines.append(f"from kspec.typing import {', '.join(types)}")
+    return tuple(lines)
+
+
+def _function(spec: Spec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+    if isinstance(spec, ElementwiseSpec):
+        return _elementwise(spec, name, callee, place)
+    if isinstance(spec, ReductionSpec):
+        return _reduction(spec, name, callee, place)
+    return _raw(spec, name, callee, place)
+
+
+def _elementwise(
+    spec: ElementwiseSpec, name: str, callee: str, place: docs.Place
+) -> FunctionContext:
+    inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
+    parameters = [
+        f"{word}: {'ArrayT' if param.raw or param.non_const else 'ArrayT | Scalar'}"
+        for word, param in zip(inputs, spec.inputs, strict=True)
+    ]
+    parameters += [f"{word}: ArrayT | None = None" for word in outputs]
+    parameters.append("*")
+    keywords = []
+    if any(param.raw for param in spec.params):
+        parameters.append("size: int = -1")
+        keywords.append("size=size")
+    parameters.append("stream: Stream | None = None")
+    keywords.append("stream=stream")
+    returns = _returns(len(outputs), spec.no_return, spec.return_tuple)
+    call = _call(callee, [*inputs, *_given(outputs), *keywords])
+    doc = docs.elementwise_doc(spec, inputs, outputs, place)
+    return FunctionContext(
+        name,
+        spec.name,
+        spec.kind,
+        callee,
+        tuple(parameters),
+        returns,
+        doc,
+        _body(call, returns),
+    )
+
+
+def _reduction(spec: ReductionSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+    inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
+    scalars = spec.declaration().scalars
+    arrays = [param for param in spec.inputs if param.name not in scalars and not param.raw]
+    parameters = []
+    for word, param in zip(inputs, spec.inputs, strict=True):
+        if param.name in scalars:
+            kind = "Scalar"
+        else:
+            alone = param.raw or param.non_const or len(arrays) == 1
+            kind = "ArrayT" if alone else "ArrayT | Scalar"
+        parameters.append(f"{word}: {kind}")
+    parameters += [f"{word}: ArrayT | None = None" for word in outputs]
+    out = "ArrayT" if len(outputs) == 1 else _returns(len(outputs), False, True)
+    parameters += [
+        "*",
+        f"out: {out} | None = None",
+        "axis: Axis | None = None",
+        "keepdims: bool = False",
+        "stream: Stream | None = None",
+    ]
+    keywords = [f"{word}={word}" for word in ("out", "axis", "keepdims", "stream")]
+    returns = _returns(len(outputs), False, False)
+    call = _call(callee, [*inputs, *_given(outputs), *keywords])
+    doc = docs.reduction_doc(spec, inputs, outputs, place)
+    return FunctionContext(
+        name,
+        spec.name,
+        spec.kind,
+        callee,
+        tuple(parameters),
+        returns,
+        doc,
+        _body(call, returns),
+    )
+
+
+def _raw(spec: RawSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+    parameters = ["grid: Dim3", "block: Dim3"]
+    words: tuple[str, ...] = ()
+    if spec.params is None:
+        parameters.append("args: Sequence[Any]")
+        arguments = "args"
+    else:
+        words = _python_names(spec.params)
+        parameters += [
+            f"{word}: {_raw_type(param)}" for word, param in zip(words, spec.params, strict=True)
+        ]
+        arguments = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
+    parameters += ["*", "shared_mem: int = 0", "stream: Stream | None = None"]
+    keywords = ["shared_mem=shared_mem", "stream=stream"]
+    call = _call(callee, ["grid", "block", arguments, *keywords])
+    doc = docs.raw_doc(spec, words, place)
+    return FunctionContext(
+        name, spec.name, spec.kind, callee, tuple(parameters), "None", doc, _body(call, "None")
+    )
+
+
+def _raw_type(param: CParam) -> str:
+    if param.pointer:
+        return "AnyArray | None"
+    known = len(param.type) == 1 or dtypes.from_ctype(param.type) is not None
+    return "Scalar" if known else "Any"
+
+
+def _python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:
+    names = _Names()
+    return tuple(names.take(param.name) for param in params)
+
+
+def _given(outputs: Sequence[str]) -> list[str]:
+    return [f"*given({', '.join(outputs)})"] if outputs else []
+
+
+def _returns(count: int, nothing: bool, always_tuple: bool) -> str:
+    if nothing or count == 0:
+        return "None"
+    if count == 1 and not always_tuple:
+        return "ArrayT"
+    return f"tuple[{', '.join(['ArrayT'] * count)}]"
+
+
+def _call(callee: str, arguments: Sequence[str]) -> list[str]:
+    line = f"{callee}({', '.join(arguments)})"
+    if len(line) <= 70:
+        return [line]
+    return [f"{callee}(", *(f"    {argument}," for argument in arguments), ")"]
+
+
+def _body(call: list[str], returns: str) -> tuple[str, ...]:
+    if returns == "None":
+        return tuple(call)
+    return (f"_result: {returns} = {call[0]}", *call[1:], "return _result")

@@ -1,0 +1,162 @@
+"""A plan in, one fatbin per spec file out: the compiling half of a build.
+
+What an earlier build left behind is reused if its key still fits; what the user's cache holds
+is taken from there; the rest is compiled, one translation unit for each file and architecture,
+in several processes because NVRTC serialises inside one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kspec import config
+from kspec.build.plan import BuildPlan, Unit
+from kspec.build.worker import Job, Workers
+from kspec.compiler import ImageCache, image_key
+from kspec.compiler.fatbin import make_fatbin
+from kspec.compiler.key import compiler_fingerprint
+from kspec.errors import CompileError, KspecError
+from kspec.manifest import ImageEntry
+from kspec.stages import Image, Target
+
+
+@dataclass(frozen=True)
+class Step:
+    """One translation unit that is done; `done` of `total` are."""
+
+    stem: str
+    arch: str
+    done: int
+    total: int
+    cached: bool = False
+
+
+Progress = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A fatbin and what the manifest says of it."""
+
+    entry: ImageEntry
+    code: bytes
+
+
+def ignore_progress(step: Step) -> None:
+    """Report nothing."""
+
+
+def unit_key(unit: Unit, targets: Sequence[Target]) -> str:
+    """Return the digest of everything that decides a unit's fatbin."""
+    keys = "\n".join(image_key(unit.source, target) for target in targets)
+    return hashlib.sha256(keys.encode()).hexdigest()
+
+
+def build_images(
+    plan: BuildPlan, existing: Mapping[str, Built], progress: Progress = ignore_progress
+) -> dict[str, Built]:
+    """Return the fatbin of each unit that precompiles anything, by stem.
+
+    Parameters
+    ----------
+    plan : BuildPlan
+        What to compile.
+    existing : mapping of str to Built
+        Intact fatbins of the last build; those whose key fits are returned as they are.
+    progress : callable
+        Called after each translation unit.
+
+    Raises
+    ------
+    CompileError
+        With the compiler's messages about every file it refused.
+    ToolNotFoundError
+        If NVRTC or nvFatbin are missing.
+    """
+    images: dict[str, Built] = {}
+    wanted: dict[str, tuple[Unit, str]] = {}
+    for unit in plan.units:
+        if not unit.source.name_expressions:
+            continue  # every kernel of the file is compiled lazily
+        key = unit_key(unit, plan.targets)
+        before = existing.get(unit.stem)
+        if before is not None and before.entry.key == key:
+            images[unit.stem] = before
+        else:
+            wanted[unit.stem] = unit, key
+    compiled = _compile_all([unit for unit, _ in wanted.values()], plan.targets, progress)
+    for stem, (unit, key) in wanted.items():
+        images[stem] = _join(unit, key, [compiled[stem, target.arch] for target in plan.targets])
+    return images
+
+
+def _join(unit: Unit, key: str, members: Sequence[Image]) -> Built:
+    fatbin = make_fatbin(members)
+    entry = ImageEntry(
+        file=f"{unit.stem}.fatbin",
+        sha256=hashlib.sha256(fatbin.code).hexdigest(),
+        archs=tuple(image.arch for image in members),
+        compiler=compiler_fingerprint(unit.source, Target(members[0].arch)),
+        symbols=fatbin.symbols,
+        figures={image.arch: image.figures for image in members if image.figures},
+        key=key,
+    )
+    return Built(entry, fatbin.code)
+
+
+def _compile_all(
+    units: Sequence[Unit], targets: Sequence[Target], progress: Progress
+) -> dict[tuple[str, str], Image]:
+    directory = config.cache_dir()
+    cache = ImageCache(directory)
+    total = len(units) * len(targets)
+    images: dict[tuple[str, str], Image] = {}
+    missing: list[tuple[Unit, Target]] = []
+    # Architecture by architecture: a file that does not compile is found in the first round.
+    for target in targets:
+        for unit in units:
+            image = cache.get(image_key(unit.source, target))
+            if image is None:
+                missing.append((unit, target))
+                continue
+            images[unit.stem, target.arch] = image
+            progress(Step(unit.stem, target.arch, len(images), total, cached=True))
+    failures = _compile(missing, directory, images, total, progress)
+    if failures:
+        raise _joined(failures)
+    return images
+
+
+def _compile(
+    missing: Sequence[tuple[Unit, Target]],
+    directory: Path,
+    images: dict[tuple[str, str], Image],
+    total: int,
+    progress: Progress,
+) -> dict[str, CompileError]:
+    """Compile what is missing into `images`; return the first error of each file."""
+    failures: dict[str, CompileError] = {}
+    stems = {id(unit.source): unit.stem for unit, _ in missing}
+    jobs = [Job(unit.source, target) for unit, target in missing]
+    with Workers(max(1, min(len(jobs), os.cpu_count() or 1))) as workers:
+        for job, outcome in workers.run(jobs, directory):
+            stem = stems[id(job.source)]
+            if isinstance(outcome, CompileError):
+                failures.setdefault(stem, outcome)
+            elif isinstance(outcome, KspecError):
+                raise outcome
+            else:
+                images[stem, job.target.arch] = outcome
+                progress(Step(stem, job.target.arch, len(images), total))
+    return failures
+
+
+def _joined(failures: Mapping[str, CompileError]) -> CompileError:
+    """Return one error with the messages about every file."""
+    first = failures[min(failures)]
+    log = "\n".join(failures[stem].log for stem in sorted(failures))
+    return CompileError(log, first.source, first.options, first.target)

@@ -1,0 +1,111 @@
+"""A whole build: the folder of a project in, its generated package out.
+
+>>> report = build_project(Path("."))                                  # doctest: +SKIP
+>>> report.changed                                                     # doctest: +SKIP
+('manifest.json', 'norms.cu', 'norms.fatbin', 'norms.py')
+
+This module only calls the others, in the order of the docstring of `kspec.build`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kspec.build import files, images, stale
+from kspec.build.images import Built, Progress, ignore_progress
+from kspec.build.plan import BuildPlan, make_plan
+from kspec.build.settings import Settings, load_settings
+from kspec.build.swap import exclusive, replace_folder
+from kspec.errors import SpecError
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build did.
+
+    Attributes
+    ----------
+    plan : BuildPlan
+        What was to do.
+    changed : tuple of str
+        Files of the package that were written or removed; empty: everything was up to date.
+    compiled : tuple of str
+        Modules whose image was made anew.
+    images : mapping of str to Built
+        Every image by module.
+    """
+
+    plan: BuildPlan
+    changed: tuple[str, ...]
+    compiled: tuple[str, ...]
+    images: Mapping[str, Built]
+
+
+def plan_project(project: Path, archs: Sequence[str] = ()) -> BuildPlan:
+    """Return what a build of a project would do; errors as for `build_project`."""
+    return make_plan(load_settings(project, archs))
+
+
+def build_project(
+    project: Path,
+    archs: Sequence[str] = (),
+    compiling: bool = True,
+    progress: Progress = ignore_progress,
+) -> BuildReport:
+    """Build the generated package of a project.
+
+    Parameters
+    ----------
+    project : Path
+        Folder of the ``pyproject.toml``.
+    archs : sequence of str
+        Architectures instead of the configured ones.
+    compiling : bool
+        False: write the text only; kernels without an image compile on first use.
+    progress : callable
+        Called after each translation unit.
+
+    Raises
+    ------
+    SpecError
+        The settings or the specs are wrong; all problems are listed.
+    CompileError
+        The compiler refused a kernel.
+    ToolNotFoundError
+        The compiler is not installed.
+
+    Notes
+    -----
+    Whatever goes wrong, the previous package stays as it was.
+    """
+    plan = plan_project(project, archs)
+    folder = plan.settings.package_folder
+    files.text_files(plan)  # names that clash are found before anything is compiled
+    with exclusive(folder):
+        _check_ours(plan.settings)
+        before = files.read_images(folder)
+        if compiling:
+            intact = {stem: built for stem, built in before.items() if built.code}
+            built = images.build_images(plan, intact, progress)
+        else:
+            built = files.still_valid(plan, before)
+        changed = replace_folder(folder, files.package_files(plan, built))
+    fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
+    return BuildReport(plan, changed, fresh, built)
+
+
+def check_project(project: Path) -> str:
+    """Return how the committed text differs from what a build would write; empty if not."""
+    return stale.stale_diff(plan_project(project))
+
+
+def _check_ours(settings: Settings) -> None:
+    foreign = files.foreign_files(settings.package_folder)
+    if foreign:
+        some = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
+        raise SpecError(
+            f"{settings.package} is replaced by every build, but kspec did not write {some}; move "
+            "those files, or name another folder as 'package' in [tool.kspec]"
+        )

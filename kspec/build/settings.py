@@ -1,0 +1,160 @@
+"""``[tool.kspec]`` of a project's ``pyproject.toml``: TOML in, checked `Settings` out.
+
+::
+
+    [tool.kspec]
+    specs = "specs"                        # folder of the spec files
+    package = "generated/toy_kernels"      # folder of the generated package
+    archs = ["sm_80", "sm_90", "compute_80"]
+
+All three have defaults.  `kspec.build.plan` goes on from here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kspec.compiler.target import parse_target
+from kspec.errors import SpecError
+from kspec.stages import HOST, Target
+
+CONFIGURATION = "pyproject.toml"
+# One cubin per generation that is in use, and PTX for whatever comes later.
+DEFAULT_ARCHS = ("sm_80", "sm_90", "sm_100", "sm_120", "compute_80")
+_KEYS = ("specs", "package", "archs")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to build and where.
+
+    Attributes
+    ----------
+    project : Path
+        Folder of the ``pyproject.toml``.
+    specs : str
+        Folder of the spec files, relative to the project.
+    package : str
+        Folder of the generated package, relative to the project.
+    targets : tuple of Target
+        What the images are for.
+    """
+
+    project: Path
+    specs: str
+    package: str
+    targets: tuple[Target, ...]
+
+    @property
+    def spec_folder(self) -> Path:
+        """Where the spec files are."""
+        return self.project / self.specs
+
+    @property
+    def package_folder(self) -> Path:
+        """Where the generated package goes."""
+        return self.project / self.package
+
+    @property
+    def package_name(self) -> str:
+        """Last part of the name that the package is imported by."""
+        return PurePosixPath(self.package).name
+
+
+def find_project(start: Path) -> Path:
+    """Return the nearest folder at or above `start` that has a ``pyproject.toml``.
+
+    Raises
+    ------
+    SpecError
+        If there is none.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / CONFIGURATION).is_file():
+            return folder
+    raise SpecError(f"no {CONFIGURATION} in {start.name or start} or above; use --project DIR")
+
+
+def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
+    """Return the settings of a project.
+
+    Parameters
+    ----------
+    project : Path
+        Folder of the ``pyproject.toml``.
+    archs : sequence of str
+        Architectures instead of the configured ones.
+
+    Raises
+    ------
+    SpecError
+        With everything that is wrong with the table.
+    """
+    document = _read(project / CONFIGURATION)
+    table = document.get("tool", {}).get("kspec", {})
+    problems: list[str] = []
+    if not isinstance(table, dict):
+        raise SpecError(f"{CONFIGURATION}: [tool.kspec] must be a table")
+    for key in table:
+        if key not in _KEYS:
+            problems.append(f"unknown key {key!r}; expected {', '.join(_KEYS)}")
+    specs = _folder(table, "specs", "specs", problems)
+    package = _folder(table, "package", f"generated/{_default_package(document)}", problems)
+    if not PurePosixPath(package).name.isidentifier():
+        problems.append(f"package: {PurePosixPath(package).name!r} is not a Python identifier")
+    if PurePosixPath(specs).is_relative_to(package):
+        problems.append(f"package: the folder {package!r} would replace the specs in {specs!r}")
+    targets = _targets(archs or table.get("archs", list(DEFAULT_ARCHS)), problems)
+    if problems:
+        raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
+    return Settings(project.resolve(), specs, package, targets)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"{path.name} can not be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(f"{path.name} is not TOML: {error}") from error
+
+
+def _default_package(document: dict[str, Any]) -> str:
+    name = document.get("project", {}).get("name", "")
+    return f"{re.sub(r'[^a-z0-9]+', '_', str(name).lower()).strip('_') or 'kspec'}_kernels"
+
+
+def _folder(table: dict[str, Any], key: str, default: str, problems: list[str]) -> str:
+    """Return a path inside the project, normalised."""
+    value = table.get(key, default)
+    if not isinstance(value, str) or not value.strip():
+        problems.append(f"{key}: must be a folder such as {default!r}, not {value!r}")
+        return default
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        problems.append(f"{key}: {value!r} must be a folder inside the project")
+        return default
+    return path.as_posix()
+
+
+def _targets(archs: object, problems: list[str]) -> tuple[Target, ...]:
+    if not isinstance(archs, list | tuple) or not archs:
+        problems.append(f"archs: must be a list such as ['sm_90', 'compute_80'], not {archs!r}")
+        return ()
+    targets = []
+    for arch in archs:
+        try:
+            target = parse_target(str(arch))
+        except SpecError as error:
+            problems.append(f"archs: {error}")
+            continue
+        if target == HOST:
+            problems.append("archs: the host device compiles on first use; leave 'host' out")
+        targets.append(target)
+    return tuple(dict.fromkeys(targets))

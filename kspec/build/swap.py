@@ -1,0 +1,116 @@
+"""A folder replaced as a whole: readers see the old files or the new ones, never a mixture.
+
+::
+
+    with exclusive(folder):
+        replace_folder(folder, {"__init__.py": b"..."})
+
+The new folder is staged beside the old one under a hidden name and the two are exchanged in one
+system call.  Whatever interrupts that leaves the old folder, and a hidden one that the next
+build removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Let one build at a time work on a folder; others wait.  Removes what was left behind."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the process ends, however it ends
+        _recover(folder)
+        yield
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder by its relative name; compiled Python is left out."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+def replace_folder(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Make a folder hold exactly these files; call it under `exclusive`.
+
+    Returns
+    -------
+    tuple of str
+        Names of the files that are new, changed or gone, sorted; without any, nothing is
+        written.
+    """
+    before = read_folder(folder)
+    changed = [name for name in {**before, **files} if before.get(name) != files.get(name)]
+    if not changed and folder.is_dir():
+        return ()
+    staging = _staging(folder)
+    staging.mkdir()
+    try:
+        for name, content in files.items():
+            path = staging / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if before.get(name) == content:
+                shutil.copy2(folder / name, path)  # keeps the time of what did not change
+            else:
+                path.write_bytes(content)
+        _swap(staging, folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return tuple(sorted(changed))
+
+
+def _staging(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.staging"
+
+
+def _retired(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.retired"
+
+
+def _recover(folder: Path) -> None:
+    """Undo what an interrupted build left."""
+    retired = _retired(folder)
+    if retired.is_dir() and not folder.exists():
+        retired.rename(folder)
+    shutil.rmtree(retired, ignore_errors=True)
+    shutil.rmtree(_staging(folder), ignore_errors=True)
+
+
+def _swap(staging: Path, folder: Path) -> None:
+    """Put the staged folder in the place of the other."""
+    if not folder.exists():
+        staging.rename(folder)
+    elif not _exchange(staging, folder):
+        # No such system call here: for a moment there is no folder, and `_recover` knows.
+        retired = _retired(folder)
+        folder.rename(retired)
+        staging.rename(folder)
+        shutil.rmtree(retired, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders atomically; False where the system can not."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    paths = os.fsencode(first), os.fsencode(second)
+    if renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EPERM):
+        return False
+    raise OSError(code, os.strerror(code), str(second))

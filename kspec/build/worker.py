@@ -1,0 +1,149 @@
+"""A process that compiles: jobs in through its standard input, outcomes out.
+
+NVRTC serialises inside one process, so `kspec.build.images` starts a few of these.  They are
+plain subprocesses and not a `multiprocessing` pool because that runs the caller's ``__main__``
+again, which a build hook, a notebook or ``python -`` can not offer.  A worker ends when its
+standard input does, so none outlives a build that was killed.
+
+::
+
+    with Workers(2) as workers:
+        for job, outcome in workers.run([Job(source, Target("sm_90"))], cache_folder): ...
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+from kspec.compiler import ImageCache, compile_source
+from kspec.errors import KspecError
+from kspec.stages import CudaSource, Image, Target
+
+
+@dataclass(frozen=True)
+class Job:
+    """One translation unit to compile."""
+
+    source: CudaSource
+    target: Target
+
+
+Outcome = Image | KspecError
+
+
+def compile_job(job: Job, cache: Path) -> Outcome:
+    """Return the image, or the error that compiling ended with."""
+    try:
+        return compile_source(job.source, job.target, ImageCache(cache))
+    except KspecError as error:
+        return error
+
+
+class Workers:
+    """A few processes that compile; use it as a context manager.
+
+    Parameters
+    ----------
+    count : int
+        Number of processes; with one, jobs run in this process.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=count)
+        self._processes = [_start() for _ in range(count)] if count > 1 else []
+        self._idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
+        for process in self._processes or [None]:
+            self._idle.put(process)
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            for process in self._processes:
+                process.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._processes:
+            process.communicate()  # closes its input, which ends it
+
+    def run(self, jobs: Sequence[Job], cache: Path) -> Iterator[tuple[Job, Outcome]]:
+        """Compile the jobs and yield each with its outcome, as they finish.
+
+        After a source was refused, its other jobs are left out as far as they wait.
+        """
+        futures = {self._threads.submit(self._one, job, cache): job for job in jobs}
+        for future in as_completed(futures):
+            if future.cancelled():
+                continue
+            job, outcome = futures[future], future.result()
+            if isinstance(outcome, KspecError):
+                for other, waiting in futures.items():
+                    if waiting.source is job.source:
+                        other.cancel()
+            yield job, outcome
+
+    def _one(self, job: Job, cache: Path) -> Outcome:
+        process = self._idle.get()
+        try:
+            return compile_job(job, cache) if process is None else _ask(process, job, cache)
+        finally:
+            self._idle.put(process)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    # The worker imports what this process would; a group of its own keeps Ctrl-C from it.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def _ask(process: subprocess.Popen[bytes], job: Job, cache: Path) -> Outcome:
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        pickle.dump((job, cache), process.stdin)
+        process.stdin.flush()
+        outcome: Outcome = pickle.load(process.stdout)
+    except (OSError, EOFError, pickle.UnpicklingError) as error:
+        message = f"the compiler's process ended while compiling {job.source.name}"
+        raise KspecError(f"{message} for {job.target} ({error!r})") from error
+    return outcome
+
+
+def main() -> None:
+    """Serve jobs until the standard input ends."""
+    jobs, outcomes = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # whatever prints must not get between the pickles
+    while True:
+        try:
+            message: Any = pickle.load(jobs)
+        except EOFError:
+            return
+        pickle.dump(compile_job(*message), outcomes)
+        outcomes.flush()
+
+
+if __name__ == "__main__":
+    # Pickles name classes by module, so this must not be `__main__`'s copy of them.
+    from kspec.build.worker import main as serve
+
+    serve()
