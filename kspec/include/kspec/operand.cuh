@@ -2,6 +2,8 @@
 // Array<T, NDIM> (`raw`: indexed by hand).  kspec/runtime/marshal.py packs the same layouts.
 #pragma once
 
+#include "kspec/constants.cuh"
+
 namespace kspec {
 
 // Where an element is: its number among contiguous elements, or its distance in bytes.

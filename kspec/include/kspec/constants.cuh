@@ -1,0 +1,16 @@
+// The constants that generated kernels may use without an include, as in CuPy: CUDART_INF,
+// CUDART_NAN, their float versions, and M_PI. NVRTC knows none of them.
+#pragma once
+
+#ifdef KSPEC_HOST
+#include <math_constants.h>
+#else
+// Token for token CUDA's math_constants.h, which a user's preamble may include after this.
+#define CUDART_INF_F            __int_as_float(0x7f800000U)
+#define CUDART_NAN_F            __int_as_float(0x7fffffffU)
+#define CUDART_INF              __longlong_as_double(0x7ff0000000000000ULL)
+#define CUDART_NAN              __longlong_as_double(0xfff8000000000000ULL)
+#ifndef M_PI
+#define M_PI 3.14159265358979323846
+#endif
+#endif
