@@ -1,0 +1,521 @@
+"""Calls of elementwise kernels: shapes, strides, types, scalars, raw arguments, options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kspec
+from tests.devices import ArrayDevice
+
+ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
+SUBTRACT = kspec.ElementwiseKernel("float32 x, float32 y", "float32 z", "z = x - y", "subtract")
+COPY = kspec.ElementwiseKernel("T x", "T y", "y = x", "copy")
+CAST = kspec.ElementwiseKernel("S x", "T y", "y = x", "cast")
+
+
+def arange(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.arange(np.prod(shape, dtype=int), dtype=dtype).reshape(shape)
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("left", "right"),
+        [
+            ((2, 5), (5,)),
+            ((2, 5), (2, 1)),
+            ((4, 1), (1, 3)),
+            ((), (3,)),
+            ((), ()),
+            ((1,), (1, 1, 1)),
+            ((3, 1, 5), (4, 1)),
+            ((2, 3, 1, 2), (4, 2)),
+        ],
+    )
+    def test_inputs_broadcast(
+        self, left: tuple[int, ...], right: tuple[int, ...], device: ArrayDevice
+    ) -> None:
+        x, y = arange(*left), 10 * arange(*right)
+        z = device.numpy(ADD(device.array(x), device.array(y)))
+        assert z.shape == np.broadcast_shapes(left, right)
+        np.testing.assert_array_equal(z, x + y)
+
+    def test_outputs_take_part_in_broadcasting(self, device: ArrayDevice) -> None:
+        z = device.empty((4, 3), "float32")
+        assert COPY(device.array(arange(3)), z) is z
+        np.testing.assert_array_equal(device.numpy(z), np.broadcast_to(arange(3), (4, 3)))
+
+    def test_an_output_can_not_be_smaller(self, place: ArrayDevice) -> None:
+        with pytest.raises(ValueError, match="Out shape is mismatched"):
+            COPY(place.zeros((4, 3)), place.zeros((1, 3)))
+
+    def test_shapes_that_do_not_fit(self, place: ArrayDevice) -> None:
+        with pytest.raises(kspec.ShapeError, match=r"could not be broadcast .* \(2, 3\) \(4,\)"):
+            ADD(place.zeros((2, 3)), place.zeros(4))
+
+    def test_outputs_are_new_c_ordered_arrays(self, device: ArrayDevice) -> None:
+        x = device.array(arange(3, 4)).T
+        z = ADD(x, x)
+        assert z.shape == (4, 3)
+        assert z.strides == (12, 4)
+
+    @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3, 2)])
+    def test_empty_arrays_need_no_kernel(self, shape: tuple[int, ...], device: ArrayDevice) -> None:
+        broken = kspec.ElementwiseKernel("T x", "T y", "this is not C++", "broken")
+        y = device.numpy(broken(device.zeros(shape)))
+        assert y.shape == shape and y.dtype == np.float64
+
+    def test_empty_broadcasts_with_one(self, device: ArrayDevice) -> None:
+        assert ADD(device.zeros((0, 1)), device.zeros((1, 5))).shape == (0, 5)
+
+    def test_more_axes_than_the_precompiled_layout_holds(self, place: ArrayDevice) -> None:
+        x = arange(*(2, 1) * 10, dtype="int32")
+        y = 5000 * arange(*(1, 2) * 10, dtype="int32")[..., :1]
+        z = place.numpy(ADD(place.array(x), place.array(y)))
+        np.testing.assert_array_equal(z, x + y)
+
+    def test_large_enough_for_many_threads(self, place: ArrayDevice) -> None:
+        x = arange(300_001)
+        np.testing.assert_array_equal(place.numpy(ADD(place.array(x), 1)), x + 1)
+
+
+class TestStrides:
+    @pytest.mark.parametrize(
+        "index",
+        [
+            np.s_[::-1],
+            np.s_[:, ::-1],
+            np.s_[1::2, ::3],
+            np.s_[::-2, ::-1],
+            np.s_[2],
+            np.s_[:, 3],
+            np.s_[1:1],
+            np.s_[..., None],
+            np.s_[3, 4],
+        ],
+        ids=str,
+    )
+    def test_inputs_of_any_stride(self, index: Any, device: ArrayDevice) -> None:
+        x, y = arange(4, 7), 100 * arange(4, 7)
+        view = device.array(x)[index]
+        z = device.numpy(ADD(view, device.array(y)[index])) if view.shape else None
+        if z is not None:
+            np.testing.assert_array_equal(z, (x + y)[index])
+
+    def test_transposed_with_straight(self, device: ArrayDevice) -> None:
+        x = arange(6, 6)
+        z = ADD(device.array(x).T, device.array(x))
+        np.testing.assert_array_equal(device.numpy(z), x.T + x)
+
+    def test_permuted_axes(self, device: ArrayDevice) -> None:
+        x, y = arange(3, 4, 5), 100 * arange(5, 3, 4)
+        z = ADD(device.array(x).transpose(2, 0, 1), device.array(y))
+        np.testing.assert_array_equal(device.numpy(z), x.transpose(2, 0, 1) + y)
+
+    def test_strided_outputs_leave_their_gaps_alone(self, device: ArrayDevice) -> None:
+        z = device.zeros((4, 6), "float32")
+        view = z[::2, ::-2]
+        x = 1 + arange(2, 3)
+        assert COPY(device.array(x), view) is view
+        expected = np.zeros((4, 6), "float32")
+        expected[::2, ::-2] = x
+        np.testing.assert_array_equal(device.numpy(z), expected)
+
+    def test_fortran_outputs(self, device: ArrayDevice) -> None:
+        z = device.zeros((4, 3), "float32")
+        COPY(device.array(arange(3, 4)), z.T)
+        np.testing.assert_array_equal(device.numpy(z), arange(3, 4).T)
+
+    def test_zero_strides(self) -> None:
+        x = np.broadcast_to(arange(3), (4, 3))
+        np.testing.assert_array_equal(ADD(x, arange(4, 3)), x + arange(4, 3))
+
+    def test_fortran_order(self) -> None:
+        x = np.asfortranarray(arange(4, 5, 3))
+        np.testing.assert_array_equal(ADD(x, x), x + x)
+
+    def test_read_only_inputs_are_fine_and_outputs_are_not(self) -> None:
+        x = arange(3)
+        x.flags.writeable = False
+        np.testing.assert_array_equal(COPY(x), x)
+        with pytest.raises(TypeError, match="y is written to, but the array is read-only"):
+            COPY(arange(3), x)
+
+    def test_misaligned_arrays_are_refused(self) -> None:
+        x = np.zeros(17, np.uint8)[1:].view(np.float32)
+        with pytest.raises(TypeError, match="x is not aligned"):
+            COPY(x)
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        "dtype",
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
+        "complex64 complex128 bfloat16".split(),
+    )
+    def test_every_dtype_passes_through(self, dtype: str, place: ArrayDevice) -> None:
+        x = np.array([0, 1, 1, 0, 1]).astype(np.dtype(dtype))
+        y = place.numpy(COPY(place.array(x)))
+        assert y.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(y, x)
+
+    @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+    def test_16_bit_arithmetic_is_rounded_once(self, dtype: Any, place: ArrayDevice) -> None:
+        multiply_add = kspec.ElementwiseKernel("T x, T y", "T z", "z = x * y + 1", "multiply_add")
+        random = np.random.default_rng(0)
+        x, y = (random.normal(size=1000).astype(dtype) for _ in range(2))
+        z = place.numpy(multiply_add(place.array(x), place.array(y)))
+        expected = (x.astype("f4").astype("f8") * y.astype("f4") + 1).astype("f4").astype(dtype)
+        np.testing.assert_array_equal(z, expected)
+
+    def test_complex_arithmetic(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x, T y", "T z", "z = x * conj(y) + exp(x)", "complex_kernel"
+        )
+        random = np.random.default_rng(1)
+        x, y = (random.normal(size=50) + 1j * random.normal(size=50) for _ in range(2))
+        z = place.numpy(kernel(place.array(x), place.array(y)))
+        np.testing.assert_allclose(z, x * y.conj() + np.exp(x), rtol=1e-13)
+
+    def test_outputs_bind_before_inputs(self, device: ArrayDevice) -> None:
+        z = device.empty(3, "float64")
+        np.testing.assert_array_equal(device.numpy(ADD(1, 2, z)), [3, 3, 3])
+
+    def test_arrays_are_never_cast(self, place: ArrayDevice) -> None:
+        with pytest.raises(TypeError, match="Type is mismatched.*T is float32 by x, but y has"):
+            ADD(place.zeros(3, "float32"), place.zeros(3, "float64"))
+        with pytest.raises(TypeError, match="Type is mismatched.*declared float32"):
+            SUBTRACT(place.zeros(3, "float32"), place.zeros(3, "int32"))
+        with pytest.raises(TypeError, match="Type is mismatched"):
+            ADD(place.zeros(3, "float32"), 1, place.zeros(3, "float64"))
+
+    def test_a_placeholder_needs_an_array(self, place: ArrayDevice) -> None:
+        with pytest.raises(KeyError) as caught:
+            CAST(place.zeros(3))
+        assert str(caught.value).startswith("cast: no array decides the type T (of y)")
+        with pytest.raises(kspec.UnboundPlaceholderError):
+            CAST(np.float32(3), place.zeros(3))
+
+    def test_two_placeholders_convert(self, device: ArrayDevice) -> None:
+        z = device.empty(4, "int32")
+        CAST(device.array([1.7, -2.2, 3, 0]), z)
+        np.testing.assert_array_equal(device.numpy(z), [1, -2, 3, 0])
+
+    @pytest.mark.parametrize("dtype", [">f4", "datetime64[s]", "S3", "O", "longdouble"])
+    def test_dtypes_no_kernel_knows(self, dtype: str) -> None:
+        x = np.zeros(3, dtype)
+        with pytest.raises(ValueError, match=r"argument x: (Unsupported dtype|dtype .* native)"):
+            COPY(x)
+
+    def test_preamble_of_a_constructor_may_use_placeholders(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x",
+            "T y",
+            "y = twice(x)",
+            "uses_preamble",
+            preamble="__device__ T twice(T value) { return value + value; }",
+        )
+        for dtype in ("float32", "int64"):
+            y = place.numpy(kernel(place.array(arange(4, dtype=dtype))))
+            np.testing.assert_array_equal(y, 2 * arange(4, dtype=dtype))
+
+
+class TestScalars:
+    def test_scalars_do_not_bind(self, device: ArrayDevice) -> None:
+        z = device.numpy(ADD(device.array(arange(3)), np.float64(0.5)))
+        assert z.dtype == np.float32
+        np.testing.assert_array_equal(z, arange(3) + np.float32(0.5))
+
+    @pytest.mark.parametrize("value", [2, 2.7, True, np.int8(2), np.float64(2.7), np.bool_(True)])
+    def test_conversion_to_an_integer_truncates(self, value: Any, place: ArrayDevice) -> None:
+        z = place.numpy(ADD(place.zeros(2, "int32"), value))
+        np.testing.assert_array_equal(z, np.full(2, int(value), "int32"))
+
+    def test_complex_scalars(self, place: ArrayDevice) -> None:
+        z = place.numpy(ADD(place.zeros(2, "complex64"), 1 - 2j))
+        np.testing.assert_array_equal(z, np.full(2, 1 - 2j, "complex64"))
+
+    @pytest.mark.parametrize(
+        ("dtype", "value", "error"),
+        [
+            ("int8", 128, OverflowError),
+            ("int8", np.int64(-129), OverflowError),
+            ("uint32", -1, OverflowError),
+            ("float32", 2**64, OverflowError),
+            ("int32", float("nan"), ValueError),
+            ("int64", np.float32("nan"), ValueError),
+            ("float32", 1j, TypeError),
+        ],
+    )
+    def test_values_that_do_not_fit(
+        self, dtype: str, value: Any, error: type[Exception], place: ArrayDevice
+    ) -> None:
+        with pytest.raises(error):
+            ADD(place.zeros(2, dtype), value)
+
+    def test_numpy_complex_drops_its_imaginary_part_with_a_warning(self) -> None:
+        with pytest.warns(np.exceptions.ComplexWarning):
+            np.testing.assert_array_equal(ADD(np.zeros(2), np.complex64(3 + 1j)), [3, 3])
+
+    @pytest.mark.parametrize("value", ["1", None, [1, 2], (1,), {}, object()])
+    def test_values_that_are_no_numbers(self, value: Any, place: ArrayDevice) -> None:
+        with pytest.raises(TypeError, match="argument y must be an array or a number"):
+            ADD(place.zeros(2), value)
+
+    def test_a_scalar_with_an_empty_array_is_not_converted(self, place: ArrayDevice) -> None:
+        assert ADD(place.zeros(0, "int8"), 1000).shape == (0,)
+
+
+class TestRaw:
+    REVERSE = kspec.ElementwiseKernel(
+        "raw T x", "T y", "y = x[x.size() - 1 - i]", "reverse_of_anything"
+    )
+    SHAPE = kspec.ElementwiseKernel(
+        "raw float32 x",
+        "int64 y",
+        "y = i < x.ndim ? x.shape()[i] : -x.strides()[i - x.ndim]",
+        "shape_and_strides",
+    )
+    GATHER = kspec.ElementwiseKernel(
+        "raw T x, int32 row, int32 column", "T y", "y = x[{row, column}]", "gather"
+    )
+
+    @pytest.mark.parametrize("index", [np.s_[:], np.s_[::-1], np.s_[:, ::2], np.s_[1, 2:]], ids=str)
+    def test_flat_index_of_any_strides(self, index: Any, device: ArrayDevice) -> None:
+        x = arange(3, 4)
+        view = device.array(x)[index]
+        y = device.empty(x[index].size, "float32")
+        self.REVERSE(view, y)
+        np.testing.assert_array_equal(device.numpy(y), x[index].ravel()[::-1])
+
+    def test_0d(self, place: ArrayDevice) -> None:
+        y = place.empty(2, "float32")
+        kernel = kspec.ElementwiseKernel("raw T x", "T y", "y = x[i]", "of_0d")
+        np.testing.assert_array_equal(place.numpy(kernel(place.array(np.float32(7)), y)), [7, 7])
+
+    def test_shape_and_strides(self, place: ArrayDevice) -> None:
+        x = place.array(arange(3, 4, 5))[:, ::2]
+        y = self.SHAPE(x, place.empty(6, "int64"))
+        np.testing.assert_array_equal(place.numpy(y), [3, 2, 5, -80, -40, -4])
+
+    def test_multi_index(self, place: ArrayDevice) -> None:
+        x = arange(3, 4)
+        rows, columns = np.array([0, 2, 1], "int32"), np.array([3, 0, 1], "int32")
+        y = self.GATHER(place.array(x).T[::-1].T, place.array(rows), place.array(columns))
+        np.testing.assert_array_equal(place.numpy(y), x[:, ::-1][rows, columns])
+
+    def test_size_decides_the_loop_when_everything_is_raw(self, device: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("raw T x", "raw T y", "y[i] = x[i] + i", "all_raw")
+        y = kernel(device.array(arange(5)), size=5)
+        np.testing.assert_array_equal(device.numpy(y), 2 * arange(5))
+        given = device.zeros((2, 5), "float32")
+        kernel(device.array(arange(5)), given, size=3)
+        np.testing.assert_array_equal(device.numpy(given).ravel()[:5], [0, 2, 4, 0, 0])
+
+    def test_size_is_refused_or_demanded(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("raw T x", "raw T y", "y[i] = x[i]", "all_raw_again")
+        x = place.zeros(3)
+        with pytest.raises(ValueError, match="Loop size is undecided."):
+            kernel(x)
+        with pytest.raises(ValueError, match="Loop size is undecided."):
+            kernel(x, x)
+        with pytest.raises(ValueError, match="Specified 'size' can"):
+            ADD(x, x, size=3)
+        with pytest.raises(ValueError, match="size must not be negative"):
+            kernel(x, size=-2)
+        with pytest.raises(TypeError, match="size must be an integer"):
+            kernel(x, size=2.0)
+        np.testing.assert_array_equal(place.numpy(ADD(x, x, size=-1)), [0, 0, 0])
+
+    def test_a_raw_output_needs_a_size(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "raw T y", "y[i] = x", "raw_output")
+        with pytest.raises(ValueError, match="Output array size is Undecided"):
+            kernel(place.zeros(3))
+        y = kernel(place.array(arange(3)), place.zeros(5, "float32"))
+        np.testing.assert_array_equal(place.numpy(y), [0, 1, 2, 0, 0])
+
+    def test_raw_arguments_must_be_arrays(self, place: ArrayDevice) -> None:
+        with pytest.raises(TypeError, match="argument x must be an array, not int"):
+            self.REVERSE(3, place.zeros(3))
+
+    def test_atomics_on_a_raw_output(self, place: ArrayDevice) -> None:
+        count = kspec.ElementwiseKernel(
+            "int32 bin", "raw uint32 counts", "atomicAdd(&counts[bin], 1u)", "histogram"
+        )
+        bins = np.random.default_rng(2).integers(0, 7, 5000).astype("int32")
+        counts = count(place.array(bins), place.zeros(7, "uint32"))
+        np.testing.assert_array_equal(place.numpy(counts), np.bincount(bins, minlength=7))
+
+
+class TestNames:
+    def test_i_is_the_c_order_index_whatever_the_strides(self, device: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "int64 y", "y = i", "index")
+        y = kernel(device.array(arange(3, 4)).T)
+        np.testing.assert_array_equal(device.numpy(y), arange(4, 3, dtype="int64"))
+
+    def test_n_is_the_number_of_elements(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "y = n + _ind.size()", "count_elements")
+        np.testing.assert_array_equal(place.numpy(kernel(place.zeros((2, 3)))), np.full((2, 3), 12))
+
+    def test_ind_get_is_the_multi_index_of_collapsed_axes(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x", "int64 y", "y = _ind.ndim * 1000 + _ind.get()[0] * 10 + _ind.get()[1]", "get"
+        )
+        x = place.array(arange(3, 7))[:, ::2]
+        row, column = np.indices((3, 4))
+        np.testing.assert_array_equal(place.numpy(kernel(x)), 2000 + row * 10 + column)
+
+    def test_outputs_keep_their_content_until_written(self, device: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "y += x", "accumulate")
+        y = device.array(arange(4))
+        kernel(device.array(arange(4)), y)
+        np.testing.assert_array_equal(device.numpy(y), 2 * arange(4))
+
+    def test_continue_skips_an_element(self, device: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "if (x < 2) continue; y = x", "masked")
+        y = kernel(device.array(arange(4)), device.zeros(4, "float32"))
+        np.testing.assert_array_equal(device.numpy(y), [0, 0, 2, 3])
+
+    def test_loop_prep_and_after_loop(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x",
+            "raw T total",
+            "sum += x",
+            "sum_by_thread",
+            loop_prep="T sum = 0;",
+            after_loop="atomicAdd(&total[0], sum);",
+        )
+        total = kernel(place.array(arange(100)), place.zeros(1, "float32"))
+        np.testing.assert_array_equal(place.numpy(total), [4950])
+
+    def test_a_const_input_can_not_be_written(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "x = 1; y = x", "writes_input")
+        with pytest.raises(kspec.CompileError, match=r"<writes_input\.operation>"):
+            kernel(place.zeros(3))
+
+    def test_a_non_const_input_is_changed_in_place(self, device: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "_non_const T x", "T y", "y = x; x = 9", "swap_out", no_return=False
+        )
+        x = device.array(arange(3))
+        y = kernel(x)
+        np.testing.assert_array_equal(device.numpy(y), arange(3))
+        np.testing.assert_array_equal(device.numpy(x), [9, 9, 9])
+        with pytest.raises(TypeError, match="argument x must be an array"):
+            kernel(1, y)
+
+    def test_options_reach_the_compiler(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x", "T y", "y = x * FACTOR", "macro", options=("-DFACTOR=3",)
+        )
+        np.testing.assert_array_equal(place.numpy(kernel(place.array(arange(3)))), [0, 3, 6])
+
+    def test_infinity_and_pi_are_named(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "float64 x", "float64 y", "y = x > 0 ? CUDART_INF : M_PI", "named_constants"
+        )
+        np.testing.assert_array_equal(place.numpy(kernel(place.array([0.0, 1]))), [np.pi, np.inf])
+
+
+class TestReturns:
+    def test_several_outputs_are_a_tuple(self, device: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x, T y", "T s, T d", "s = x + y; d = x - y", "both")
+        x = device.array(arange(4))
+        total, difference = kernel(x, 1)
+        np.testing.assert_array_equal(device.numpy(total), arange(4) + 1)
+        np.testing.assert_array_equal(device.numpy(difference), arange(4) - 1)
+        given = device.empty(4, "float32"), device.empty(4, "float32")
+        assert kernel(x, 1, *given)[1] is given[1]
+
+    def test_return_tuple_and_no_return(self, place: ArrayDevice) -> None:
+        signature = ("T x", "T y", "y = x")
+        x = place.zeros(3)
+        one = kspec.ElementwiseKernel(*signature, "tupled", return_tuple=True)(x)
+        assert isinstance(one, tuple) and len(one) == 1
+        assert kspec.ElementwiseKernel(*signature, "silent", no_return=True)(x) is None
+
+    def test_without_outputs_an_empty_tuple(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("T x, raw T y", "", "(void)x", "nothing")
+        assert kernel(place.zeros(3), place.zeros(3)) == ()
+
+    def test_the_number_of_arguments(self, place: ArrayDevice) -> None:
+        x = place.zeros(3)
+        for arguments in ((), (x,), (x, x, x, x)):
+            with pytest.raises(TypeError, match="takes 2 or 3 positional arguments"):
+                ADD(*arguments)
+        with pytest.raises(TypeError):
+            ADD(x, x, out=x)
+        with pytest.raises(TypeError, match="argument z must be an array, not NoneType"):
+            ADD(x, x, None)
+
+    def test_block_size(self, place: ArrayDevice) -> None:
+        x = place.array(arange(10))
+        np.testing.assert_array_equal(place.numpy(ADD(x, x, block_size=3)), 2 * arange(10))
+        with pytest.raises(ValueError, match="block_size must be positive"):
+            ADD(x, x, block_size=0)
+
+
+class TestDevices:
+    def test_subclasses_give_plain_arrays(self) -> None:
+        matrix = np.zeros((2, 2)).view(type("Mine", (np.ndarray,), {}))
+        assert type(ADD(matrix, 1)) is np.ndarray
+
+    def test_masked_arrays_are_refused(self) -> None:
+        with pytest.raises(TypeError, match="masked arrays are not supported"):
+            COPY(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+    def test_numpy_and_host_device_arrays_mix(self) -> None:
+        own = kspec.asarray(arange(3), device="host")
+        assert isinstance(ADD(own, arange(3)), kspec.DeviceArray)
+        assert isinstance(ADD(arange(3), own), np.ndarray)
+
+    @pytest.mark.gpu
+    def test_numpy_and_cuda_arrays_do_not(self, place: ArrayDevice) -> None:
+        if place.is_host:
+            pytest.skip("needs a CUDA device")
+        with pytest.raises(TypeError, match="different devices: x on cuda:0, y on host"):
+            ADD(place.zeros(3), np.zeros(3))
+        with pytest.raises(TypeError, match="different devices"):
+            ADD(np.zeros(3), 1, place.zeros(3))
+
+
+class TestDeclarations:
+    @pytest.mark.parametrize("name", ["not a name", "2x", "a-b", ""])
+    def test_names(self, name: str) -> None:
+        with pytest.raises(ValueError, match="Invalid kernel name"):
+            kspec.ElementwiseKernel("T x", "T y", "y = x", name)
+
+    @pytest.mark.parametrize(
+        ("inputs", "outputs", "message"),
+        [
+            ("T i", "T y", "'i' is the index"),
+            ("T n", "T y", "'n' is the number"),
+            ("T _x", "T y", "leading underscore"),
+            ("T x, T x", "T y", "two parameters"),
+            ("T x", "T x", "two parameters"),
+            ("const T x", "T y", "const"),
+            ("T x,", "T y", "comma"),
+            ("flaot32 x", "T y", "unknown type"),
+        ],
+    )
+    def test_parameters(self, inputs: str, outputs: str, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            kspec.ElementwiseKernel(inputs, outputs, "y = x", "wrong")
+
+    def test_unknown_keywords_are_refused_at_once(self) -> None:
+        with pytest.raises(TypeError):
+            kspec.ElementwiseKernel("T x", "T y", "y = x", "wrong", colour="red")  # type: ignore[call-arg]
+
+    def test_errors_of_the_compiler_name_the_fragment_and_its_line(
+        self, place: ArrayDevice
+    ) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "T z = x;\ny = undeclared + z", "mistaken")
+        with pytest.raises(kspec.CompileError, match="undeclared") as caught:
+            kernel(place.zeros(3))
+        assert "<mistaken.operation>" in str(caught.value)
+        assert caught.value.numbered_source()
+        line = next(one for one in str(caught.value).splitlines() if "undeclared" in one)
+        assert "(2)" in line or ":2:" in line
