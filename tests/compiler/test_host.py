@@ -59,6 +59,7 @@ def test_wrong_name_expression():
          "error: a kernel launch from device code (<<<...>>>) can not run on the host device"),
         (1, "#include <cub/cub.cuh>\n", "error: #error cub device code can not run on"),
         (2, "\n#include <thrust/complex.h>\n", "error: #error thrust device code can not run on"),
+        (1, "#include <mma.h>\n", "error: #error tensor core (mma.h) device code can not run on"),
         (2, '#define LANE(x) asm("mov.u32 %0, %laneid;" : "=r"(x))\n'
          "__global__ void k(int* x) { LANE(x[0]); }", "error: inline PTX (asm) can not run on"),
     ],
@@ -68,6 +69,11 @@ def test_refusals_say_where_and_what_to_do(line, text, words):
     assert words in error.log
     assert error.log.startswith(f"norms.cu:{line}:")
     assert len(error.log.splitlines()) == 1
+
+
+def test_textures_are_refused():
+    text = "__global__ void k(cudaTextureObject_t t, float* x) { x[0] = tex2D<float>(t, 0, 0); }"
+    assert "tex2D() can not run on the host device; guard it" in error_of(text).log
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Program:
         values = [as_ctypes(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
         kernel = self.module.get_kernel(name)
-        shape = [tuple(np.atleast_1d(x).tolist()) + (1, 1, 1) for x in (grid, block)]
+        shape = [(*np.atleast_1d(x).tolist(), 1, 1, 1) for x in (grid, block)]
         kernel.launch(
             shape[0][:3], shape[1][:3], ctypes.addressof(pointers), shared_mem, timeout=timeout
         )

@@ -26,7 +26,8 @@ __global__ void groups(const float* x, float* o, unsigned* n) {
     if (active.thread_rank() == 0) atomicAdd(n, active.size());
     if (active.ballot(1) != (active.size() == 32 ? ~0u : (1u << active.size()) - 1)) __trap();
   }
-  float m = cg::reduce(cg::tiled_partition<32>(block), x[block.thread_rank()], cg::greater<float>());
+  auto warp = cg::tiled_partition<32>(block);
+  float m = cg::reduce(warp, x[block.thread_rank()], cg::greater<float>());
   if (block.thread_rank() == 0) o[1] = m;
   cg::sync(tile);
 }

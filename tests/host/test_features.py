@@ -147,12 +147,14 @@ extern "C" __global__ void hand_over(int* flag, int* out) {
   }
   if (threadIdx.x == 31) atomicExch(flag, 1);
 }
-extern "C" __global__ void atomics(int* i, unsigned* u, float* f, double* d, unsigned long long* l) {
+extern "C" __global__ void atomics(int* i, unsigned* u, float* f, double* d,
+                                   unsigned long long* l) {
   int t = threadIdx.x;
   atomicAdd(&i[0], t); atomicSub(&i[1], t); atomicMin(&i[2], -t); atomicMax(&i[3], t);
   atomicInc(&u[0], 9u); atomicDec(&u[1], 9u); atomicAnd(&u[2], ~(1u << (t % 4)));
   atomicOr(&u[3], 1u << t % 32); atomicXor(&u[4], 1u << t % 7);
-  atomicAdd(f, 0.5f); atomicAdd(d, 0.25); atomicAdd(l, 1ull); atomicMax(l + 1, (unsigned long long)t);
+  atomicAdd(f, 0.5f); atomicAdd(d, 0.25); atomicAdd(l, 1ull);
+  atomicMax(l + 1, (unsigned long long)t);
   atomicAdd_block(&i[4], 1);
 }
 struct Wide { double values[3]; char tail; };
@@ -351,7 +353,8 @@ def test_headers_and_options():
 
 def test_standard_headers_can_be_included():
     text = "#include <type_traits>\n#include <cmath>\n#include <cuda_fp16.h>\n"
-    text += "__noinline__ __device__ float f(float x) { return std::sqrt(x) + __expf(0.f) + rsqrtf(x); }"
+    text += "__noinline__ __device__ float f(float x) { "
+    text += "return std::sqrt(x) + __expf(0.f) + rsqrtf(x); }"
     text += "__global__ void k(float* x) { __shared__ std::remove_cv<const float>::type s[1];"
     text += "s[0] = f(x[0]); assert(isnan(x[0]) == false); x[0] = max(s[0], 1.f); }"
     x = np.array([4], np.float32)

@@ -29,7 +29,11 @@ FUNCTIONS = [
     ("fabs", np.abs, -2, 2),
     ("rint", np.rint, -5, 5),
 ]
-KERNEL = "template <class T> __global__ void k_{0}(const T* x, T* y) {{ y[threadIdx.x] = {0}(x[threadIdx.x]); }}\n"
+KERNEL = """
+template <class T> __global__ void k_{0}(const T* x, T* y) {{
+  y[threadIdx.x] = {0}(x[threadIdx.x]);
+}}
+"""
 INVERSES = r"""
 extern "C" __global__ void inverses(const double* x, double* y) {
   int i = threadIdx.x;
@@ -38,7 +42,8 @@ extern "C" __global__ void inverses(const double* x, double* y) {
   y[3 * i + 2] = normcdf(normcdfinv((x[i] + 1) / 2));
 }
 extern "C" __global__ void tails(double* y) {
-  y[0] = erfc(erfcinv(1e-200)) / 1e-200; y[1] = erfinv(1.0); y[2] = erfcinv(2.0); y[3] = erfinv(2.0);
+  y[0] = erfc(erfcinv(1e-200)) / 1e-200; y[1] = erfinv(1.0); y[2] = erfcinv(2.0);
+  y[3] = erfinv(2.0);
   y[4] = erfinvf(0.5f); y[5] = normcdfinv(0.5); y[6] = erf(erfinv(1e-9)) / 1e-9;
 }
 """

@@ -33,4 +33,5 @@
 #include "kspec_host/math.h"
 #include "kspec_host/math_cuda.h"
 #include "kspec_host/convert.h"
+#include "kspec_host/texture.h"
 #include "kspec_host/entry.h"

@@ -1,0 +1,58 @@
+"""The ziglang wheel as the only compiler: runtime, kernels and C++ headers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ziglang = pytest.importorskip("ziglang")
+
+SCRIPT = r"""
+import numpy as np
+from kspec.compiler.host import find_compiler
+from tests.host.conftest import Program
+from kspec.errors import HostFault
+
+assert find_compiler().kind == "zig"
+TEXT = '''
+%s
+__global__ void sum(const float* x, float* out) {
+  __shared__ float s[64];
+  s[threadIdx.x] = sinf(x[threadIdx.x]);
+  for (int k = 32; k; k >>= 1) {
+    __syncthreads();
+    if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k];
+  }
+  if (threadIdx.x == 0) atomicAdd(out, s[0]);
+}
+__global__ void divide(int* x) { x[threadIdx.x] = 1 / x[threadIdx.x]; }
+'''
+program = Program(TEXT)
+x, out = np.linspace(0, 1, 64, dtype=np.float32), np.zeros(1, np.float32)
+program("sum", 8, 64, x, out)
+np.testing.assert_allclose(out[0], 8 * np.sin(x).sum(), rtol=1e-5)
+values = np.ones(64, np.int32)
+values[9] = 0
+try:
+    program("divide", 1, 64, values)
+except HostFault as fault:
+    assert fault.kind == "integer-division" and "thread (9,0,0)" in fault.message, fault
+    print("ok")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("include", ["", "#include <type_traits>"])
+def test_zig(tmp_path, include):
+    zig = Path(ziglang.__file__).parent / "zig"
+    environment = dict(os.environ, KSPEC_CXX=f"{zig} c++", KSPEC_CACHE_DIR=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT % include],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "ok\n", done.stderr
