@@ -27,7 +27,7 @@ __global__ void sum(const float* x, float* out) {
   }
   if (threadIdx.x == 0) atomicAdd(out, s[0]);
 }
-__global__ void divide(int* x) { x[threadIdx.x] = 1 / x[threadIdx.x]; }
+__global__ void divide(int* x) { x[threadIdx.x] = 7 / x[threadIdx.x]; }
 '''
 program = Program(TEXT)
 x, out = np.linspace(0, 1, 64, dtype=np.float32), np.zeros(1, np.float32)
