@@ -62,8 +62,10 @@ class Workers:
         self._threads = ThreadPoolExecutor(max_workers=count)
         self._processes = [_start() for _ in range(count)] if count > 1 else []
         self._idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
-        for process in self._processes or [None]:
+        for process in self._processes:
             self._idle.put(process)
+        if count <= 1:
+            self._idle.put(None)
 
     def __enter__(self) -> Workers:
         return self
