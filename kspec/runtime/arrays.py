@@ -133,7 +133,9 @@ class DeviceArray:
         entries = index if isinstance(index, tuple) else (index,)
         for entry in entries:
             plain = entry is None or entry is Ellipsis or isinstance(entry, slice)
-            if not plain and (isinstance(entry, bool) or not hasattr(entry, "__index__")):
+            # Indexing with an array is a copy in NumPy, even if it holds a single integer.
+            many = isinstance(entry, bool | np.ndarray) or not hasattr(entry, "__index__")
+            if not plain and many:
                 raise IndexError(
                     f"arrays are indexed with integers, slices, None and ..., not {entry!r}"
                 )
