@@ -1,0 +1,343 @@
+"""RawKernel and RawModule: arguments by CuPy's rules, launch checks, errors."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.declaration import RawDeclaration
+from kspec.runtime.provider import CompilingProvider, KernelLoader
+from kspec.runtime.raw import RawCallable
+from kspec.spec.c_params import parse_c_params
+from kspec.stages import CudaSource
+from tests.devices import ArrayDevice
+
+FILL = r"""
+extern "C" __global__ void fill(double* out, int count, double value) {
+  int tid = blockIdx.x * blockDim.x + threadIdx.x;
+  if (tid < count) out[tid] = value;
+}
+"""
+WHERE = r"""
+extern "C" __global__ void where_am_i(int* out) {
+  int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  out[block * (blockDim.x * blockDim.y * blockDim.z) + thread] = 100 * block + thread;
+}
+"""
+REVERSE = r"""
+extern "C" __global__ void reverse(float* data) {
+  extern __shared__ float shared[];
+  int t = threadIdx.x, n = blockDim.x;
+  shared[t] = data[blockIdx.x * n + t];
+  __syncthreads();
+  data[blockIdx.x * n + t] = shared[n - 1 - t];
+}
+"""
+VALUES = r"""
+struct Pair { int first; double second; };
+extern "C" __global__ void store(double* out, long long i, double f, bool b, double2 c, short s,
+                                 Pair pair, const float* null) {
+  out[0] = i; out[1] = f; out[2] = b; out[3] = c.x; out[4] = c.y; out[5] = s;
+  out[6] = pair.first; out[7] = pair.second; out[8] = null == nullptr;
+}
+"""
+STRUCT = np.dtype([("first", "i4"), ("second", "f8")], align=True)
+
+
+class TestLaunch:
+    @pytest.mark.parametrize(
+        ("grid", "block"),
+        [((2,), (3,)), ((2, 3), (2, 2)), ((2, 1, 2), (3, 2, 2)), ((1, 1, 1), (1024,))],
+    )
+    def test_grid_and_block(
+        self, grid: tuple[int, ...], block: tuple[int, ...], device: ArrayDevice
+    ) -> None:
+        kernel = kspec.RawKernel(WHERE, "where_am_i")
+        blocks, threads = int(np.prod(grid)), int(np.prod(block))
+        out = device.zeros((blocks, threads), "int32")
+        assert kernel(grid, block, (out,)) is None
+        expected = 100 * np.arange(blocks)[:, None] + np.arange(threads)
+        np.testing.assert_array_equal(device.numpy(out), expected)
+
+    def test_shared_memory(self, device: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(REVERSE, "reverse")
+        data = device.array(np.arange(12, dtype="float32"))
+        kernel((3,), (4,), (data,), shared_mem=16)
+        expected = np.arange(12).reshape(3, 4)[:, ::-1].ravel()
+        np.testing.assert_array_equal(device.numpy(data), expected)
+
+    @pytest.mark.parametrize("grid", [[1], 1, (), (1, 1, 1, 1), (1.0,), None])
+    def test_sizes_must_be_tuples_of_integers(self, grid: Any, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(WHERE, "where_am_i")
+        out = place.zeros(1, "int32")
+        with pytest.raises(TypeError, match="grid must be a tuple of 1 to 3 integers"):
+            kernel(grid, (1,), (out,))
+        with pytest.raises(TypeError, match="block must be a tuple of 1 to 3 integers"):
+            kernel((1,), grid, (out,))
+
+    @pytest.mark.parametrize(
+        ("grid", "block", "message"),
+        [
+            ((0,), (1,), r"grid\.x is 0"),
+            ((-1,), (1,), r"grid\.x is -1"),
+            ((1, 65536), (1,), r"grid\.y is 65536"),
+            ((1,), (2048,), r"block\.x is 2048"),
+            ((1,), (1, 1, 65), r"block\.z is 65"),
+            ((1,), (32, 33), "1056 threads; at most 1024"),
+        ],
+    )
+    def test_sizes_no_device_can_launch(
+        self, grid: tuple[int, ...], block: tuple[int, ...], message: str, place: ArrayDevice
+    ) -> None:
+        kernel = kspec.RawKernel(WHERE, "where_am_i")
+        with pytest.raises(kspec.LaunchError, match=message):
+            kernel(grid, block, (place.zeros(1, "int32"),))
+
+    def test_shared_mem_is_a_keyword(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(REVERSE, "reverse")
+        with pytest.raises(TypeError):
+            kernel((1,), (1,), (place.zeros(1, "float32"),), 4)  # type: ignore[misc]
+        with pytest.raises(kspec.LaunchError, match="shared_mem is -1"):
+            kernel((1,), (1,), (place.zeros(1, "float32"),), shared_mem=-1)
+
+
+class TestArguments:
+    def test_values_travel_by_their_own_type(self, place: ArrayDevice) -> None:
+        pair = np.array((7, 8.5), STRUCT)[()]
+        out = place.zeros(9)
+        store = kspec.RawKernel(VALUES, "store")
+        store((1,), (1,), (out, -5, 1.5, True, 2 - 3j, np.int16(-4), pair, None))
+        np.testing.assert_array_equal(place.numpy(out), [-5, 1.5, 1, 2, -3, -4, 7, 8.5, 1])
+
+    def test_a_python_int_fits_a_c_int(self, device: ArrayDevice) -> None:
+        out = device.zeros(10)
+        kspec.RawKernel(FILL, "fill")((1,), (16,), (out, 7, 2.5))
+        np.testing.assert_array_equal(device.numpy(out), [2.5] * 7 + [0] * 3)
+
+    def test_a_view_passes_the_address_of_its_first_element(self, device: ArrayDevice) -> None:
+        out = device.zeros(10)
+        kspec.RawKernel(FILL, "fill")((1,), (16,), (out[4:], 3, 1.0))
+        np.testing.assert_array_equal(device.numpy(out), [0] * 4 + [1] * 3 + [0] * 3)
+
+    @pytest.mark.parametrize("value", ["1", [1], object(), {}])
+    def test_values_no_kernel_takes(self, value: Any, place: ArrayDevice) -> None:
+        with pytest.raises(TypeError, match="argument 1"):
+            kspec.RawKernel(FILL, "fill")((1,), (1,), (place.zeros(1), value, 1.0))
+
+    def test_integers_have_64_bits(self, place: ArrayDevice) -> None:
+        with pytest.raises(OverflowError):
+            kspec.RawKernel(FILL, "fill")((1,), (1,), (place.zeros(1), 2**64, 1.0))
+
+    def test_the_kernel_knows_how_many_it_takes(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(FILL, "fill")
+        out = place.zeros(1)
+        for arguments in ((out,), (out, 1), (out, 1, 1.0, 2)):
+            with pytest.raises(TypeError, match="fill takes 3 parameters"):
+                kernel((1,), (1,), arguments)
+
+    @pytest.mark.gpu
+    def test_numpy_arrays_next_to_cuda_arrays(self, place: ArrayDevice) -> None:
+        if place.is_host:
+            pytest.skip("needs a CUDA device")
+        kernel = kspec.RawKernel(FILL, "fill")
+        out = place.zeros(2)
+        kernel((1,), (2,), (out, np.array([2], "int32"), np.array(4.5)))
+        np.testing.assert_array_equal(place.numpy(out), [4.5, 4.5])
+        with pytest.raises(TypeError, match="NumPy array next to CUDA arrays"):
+            kernel((1,), (1,), (out, np.zeros(3), 1.0))
+
+
+class TestDeclaredParameters:
+    """What a raw spec with ``params`` checks beyond CuPy's rules."""
+
+    @staticmethod
+    def kernel() -> RawCallable:
+        declaration = RawDeclaration(
+            "fill", ("fill",), parse_c_params("double* out, int count, double value")
+        )
+        source = CudaSource("fill.cu", FILL)
+        return RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+
+    def test_numbers_are_converted(self, device: ArrayDevice) -> None:
+        out = device.zeros(4)
+        self.kernel()((1,), (4,), (out, np.uint8(3), 2))
+        np.testing.assert_array_equal(device.numpy(out), [2, 2, 2, 0])
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ((1, 1.0), TypeError, r"takes 3 parameters \(double\* out, int count, double value\)"),
+            (("out", 1), TypeError, "takes 3 parameters"),
+            ((3, 1, 1.0), TypeError, r"out is declared double\* out, so it must be an array"),
+            (("wrong", 1, 1.0), TypeError, "but the array has dtype float32"),
+            (("strided", 1, 1.0), TypeError, "must be C-contiguous"),
+            (("out", "out", 1.0), TypeError, "count is declared int count"),
+            (("out", "1", 1.0), TypeError, "must be a number, not str"),
+            (("out", 2**31, 1.0), OverflowError, "bounds"),
+            (("out", float("nan"), 1.0), ValueError, "NaN"),
+            (("out", 1, 1j), TypeError, "as float64"),
+        ],
+    )
+    def test_what_does_not_fit(
+        self, arguments: Any, error: type[Exception], message: str, place: ArrayDevice
+    ) -> None:
+        arrays = {
+            "out": place.zeros(4),
+            "wrong": place.zeros(4, "float32"),
+            "strided": place.zeros(8)[::2],
+        }
+        given = tuple(arrays.get(one, one) if isinstance(one, str) else one for one in arguments)
+        with pytest.raises(error, match=message):
+            self.kernel()((1,), (1,), given)
+
+    def test_none_is_a_null_pointer(self, place: ArrayDevice) -> None:
+        self.kernel()((1,), (1,), (None, 0, 1.0))
+
+    def test_read_only_arrays_are_not_written(self) -> None:
+        out = np.zeros(3)
+        out.flags.writeable = False
+        with pytest.raises(TypeError, match="out is written to, but the array is read-only"):
+            self.kernel()((1,), (1,), (out, 1, 1.0))
+
+
+TEMPLATES = r"""
+template <class T> __global__ void scale(T* x, T by) { x[threadIdx.x] *= by; }
+__global__ void plain(float* x) { x[threadIdx.x] = 4; }
+extern "C" __global__ void c_linkage(float* x) { x[threadIdx.x] = 5; }
+"""
+
+
+class TestModule:
+    def test_name_expressions(self, device: ArrayDevice) -> None:
+        module = kspec.RawModule(
+            code=TEMPLATES, name_expressions=("scale<int>", "scale<double>", "plain")
+        )
+        x = device.array(np.arange(4, dtype="int32"))
+        module.get_function("scale<int>")((1,), (4,), (x, np.int32(3)))
+        np.testing.assert_array_equal(device.numpy(x), [0, 3, 6, 9])
+        y = device.array(np.arange(4.0))
+        module.get_function("scale<double>")((1,), (4,), (y, 0.5))
+        np.testing.assert_array_equal(device.numpy(y), [0, 0.5, 1, 1.5])
+        z = device.zeros(2, "float32")
+        module.get_function("plain")((1,), (2,), (z,))
+        np.testing.assert_array_equal(device.numpy(z), [4, 4])
+        module.get_function("c_linkage")((1,), (2,), (z,))
+        np.testing.assert_array_equal(device.numpy(z), [5, 5])
+
+    @pytest.mark.parametrize("name", ["scale< int >", "scale<float>", "nothing"])
+    def test_names_that_are_not_there(self, name: str) -> None:
+        module = kspec.RawModule(code=TEMPLATES, name_expressions=["scale<int>"])
+        with pytest.raises(kspec.LoadError, match="named symbol not found"):
+            module.get_function(name)
+
+    def test_a_missing_kernel_is_noticed_at_the_first_call(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(FILL, "flil")
+        with pytest.raises(kspec.LoadError, match="named symbol not found"):
+            kernel((1,), (1,), (place.zeros(1), 1, 1.0))
+
+    def test_an_expression_that_does_not_compile(self) -> None:
+        module = kspec.RawModule(code=TEMPLATES, name_expressions=["no_such<int>"])
+        with pytest.raises(kspec.CompileError, match="no_such"):
+            module.get_function("no_such<int>")
+
+    def test_code_that_does_not_compile(self, place: ArrayDevice) -> None:
+        code = '\nextern "C" __global__ void broken(float* x) {\n  *x = undeclared;\n}'
+        kernel = kspec.RawKernel(code, "broken")
+        with pytest.raises(kspec.CompileError, match="undeclared") as caught:
+            kernel((1,), (1,), (place.zeros(1, "float32"),))
+        line = next(one for one in str(caught.value).splitlines() if "undeclared" in one)
+        assert "(3)" in line or ":3:" in line
+        assert "undeclared" in caught.value.numbered_source().splitlines()[2]
+
+    def test_nothing_is_compiled_before_it_is_needed(self) -> None:
+        kspec.RawKernel("this is not C++", "f")
+        kspec.RawModule(code="neither is this")
+
+    def test_attributes(self) -> None:
+        kernel = kspec.RawKernel(FILL, "fill", options=("-DA=1",))
+        assert (kernel.name, kernel.__name__, kernel.code) == ("fill", "fill", FILL)
+        assert (kernel.options, kernel.backend, kernel.file_path) == (("-DA=1",), "nvrtc", None)
+
+    def test_compile_writes_the_log(self) -> None:
+        kernel = kspec.RawKernel(FILL, "fill")
+        kernel.compile(log_stream=io.StringIO())
+        kernel.compile()
+
+    def test_options_reach_the_compiler(self, place: ArrayDevice) -> None:
+        code = 'extern "C" __global__ void f(double* x) { *x = VALUE; }'
+        x = place.zeros(1)
+        kspec.RawKernel(code, "f", ("-DVALUE=6",))((1,), (1,), (x,))
+        np.testing.assert_array_equal(place.numpy(x), [6])
+
+    @pytest.mark.parametrize("options", [["-DA"], "-DA", None])
+    def test_options_must_be_a_tuple(self, options: Any) -> None:
+        with pytest.raises(TypeError, match="options must be a tuple"):
+            kspec.RawKernel(FILL, "fill", options)
+
+    def test_code_or_path(self, tmp_path: Path) -> None:
+        with pytest.raises(TypeError, match="exactly one of code and path"):
+            kspec.RawModule()
+        with pytest.raises(TypeError, match="exactly one of code and path"):
+            kspec.RawModule(code=FILL, path="fill.cubin")
+        with pytest.raises(TypeError):
+            kspec.RawModule(FILL)  # type: ignore[misc]
+        with pytest.raises(ValueError, match="name_expressions need code"):
+            kspec.RawModule(path="fill.cubin", name_expressions=["f"])
+        with pytest.raises(TypeError, match="sequence of strings"):
+            kspec.RawModule(code=FILL, name_expressions="fill")
+
+    @pytest.mark.parametrize(
+        "keywords",
+        [
+            {"backend": "nvcc"},
+            {"translate_cucomplex": True},
+            {"enable_cooperative_groups": True},
+            {"jitify": True},
+        ],
+    )
+    def test_what_is_not_there_yet_says_so(self, keywords: dict[str, Any]) -> None:
+        with pytest.raises(NotImplementedError, match="is not supported yet"):
+            kspec.RawKernel(FILL, "fill", **keywords)
+        with pytest.raises(ValueError, match="unknown backend"):
+            kspec.RawKernel(FILL, "fill", backend="icc")
+
+
+@pytest.mark.gpu
+def test_an_image_from_a_file(tmp_path: Path, place: ArrayDevice) -> None:
+    from kspec.compiler import compile_source
+
+    if place.is_host:
+        pytest.skip("needs a CUDA device")
+    image = compile_source(CudaSource("fill.cu", FILL), kspec.devices()[1].target)
+    path = tmp_path / "fill.cubin"
+    path.write_bytes(image.code)
+    out = place.zeros(3)
+    kspec.RawModule(path=str(path)).get_function("fill")((1,), (3,), (out, 3, 1.5))
+    np.testing.assert_array_equal(place.numpy(out), [1.5] * 3)
+    with pytest.raises(kspec.LoadError, match="CUDA_ERROR_FILE_NOT_FOUND"):
+        kspec.RawModule(path=str(tmp_path / "none.cubin")).get_function("fill")
+
+
+class TestHostFaults:
+    """Mistakes that a GPU may forgive, or not report, are exceptions on the host device."""
+
+    def test_out_of_bounds(self) -> None:
+        out = kspec.zeros(4, device="host")
+        with pytest.raises(kspec.HostFault, match="fill"):
+            kspec.RawKernel(FILL, "fill")((1000,), (1024,), (out, 10**6, 1.0))
+
+    def test_divergent_barrier(self) -> None:
+        code = r"""
+        extern "C" __global__ void f(float* x) {
+          if (threadIdx.x < 3) __syncthreads();
+          else { x[0] = 1; __syncthreads(); }
+        }
+        """
+        with pytest.raises(kspec.HostFault, match="3 of 8 threads wait in __syncthreads"):
+            kspec.RawKernel(code, "f")((1,), (8,), (np.zeros(1, "float32"),))
