@@ -39,7 +39,7 @@ _TOLERANCES = {
     "complex64": 1e-5,
     "complex128": 1e-12,
 }
-_EXACT = {"float16": np.float64, "bfloat16": np.float64, "float32": np.float64}
+_EXACT: dict[str, type] = {"float16": np.float64, "bfloat16": np.float64, "float32": np.float64}
 _EXACT |= {"complex64": np.complex128}
 # NumPy's methods import parts of NumPy through the caller's builtins.
 _BUILTINS = {"__import__": builtins.__import__}

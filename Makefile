@@ -1,0 +1,60 @@
+# Every target makes what it needs: a fresh clone and Python 3.11 or newer are enough.
+#
+#   make demo       build the shipped kernels and run each on every device present
+#   make test       all tests                 make gpu-test   only those that need a GPU
+#   make lint       style, types, generated files up to date
+#   make build      generated/kspec_kernels   make bench      measure against other libraries
+#   make clean      remove the environment and everything that can be made again
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Only what kspec is built with; pyproject.toml says it once.
+REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+# The host device needs a C++ compiler; machines without one get it as a wheel.
+comma := ,
+HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(comma)host)
+
+.PHONY: demo test gpu-test lint bench build clean
+
+demo: $(VENV)/.build-stamp
+	$(BIN)/kspec demo
+
+build: $(VENV)/.build-stamp
+	$(BIN)/kspec build
+
+test: $(VENV)/.dev-stamp
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+gpu-test: $(VENV)/.dev-stamp
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(VENV)/.dev-stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/kspec check
+	$(BIN)/kspec schema --check
+
+bench: $(VENV)/.dev-stamp
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist generated/.kspec_kernels.* generated/kspec_kernels/*.fatbin
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Installing what the build needs first, and then without isolation, downloads it once.
+$(VENV)/.build-stamp: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "kspec needs Python 3.11 or newer: make PYTHON=..."; exit 3; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c '$(REQUIRES)' | $(PIP) -r /dev/stdin
+	$(PIP) --no-build-isolation -e '.[build$(HOST)]'
+	@touch $@
+
+$(VENV)/.dev-stamp: $(VENV)/.build-stamp
+	$(PIP) --no-build-isolation -e '.[dev$(HOST)]'
+	@touch $@
