@@ -21,7 +21,7 @@ TABLE_COMPLEX = (
 
 def from_constructor(kernel: Any) -> Any:
     """Return a launcher with the generated functions' interface."""
-    return lambda *args, grid, block: kernel(grid, block, args)
+    return lambda grid, block, *args: kernel(grid, block, args)
 
 
 def raw(stem: str, name: str, code: str, symbol: str) -> pytest.MarkDecorator:
@@ -40,7 +40,7 @@ def test_my_add(kernel_of: Any, device: ArrayDevice) -> None:
     x1 = device.array(np.arange(25, dtype=np.float32).reshape(5, 5))
     x2 = device.array(np.arange(25, dtype=np.float32).reshape(5, 5))
     y = device.zeros((5, 5), "float32")
-    assert kernel_of()(x1, x2, y, grid=(5,), block=(5,)) is None
+    assert kernel_of()((5,), (5,), x1, x2, y) is None
     assert_same(device.numpy(y), TABLE)
 
 
@@ -49,7 +49,7 @@ def test_complex_kernel(kernel_of: Any, device: ArrayDevice) -> None:
     x1 = device.array(np.arange(25, dtype=np.complex64).reshape(5, 5))
     x2 = device.array(1j * np.arange(25, dtype=np.complex64).reshape(5, 5))
     y = device.zeros((5, 5), "complex64")
-    kernel_of()(x1, x2, y, np.float32(2.0), grid=(5,), block=(5,))
+    kernel_of()((5,), (5,), x1, x2, y, np.float32(2.0))
     assert_same(device.numpy(y), TABLE_COMPLEX)
 
 
@@ -60,7 +60,7 @@ def test_vector_add_checks_its_bounds(kernel_of: Any, device: ArrayDevice) -> No
     a, b = random.normal(size=n), random.normal(size=n)
     c = device.empty(n)
     blocks = (n + 255) // 256
-    kernel_of()(device.array(a), device.array(b), c, n, grid=(blocks,), block=(256,))
+    kernel_of()((blocks,), (256,), device.array(a), device.array(b), c, n)
     assert_same(device.numpy(c), a + b)
 
 
@@ -81,7 +81,7 @@ def test_module_with_two_kernels(
     y = device.zeros((size, size), "float32")
     if origin == "generated":
         kernel = getattr(generated_module("raw"), name)
-        kernel(x1, x2, y, size**2, grid=(size,), block=(size,))
+        kernel((size,), (size,), x1, x2, y, size**2)
     else:
         MODULE.get_function(name)((size,), (size,), (x1, x2, y, size**2))
     assert_same(device.numpy(y), expected.astype(np.float32).reshape(size, size))
@@ -99,7 +99,7 @@ def test_template_kernels(device: ArrayDevice, origin: str, dtype: str) -> None:
     size = 10
     a = device.array(np.arange(size, dtype=dtype))
     if origin == "generated":
-        generated_module("raw").fx3(a, size, grid=(1,), block=(size,))
+        generated_module("raw").fx3((1,), (size,), a, size)
     else:
         expression = NAME_EXPRESSIONS[dtype == "float64"]
         TEMPLATE.get_function(expression)((1,), (size,), (a, size))
