@@ -1,0 +1,275 @@
+"""Whole builds: what is written, when, and what stays when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspec import manifest
+from kspec.build import images
+from kspec.build.images import Step
+from kspec.build.load import import_package
+from kspec.build.project import build_project, check_project
+from kspec.errors import CompileError, SpecError
+from tests.projects import SQUARES, files_of, write_project
+
+PACKAGE = Path("generated/toy_kernels")
+TEXT = {
+    "__init__.py",
+    "amount.cuh",
+    "manifest.json",
+    "py.typed",
+    "shifts.cu",
+    "shifts.py",
+    "squares.cu",
+    "squares.py",
+}
+
+
+def test_a_build_writes_the_package(toy: Path) -> None:
+    report = build_project(toy)
+    assert set(report.changed) == TEXT | {"shifts.fatbin", "squares.fatbin"}
+    assert set(report.compiled) == {"shifts", "squares"}
+    assert set(files_of(toy / PACKAGE)) == set(report.changed)
+    index = manifest.load((toy / PACKAGE / "manifest.json").read_text())
+    image = index.module("squares").image
+    assert image is not None and image.archs == ("sm_90", "compute_80")
+    assert set(image.symbols) == set(index.module("squares").precompiled)
+    assert image.figures["sm_90"]["square<float, 0>"].registers > 0
+    assert index.module("shifts").headers == ("amount.cuh",)
+
+
+def test_the_package_runs(toy: Path) -> None:
+    build_project(toy)
+    package = import_package(toy / PACKAGE)
+    assert package.kernel_names() == ("shifts.shift", "squares.square", "squares.total")
+    x = np.arange(6, dtype=np.float32)
+    np.testing.assert_array_equal(package.squares.square(x), x * x)
+    assert package.squares.total(np.ones((2, 3)), axis=0).tolist() == [2, 2, 2]
+    given = np.empty_like(x)
+    assert package.squares.square(x, given) is given
+    package.shifts.shift((1,), (32,), x, 5)
+    assert x.tolist() == [3, 4, 5, 6, 7, 5]
+    with pytest.raises(AttributeError, match="no attribute 'cubes'"):
+        package.cubes  # noqa: B018
+
+
+def test_text_is_deterministic_and_portable(toy: Path, tmp_path: Path) -> None:
+    build_project(toy)
+    other = write_project(tmp_path / "elsewhere" / "deeper")
+    build_project(other)
+    assert files_of(toy / PACKAGE) == files_of(other / PACKAGE)
+    for name, content in files_of(toy / PACKAGE).items():
+        if not name.endswith(".fatbin"):
+            assert str(tmp_path).encode() not in content and b"\r" not in content
+
+
+def test_images_are_deterministic(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_project(toy)
+    first = files_of(toy / PACKAGE)
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "fresh-cache"))
+    for path in (toy / PACKAGE).glob("*.fatbin"):
+        path.unlink()
+    build_project(toy)
+    assert files_of(toy / PACKAGE) == first
+
+
+def test_an_unchanged_build_does_nothing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_project(toy)
+    before = {path.name: path.stat().st_mtime_ns for path in (toy / PACKAGE).iterdir()}
+    folder = (toy / PACKAGE).stat().st_ino
+    monkeypatch.setattr(images, "_compile_all", _only_nothing)
+    report = build_project(toy)
+    assert (report.changed, report.compiled) == ((), ())
+    assert {path.name: path.stat().st_mtime_ns for path in (toy / PACKAGE).iterdir()} == before
+    assert (toy / PACKAGE).stat().st_ino == folder
+
+
+def _only_nothing(units: list[object], *rest: object) -> dict[object, object]:
+    assert not units
+    return {}
+
+
+def test_one_changed_file_recompiles_that_file(toy: Path) -> None:
+    build_project(toy)
+    path = toy / "specs/squares.toml"
+    path.write_text(path.read_text().replace("y = x * x", "y = x * x + 0"))
+    steps: list[Step] = []
+    report = build_project(toy, progress=steps.append)
+    assert {step.stem for step in steps} == {"squares"}
+    assert report.compiled == ("squares",)
+    assert set(report.changed) == {
+        "manifest.json",
+        *(f"squares.{x}" for x in ("cu", "fatbin", "py")),
+    }
+
+
+def test_a_changed_header_recompiles_its_users(toy: Path) -> None:
+    build_project(toy)
+    (toy / "specs/amount.cuh").write_text("#define AMOUNT 4\n")
+    report = build_project(toy)
+    assert report.compiled == ("shifts",)
+    assert "amount.cuh" in report.changed
+
+
+def test_a_damaged_image_is_made_again(toy: Path) -> None:
+    build_project(toy)
+    path = toy / PACKAGE / "squares.fatbin"
+    good = path.read_bytes()
+    path.write_bytes(good[:-1])
+    assert build_project(toy).changed == ("squares.fatbin",)
+    assert path.read_bytes() == good
+
+
+def test_a_removed_spec_file_takes_its_module_along(toy: Path) -> None:
+    build_project(toy)
+    (toy / "specs/shifts.toml").unlink()
+    build_project(toy)
+    assert not [name for name in files_of(toy / PACKAGE) if "shift" in name or "amount" in name]
+
+
+def test_text_only(toy: Path) -> None:
+    report = build_project(toy, compiling=False)
+    assert set(report.changed) == TEXT
+    assert json.loads((toy / PACKAGE / "manifest.json").read_text())["modules"][0]["image"] is None
+    x = np.ones(3, np.float32)
+    assert import_package(toy / PACKAGE).squares.square(x).tolist() == [1, 1, 1]
+
+
+def test_text_only_keeps_images_that_still_fit(toy: Path) -> None:
+    build_project(toy)
+    path = toy / "specs/squares.toml"
+    path.write_text(path.read_text().replace("y = x * x", "y = x * x + 0"))
+    report = build_project(toy, compiling=False)
+    assert "shifts.fatbin" not in report.changed and "squares.fatbin" in report.changed
+    assert set(report.images) == {"shifts"}
+
+
+def test_architectures_can_be_chosen(toy: Path) -> None:
+    report = build_project(toy, archs=["sm_80"])
+    assert report.images["squares"].entry.archs == ("sm_80",)
+
+
+def test_kernels_without_types_are_lazy(tmp_path: Path) -> None:
+    lazy = SQUARES.replace('types = { T = ["float32", "int32"] }\n', "")
+    toy = write_project(tmp_path, squares=lazy.split("[reduction")[0])
+    report = build_project(toy)
+    assert set(report.images) == {"shifts"}
+    x = np.ones(3, np.int8)
+    assert import_package(toy / PACKAGE).squares.square(x).dtype == np.int8
+
+
+def test_every_problem_is_reported_and_nothing_written(tmp_path: Path) -> None:
+    bad = "[elementwise.f]\ninputs = 'flaot32 x'\noutputs = 'T y'\nsurprise = 1\n"
+    raw = "[raw.g]\nsource = '../outside.cu'\n[raw.h]\nsource = 'missing.cu'\n"
+    toy = write_project(tmp_path, bad=bad, worse=raw)
+    with pytest.raises(SpecError) as caught:
+        build_project(toy)
+    for part in ("flaot32", "surprise", "operation", "outside the folder", "no file 'missing.cu'"):
+        assert part in str(caught.value)
+    assert not (toy / "generated").exists()
+
+
+def test_cuda_that_does_not_compile(toy: Path) -> None:
+    build_project(toy)
+    before = files_of(toy / PACKAGE)
+    path = toy / "specs/squares.toml"
+    path.write_text(path.read_text().replace("y = x * x", "y = x * undefined_thing"))
+    (toy / "specs/amount.cuh").write_text("#define AMOUNT other_thing\n")
+    with pytest.raises(CompileError) as caught:
+        build_project(toy)
+    assert 'specs/squares.toml(7): error: identifier "undefined_thing" is undefined' in (
+        caught.value.log
+    )
+    assert 'identifier "other_thing" is undefined' in caught.value.log, "all files are reported"
+    assert files_of(toy / PACKAGE) == before
+    assert [path.name for path in (toy / "generated").iterdir() if path.is_dir()] == ["toy_kernels"]
+
+
+def test_foreign_files_are_not_thrown_away(toy: Path) -> None:
+    mine = toy / PACKAGE / "mine.py"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("precious = True\n")
+    with pytest.raises(SpecError, match=r"kspec did not write mine\.py"):
+        build_project(toy)
+    assert mine.read_text() == "precious = True\n"
+
+
+def test_a_header_outside_the_specs_is_refused(toy: Path) -> None:
+    (toy / "specs/amount.cuh").write_text('#include "../elsewhere.cuh"\n#define AMOUNT 1\n')
+    (toy / "elsewhere.cuh").write_text("")
+    with pytest.raises(SpecError, match=r"elsewhere\.cuh' is outside the folder 'specs'"):
+        build_project(toy)
+
+
+@pytest.mark.parametrize("stem", ["kernel_names", "__init__"])
+def test_a_module_can_not_have_a_name_of_the_package(toy: Path, stem: str) -> None:
+    (toy / "specs/squares.toml").rename(toy / f"specs/{stem}.toml")
+    with pytest.raises(SpecError, match="rename"):
+        build_project(toy)
+
+
+def test_without_specs(toy: Path) -> None:
+    for path in (toy / "specs").glob("*.toml"):
+        path.unlink()
+    with pytest.raises(SpecError, match=r"no spec files"):
+        build_project(toy)
+
+
+class TestCheck:
+    def test_current(self, toy: Path) -> None:
+        build_project(toy)
+        assert check_project(toy) == ""
+        for path in (toy / PACKAGE).glob("*.fatbin"):
+            path.unlink()
+        assert check_project(toy) == "", "images are not committed"
+
+    def test_edited_by_hand(self, toy: Path) -> None:
+        build_project(toy)
+        path = toy / PACKAGE / "squares.py"
+        path.write_text(path.read_text().replace("-> ArrayT:", "-> object:", 1))
+        difference = check_project(toy)
+        assert "--- generated/toy_kernels/squares.py (committed)" in difference
+        assert "-) -> object:\n+) -> ArrayT:\n" in difference
+        assert path.read_text().count("-> object:") == 1, "check writes nothing"
+
+    def test_changed_spec(self, toy: Path) -> None:
+        build_project(toy)
+        path = toy / "specs/squares.toml"
+        path.write_text(path.read_text().replace('"float32", "int32"', '"float32"'))
+        difference = check_project(toy)
+        assert "manifest.json" in difference and "squares.py" in difference
+
+    def test_missing_and_left_over_files(self, toy: Path) -> None:
+        build_project(toy)
+        (toy / PACKAGE / "py.typed").unlink()
+        (toy / PACKAGE / "old.cu").write_text("// Generated by kspec from specs/old.toml.\n")
+        difference = check_project(toy)
+        assert "--- /dev/null\n+++ generated/toy_kernels/py.typed" in difference
+        assert "--- generated/toy_kernels/old.cu (committed)\n+++ /dev/null" in difference
+
+    def test_never_built(self, toy: Path) -> None:
+        assert check_project(toy).count("--- /dev/null") == len(TEXT)
+        assert not (toy / "generated").exists()
+
+    def test_damaged_manifest(self, toy: Path) -> None:
+        build_project(toy)
+        (toy / PACKAGE / "manifest.json").write_text("<<<<<<< HEAD")
+        assert "-(damaged)" in check_project(toy)
+
+
+def test_the_worker_count_does_not_matter(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "one"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    build_project(toy)
+    alone = files_of(toy / PACKAGE)
+    for path in (toy / PACKAGE).glob("*.fatbin"):
+        path.unlink()
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "three"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    build_project(toy)
+    assert files_of(toy / PACKAGE) == alone

@@ -1,0 +1,121 @@
+"""Small projects for tests of the build: a folder with a ``pyproject.toml`` and specs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+CONFIGURATION = """\
+[project]
+name = "toy"
+version = "0.1"
+
+[tool.kspec]
+archs = ["sm_90", "compute_80"]
+"""
+
+SQUARES = """\
+doc = "Squares."
+
+[elementwise.square]
+doc = "Square of each element."
+inputs = "T x"
+outputs = "T y"
+operation = "y = x * x"
+types = { T = ["float32", "int32"] }
+reference = "x * x"
+example = { shapes = { x = [100] } }
+
+[reduction.total]
+doc = "Sum along the given axes."
+inputs = "T x"
+outputs = "T y"
+map = "x"
+reduce = "a + b"
+post_map = "y = a"
+identity = 0
+types = { T = ["float64"] }
+reference = "x.sum(axis=axis, keepdims=keepdims)"
+example = { shapes = { x = [20, 30] }, axis = 1 }
+"""
+
+SHIFTS = """\
+[raw.shift]
+doc = "Add a number in place."
+code = '''
+#include "amount.cuh"
+extern "C" __global__ void shift(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += AMOUNT;
+}
+'''
+params = ["float* x", "int n"]
+reference = "x + 3"
+
+[raw.shift.example]
+shapes = { x = [100] }
+scalars = { n = 100 }
+grid = [1]
+block = [128]
+"""
+
+FILES = {
+    "pyproject.toml": CONFIGURATION,
+    "specs/squares.toml": SQUARES,
+    "specs/shifts.toml": SHIFTS,
+    "specs/amount.cuh": "#define AMOUNT 3\n",
+}
+
+
+def write_project(folder: Path, **changes: str) -> Path:
+    """Write the toy project; `changes` replace or add spec files by stem."""
+    files = FILES | {f"specs/{stem}.toml": text for stem, text in changes.items()}
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def environment(*paths: Path) -> dict[str, str]:
+    """Return an environment whose Python finds `paths` first, and nothing of the caller's."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+
+def run_python(code: str, *paths: Path, cwd: Path | None = None) -> str:
+    """Run Python code in a process of its own; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=environment(*paths),
+        cwd=cwd or Path.cwd(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder, compiled Python left out."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+# In front of code that must do without the author's side.
+BLOCKED = """\
+import sys
+BLOCKED = ("pydantic", "jinja2", "typer", "rich", "hatchling", "cuda.bindings.nvrtc")
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name in BLOCKED or name.startswith(tuple(one + "." for one in BLOCKED)):
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocker())
+"""
