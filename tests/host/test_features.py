@@ -96,9 +96,7 @@ extern "C" __global__ void votes(unsigned* o) {
   o[9] = __match_all_sync(m, 7, &all_equal) & all_equal;
   o[10] = __reduce_max_sync(m, (int)t - 40);
   o[11] = t < 16 ? __ballot_sync(0xffffu, t & 2) : __ballot_sync(0xffff0000u, t & 4);
-  double2 pair = make_double2(t, 2 * t);
-  pair = __shfl_sync(m, pair, 9);
-  o[12] = (unsigned)(pair.x + pair.y);
+  o[12] = (unsigned)__shfl_sync(m, t * 3.0, 9);
 }
 extern "C" __global__ void counts(int* o) {
   int t = threadIdx.x;

@@ -54,7 +54,7 @@ class lanes_group {
     return kspec_host::ballot(mask_, !predicate, "all", KSPEC_HOST_HERE) == 0;
   }
   template <class T> unsigned int match_any(T value, KSPEC_HOST_SITE) const {
-    return by_rank(__match_any_sync(mask_, value, kspec_file, kspec_line));
+    return by_rank(kspec_host::match_any(mask_, value, KSPEC_HOST_HERE));
   }
 
  protected:

@@ -32,6 +32,7 @@
 #include "kspec_host/bits.h"
 #include "kspec_host/math.h"
 #include "kspec_host/math_cuda.h"
+#include "kspec_host/rounding.h"
 #include "kspec_host/convert.h"
 #include "kspec_host/texture.h"
 #include "kspec_host/entry.h"

@@ -1,8 +1,46 @@
 // Cached loads and stores, integer intrinsics, and reinterpretation of bits.
 #pragma once
 
-#define KSPEC_LOAD(NAME) \
-  template <class T> static inline T NAME(const T* address) { return *address; }
+namespace kspec_host {
+
+// What __ldg() and its relatives take: CUDA has overloads for exactly these.
+template <class T> struct IsLoadable { enum { value = false }; };
+#define KSPEC_LOADABLE(T) template <> struct IsLoadable<T> { enum { value = true }; };
+#define KSPEC_LOADABLE_VECTORS(T) KSPEC_LOADABLE(T##2) KSPEC_LOADABLE(T##4)
+KSPEC_LOADABLE(char)
+KSPEC_LOADABLE(signed char)
+KSPEC_LOADABLE(unsigned char)
+KSPEC_LOADABLE(short)
+KSPEC_LOADABLE(unsigned short)
+KSPEC_LOADABLE(int)
+KSPEC_LOADABLE(unsigned int)
+KSPEC_LOADABLE(long)
+KSPEC_LOADABLE(unsigned long)
+KSPEC_LOADABLE(long long)
+KSPEC_LOADABLE(unsigned long long)
+KSPEC_LOADABLE(float)
+KSPEC_LOADABLE(double)
+KSPEC_LOADABLE_VECTORS(char)
+KSPEC_LOADABLE_VECTORS(uchar)
+KSPEC_LOADABLE_VECTORS(short)
+KSPEC_LOADABLE_VECTORS(ushort)
+KSPEC_LOADABLE_VECTORS(int)
+KSPEC_LOADABLE_VECTORS(uint)
+KSPEC_LOADABLE_VECTORS(float)
+KSPEC_LOADABLE(longlong2)
+KSPEC_LOADABLE(ulonglong2)
+KSPEC_LOADABLE(double2)
+#undef KSPEC_LOADABLE_VECTORS
+#undef KSPEC_LOADABLE
+template <class T> using IfLoadable = typename EnableIf<IsLoadable<T>::value>::type;
+
+}  // namespace kspec_host
+
+#define KSPEC_LOAD(NAME)                                  \
+  template <class T, class = kspec_host::IfLoadable<T>>   \
+  static inline T NAME(const T* address) {                \
+    return *address;                                      \
+  }
 KSPEC_LOAD(__ldg)
 KSPEC_LOAD(__ldcg)
 KSPEC_LOAD(__ldca)
@@ -10,8 +48,8 @@ KSPEC_LOAD(__ldcs)
 KSPEC_LOAD(__ldlu)
 KSPEC_LOAD(__ldcv)
 #undef KSPEC_LOAD
-#define KSPEC_STORE(NAME) \
-  template <class T>      \
+#define KSPEC_STORE(NAME)                                 \
+  template <class T, class = kspec_host::IfLoadable<T>>   \
   static inline void NAME(T* address, kspec_host::NotDeduced<T> value) { *address = value; }
 KSPEC_STORE(__stwb)
 KSPEC_STORE(__stcg)

@@ -1,4 +1,4 @@
-// Conversions with a stated rounding. Float to integer saturates and maps NaN to 0, as on the GPU;
+// Conversions to integers with a stated rounding. They saturate and map NaN to 0, as on the GPU;
 // a plain cast out of range is undefined on the host.
 #pragma once
 
@@ -26,12 +26,5 @@ KSPEC_TO_INTEGERS(double, double)
 #undef KSPEC_TO_INTEGER
 #undef KSPEC_TO_INTEGERS
 
-static inline float __int2float_rn(int x) { return (float)x; }
-static inline float __uint2float_rn(unsigned int x) { return (float)x; }
-static inline float __ll2float_rn(long long x) { return (float)x; }
-static inline float __ull2float_rn(unsigned long long x) { return (float)x; }
 static inline double __int2double_rn(int x) { return (double)x; }
 static inline double __uint2double_rn(unsigned int x) { return (double)x; }
-static inline double __ll2double_rn(long long x) { return (double)x; }
-static inline double __ull2double_rn(unsigned long long x) { return (double)x; }
-static inline float __double2float_rn(double x) { return (float)x; }

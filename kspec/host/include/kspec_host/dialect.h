@@ -48,20 +48,4 @@ template <class T> struct RemoveConst<const T> { typedef T type; };
 template <bool, class T = void> struct EnableIf {};
 template <class T> struct EnableIf<true, T> { typedef T type; };
 
-template <class T> struct IsInteger { enum { value = false }; };
-#define KSPEC_INTEGER(T) template <> struct IsInteger<T> { enum { value = true }; };
-KSPEC_INTEGER(bool)
-KSPEC_INTEGER(char)
-KSPEC_INTEGER(signed char)
-KSPEC_INTEGER(unsigned char)
-KSPEC_INTEGER(short)
-KSPEC_INTEGER(unsigned short)
-KSPEC_INTEGER(int)
-KSPEC_INTEGER(unsigned int)
-KSPEC_INTEGER(long)
-KSPEC_INTEGER(unsigned long)
-KSPEC_INTEGER(long long)
-KSPEC_INTEGER(unsigned long long)
-#undef KSPEC_INTEGER
-
 }  // namespace kspec_host

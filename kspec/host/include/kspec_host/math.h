@@ -1,4 +1,5 @@
-// C's mathematical functions for every argument type CUDA accepts, without <math.h>.
+// C's mathematical functions for float and double, without <math.h>, and like NVRTC without its
+// macros (INFINITY, M_PI): include <math_constants.h> or a standard header for those.
 //
 // With KSPEC_HOST_STD the standard headers declare all of this. Results are those of the C library
 // of this machine; CUDA documents an error of 1 to 2 ulp for most functions, so they differ.
@@ -73,33 +74,13 @@ void* malloc(size_t) KSPEC_NOEXCEPT;
 void free(void*) KSPEC_NOEXCEPT;
 }
 
-namespace kspec_host {
-
-template <class T> using IfInteger = typename EnableIf<IsInteger<T>::value>::type;
-// Types of the usual arithmetic promotion: double unless both are float.
-template <class T> struct IsArithmetic { enum { value = IsInteger<T>::value }; };
-template <> struct IsArithmetic<float> { enum { value = true }; };
-template <> struct IsArithmetic<double> { enum { value = true }; };
-template <class A, class B>
-using IfArithmetic = typename EnableIf<IsArithmetic<A>::value && IsArithmetic<B>::value>::type;
-
-}  // namespace kspec_host
-
-// float stays float, integers become double.
-#define KSPEC_OVERLOAD(NAME)                                  \
-  static inline float NAME(float x) { return NAME##f(x); }    \
-  template <class T, class = kspec_host::IfInteger<T>>        \
-  static inline double NAME(T x) {                            \
-    return NAME((double)x);                                   \
-  }
+// One overload for float beside C's for double, and no others: as for NVRTC, sqrt(2) is ambiguous.
+#define KSPEC_OVERLOAD(NAME) \
+  static inline float NAME(float x) { return NAME##f(x); }
 KSPEC_UNARY_FUNCTIONS(KSPEC_OVERLOAD)
 #undef KSPEC_OVERLOAD
-#define KSPEC_OVERLOAD(NAME)                                                    \
-  static inline float NAME(float x, float y) { return NAME##f(x, y); }          \
-  template <class A, class B, class = kspec_host::IfArithmetic<A, B>>           \
-  static inline double NAME(A x, B y) {                                         \
-    return NAME((double)x, (double)y);                                          \
-  }
+#define KSPEC_OVERLOAD(NAME) \
+  static inline float NAME(float x, float y) { return NAME##f(x, y); }
 KSPEC_BINARY_FUNCTIONS(KSPEC_OVERLOAD)
 #undef KSPEC_OVERLOAD
 
@@ -120,13 +101,9 @@ static inline double abs(double x) { return fabs(x); }
 static inline long abs(long x) { return labs(x); }
 static inline long long abs(long long x) { return llabs(x); }
 
-#define KSPEC_CLASSIFY(NAME, BUILTIN)                             \
-  static inline bool NAME(float x) { return BUILTIN(x) != 0; }    \
-  static inline bool NAME(double x) { return BUILTIN(x) != 0; }   \
-  template <class T, class = kspec_host::IfInteger<T>>            \
-  static inline bool NAME(T x) {                                  \
-    return BUILTIN((double)x) != 0;                               \
-  }
+#define KSPEC_CLASSIFY(NAME, BUILTIN)                          \
+  static inline bool NAME(float x) { return BUILTIN(x) != 0; } \
+  static inline bool NAME(double x) { return BUILTIN(x) != 0; }
 KSPEC_CLASSIFY(isnan, __builtin_isnan)
 KSPEC_CLASSIFY(isinf, __builtin_isinf_sign)
 KSPEC_CLASSIFY(isfinite, __builtin_isfinite)
@@ -139,24 +116,6 @@ static inline void sincos(double x, double* s, double* c) { *s = sin(x), *c = co
 static inline void sincosf(float x, float* s, float* c) { *s = sinf(x), *c = cosf(x); }
 static inline double exp10(double x) { return pow(10.0, x); }
 static inline float exp10f(float x) { return powf(10.0f, x); }
-
-#define INFINITY __builtin_inff()
-#define NAN __builtin_nanf("")
-#define HUGE_VAL __builtin_inf()
-#define HUGE_VALF __builtin_inff()
-#define M_E 2.7182818284590452354
-#define M_LOG2E 1.4426950408889634074
-#define M_LOG10E 0.43429448190325182765
-#define M_LN2 0.69314718055994530942
-#define M_LN10 2.30258509299404568402
-#define M_PI 3.14159265358979323846
-#define M_PI_2 1.57079632679489661923
-#define M_PI_4 0.78539816339744830962
-#define M_1_PI 0.31830988618379067154
-#define M_2_PI 0.63661977236758134308
-#define M_2_SQRTPI 1.12837916709551257390
-#define M_SQRT2 1.41421356237309504880
-#define M_SQRT1_2 0.70710678118654752440
 
 #elif !defined(__GLIBC__)  // headers without the GNU extensions
 

@@ -143,6 +143,24 @@ static inline double norm4d(double a, double b, double c, double d) {
 static inline float norm4df(float a, float b, float c, float d) {
   return (float)norm4d(a, b, c, d);
 }
+static inline double rnorm4d(double a, double b, double c, double d) {
+  return 1.0 / norm4d(a, b, c, d);
+}
+static inline float rnorm4df(float a, float b, float c, float d) {
+  return (float)rnorm4d(a, b, c, d);
+}
+static inline double norm(int count, const double* x) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) sum += x[i] * x[i];
+  return sqrt(sum);
+}
+static inline float normf(int count, const float* x) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) sum += (double)x[i] * x[i];
+  return (float)sqrt(sum);
+}
+static inline double rnorm(int count, const double* x) { return 1.0 / norm(count, x); }
+static inline float rnormf(int count, const float* x) { return 1.0f / normf(count, x); }
 static inline float fdividef(float x, float y) { return x / y; }
 
 // Fast intrinsics are as exact as the functions they approximate.
@@ -159,23 +177,7 @@ static inline float __log10f(float x) { return log10f(x); }
 static inline float __powf(float x, float y) { return powf(x, y); }
 static inline float __fdividef(float x, float y) { return x / y; }
 static inline float __saturatef(float x) { return x >= 1.0f ? 1.0f : x > 0.0f ? x : 0.0f; }
-static inline float __fsqrt_rn(float x) { return sqrtf(x); }
-static inline double __dsqrt_rn(double x) { return sqrt(x); }
-static inline float __frcp_rn(float x) { return 1.0f / x; }
-static inline double __drcp_rn(double x) { return 1.0 / x; }
 static inline float __frsqrt_rn(float x) { return (float)(1.0 / sqrt((double)x)); }
-
-// Contraction to fma is off everywhere (-ffp-contract=off), so plain operators round correctly.
-static inline float __fadd_rn(float a, float b) { return a + b; }
-static inline float __fsub_rn(float a, float b) { return a - b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline double __dadd_rn(double a, double b) { return a + b; }
-static inline double __dsub_rn(double a, double b) { return a - b; }
-static inline double __dmul_rn(double a, double b) { return a * b; }
-static inline double __ddiv_rn(double a, double b) { return a / b; }
-static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 
 // CUDA's overloads of min and max, mixed signs included, and no others: min(size_t, int) is
 // ambiguous there as well.

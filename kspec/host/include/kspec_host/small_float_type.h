@@ -140,6 +140,11 @@ KSPEC_FUNCTION(htrunc, truncf(x))
 KSPEC_FUNCTION(hrint, rintf(x))
 #undef KSPEC_FUNCTION
 
+KSPEC_SHUFFLES(KSPEC_SMALL)
+KSPEC_SHUFFLES(KSPEC_SMALL2)
+template <> struct kspec_host::IsLoadable<KSPEC_SMALL> { enum { value = true }; };
+template <> struct kspec_host::IsLoadable<KSPEC_SMALL2> { enum { value = true }; };
+
 // Conversions by name.
 static inline KSPEC_SMALL KSPEC_SMALL_NAME(__float2, )(float x) { return x; }
 static inline KSPEC_SMALL KSPEC_SMALL_NAME(__float2, _rn)(float x) { return x; }

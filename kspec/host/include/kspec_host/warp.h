@@ -61,53 +61,67 @@ static inline int __all_sync(unsigned int mask, int predicate, KSPEC_HOST_SITE) 
   return kspec_host::ballot(mask, !predicate, "__all_sync", KSPEC_HOST_HERE) == 0;
 }
 
-template <class T>
-static inline T __shfl_sync(unsigned int mask, T value, int source, int width = 32,
-                            KSPEC_HOST_SITE) {
-  int lane = kspec_host::lane_id(), first = lane & ~(width - 1);
-  return kspec_host::shuffle(mask, value, first + (source & (width - 1)), "__shfl_sync",
-                             KSPEC_HOST_HERE);
+// The lanes a shuffle reads. `width` splits the warp into parts that exchange among themselves.
+namespace kspec_host {
+static inline int source_of_index(int index, int width) {
+  return ((int)lane_id() & ~(width - 1)) + (index & (width - 1));
 }
-template <class T>
-static inline T __shfl_up_sync(unsigned int mask, T value, unsigned int delta, int width = 32,
-                               KSPEC_HOST_SITE) {
-  int lane = kspec_host::lane_id(), source = lane - (int)delta, first = lane & ~(width - 1);
-  return kspec_host::shuffle(mask, value, source < first ? lane : source, "__shfl_up_sync",
-                             KSPEC_HOST_HERE);
+static inline int source_above(unsigned delta, int width) {
+  int lane = lane_id(), source = lane - (int)delta;
+  return source < (lane & ~(width - 1)) ? lane : source;
 }
-template <class T>
-static inline T __shfl_down_sync(unsigned int mask, T value, unsigned int delta, int width = 32,
-                                 KSPEC_HOST_SITE) {
-  int lane = kspec_host::lane_id(), source = lane + (int)delta;
-  bool inside = (lane & (width - 1)) + (int)delta < width;
-  return kspec_host::shuffle(mask, value, inside ? source : lane, "__shfl_down_sync",
-                             KSPEC_HOST_HERE);
+static inline int source_below(unsigned delta, int width) {
+  int lane = lane_id(), source = lane + (int)delta;
+  return (lane & (width - 1)) + (int)delta < width ? source : lane;
 }
-template <class T>
-static inline T __shfl_xor_sync(unsigned int mask, T value, int lanes, int width = 32,
-                                KSPEC_HOST_SITE) {
-  int lane = kspec_host::lane_id(), source = lane ^ lanes, end = (lane & ~(width - 1)) + width;
-  return kspec_host::shuffle(mask, value, source >= end ? lane : source, "__shfl_xor_sync",
-                             KSPEC_HOST_HERE);
+static inline int source_of_mask(int bits, int width) {
+  int lane = lane_id(), source = lane ^ bits;
+  return source >= (lane & ~(width - 1)) + width ? lane : source;
 }
 
-template <class T>
-static inline unsigned int __match_any_sync(unsigned int mask, T value, KSPEC_HOST_SITE) {
-  T all[32];
-  unsigned lanes = kspec_host::gather(mask, value, all, "__match_any_sync", KSPEC_HOST_HERE);
-  unsigned result = 0;
-  for (int lane = 0; lane < 32; lane++)
-    if ((lanes >> lane & 1) && !__builtin_memcmp(&all[lane], &value, sizeof(T)))
-      result |= 1u << lane;
-  return result;
+template <class T> static inline unsigned match_any(unsigned mask, T value, Site site) {
+  T all[WARP_SIZE];
+  unsigned lanes = gather(mask, value, all, "__match_any_sync", site), equal = 0;
+  for (unsigned left = lanes; left; left &= left - 1) {
+    int lane = __builtin_ctz(left);
+    if (!__builtin_memcmp(&all[lane], &value, sizeof(T))) equal |= 1u << lane;
+  }
+  return equal;
 }
-template <class T>
-static inline unsigned int __match_all_sync(unsigned int mask, T value, int* predicate,
-                                            KSPEC_HOST_SITE) {
-  unsigned equal = __match_any_sync(mask, value, kspec_file, kspec_line);
-  *predicate = equal == mask;
-  return *predicate ? mask : 0;
-}
+}  // namespace kspec_host
+
+#define KSPEC_SHUFFLE(NAME, T, CHOICE, SOURCE)                                                \
+  static inline T NAME(unsigned int mask, T value, CHOICE choice, int width = 32,             \
+                       KSPEC_HOST_SITE) {                                                     \
+    return kspec_host::shuffle(mask, value, kspec_host::SOURCE(choice, width), #NAME,         \
+                               KSPEC_HOST_HERE);                                              \
+  }
+#define KSPEC_SHUFFLES(T)                                     \
+  KSPEC_SHUFFLE(__shfl_sync, T, int, source_of_index)         \
+  KSPEC_SHUFFLE(__shfl_up_sync, T, unsigned int, source_above) \
+  KSPEC_SHUFFLE(__shfl_down_sync, T, unsigned int, source_below) \
+  KSPEC_SHUFFLE(__shfl_xor_sync, T, int, source_of_mask)
+#define KSPEC_MATCH(T)                                                                        \
+  static inline unsigned int __match_any_sync(unsigned int mask, T value, KSPEC_HOST_SITE) {  \
+    return kspec_host::match_any(mask, value, KSPEC_HOST_HERE);                               \
+  }                                                                                           \
+  static inline unsigned int __match_all_sync(unsigned int mask, T value, int* predicate,     \
+                                              KSPEC_HOST_SITE) {                              \
+    *predicate = kspec_host::match_any(mask, value, KSPEC_HOST_HERE) == mask;                 \
+    return *predicate ? mask : 0;                                                             \
+  }
+#define KSPEC_EXCHANGED(T) KSPEC_SHUFFLES(T) KSPEC_MATCH(T)
+KSPEC_EXCHANGED(int)
+KSPEC_EXCHANGED(unsigned int)
+KSPEC_EXCHANGED(long)
+KSPEC_EXCHANGED(unsigned long)
+KSPEC_EXCHANGED(long long)
+KSPEC_EXCHANGED(unsigned long long)
+KSPEC_EXCHANGED(float)
+KSPEC_EXCHANGED(double)
+#undef KSPEC_EXCHANGED
+#undef KSPEC_MATCH
+// KSPEC_SHUFFLES stays: the 16-bit floats use it.
 
 #define KSPEC_WARP_REDUCE(NAME, T, EXPRESSION)                                               \
   static inline T NAME(unsigned int mask, T value, KSPEC_HOST_SITE) {                        \
