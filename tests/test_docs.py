@@ -1,0 +1,78 @@
+"""README and docs: every Python snippet runs, every TOML snippet is accepted."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kspec.build.settings import load_settings
+from kspec.spec.loader import load_spec_file
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FLAGS = doctest.ELLIPSIS
+
+
+def snippets(page: Path, language: str) -> list[tuple[int, str]]:
+    """Return line and text of the fenced blocks of a language."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, match.start(2)) + 1, match[2])
+        for match in _FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_snippets(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "generated"))
+    runner = doctest.DocTestRunner(optionflags=_FLAGS)
+    names: dict[str, object] = {}
+    report: list[str] = []
+    for line, text in snippets(page, "python"):
+        if ">>>" not in text:
+            exec(compile(text, f"{page.name}:{line}", "exec"), names)
+            continue
+        test = doctest.DocTestParser().get_doctest(text, names, page.name, str(page), line - 1)
+        runner.run(test, out=report.append, clear_globs=False)
+        names.update(test.globs)
+    assert not runner.failures, "".join(report)
+
+
+TOML = [
+    pytest.param(text, id=f"{page.name}:{line}")
+    for page in PAGES
+    for line, text in snippets(page, "toml")
+]
+
+
+@pytest.mark.parametrize("text", TOML)
+def test_toml_snippets(text: str, tmp_path: Path) -> None:
+    if "tool" in tomllib.loads(text):
+        (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+        assert load_settings(tmp_path).targets
+        return
+    path = tmp_path / "snippet.toml"
+    path.write_text(text, encoding="utf-8")
+    assert load_spec_file(path, tmp_path).specs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "generated"))
+    runpy.run_path(str(example), run_name="__main__")
