@@ -10,7 +10,8 @@
 #define CUDART_NAN_F            __int_as_float(0x7fffffffU)
 #define CUDART_INF              __longlong_as_double(0x7ff0000000000000ULL)
 #define CUDART_NAN              __longlong_as_double(0xfff8000000000000ULL)
+#endif
+
 #ifndef M_PI
 #define M_PI 3.14159265358979323846
-#endif
 #endif
