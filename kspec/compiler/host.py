@@ -28,7 +28,8 @@ from kspec.stages import CudaSource, Image
 
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
 
-# Where the line tables say that the sources were: every machine makes the same bytes.
+# Where the line tables say that the sources were: every machine makes the same bytes, and
+# kspec.host.locate knows what to take off.
 SOURCE_ROOT = "/kspec-source"
 DIALECT_ROOT = "/kspec-dialect"
 
@@ -365,7 +366,7 @@ def _readable(log: str, directory: Path) -> str:
     log = log.replace(f"{directory}/include/", "").replace(f"{directory}/", "")
     log = log.replace(f"{INCLUDE_DIRECTORY}/", "kspec/host/include/")
     log = re.sub(r"^In file included from (.*\n\s+from )*kernel\.cpp.*\n", "", log, flags=re.M)
-    return re.sub(r"^.* note: .*\bmacro\b.*\bKSPEC_HOST_.*\n?", "", log, flags=re.M).strip()
+    return re.sub(r"^.* note: in \w+ of macro .KSPEC_.*\n?", "", log, flags=re.M).strip()
 
 
 def _essence(log: str) -> str:

@@ -10,6 +10,7 @@ Faults of a kernel become `HostFault`; the process and the next launch are not a
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 import threading
 import weakref
@@ -149,7 +150,6 @@ class HostKernel:
         _check_configuration(self.name, grid, block, shared_mem)
         run = self._module._runtime
         threads = 1 if grid == (1, 1, 1) else config.host_threads()
-        main = threading.current_thread() is threading.main_thread()
         text = ""
         fault = None
         with _launching:
@@ -162,7 +162,7 @@ class HostKernel:
                 shared_mem,
                 params,
                 threads,
-                main,
+                _takes_interrupt(),
                 timeout or 0.0,
             )
             if outcome & runtime.PRINTED:
@@ -187,6 +187,13 @@ class HostKernel:
         if record.has_thread:
             text += f" [block {_triple(record.block)} thread {_triple(record.thread)}]"
         return HostFault(kind, text + newline + details)
+
+
+def _takes_interrupt() -> bool:
+    """Return whether Ctrl-C should stop a launch made here: where Python would raise it too."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _read_sizes(address: int) -> tuple[int, ...]:

@@ -17,13 +17,16 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec import config
-from kspec.compiler.host import INCLUDE_DIRECTORY, HostCompiler, find_compiler
 from kspec.errors import CompileError, LoadError
 
+if TYPE_CHECKING:
+    from kspec.compiler.host import HostCompiler
+
 RUNTIME_DIRECTORY = Path(__file__).resolve().parent / "rt"
+INCLUDE_DIRECTORY = Path(__file__).resolve().parent / "include"
 
 _FLAGS = (
     "-std=c++17",
@@ -141,6 +144,9 @@ def _built_runtime() -> Path:
     digest = hashlib.sha256(repr((_FLAGS, _COMPILE, _LINK)).encode())
     for path in sorted([*RUNTIME_DIRECTORY.glob("*"), *INCLUDE_DIRECTORY.glob("kspec_host/abi.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    # A seam: a process that only imports kernels does not load the compiler's modules.
+    from kspec.compiler.host import find_compiler
+
     compiler = find_compiler()
     digest.update(compiler.identity.encode())
     path = scratch_directory() / f"runtime-{digest.hexdigest()[:24]}.so"
