@@ -1,0 +1,1 @@
+"""Measurements of kspec beside other libraries; ``python -m benchmarks`` runs them."""
