@@ -1,8 +1,5 @@
 // CUDA's named constants (the ones kernels use).
 #pragma once
-#ifndef M_PI
-#define M_PI 3.14159265358979323846  // kspec/constants.cuh promises it to generated kernels
-#endif
 #define CUDART_INF_F __builtin_inff()
 #define CUDART_NAN_F __builtin_nanf("")
 #define CUDART_MIN_DENORM_F __int_as_float(0x00000001)
