@@ -202,7 +202,9 @@ def _elementwise(
         f"{word}: {'ArrayT' if param.raw or param.non_const else 'ArrayT | Scalar'}"
         for word, param in zip(inputs, spec.inputs, strict=True)
     ]
-    parameters += [f"{word}: ArrayT | None = None" for word in outputs]
+    required = docs.outputs_required(spec)
+    default = "" if required else " | None = None"
+    parameters += [f"{word}: ArrayT{default}" for word in outputs]
     parameters.append("*")
     keywords = []
     if any(param.raw for param in spec.params):
@@ -211,7 +213,7 @@ def _elementwise(
     parameters.append("stream: Stream | None = None")
     keywords.append("stream=stream")
     returns = _returns(len(outputs), spec.no_return, spec.return_tuple)
-    call = _call(callee, [*inputs, *_given(outputs), *keywords])
+    call = _call(callee, [*inputs, *(outputs if required else _given(outputs)), *keywords])
     doc = docs.elementwise_doc(spec, inputs, outputs, place)
     return FunctionContext(
         name,

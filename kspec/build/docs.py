@@ -65,7 +65,7 @@ def elementwise_doc(
         alone = param.raw or param.non_const
         lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
         lines += _indented(_input_text(param))
-    lines += _outputs(spec.outputs, outputs)
+    lines += _outputs(spec.outputs, outputs, outputs_required(spec))
     if any(param.raw for param in spec.params):
         lines.append("size : int, optional")
         lines += _indented("Number of loop steps; only when every array is raw.")
@@ -78,7 +78,9 @@ def elementwise_doc(
         ("operation", spec.operation),
         ("after the loop", spec.after_loop),
     ]
-    lines += _notes(spec, f"Elementwise kernel ``{spec.inputs} -> {spec.outputs}``", place, steps)
+    lines += _notes(
+        spec, f"Elementwise kernel ``{f'{spec.inputs} -> {spec.outputs}'.strip()}``", place, steps
+    )
     return _safe(lines)
 
 
@@ -96,7 +98,7 @@ def reduction_doc(
         alone = param.raw or param.non_const or len(arrays) == 1
         lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
         lines += _indented(_input_text(param))
-    lines += _outputs(spec.outputs, outputs)
+    lines += _outputs(spec.outputs, outputs, required=False)
     many = len(outputs) > 1
     lines.append(f"out : {'tuple of arrays' if many else 'array'}, optional")
     lines += _indented(f"The output{'s' if many else ''}, by keyword instead of by position.")
@@ -174,12 +176,18 @@ def _input_text(param: Param) -> str:
     return "Input."
 
 
-def _outputs(params: Signature, words: Sequence[str]) -> Lines:
+def outputs_required(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    """Whether a new output could not be made: no input decides its dtype."""
+    return not set(spec.outputs.placeholders) <= set(spec.inputs.placeholders)
+
+
+def _outputs(params: Signature, words: Sequence[str], required: bool) -> Lines:
     lines: Lines = []
     for word, param in zip(words, params, strict=True):
-        lines.append(f"{word} : {_array(param)}, optional")
+        lines.append(f"{word} : {_array(param)}{'' if required else ', optional'}")
+        default = "" if required else "; a new array by default"
         raw = " Indexed by the kernel itself." if param.raw else ""
-        lines += _indented(f"Output; a new array by default.{raw}")
+        lines += _indented(f"Output{default}.{raw}")
     return lines
 
 

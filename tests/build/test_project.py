@@ -55,7 +55,7 @@ def test_the_package_runs(toy: Path) -> None:
     package.shifts.shift((1,), (32,), x, 5)
     assert x.tolist() == [3, 4, 5, 6, 7, 5]
     with pytest.raises(AttributeError, match="no attribute 'cubes'"):
-        package.cubes  # noqa: B018
+        package.cubes
 
 
 def test_text_is_deterministic_and_portable(toy: Path, tmp_path: Path) -> None:

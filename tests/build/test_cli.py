@@ -1,0 +1,203 @@
+"""The command line: what it prints where, and how it exits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kspec
+from kspec.build import cli
+from kspec.build.project import build_project
+from tests.projects import ROOT, SQUARES, environment, files_of, write_project
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """Run the command line in this process; return exit status and both outputs."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["kspec", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        code = caught.value.code
+        return (code if isinstance(code, int) else 0, *capfd.readouterr())
+
+    return call
+
+
+def test_version(run) -> None:
+    assert run("--version") == (0, f"kspec {kspec.__version__}\n", "")
+
+
+def test_help_fits_80_columns(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run("--help")
+    assert status == 0
+    assert all(word in out for word in ("build", "check", "show", "schema", "demo"))
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_build_and_check(run, toy: Path) -> None:
+    status, out, _ = run("check", "--project", toy)
+    assert status == 1 and "+++ generated/toy_kernels/squares.py" in out
+    status, out, err = run("build", "--project", toy)
+    assert (status, out) == (
+        0,
+        "generated/toy_kernels: 3 kernels in 2 modules, for sm_90 compute_80; 10 files written\n",
+    )
+    assert "compiling 4/4: " in err
+    status, out, err = run("build", "--project", toy)
+    assert status == 0 and out.endswith("; up to date\n") and err == ""
+    assert run("check", "--project", toy)[0] == 0
+
+
+def test_options_of_build(run, toy: Path) -> None:
+    status, out, _ = run("build", "--project", toy, "--arch", "sm_80", "--arch", "compute_90")
+    assert status == 0 and "for sm_80 compute_90;" in out
+    assert run("build", "--project", toy, "--arch", "sm_1")[0] == 2
+    status, out, _ = run("build", "--project", toy, "--no-compile")
+    assert status == 0 and not list((toy / "generated").rglob("*.fatbin.tmp"))
+
+
+def test_the_project_is_found_from_below(
+    run, toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(toy / "specs")
+    assert run("build", "--no-compile")[0] == 0
+    assert (toy / "generated/toy_kernels/squares.py").is_file()
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir("/")
+    status, _, err = run("build")
+    assert status == 2 and "--project DIR" in err
+
+
+def test_bad_specs(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, bad="[elementwise.f]\ninputs = 'T i'\nouput = 'T y'\n")
+    status, out, err = run("build", "--project", toy)
+    assert (status, out) == (2, "")
+    assert "specs/bad.toml:3:1: unknown key 'ouput'" in err and "operation" in err
+    assert "Traceback" not in err
+    assert not (toy / "generated").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('spec = "x"', "unknown key 'spec'; expected specs, package, archs"),
+        ('specs = "../specs"', "specs: '../specs' must be a folder inside the project"),
+        ("specs = 3", "specs: must be a folder such as 'specs', not 3"),
+        ('specs = "nowhere"', "there is no folder 'nowhere'"),
+        ('package = "/tmp/x"', "package: '/tmp/x' must be a folder inside the project"),
+        ('package = "generated/no-name"', "'no-name' is not a Python identifier"),
+        ('package = "specs"', "would replace the specs"),
+        ('archs = "sm_90"', "archs: must be a list"),
+        ('archs = ["sm_9", "host"]', "the host device compiles on first use"),
+    ],
+)
+def test_bad_settings(run, toy: Path, line: str, message: str) -> None:
+    (toy / "pyproject.toml").write_text(f'[project]\nname = "toy"\n[tool.kspec]\n{line}\n')
+    status, _, err = run("build", "--project", toy)
+    assert status == 2 and message in err
+    assert not (toy / "generated").exists()
+
+
+def test_defaults(run, toy: Path) -> None:
+    (toy / "pyproject.toml").write_text('[project]\nname = "My.Toy-thing"\n')
+    assert run("build", "--project", toy, "--no-compile")[0] == 0
+    assert (toy / "generated/my_toy_thing_kernels/__init__.py").is_file()
+
+
+def test_cuda_that_does_not_compile(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace("x * x", "x * nothing", 1))
+    status, _, err = run("build", "--project", toy)
+    assert status == 2
+    assert 'specs/squares.toml(7): error: identifier "nothing" is undefined' in err
+    lines = err.splitlines()
+    caret = next(number for number, line in enumerate(lines) if line.strip() == "^")
+    assert lines[caret - 1][lines[caret].index("^") :].startswith("nothing")
+
+
+def test_a_missing_tool(run, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
+    monkeypatch.delattr("cuda.bindings.nvrtc", raising=False)
+    status, _, err = run("build", "--project", toy)
+    assert status == 3 and "pip install 'kspec[cu13]'" in err
+    assert "Traceback" not in err
+
+
+def test_show(run, toy: Path) -> None:
+    def show(name: str, stage: str) -> str:
+        status, out, err = run("show", name, "--stage", stage, "--project", toy)
+        assert status == 0, err
+        return out
+
+    assert show("square", "signature").startswith("elementwise square(T x) -> (T y)\n")
+    assert "  square<int, 0>\n" in show("squares.square", "signature")
+    assert "shift(grid: Dim3, block: Dim3, x: AnyArray | None, n: Scalar" in (
+        show("shift", "signature")
+    )
+    assert "ReductionContext(name='total'" in show("total", "context")
+    assert "ElementwiseContext(" in show("square", "context")
+    assert "RawContext(" in show("shift", "context")
+    source = show("total", "source")
+    assert "void total(" in source and "void square(" not in source
+    status, _, err = run("show", "square", "--stage", "image", "--project", toy)
+    assert status == 1 and "run `kspec build`" in err
+    build_project(toy)
+    image = show("square", "image")
+    assert "squares.fatbin: " in image and "compute_80 PTX" in image and "registers" in image
+
+
+def test_show_something_unknown(run, toy: Path) -> None:
+    status, _, err = run("show", "sqare", "--project", toy)
+    assert status == 2 and err == "kspec: unknown kernel 'sqare'; did you mean square?\n"
+    status, _, err = run("show", "square", "--stage", "ptx", "--project", toy)
+    assert status == 2 and "expected one of signature, context, source, image" in err
+
+
+def test_schema(run, toy: Path) -> None:
+    assert run("schema")[1] == (ROOT / "kspec.schema.json").read_text(encoding="utf-8")
+    assert run("schema", "--check", "--project", toy)[0] == 1
+    assert run("schema", "--write", "--project", toy)[0] == 0
+    assert run("schema", "--check", "--project", toy)[0] == 0
+
+
+def test_demo(run, toy: Path) -> None:
+    status, out, err = run("demo", "--project", toy)
+    assert status == 0, err
+    for kernel in ("shifts.shift", "squares.square", "squares.total"):
+        assert f"{kernel} " in out
+    assert "max error" in out and "host" in out and "20\u00d730" in out
+    assert "running 3/" in err
+
+
+def test_demo_of_a_wrong_kernel(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace('"y = x * x"', '"y = x * x + 1"'))
+    status, out, err = run("demo", "--project", toy)
+    assert status == 1
+    assert "kspec: squares.square on host: error 1 is above 1e-05" in err
+    assert "squares.total" in out, "the others are shown"
+
+
+def test_demo_of_a_kernel_that_fails(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace('"y = x * x"', '"y = (&x)[1 << 28]"'))
+    status, out, err = run("demo", "--project", toy)
+    assert status == 1 and "failed" in out and "HostFault" in err
+
+
+def test_without_a_terminal_there_are_no_escapes(toy: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kspec.build.cli", "build", "--project", str(toy)],
+        env={**environment(ROOT), "COLUMNS": "80", "TERM": "xterm-256color"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert os.linesep.encode() in done.stdout
+    assert "generated/toy_kernels/squares.fatbin" in files_of(toy)

@@ -1,0 +1,147 @@
+"""Examples and references: arguments out of specs, errors out of results."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspec.build import examples
+from kspec.build.load import import_package
+from kspec.build.project import build_project
+from kspec.errors import SpecError
+from kspec.spec.loader import load_specs
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+from tests.projects import ROOT
+
+SHIPPED = [(file.stem, spec) for file in load_specs(ROOT / "specs", ROOT) for spec in file.specs]
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """The package of this repository's specs, built elsewhere."""
+    folder = tmp_path_factory.mktemp("shipped")
+    for name in ("pyproject.toml", "specs"):
+        (folder / name).symlink_to(ROOT / name)
+    build_project(folder, compiling=False)
+    return import_package(folder / "generated/kspec_kernels")
+
+
+@pytest.mark.parametrize(("stem", "spec"), SHIPPED, ids=lambda one: getattr(one, "name", one))
+def test_every_shipped_kernel_agrees_with_its_reference(shipped: object, stem: str, spec) -> None:
+    assert examples.has_example(spec)
+    call = examples.make_call(spec)
+    got = examples.run_call(call, getattr(getattr(shipped, stem), spec.name))
+    error = examples.worst_error(got, examples.expected(call))
+    assert error <= examples.tolerance(call, got)
+
+
+def elementwise(**fields: object) -> ElementwiseSpec:
+    defaults = {"name": "f", "inputs": "T x, float32 c", "outputs": "T y", "operation": "y = x"}
+    example = {"shapes": {"x": [4]}, "scalars": {"c": 0.1}}
+    return ElementwiseSpec(**{**defaults, "example": example, "reference": "x * c", **fields})
+
+
+def test_arguments_are_random_and_repeatable() -> None:
+    first, second = examples.make_call(elementwise()), examples.make_call(elementwise())
+    np.testing.assert_array_equal(first.values["x"], second.values["x"])
+    assert len(set(first.values["x"].tolist())) == 4
+    assert first.values["x"].dtype == np.float32
+    assert first.order == ("x", "c") and first.keywords == {}
+
+
+def test_numbers_are_what_the_kernel_sees() -> None:
+    assert examples.make_call(elementwise()).values["c"] == float(np.float32(0.1))
+
+
+def test_types_are_the_first_binding_or_the_examples() -> None:
+    spec = elementwise(types={"T": ["int16", "float64"]})
+    assert examples.make_call(spec).dtype == "int16"
+    assert examples.make_call(spec, {"T": "float64"}).dtype == "float64"
+
+
+def test_reductions_get_their_axes() -> None:
+    spec = ReductionSpec(
+        name="f",
+        inputs="T x",
+        outputs="T y",
+        map="x",
+        reduce="a + b",
+        post_map="y = a",
+        reference="x.sum(axis=axis, keepdims=keepdims)",
+        example={"shapes": {"x": [4, 5]}, "axis": 0, "keepdims": True},
+    )
+    call = examples.make_call(spec)
+    assert call.keywords == {"axis": 0, "keepdims": True}
+    assert examples.expected(call)[0].shape == (1, 5)
+
+
+def test_raw_kernels_write_their_last_writable_argument() -> None:
+    spec = RawSpec(
+        name="f",
+        code="...",
+        name_expressions=["f<double>"],
+        params=["T* y", "const T* x", "short k"],
+        example={"shapes": {"x": [3], "y": [3]}, "scalars": {"k": 2}, "grid": [1], "block": [3]},
+        reference="x * k",
+    )
+    call = examples.make_call(spec)
+    assert call.written == ("y",) and call.order == ("y", "x", "k")
+    assert call.values["y"].dtype == np.float64
+
+    def kernel(grid, block, y, x, k):
+        assert (grid, block) == ((1,), (3,))
+        y[:] = x * k
+
+    got = examples.run_call(call, kernel)
+    assert examples.worst_error(got, examples.expected(call)) == 0
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (None, "has no example"),
+        ({"shapes": {"x": [3]}}, "give 'c' a shape under 'shapes' or a value under 'scalars'"),
+    ],
+)
+def test_examples_that_say_too_little(example: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        examples.make_call(elementwise(example=example))
+
+
+@pytest.mark.parametrize("reference", ["x * unknown", "open('/etc/passwd')", "x.shape[9]"])
+def test_references_that_fail(reference: str) -> None:
+    with pytest.raises(SpecError, match="reference of kernel 'f'"):
+        examples.expected(examples.make_call(elementwise(reference=reference)))
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0),
+        ([0.5], [0.0], 0.5),
+        ([101.0], [100.0], 0.01),
+        ([np.nan, np.inf], [np.nan, np.inf], 0),
+        ([np.nan], [1.0], math.inf),
+        ([1.0], [np.nan], math.inf),
+        ([np.inf], [-np.inf], math.inf),
+        ([1.0], [1.0, 1.0], math.inf),
+    ],
+)
+def test_errors(got: list[float], want: list[float], error: float) -> None:
+    assert examples.worst_error([np.array(got)], [np.array(want)]) == error
+    assert examples.worst_error([np.array(got)], []) == math.inf
+
+
+def test_differences_of_unsigned_numbers_do_not_wrap() -> None:
+    got, want = np.array([0], np.uint8), np.array([1], np.uint8)
+    assert examples.worst_error([got], [want]) == 1
+
+
+def test_a_package_that_is_not_there(tmp_path: Path) -> None:
+    from kspec.errors import LoadError
+
+    with pytest.raises(LoadError, match="kspec build"):
+        import_package(tmp_path)

@@ -1,0 +1,152 @@
+"""The wheel of this repository, and one of a downstream project, in the hands of their users."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.projects import BLOCKED, ROOT, environment, run_python, write_project
+
+pytestmark = pytest.mark.slow
+_COPIED = ("kspec", "specs", "templates", "generated")
+_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of a copy of this repository."""
+    clone = tmp_path_factory.mktemp("clone")
+    skipped = shutil.ignore_patterns("__pycache__", "*.fatbin", ".*")
+    for name in _COPIED:
+        shutil.copytree(ROOT / name, clone / name, ignore=skipped)
+    for name in _FILES:
+        shutil.copy(ROOT / name, clone / name)
+    cache = tmp_path_factory.getbasetemp() / "kspec-cache"
+    build_wheel(clone, environment(clone), cache)
+    assert any((clone / "generated/kspec_kernels").glob("*.fatbin"))
+    (found,) = (clone / "dist").glob("*.whl")
+    return found
+
+
+def build_wheel(project: Path, variables: dict[str, str], cache: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
+        cwd=project,
+        env={**variables, "KSPEC_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*command, "--target", str(folder), str(wheel)], check=True)
+    return folder
+
+
+def names_in(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_contents(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = names_in(wheel)
+    assert len(names) == len(set(names))
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "kspec").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    wanted |= {
+        f"kspec/templates/{path.relative_to(ROOT / 'templates').as_posix()}"
+        for path in (ROOT / "templates").rglob("*.j2")
+    }
+    stems = [path.stem for path in (ROOT / "specs").glob("*.toml")]
+    wanted |= {f"kspec_kernels/{stem}.{end}" for stem in stems for end in ("py", "cu", "fatbin")}
+    wanted |= {f"kspec_kernels/{name}" for name in ("__init__.py", "manifest.json", "py.typed")}
+    assert wanted <= set(names), sorted(wanted - set(names))
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"kspec", "kspec_kernels"}
+
+
+def test_users_need_no_authoring_library(wheel: Path, tmp_path: Path) -> None:
+    code = f"{BLOCKED}\nimport kspec_kernels\nfrom kspec_kernels import norms\n"
+    code += "print(norms.__file__)\nprint(*kspec_kernels.kernel_names(), sep='\\n')"
+    installed = install(wheel, tmp_path / "site")
+    place, *kernels = run_python(code, installed, cwd=tmp_path).splitlines()
+    assert Path(place) == installed / "kspec_kernels/norms.py"
+    assert {"norms.l2norm", "math.squared_diff", "raw.my_add"} <= set(kernels)
+
+
+def test_an_installed_wheel_runs_and_builds(wheel: Path, tmp_path: Path) -> None:
+    installed = install(wheel, tmp_path / "site")
+    code = "import numpy as np\nfrom kspec_kernels import norms\n"
+    code += "print(norms.l2norm(np.array([[3.0, 4.0]]), axis=1))"
+    assert run_python(code, installed, cwd=tmp_path).strip() == "[5.]"
+    toy = write_project(tmp_path / "toy")
+    command = [sys.executable, "-m", "kspec.build.cli", "build", "--no-compile"]
+    done = subprocess.run(
+        command, cwd=toy, env=environment(installed), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (toy / "generated/toy_kernels/squares.py").is_file()
+
+
+@pytest.mark.parametrize("layout", ["listed", "unlisted", "nested"])
+def test_a_downstream_project_gets_its_own_kernels(
+    wheel: Path, tmp_path: Path, layout: str
+) -> None:
+    # The plugin is found by the entry point of the installed distribution.
+    installed = install(wheel, tmp_path / "site")
+    toy = write_project(tmp_path / "toy")
+    package = "src/toy/_kernels" if layout == "nested" else "generated/toy_kernels"
+    packages = '"src/toy", "generated/toy_kernels"' if layout == "listed" else '"src/toy"'
+    (toy / "src/toy").mkdir(parents=True)
+    (toy / "src/toy/__init__.py").write_text("")
+    (toy / ".gitignore").write_text("*.fatbin\n")
+    (toy / "pyproject.toml").write_text(
+        f"""
+[build-system]
+requires = ["hatchling", "kspec[build]"]
+build-backend = "hatchling.build"
+
+[project]
+name = "toy"
+version = "0.1"
+
+[tool.kspec]
+package = "{package}"
+
+[tool.hatch.build.targets.wheel]
+packages = [{packages}]
+
+[tool.hatch.build.hooks.kspec]
+archs = ["sm_90", "compute_80"]
+"""
+    )
+    build_wheel(toy, environment(installed), tmp_path / "cache")
+    (made,) = (toy / "dist").glob("*.whl")
+    name = "toy/_kernels" if layout == "nested" else "toy_kernels"
+    names = names_in(made)
+    assert len(names) == len(set(names))
+    for file in ("squares.fatbin", "shifts.fatbin", "amount.cuh", "py.typed", "manifest.json"):
+        assert f"{name}/{file}" in names
+    users = install(made, tmp_path / "user")
+    module = name.replace("/", ".")
+    listing = f"{BLOCKED}\nimport {module} as kernels\nprint(*kernels.kernel_names())"
+    assert run_python(listing, users, installed, cwd=tmp_path).split() == [
+        "shifts.shift",
+        "squares.square",
+        "squares.total",
+    ]
+    code = f"import numpy as np\nfrom {module} import squares\nprint(squares.square(np.array([7])))"
+    assert run_python(code.replace("[7]", "[7], 'int32'"), users, installed, cwd=tmp_path) == (
+        "[49]\n"
+    )

@@ -1,0 +1,132 @@
+"""Imports point down only: the table of the design, section 3, checked by parsing every file."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.projects import BLOCKED, ROOT, run_python
+
+PACKAGE = ROOT / "kspec"
+# Each may import those to its left, and `typing` none of them.
+BASE = ("errors", "config", "dtypes", "signature", "declaration", "stages", "manifest")
+EVERY_BASE = {*BASE, "typing"}
+# Layer to the kspec packages it may import beside its own.
+LAYERS = {
+    "compiler": EVERY_BASE,
+    "host": EVERY_BASE,
+    "runtime": EVERY_BASE | {"host"},
+    "spec": EVERY_BASE,
+    "render": EVERY_BASE | {"spec"},
+    "ir": EVERY_BASE,
+    "fusion": EVERY_BASE | {"spec", "ir"},
+    "jit": EVERY_BASE | {"spec", "ir"},
+    "pipeline": EVERY_BASE | {"spec", "render", "compiler", "runtime"},
+    "constructors": EVERY_BASE | {"spec", "render", "compiler", "runtime", "pipeline"},
+    "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
+    "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fusion", "jit"},
+}
+# The seams: the runtime reaches the compiler inside functions of these files.
+SEAMS = {
+    ("runtime/provider.py", "compiler"),
+    ("host/runtime.py", "compiler"),
+    ("host/locate.py", "compiler"),
+}
+# Third-party module to the files that may import it, or layers, ending in "/".
+THIRD_PARTY = {
+    "numpy": ("typing.py", "runtime/", "host/", "constructors.py", "build/", "fusion/", "jit/"),
+    "cuda.bindings.driver": ("runtime/driver.py",),
+    "cuda.bindings.nvrtc": ("compiler/nvrtc.py",),
+    "cuda.bindings.nvfatbin": ("compiler/fatbin.py",),
+    "cuda.bindings": (),
+    "cuda.core": ("runtime/",),
+    "cuda.pathfinder": ("compiler/headers.py",),
+    "ml_dtypes": ("runtime/views.py",),
+    "ziglang": ("compiler/host.py", "compiler/locate.py"),
+    "pydantic": ("spec/",),
+    "jinja2": ("render/", "build/api.py"),
+    "hatchling": ("build/hook.py",),
+    "typer": ("build/cli.py",),
+    "rich": ("build/cli.py", "build/demo.py"),
+}
+
+FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+def imports(name: str) -> Iterator[tuple[str, int, bool]]:
+    """Yield each imported module of a file, its line, and whether it is at the top level."""
+    tree = ast.parse((PACKAGE / name).read_text(encoding="utf-8"))
+    top = {id(node) for node in ast.walk(tree) if isinstance(node, ast.stmt)}
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            top -= {id(node) for node in ast.walk(function)}
+    for guard in ast.walk(tree):
+        if isinstance(guard, ast.If) and ast.unparse(guard.test) == "TYPE_CHECKING":
+            top -= {id(node) for node in ast.walk(guard)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno, id(node) in top
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"kspec/{name}:{node.lineno}: relative import"
+            module = node.module or ""
+            if module in ("kspec", "cuda", "cuda.bindings"):
+                for alias in node.names:
+                    yield f"{module}.{alias.name}", node.lineno, id(node) in top
+            else:
+                yield module, node.lineno, id(node) in top
+
+
+def layer_of(name: str) -> str:
+    first = name.removesuffix(".py").split("/")[0]
+    return "" if first == "__init__" else first
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_point_down(name: str) -> None:
+    layer = layer_of(name)
+    if layer in BASE:
+        allowed = set(BASE[: BASE.index(layer)])
+    elif layer == "typing":
+        allowed = set()
+    else:
+        assert layer in LAYERS, f"kspec/{name} is in no layer of the design"
+        allowed = LAYERS[layer] | {layer}
+    for module, line, top in imports(name):
+        if not (module == "kspec" or module.startswith("kspec.")):
+            continue
+        target = module.split(".")[1] if "." in module else ""
+        if (name, target) in SEAMS and not top:
+            continue
+        assert target in allowed, f"kspec/{name}:{line}: {layer} must not import {module}"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_third_party_imports_are_where_the_design_has_them(name: str) -> None:
+    for module, line, _ in imports(name):
+        root = module.split(".")[0]
+        if root == "kspec" or root in sys.stdlib_module_names:
+            continue
+        known = [one for one in THIRD_PARTY if module == one or module.startswith(f"{one}.")]
+        assert known, f"kspec/{name}:{line}: unknown dependency {module}"
+        places = THIRD_PARTY[max(known, key=len)]
+        fits = any(
+            name == place or (place[-1] == "/" and name.startswith(place)) for place in places
+        )
+        assert fits, f"kspec/{name}:{line}: {module} belongs in {', '.join(places)}"
+
+
+def test_the_runtime_needs_no_authoring_library() -> None:
+    modules = [f"kspec.runtime.{name}" for name in ("elementwise", "reduction", "raw", "package")]
+    code = f"{BLOCKED}\nimport {', '.join(modules)}\nprint(sorted(sys.modules))"
+    loaded = run_python(code, ROOT)
+    for layer in ("compiler", "spec", "render", "build"):
+        assert f"'kspec.{layer}" not in loaded
+
+
+def test_importing_kspec_imports_nothing_else() -> None:
+    code = "import sys, kspec; print([name for name in sys.modules if name[:6] == 'kspec.'])"
+    assert run_python(code, ROOT).strip() == "[]"
