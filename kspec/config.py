@@ -13,6 +13,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def host_threads() -> int:
     """Return how many operating-system threads run the blocks of a host launch (at least 1)."""
     text = os.environ.get("KSPEC_HOST_THREADS", "")
     if not text:
-        return os.cpu_count() or 1
+        return _cores()
     try:
         count = int(text)
     except ValueError:
@@ -55,3 +56,9 @@ def host_threads() -> int:
     if count < 1:
         raise KspecError(f"KSPEC_HOST_THREADS={text!r}: expected a positive integer")
     return count
+
+
+@functools.cache
+def _cores() -> int:
+    # Asked for at every launch; the operating system takes microseconds to answer.
+    return os.cpu_count() or 1
