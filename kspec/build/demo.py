@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -35,8 +37,8 @@ class Row:
     dtype: str
     shape: tuple[int, ...]
     error: float
-    seconds: float
-    numpy_seconds: float
+    seconds: float = math.nan
+    numpy_seconds: float = math.nan
     problem: str = ""
 
 
@@ -122,23 +124,24 @@ def _median_time(function: Callable[[], object]) -> float:
 
 
 def demo_table(rows: list[Row]) -> Table:
-    """Return the rows as one table."""
-    table = Table(title="Every shipped kernel against its NumPy reference", title_justify="left")
-    table.add_column("kernel", no_wrap=True)
-    for column in ("device", "dtype", "shape"):
-        table.add_column(column)
-    for column in ("max error", "time", "NumPy"):
+    """Return the rows as one table, which fits 80 columns; times are in milliseconds."""
+    table = Table(
+        title="Every shipped kernel against its NumPy reference",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=0,
+    )
+    table.add_column("kernel", overflow="fold")
+    table.add_column("device", no_wrap=True)
+    table.add_column("dtype", max_width=len("complex128"))  # several go below each other
+    table.add_column("shape", no_wrap=True)
+    for column in ("max error", "ms", "NumPy ms"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         error = Text("failed" if np.isnan(row.error) else f"{row.error:.1e}")
         error.stylize("bold red" if row.problem else "green")
         shape = "\u00d7".join(map(str, row.shape))
-        times = map(_milliseconds, (row.seconds, row.numpy_seconds))
+        times = (f"{1e3 * seconds:.2f}" for seconds in (row.seconds, row.numpy_seconds))
         table.add_row(row.kernel, row.device, row.dtype, shape, error, *times)
     return table
-
-
-def _milliseconds(seconds: float) -> str:
-    if np.isnan(seconds):
-        return "-"
-    return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import kspec
-from kspec.build import cli
+from kspec.build import cli, demo
 from kspec.build.project import build_project
 from tests.projects import ROOT, SQUARES, environment, files_of, write_project
 
@@ -145,7 +148,7 @@ def test_show(run, toy: Path) -> None:
     assert "ElementwiseContext(" in show("square", "context")
     assert "RawContext(" in show("shift", "context")
     source = show("total", "source")
-    assert "void total(" in source and "void square(" not in source
+    assert "// ---- total(" in source and "// ---- square(" not in source
     status, _, err = run("show", "square", "--stage", "image", "--project", toy)
     assert status == 1 and "run `kspec build`" in err
     build_project(toy)
@@ -176,6 +179,16 @@ def test_demo(run, toy: Path) -> None:
     assert "running 3/" in err
 
 
+def test_the_demo_table_fits_80_columns() -> None:
+    row = demo.Row("m.a_kernel_with_a_rather_long_name", "cuda:0", "complex128", (2048, 1024), 1e-7)
+    console = Console(width=80, file=io.StringIO())
+    console.print(demo.demo_table([replace(row, seconds=0.01, numpy_seconds=0.2)]))
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("cuda:0", "complex128", "2048\u00d71024", "1.0e-07", "10.00", "200.00"):
+        assert word in text
+
+
 def test_demo_of_a_wrong_kernel(run, tmp_path: Path) -> None:
     toy = write_project(tmp_path, squares=SQUARES.replace('"y = x * x"', '"y = x * x + 1"'))
     status, out, err = run("demo", "--project", toy)
@@ -192,7 +205,7 @@ def test_demo_of_a_kernel_that_fails(run, tmp_path: Path) -> None:
 
 def test_without_a_terminal_there_are_no_escapes(toy: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "kspec.build.cli", "build", "--project", str(toy)],
+        [sys.executable, "-m", "kspec.build", "build", "--project", str(toy)],
         env={**environment(ROOT), "COLUMNS": "80", "TERM": "xterm-256color"},
         capture_output=True,
         check=False,
@@ -201,3 +214,18 @@ def test_without_a_terminal_there_are_no_escapes(toy: Path) -> None:
     assert b"\x1b" not in done.stdout + done.stderr
     assert os.linesep.encode() in done.stdout
     assert "generated/toy_kernels/squares.fatbin" in files_of(toy)
+
+
+@pytest.mark.parametrize("missing", ["typer", "pydantic", "jinja2"])
+def test_without_the_authors_libraries(missing: str) -> None:
+    code = f"import sys; sys.modules['{missing}'] = None\n"
+    code += "from kspec.build.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(ROOT),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"kspec: the command line needs {missing}: pip install ")

@@ -72,7 +72,7 @@ def test_killed_while_compiling(
         (toy / f"specs/slow_{stem}.toml").write_text(SLOW.replace("slow", f"slow_{stem}") % stem)
     monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "cache"))
     with subprocess.Popen(
-        [sys.executable, "-m", "kspec.build.cli", "build", "--project", str(toy)],
+        [sys.executable, "-m", "kspec.build", "build", "--project", str(toy)],
         env=environment(ROOT),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

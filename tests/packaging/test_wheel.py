@@ -91,7 +91,7 @@ def test_an_installed_wheel_runs_and_builds(wheel: Path, tmp_path: Path) -> None
     code += "print(norms.l2norm(np.array([[3.0, 4.0]]), axis=1))"
     assert run_python(code, installed, cwd=tmp_path).strip() == "[5.]"
     toy = write_project(tmp_path / "toy")
-    command = [sys.executable, "-m", "kspec.build.cli", "build", "--no-compile"]
+    command = [sys.executable, "-m", "kspec.build", "build", "--no-compile"]
     done = subprocess.run(
         command, cwd=toy, env=environment(installed), capture_output=True, text=True, check=False
     )
