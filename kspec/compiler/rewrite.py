@@ -242,11 +242,15 @@ class _Rewriter:
     # ------------------------------------------------------------- entries
 
     def kernel_name(self) -> str:
-        """Return the name of the plain kernel whose body is about to open, or nothing."""
+        """Return the name of the plain kernel whose body is about to open, or nothing.
+
+        Only C linkage makes a name that a lookup finds, as on a GPU: others need a name expression.
+        """
         words = [token.text for token in without_attributes(self.statement)]
         if "__global__" not in words or "template" in words or not self.at_namespace():
             return ""
-        if "(" not in words:
+        c_linkage = '"C"' in words or any(scope.name == '"C"' for scope in self.scopes)
+        if "(" not in words or not c_linkage:
             return ""
         name = words[words.index("(") - 1]
         return name if name.isidentifier() else ""

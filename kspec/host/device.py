@@ -67,7 +67,8 @@ class HostModule:
         if not symbol.startswith(prefix) or not hasattr(self._library, symbol):
             known = [key for key, value in self.image.symbols.items() if value.startswith(prefix)]
             have = f"; the module has {', '.join(sorted(known))}" if known else ""
-            raise LoadError(f"named symbol not found: {name}{have}")
+            rule = 'declare it extern "C" or list it in name_expressions'
+            raise LoadError(f"named symbol not found: {name}{have} ({rule})")
         return symbol
 
     def _call(self, symbol: str, result: Any) -> int:

@@ -324,7 +324,9 @@ class _View:
     def __init__(self, number: int, value: Any) -> None:
         self.number = number
         self.value = value
-        self.library: Library | None = library_of(value)
+        # A structured array is a C struct, passed by value.
+        structured = isinstance(value, np.ndarray) and value.dtype.names is not None
+        self.library: Library | None = None if structured else library_of(value)
         self.view: ArrayView | None = self.library.view(value) if self.library else None
 
 
@@ -362,7 +364,7 @@ def _pack_undeclared(name: str, operand: _View, device: Device) -> bytes:
         )
     if value is None:
         return struct.pack("P", 0)
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
         return value.tobytes()
     if isinstance(value, bool):
         return struct.pack("?", value)

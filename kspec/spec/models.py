@@ -147,7 +147,7 @@ class _GeneratedSpec(_Spec):
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
         yield from rules.reserved_names(self.kind, self.inputs, self.outputs)
-        yield from rules.clashing_names(self.inputs, self.outputs)
+        yield from rules.clashing_names(self.name, self.inputs, self.outputs)
         type_faults = tuple(rules.types_fit(self.placeholders, self.types))
         yield from type_faults
         if not type_faults:

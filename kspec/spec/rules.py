@@ -40,6 +40,8 @@ _CALL_KEYWORDS = {
 def kernel_name(name: str) -> Iterator[Fault]:
     """Check that a kernel's name can name a C++ function."""
     problem = name_problem(name)
+    if name == "main":
+        problem = "C++ reserves it for the program's entry"
     if problem:
         yield Fault(("name",), f"Invalid kernel name {name!r}: {problem}", at_key=True)
 
@@ -67,9 +69,12 @@ def reserved_names(kind: str, inputs: Signature, outputs: Signature) -> Iterator
             yield Fault((field,), f"{message}; use another letter", word=placeholder)
 
 
-def clashing_names(inputs: Signature, outputs: Signature) -> Iterator[Fault]:
-    """Check that parameters differ from each other and from the type placeholders."""
+def clashing_names(kernel: str, inputs: Signature, outputs: Signature) -> Iterator[Fault]:
+    """Check that parameters and kernel differ from each other and from the type placeholders."""
     placeholders = {placeholder for _, placeholder in _placeholder_fields(inputs, outputs)}
+    if kernel in placeholders:
+        message = f"Invalid kernel name {kernel!r}: it is a type placeholder too"
+        yield Fault(("name",), message, at_key=True)
     seen: set[str] = set()
     for field, signature in (("inputs", inputs), ("outputs", outputs)):
         for name in signature.names:

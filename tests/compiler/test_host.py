@@ -19,7 +19,7 @@ def error_of(text: str, *names: str, headers: tuple[Header, ...] = ()) -> Compil
 
 
 def test_image():
-    text = "template <class T> __global__ void k(T* x) {}\n__global__ void plain() {}"
+    text = 'template <class T> __global__ void k(T* x) {}\nextern "C" __global__ void plain() {}'
     image = compile_host(CudaSource("norms.cu", text, ("k<float>", "k<int>")))
     assert (image.format, image.arch, image.log) == ("so", "host", "")
     assert set(image.symbols) == {"k<float>", "k<int>", "plain"}
@@ -28,14 +28,20 @@ def test_image():
 
 
 def test_equal_sources_make_equal_images():
-    source = CudaSource("norms.cu", "__global__ void k(int* x) { __shared__ int s; s = *x; }")
+    source = CudaSource(
+        "norms.cu", 'extern "C" __global__ void k(int* x) { __shared__ int s; s = *x; }'
+    )
     assert compile_host(source).code == compile_host(source).code
 
 
 def test_error_position_honours_line_directives():
-    text = '__global__ void k(float* x) {\n#line 42 "specs/norms.toml"\n  x[0] = foo(1);\n}'
+    text = (
+        'extern "C" __global__ void k(float* x) {\n#line 42 "specs/norms.toml"\n  x[0] = foo(1);\n}'
+    )
     assert error_of(text).log.count("specs/norms.toml:42:10: error: ") == 1
-    text = "__global__ void k(float* x) {\n  __shared__ int\n    s[3];\n  x[0] = foo(1);\n}"
+    text = (
+        'extern "C" __global__ void k(float* x) {\n  __shared__ int\n    s[3];\n  x[0] = foo(1);\n}'
+    )
     assert "norms.cu:4:10: error: " in error_of(text).log
 
 
@@ -53,15 +59,15 @@ def test_wrong_name_expression():
 @pytest.mark.parametrize(
     ("line", "text", "words"),
     [
-        (2, '\n__global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(x[0])); }',
+        (2, '\nextern "C" __global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(x[0])); }',
          "error: inline PTX (asm) can not run on the host device; guard it with '#ifndef KSPEC"),
-        (3, "__global__ void c() {}\n__global__ void k() {\n  c<<<1, 1>>>();\n}",
+        (3, 'extern "C" __global__ void c() {}\nextern "C" __global__ void k() {\n  c<<<1, 1>>>();\n}',
          "error: a kernel launch from device code (<<<...>>>) can not run on the host device"),
         (1, "#include <cub/cub.cuh>\n", "error: #error cub device code can not run on"),
         (2, "\n#include <thrust/complex.h>\n", "error: #error thrust device code can not run on"),
         (1, "#include <mma.h>\n", "error: #error tensor core (mma.h) device code can not run on"),
         (2, '#define LANE(x) asm("mov.u32 %0, %laneid;" : "=r"(x))\n'
-         "__global__ void k(int* x) { LANE(x[0]); }", "error: inline PTX (asm) can not run on"),
+         'extern "C" __global__ void k(int* x) { LANE(x[0]); }', "error: inline PTX (asm) can not run on"),
     ],
 )  # fmt: skip
 def test_refusals_say_where_and_what_to_do(line, text, words):
@@ -72,7 +78,7 @@ def test_refusals_say_where_and_what_to_do(line, text, words):
 
 
 def test_textures_are_refused():
-    text = "__global__ void k(cudaTextureObject_t t, float* x) { x[0] = tex2D<float>(t, 0, 0); }"
+    text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) { x[0] = tex2D<float>(t, 0, 0); }'
     assert "tex2D() can not run on the host device; guard it" in error_of(text).log
 
 
@@ -87,15 +93,13 @@ def test_textures_are_refused():
     ],
 )
 def test_guarded_regions_are_not_refused(text):
-    image = compile_host(CudaSource("norms.cu", text + "\n__global__ void k() {}"))
+    image = compile_host(CudaSource("norms.cu", text + '\nextern "C" __global__ void k() {}'))
     assert "k" in image.symbols
 
 
 def test_branches_of_the_preprocessor():
-    text = (
-        "#if 1\n__global__ void k(int* x) {\n#else\n__global__ void k(long* x) {\n#endif\n*x = 1; }"
-    )
-    text += "\n#ifdef NEVER\n__global__ void never() {}\n#endif\n__global__ void last() {}"
+    text = '#if 1\nextern "C" __global__ void k(int* x) {\n#else\nextern "C" __global__ void k(long* x) {\n#endif\n*x = 1; }'
+    text += '\n#ifdef NEVER\nextern "C" __global__ void never() {}\n#endif\nextern "C" __global__ void last() {}'
     assert set(compile_host(CudaSource("norms.cu", text)).symbols) == {"k", "last"}
 
 

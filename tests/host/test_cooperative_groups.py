@@ -12,7 +12,7 @@ __device__ float sum(cg::thread_block_tile<16, cg::thread_block> tile, float v) 
   for (int o = tile.size() / 2; o; o /= 2) v += tile.shfl_down(v, o);
   return v;
 }
-__global__ void groups(const float* x, float* o, unsigned* n) {
+extern "C" __global__ void groups(const float* x, float* o, unsigned* n) {
   cg::thread_block block = cg::this_thread_block();
   auto tile = cg::tiled_partition<16>(block);
   __shared__ float s[64];

@@ -52,7 +52,7 @@ template <typename T> __global__ void fx3(T* x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) x[i] *= 3;
 }
-__global__ void histogram(const unsigned char* x, unsigned* h, int n) {
+extern "C" __global__ void histogram(const unsigned char* x, unsigned* h, int n) {
   __shared__ unsigned mine[256];
   for (int i = threadIdx.x; i < 256; i += blockDim.x) mine[i] = 0;
   __syncthreads();
@@ -64,7 +64,7 @@ __global__ void histogram(const unsigned char* x, unsigned* h, int n) {
 namespace outer { namespace inner {
 __constant__ float coefficients[4];
 __device__ double counter = 1.5;
-__global__ void polynomial(const float* x, float* y, int n) {
+extern "C" __global__ void polynomial(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   const float* c = coefficients;
   if (i < n) y[i] = c[0] + x[i] * (c[1] + x[i] * (c[2] + x[i] * c[3]));
@@ -337,11 +337,11 @@ def test_headers_and_options():
     header = Header("deep/scale.cuh", "#pragma once\n__device__ int scale(int x) { return 2 * x; }")
     user = Header(
         "user.cuh",
-        '#include "deep/scale.cuh"\n__global__ void twice(int* x) {'
+        '#include "deep/scale.cuh"\nextern "C" __global__ void twice(int* x) {'
         " __shared__ int s; s = scale(*x) + N; *x = s; }",
     )
-    text = '#include "user.cuh"\n#ifdef KSPEC_HOST\n__global__ void host_only(int* x) { *x = 1; }\n'
-    text += "#else\n__global__ void gpu_only(int* x) {}\n#endif"
+    text = '#include "user.cuh"\n#ifdef KSPEC_HOST\nextern "C" __global__ void host_only(int* x) { *x = 1; }\n'
+    text += '#else\nextern "C" __global__ void gpu_only(int* x) {}\n#endif'
     program = Program(text, headers=(header, user), options=("-DN=5", "--use_fast_math"))
     x = np.array([4], np.int32)
     program("twice", 1, 1, x)
@@ -353,7 +353,7 @@ def test_standard_headers_can_be_included():
     text = "#include <type_traits>\n#include <cmath>\n#include <cuda_fp16.h>\n"
     text += "__noinline__ __device__ float f(float x) { "
     text += "return std::sqrt(x) + __expf(0.f) + rsqrtf(x); }"
-    text += "__global__ void k(float* x) { __shared__ std::remove_cv<const float>::type s[1];"
+    text += 'extern "C" __global__ void k(float* x) { __shared__ std::remove_cv<const float>::type s[1];'
     text += "s[0] = f(x[0]); assert(isnan(x[0]) == false); x[0] = max(s[0], 1.f); }"
     x = np.array([4], np.float32)
     Program(text)("k", 1, 1, x)

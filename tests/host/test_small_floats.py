@@ -26,7 +26,7 @@ template <class T> __global__ void arithmetic(const T* a, const T* b, T* o, int 
   o[4 * i + 2] = a[i] / b[i];
   o[4 * i + 3] = hsqrt(__habs(a[i]));
 }
-__global__ void pairs(__half2* a, float2* o) {
+extern "C" __global__ void pairs(__half2* a, float2* o) {
   __half2 v = __hfma2(a[0], a[1], __half2half2(__float2half(1.f)));
   o[0] = __half22float2(v);
   __half s = __shfl_sync(1u, a[0].x, 0);

@@ -18,7 +18,7 @@ from kspec.errors import HostFault
 assert find_compiler().kind == "zig"
 TEXT = '''
 %s
-__global__ void sum(const float* x, float* out) {
+extern "C" __global__ void sum(const float* x, float* out) {
   __shared__ float s[64];
   s[threadIdx.x] = sinf(x[threadIdx.x]);
   for (int k = 32; k; k >>= 1) {
@@ -27,7 +27,7 @@ __global__ void sum(const float* x, float* out) {
   }
   if (threadIdx.x == 0) atomicAdd(out, s[0]);
 }
-__global__ void divide(int* x) { x[threadIdx.x] = 7 / x[threadIdx.x]; }
+extern "C" __global__ void divide(int* x) { x[threadIdx.x] = 7 / x[threadIdx.x]; }
 '''
 program = Program(TEXT)
 x, out = np.linspace(0, 1, 64, dtype=np.float32), np.zeros(1, np.float32)

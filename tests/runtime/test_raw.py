@@ -311,6 +311,30 @@ class TestModule:
             kspec.RawKernel(FILL, "fill", backend="icc")
 
 
+def test_names_need_c_linkage_or_a_name_expression(place: ArrayDevice) -> None:
+    code = "__global__ void plain(float* x) { x[0] = 1; }"
+    out = place.zeros(1, "float32")
+    with pytest.raises(kspec.LoadError, match="named symbol not found"):
+        kspec.RawKernel(code, "plain")((1,), (1,), (out,))
+    module = kspec.RawModule(code=code, name_expressions=["plain"])
+    module.get_function("plain")((1,), (1,), (out,))
+    np.testing.assert_array_equal(place.numpy(out), [1])
+
+
+def test_a_structured_array_of_one_element_is_passed_by_value(place: ArrayDevice) -> None:
+    code = """
+    struct Pair { int a; double b; };
+    extern "C" __global__ void add(Pair pair, double* out) { out[0] = pair.a + pair.b; }
+    """
+    pair = np.array([(1, 2.5)], np.dtype([("a", "i4"), ("b", "f8")], align=True))
+    out = place.zeros(1)
+    for value in (pair, pair[0]):
+        kspec.RawKernel(code, "add")((1,), (1,), (value, out))
+        np.testing.assert_array_equal(place.numpy(out), [3.5])
+    with pytest.raises(TypeError, match="can not pass a ndarray"):
+        kspec.RawKernel(code, "add")((1,), (1,), (np.repeat(pair, 2), out))
+
+
 @pytest.mark.gpu
 def test_an_image_from_a_file(tmp_path: Path, place: ArrayDevice) -> None:
     if place.is_host:

@@ -199,3 +199,12 @@ def test_hand_made_signatures_are_checked_too() -> None:
 
     with pytest.raises(SignatureSyntaxError, match="C\\+\\+ keyword"):
         elementwise(inputs=Signature((Param("T", "float"),)))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("main", "C\\+\\+ reserves it"), ("T", "it is a type placeholder too")],
+)
+def test_kernel_names_that_only_the_compiler_would_notice(name: str, reason: str) -> None:
+    with pytest.raises(SpecError, match=f"Invalid kernel name '{name}': {reason}"):
+        build_spec(ElementwiseSpec, name=name, inputs="T x", outputs="T y", operation="y = x")
