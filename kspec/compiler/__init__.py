@@ -76,6 +76,6 @@ def _compile(source: CudaSource, target: Target) -> Image:
     if target == HOST:
         from kspec.compiler import host
 
-        return host.compile_host(source)
+        return host.compile_host(source, toolkit_dirs=headers.host_dirs_for(source))
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     return nvrtc.compile_cuda(source, target, directories)

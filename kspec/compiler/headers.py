@@ -140,6 +140,16 @@ def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tupl
     return ()
 
 
+def host_dirs_for(source: CudaSource) -> tuple[Path, ...]:
+    """Return the toolkit directories a source needs on the host device: libcu++, if it includes it.
+
+    Only that: the toolkit's other headers would clash with the host device's dialect.
+    """
+    names = missing_includes(source)
+    cccl = _locate("cccl") if any(name.startswith("cuda/") for name in names) else None
+    return () if cccl is None else (cccl,)
+
+
 def toolkit_version(directories: Sequence[Path]) -> str:
     """Return the version of the headers in `directories`: ``"cudart 13.0, cccl 3000001"``."""
     runtime = f"cudart {_dotted(_cudart_version(directories[0]))}"

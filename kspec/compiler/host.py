@@ -18,6 +18,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,7 +173,11 @@ def _include_digest() -> str:
     return digest.hexdigest()[:32]
 
 
-def compile_host(source: CudaSource, compiler: HostCompiler | None = None) -> Image:
+def compile_host(
+    source: CudaSource,
+    compiler: HostCompiler | None = None,
+    toolkit_dirs: Sequence[Path] = (),
+) -> Image:
     """Compile CUDA C++ for the CPU.
 
     Parameters
@@ -182,6 +187,8 @@ def compile_host(source: CudaSource, compiler: HostCompiler | None = None) -> Im
         variables need no name expression.
     compiler : HostCompiler, optional
         Default: `find_compiler`.
+    toolkit_dirs : sequence of Path
+        Where CUDA's own headers are looked for (``cuda/std/...``), after the dialect's.
 
     Returns
     -------
@@ -202,7 +209,9 @@ def compile_host(source: CudaSource, compiler: HostCompiler | None = None) -> Im
         unit = _translation_unit(source)
         _write_sources(directory, source, unit)
         flags = _flags(source, compiler, unit.needs_std)
-        log, failed = _run(compiler, flags, directory, unit.needs_std)
+        # Not system directories: g++ would move its own behind them.
+        system = tuple(f"-idirafter{path}" for path in toolkit_dirs)
+        log, failed = _run(compiler, (*flags, *system), directory, unit.needs_std)
         log = _readable(log, directory)
         if failed:
             raise CompileError(_essence(log), source.text, flags, "host")

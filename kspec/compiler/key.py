@@ -50,7 +50,9 @@ def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     if target == HOST:
         from kspec.compiler import host
 
-        return host.fingerprint(host.find_compiler())
+        build = host.fingerprint(host.find_compiler())
+        directories = headers.host_dirs_for(source)
+        return f"{build}, {headers.toolkit_version(directories)}" if directories else build
     build = f"nvrtc {nvrtc.nvrtc_build()}"
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     return f"{build}, {headers.toolkit_version(directories)}" if directories else build

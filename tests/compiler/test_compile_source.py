@@ -87,7 +87,7 @@ def test_unsupported_architecture(tmp_path: Path) -> None:
 def test_host_goes_to_the_host_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = Image("so", "host", b"\x7fELF", {"k<int>": "k"})
     stand_in = SimpleNamespace(
-        compile_host=lambda source: made,
+        compile_host=lambda source, **options: made,
         find_compiler=lambda: "c++",
         fingerprint=lambda name: f"{name} 1",
     )

@@ -30,9 +30,16 @@
 #include "kspec_host/warp.h"
 #include "kspec_host/atomics.h"
 #include "kspec_host/bits.h"
+#include "kspec_host/simd.h"
 #include "kspec_host/math.h"
 #include "kspec_host/math_cuda.h"
 #include "kspec_host/rounding.h"
 #include "kspec_host/convert.h"
 #include "kspec_host/texture.h"
 #include "kspec_host/entry.h"
+#if KSPEC_HOST_CHECK_ACCESS
+#include "kspec_host/check_access.h"
+#endif
+#if KSPEC_HOST_CHECK_UNDEFINED
+#include "kspec_host/check_undefined.h"
+#endif

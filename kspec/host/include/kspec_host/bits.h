@@ -123,14 +123,6 @@ static inline unsigned int __uhadd(unsigned int a, unsigned int b) {
 static inline unsigned int __urhadd(unsigned int a, unsigned int b) {
   return (unsigned)(((unsigned long long)a + b + 1) >> 1);
 }
-static inline int __dp4a(int a, int b, int c) {
-  for (int i = 0; i < 32; i += 8) c += (signed char)(a >> i) * (signed char)(b >> i);
-  return c;
-}
-static inline unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) {
-  for (int i = 0; i < 32; i += 8) c += (a >> i & 255u) * (b >> i & 255u);
-  return c;
-}
 
 #define KSPEC_REINTERPRET(NAME, FROM, TO)              \
   static inline TO NAME(FROM value) {                  \

@@ -1,0 +1,47 @@
+"""Launching a kernel on NumPy values, and distances in units in the last place."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import kspec
+from tests.devices import ArrayDevice
+
+
+def run(
+    place: ArrayDevice,
+    source: str,
+    name: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    *arguments: Any,
+    **options: Any,
+) -> list[npt.NDArray[Any]]:
+    """Launch a kernel; return every array argument as the kernel left it.
+
+    NumPy arrays are copied to the device, everything else is passed as it is.
+    """
+    is_array = [isinstance(argument, np.ndarray) for argument in arguments]
+    values = [
+        place.array(argument) if array else argument
+        for argument, array in zip(arguments, is_array, strict=True)
+    ]
+    _module(source, name if "<" in name else "").get_function(name)(
+        grid, block, tuple(values), **options
+    )
+    return [place.numpy(value) for value, array in zip(values, is_array, strict=True) if array]
+
+
+@functools.cache
+def _module(source: str, expression: str) -> kspec.RawModule:
+    return kspec.RawModule(code=source, name_expressions=(expression,) if expression else ())
+
+
+def ulps(values: npt.NDArray[Any], exact: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the distance of `values` from `exact` (of higher precision) in ulps of `values`."""
+    unit = np.spacing(np.abs(exact).astype(values.dtype)).astype(exact.dtype)
+    return np.asarray(np.abs(values.astype(exact.dtype) - exact) / unit, np.float64)

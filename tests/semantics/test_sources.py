@@ -1,0 +1,37 @@
+"""Every source of these tests compiles for a GPU too: NVRTC needs none."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from kspec.compiler import compile_source
+from kspec.compiler.nvrtc import nvrtc_version
+from kspec.errors import ToolNotFoundError
+from kspec.stages import CudaSource, Target
+
+
+def sources() -> list[tuple[str, str]]:
+    """Return the sources of the modules beside this one, by name."""
+    found = []
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        if path.stem == "test_sources":
+            continue
+        module = importlib.import_module(f"{__package__}.{path.stem}")
+        found += [
+            (f"{path.stem}-{name}", value)
+            for name, value in vars(module).items()
+            if name.endswith("SOURCE") and isinstance(value, str)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("source", [pytest.param(text, id=name) for name, text in sources()])
+def test_nvrtc_compiles_it(source: str) -> None:
+    try:
+        nvrtc_version()
+    except ToolNotFoundError:
+        pytest.skip("NVRTC is not installed")
+    assert compile_source(CudaSource("test.cu", source), Target("sm_90")).code
