@@ -72,6 +72,8 @@ _HOMES = {
     "kspec.runtime.device": ("Device", "devices"),
     "kspec.runtime.raw": ("RawKernel", "RawModule"),
 }
+# What declaring kernels needs, and calling generated ones does not.
+_AUTHORING = ("pydantic", "jinja2")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -113,7 +115,17 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'kspec' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    try:
+        return getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _AUTHORING:
+            raise
+        from kspec.errors import ToolNotFoundError
+
+        raise ToolNotFoundError(
+            f"kspec.{name} declares kernels, which needs {error.name}: pip install 'kspec[cu13]' "
+            "(for CUDA 12: 'kspec[cu12]')"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -116,6 +116,6 @@ BLOCKED = ("pydantic", "jinja2", "typer", "rich", "hatchling", "cuda.bindings.nv
 class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name in BLOCKED or name.startswith(tuple(one + "." for one in BLOCKED)):
-            raise ImportError(f"{name} is blocked")
+            raise ModuleNotFoundError(f"{name} is blocked", name=name)
 sys.meta_path.insert(0, Blocker())
 """

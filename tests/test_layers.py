@@ -33,7 +33,6 @@ LAYERS = {
 SEAMS = {
     ("runtime/provider.py", "compiler"),
     ("host/runtime.py", "compiler"),
-    ("host/locate.py", "compiler"),
 }
 # Third-party module to the files that may import it, or layers, ending in "/".
 THIRD_PARTY = {

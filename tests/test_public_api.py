@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 import kspec
-from tests.projects import ROOT
+from tests.projects import BLOCKED, ROOT, run_python
 
 
 def typed_names() -> dict[str, str]:
@@ -50,3 +50,16 @@ def test_dir_lists_it() -> None:
 def test_other_names_are_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'elementwise_kernel'"):
         kspec.elementwise_kernel
+
+
+def test_constructors_without_the_authoring_libraries_say_what_to_install() -> None:
+    code = f"""{BLOCKED}
+import kspec
+try:
+    kspec.ElementwiseKernel
+except kspec.ToolNotFoundError as error:
+    print(error)
+"""
+    said = run_python(code, ROOT)
+    assert "kspec.ElementwiseKernel declares kernels, which needs" in said
+    assert "pip install 'kspec[cu13]'" in said

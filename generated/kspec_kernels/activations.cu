@@ -12,8 +12,8 @@ __global__ void clipped_relu(
     const kspec::In<double> _arg_cap,
     const kspec::Out<double> _arg_y
 ) {
-  KSPEC_FOR(i, _elements.size()) {
-    const auto _at = _elements.at(i);
+  KSPEC_ELEMENTS(i, _elements) {
+    const auto _at = KSPEC_AT(i, _elements);
     const double x = _arg_x.load(_at[0]);
     const double cap = _arg_cap.load(_at[1]);
     double& y = _arg_y.at(_at[2]);
@@ -41,8 +41,8 @@ __global__ void gelu_bias(
     const kspec::Out<T> _arg_y
 ) {
   using namespace kspec_gelu_bias;
-  KSPEC_FOR(i, _elements.size()) {
-    const auto _at = _elements.at(i);
+  KSPEC_ELEMENTS(i, _elements) {
+    const auto _at = KSPEC_AT(i, _elements);
     const T x = _arg_x.load(_at[0]);
     const T bias = _arg_bias.load(_at[1]);
     T& y = _arg_y.at(_at[2]);

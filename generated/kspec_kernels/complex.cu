@@ -11,8 +11,8 @@ __global__ void abs_squared(
     const kspec::In<complex<double>> _arg_z,
     const kspec::Out<double> _arg_mag2
 ) {
-  KSPEC_FOR(i, _elements.size()) {
-    const auto _at = _elements.at(i);
+  KSPEC_ELEMENTS(i, _elements) {
+    const auto _at = KSPEC_AT(i, _elements);
     const complex<double> z = _arg_z.load(_at[0]);
     double& mag2 = _arg_mag2.at(_at[1]);
 #line 10 "specs/complex.toml"

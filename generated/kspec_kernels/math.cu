@@ -12,8 +12,8 @@ __global__ void squared_diff(
     const kspec::In<float> _arg_y,
     const kspec::Out<float> _arg_z
 ) {
-  KSPEC_FOR(i, _elements.size()) {
-    const auto _at = _elements.at(i);
+  KSPEC_ELEMENTS(i, _elements) {
+    const auto _at = KSPEC_AT(i, _elements);
     const float x = _arg_x.load(_at[0]);
     const float y = _arg_y.load(_at[1]);
     float& z = _arg_z.at(_at[2]);
@@ -32,8 +32,8 @@ __global__ void squared_diff_generic(
     const kspec::In<T> _arg_y,
     const kspec::Out<T> _arg_z
 ) {
-  KSPEC_FOR(i, _elements.size()) {
-    const auto _at = _elements.at(i);
+  KSPEC_ELEMENTS(i, _elements) {
+    const auto _at = KSPEC_AT(i, _elements);
     const T x = _arg_x.load(_at[0]);
     const T y = _arg_y.load(_at[1]);
     T& z = _arg_z.at(_at[2]);
@@ -54,8 +54,8 @@ __global__ void squared_diff_super_generic(
     const kspec::In<Y> _arg_y,
     const kspec::Out<Z> _arg_z
 ) {
-  KSPEC_FOR(i, _elements.size()) {
-    const auto _at = _elements.at(i);
+  KSPEC_ELEMENTS(i, _elements) {
+    const auto _at = KSPEC_AT(i, _elements);
     const X x = _arg_x.load(_at[0]);
     const Y y = _arg_y.load(_at[1]);
     Z& z = _arg_z.at(_at[2]);
@@ -75,9 +75,9 @@ __global__ void add_reverse(
     const kspec::Out<T> _arg_z
 ) {
   kspec::Indexer<kspec::Elements<_AXES, 2>> _ind(_elements);
-  KSPEC_FOR(i, _elements.size()) {
+  KSPEC_ELEMENTS(i, _elements) {
     _ind.set(i);
-    const auto _at = _elements.at(i);
+    const auto _at = KSPEC_AT(i, _elements);
     const T x = _arg_x.load(_at[0]);
     T& z = _arg_z.at(_at[1]);
 #line 60 "specs/math.toml"

@@ -30,8 +30,7 @@ class Place:
     @classmethod
     def of(cls, spec_file: SpecFile, spec: Spec) -> Place:
         """Return the place of a spec in its file."""
-        lines = [line for (name, _), line in spec_file.lines.items() if name == spec.name]
-        return cls(spec_file.path, min(lines, default=1))
+        return cls(spec_file.path, spec_file.lines[spec.name, "name"])
 
     def __str__(self) -> str:
         return f"{self.path}, line {self.line}"

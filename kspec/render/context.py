@@ -150,7 +150,7 @@ def elementwise_context(
         before.append(f"kspec::Indexer<kspec::Elements<_AXES, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
     if operands:
-        inside.append("const auto _at = _elements.at(i);")
+        inside.append("const auto _at = KSPEC_AT(i, _elements);")
     inside += [
         _element(param, f"_at[{number}]", output=param in declaration.outputs.params)
         for number, param in enumerate(operands)

@@ -44,7 +44,8 @@ class SpecFile:
     specs : tuple of Spec
         In the order of the file.
     lines : mapping of (str, str) to int
-        Kernel name and field to the line on which the content of its value begins.
+        Kernel name and field to the line on which the content of its value begins; for the
+        field ``name``, to the line of the table's header.
     """
 
     stem: str
@@ -288,6 +289,8 @@ class _Reader:
                 offsets = content_offsets(self.text, span)
                 offset = offsets[0] if offsets else span.value_start
                 lines[str(path[1]), str(path[2])] = self.line_of(offset)
+        for kind, name in self.kernels:
+            lines[name, "name"] = self.line_of(self.spans[kind, name].key_start)
         return lines
 
 

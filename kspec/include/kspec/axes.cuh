@@ -48,19 +48,26 @@ template <int AXES, int OPERANDS> struct Axes {
 
 // Byte offsets of all operands at one element.
 template <int AXES, int OPERANDS> struct Offsets {
-  const Axes<AXES, OPERANDS>& axes;
   ptrdiff_t offset[OPERANDS];
 
-  __device__ inline Offsets(const Axes<AXES, OPERANDS>& axes, ptrdiff_t i) : axes(axes) {
+  __device__ inline Offsets(const Axes<AXES, OPERANDS>& axes, ptrdiff_t i) {
 #pragma unroll
     for (int k = 0; k < OPERANDS; ++k) offset[k] = 0;
-    axes.visit(i, *this);
-  }
-  __device__ inline void add(int axis, ptrdiff_t index) {
-#pragma unroll
-    for (int k = 0; k < OPERANDS; ++k) offset[k] += index * axes.strides[k][axis];
+    Adder adder{axes, offset};
+    axes.visit(i, adder);
   }
   __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
+
+ private:
+  struct Adder {
+    const Axes<AXES, OPERANDS>& axes;
+    ptrdiff_t (&offset)[OPERANDS];
+
+    __device__ inline void add(int axis, ptrdiff_t index) {
+#pragma unroll
+      for (int k = 0; k < OPERANDS; ++k) offset[k] += index * axes.strides[k][axis];
+    }
+  };
 };
 
 }  // namespace kspec

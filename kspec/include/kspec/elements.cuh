@@ -1,10 +1,24 @@
 // The loop of an elementwise kernel: Elements<AXES, OPERANDS> says where element i of each
 // operand is; Indexer is what the user's fragments see as `_ind`.
+//
+//   KSPEC_ELEMENTS(i, elements) { const auto at = KSPEC_AT(i, elements); ... }
 #pragma once
 
 #include "kspec/axes.cuh"
 #include "kspec/loop.cuh"
 #include "kspec/operand.cuh"
+
+#ifdef KSPEC_HOST
+// A thread walks its chunk in runs along the innermost axis, so that only a run's first element
+// costs divisions.
+#define KSPEC_ELEMENTS(i, elements)                                                            \
+  for (auto kspec_run = kspec::first_run(elements); kspec_run.more(); kspec_run.next())        \
+    for (ptrdiff_t i = kspec_run.begin; i < kspec_run.end; ++i)
+#define KSPEC_AT(i, elements) kspec_run.at(i)
+#else
+#define KSPEC_ELEMENTS(i, elements) KSPEC_FOR(i, (elements).size())
+#define KSPEC_AT(i, elements) (elements).at(i)
+#endif
 
 namespace kspec {
 
@@ -15,6 +29,8 @@ template <int AXES, int OPERANDS> struct Elements {
 
   __device__ inline ptrdiff_t size() const { return size_; }
   __device__ inline int ndim() const { return axes_.ndim; }
+  __device__ inline ptrdiff_t inner_extent() const { return axes_.extents[0]; }
+  __device__ inline ptrdiff_t inner_stride(int operand) const { return axes_.strides[operand][0]; }
   __device__ inline Offsets<AXES, OPERANDS> at(ptrdiff_t i) const {
     return Offsets<AXES, OPERANDS>(axes_, i);
   }
@@ -35,11 +51,66 @@ template <int OPERANDS> struct Elements<0, OPERANDS> {
 
   __device__ inline ptrdiff_t size() const { return size_; }
   __device__ inline int ndim() const { return 1; }
+  __device__ inline ptrdiff_t inner_extent() const { return size_; }
   __device__ inline FlatOffsets at(ptrdiff_t i) const { return FlatOffsets{i}; }
   template <class Visitor> __device__ inline void visit(ptrdiff_t i, Visitor& visitor) const {
     visitor.add(0, i);
   }
 };
+
+#ifdef KSPEC_HOST
+// The position of an element `step` after the first of a run.
+template <int AXES, int OPERANDS> struct RunOffsets {
+  const Elements<AXES, OPERANDS>& elements;
+  const Offsets<AXES, OPERANDS>& first;
+  ptrdiff_t step;
+
+  Bytes operator[](int operand) const {
+    return Bytes{first.offset[operand] + step * elements.inner_stride(operand)};
+  }
+};
+template <int AXES, int OPERANDS>
+inline RunOffsets<AXES, OPERANDS> run_offsets(const Elements<AXES, OPERANDS>& elements,
+                                              const Offsets<AXES, OPERANDS>& first, ptrdiff_t step,
+                                              ptrdiff_t) {
+  return RunOffsets<AXES, OPERANDS>{elements, first, step};
+}
+template <int OPERANDS>
+inline FlatOffsets run_offsets(const Elements<0, OPERANDS>&, const FlatOffsets&, ptrdiff_t,
+                               ptrdiff_t i) {
+  return FlatOffsets{i};
+}
+template <class Loop> struct Run;
+template <class Loop> inline Run<Loop> first_run(const Loop& elements) {
+  return Run<Loop>(elements, chunk_begin(elements.size()), chunk_end(elements.size()));
+}
+
+// Neighbouring elements [begin, end) of one thread's chunk, which ends at `stop`.
+template <class Loop> struct Run {
+  const Loop& elements;
+  ptrdiff_t begin, end, stop;
+  decltype(elements.at(0)) first;
+
+  Run(const Loop& elements, ptrdiff_t begin, ptrdiff_t stop)
+      : elements(elements), begin(begin), end(begin), stop(stop), first(elements.at(begin)) {
+    reach();
+  }
+  bool more() const { return begin < stop; }
+  void next() {
+    begin = end;
+    if (!more()) return;
+    first = elements.at(begin);
+    reach();
+  }
+  auto at(ptrdiff_t i) const { return run_offsets(elements, first, i - begin, i); }
+
+ private:
+  void reach() {
+    const ptrdiff_t row_end = (begin / elements.inner_extent() + 1) * elements.inner_extent();
+    end = row_end < stop ? row_end : stop;
+  }
+};
+#endif
 
 // `_ind`: the size of the loop, and the multi-index of the current element over the collapsed
 // axes, outermost first. The index is split only when `get` is called.

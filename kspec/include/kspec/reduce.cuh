@@ -80,36 +80,60 @@ template <class Plan> __device__ inline bool is_last_block(const Plan& plan) {
   return last;
 }
 
+#ifdef KSPEC_HOST
+// Input offsets `step` elements along the innermost reduced axis from the first of a stretch.
+template <int AXES, int INPUTS, int OUTPUTS> struct StretchOffsets {
+  const Offsets<AXES, INPUTS + OUTPUTS>& base;
+  const Offsets<AXES, INPUTS>& first;
+  const Axes<AXES, INPUTS>& reduced;
+  ptrdiff_t step;
+
+  Bytes operator[](int operand) const {
+    return Bytes{base.offset[operand] + first.offset[operand] +
+                 step * reduced.strides[operand][0]};
+  }
+};
+
+// One thread walks a whole chunk here (the schedule of the host has one lane). It goes in
+// stretches along the innermost axis: only the first element of each costs divisions, and
+// folding a stretch by itself keeps rounding errors from adding up over all elements.
+template <class Op, int AXES, int INPUTS, int OUTPUTS>
+inline typename Op::_Acc fold_chunk(const Op& op, const Reduction<AXES, INPUTS, OUTPUTS>& plan,
+                                    const Offsets<AXES, INPUTS + OUTPUTS>& base, ptrdiff_t output,
+                                    ptrdiff_t begin, ptrdiff_t end, int) {
+  typedef StretchOffsets<AXES, INPUTS, OUTPUTS> At;
+  enum { LONGEST = 256 };
+  const ptrdiff_t row = plan.reduced.extents[0];
+  typename Op::_Acc total;
+  for (ptrdiff_t start = begin, stop; start < end; start = stop) {
+    stop = (start / row + 1) * row;
+    if (stop > start + LONGEST) stop = start + LONGEST;
+    if (stop > end) stop = end;
+    const Offsets<AXES, INPUTS> first(plan.reduced, start);
+    typename Op::_Acc folded = op._map(At{base, first, plan.reduced, 0}, start, output);
+    for (ptrdiff_t j = start + 1; j < stop; ++j)
+      folded = op._reduce(folded, op._map(At{base, first, plan.reduced, j - start}, j, output));
+    total = start == begin ? folded : op._reduce(total, folded);
+  }
+  return total;
+}
+#else
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
 __device__ inline typename Op::_Acc fold_chunk(const Op& op,
                                                const Reduction<AXES, INPUTS, OUTPUTS>& plan,
                                                const Offsets<AXES, INPUTS + OUTPUTS>& base,
                                                ptrdiff_t output, ptrdiff_t begin, ptrdiff_t end,
                                                int step) {
-  typedef typename Op::_Acc Acc;
   typedef InputOffsets<AXES, INPUTS, OUTPUTS> At;
   auto mapped = [&](ptrdiff_t j) {
     return op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, j)}, j, output);
   };
-  Acc total = mapped(begin);
-#ifdef KSPEC_HOST
-  // One thread walks a long chunk here: fold runs of it, or rounding errors would add up over
-  // all of its elements.
-  enum { RUN = 256 };
-  ptrdiff_t j = begin + step;
-  for (; j < end && j < begin + RUN * step; j += step) total = op._reduce(total, mapped(j));
-  while (j < end) {
-    const ptrdiff_t stop = end - j > RUN * step ? j + RUN * step : end;
-    Acc run = mapped(j);
-    for (j += step; j < stop; j += step) run = op._reduce(run, mapped(j));
-    total = op._reduce(total, run);
-  }
-#else
+  typename Op::_Acc total = mapped(begin);
 #pragma unroll 4
   for (ptrdiff_t j = begin + step; j < end; j += step) total = op._reduce(total, mapped(j));
-#endif
   return total;
 }
+#endif
 
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
 __device__ inline void reduce(const Op& op, const Reduction<AXES, INPUTS, OUTPUTS>& plan) {
