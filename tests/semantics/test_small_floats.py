@@ -23,7 +23,8 @@ extern "C" __global__ void arithmetic(const unsigned short* x, const unsigned sh
   o[3 * n + t] = bits(__hadd(a, b)); o[4 * n + t] = bits(__hmul(a, b));
   o[5 * n + t] = bits(__hneg(a)); o[6 * n + t] = bits(__habs(a));
   o[7 * n + t] = bits(__hmax(a, b)); o[8 * n + t] = bits(__hmin(a, b));
-  o[9 * n + t] = bits(FROM_FLOAT(TO_FLOAT(a))); o[10 * n + t] = bits(FROM_DOUBLE((double)TO_FLOAT(a) / 3));
+  o[9 * n + t] = bits(FROM_FLOAT(TO_FLOAT(a)));
+  o[10 * n + t] = bits(FROM_DOUBLE((double)TO_FLOAT(a) / 3));
   o[11 * n + t] = (a < b) + 2 * (a == b) + 4 * __hgt(a, b) + 8 * __hisnan(a) + 16 * __hle(a, b);
   PAIR p = MAKE_PAIR(a, b), q = __hadd2(p, __hmul2(p, p));
   o[12 * n + t] = bits(LOW(q)); o[13 * n + t] = bits(HIGH(q));

@@ -88,7 +88,8 @@ def test_vector_types(place: ArrayDevice) -> None:
 
 COMPLEX_SOURCE = r"""
 #include <kspec/complex.cuh>
-template <class T> __global__ void numbers(const complex<T>* x, const complex<T>* y, complex<T>* o) {
+template <class T>
+__global__ void numbers(const complex<T>* x, const complex<T>* y, complex<T>* o) {
   int t = threadIdx.x, n = blockDim.x;
   complex<T> a = x[t], b = y[t];
   o[t] = a * b; o[n + t] = a / b; o[2 * n + t] = conj(a) + b; o[3 * n + t] = sqrt(a);
