@@ -246,17 +246,21 @@ def _translation_unit(source: CudaSource) -> _Unit:
     # The user's macros come after the dialect, which they must not rewrite (-DN=4).
     lines = ['#include "kspec_host.h"', *_user_macros(source.options)]
     lines += [f"#line 1 {_quoted(source.name)}", main.text]
+    found = [*main.entries, *(entry for _, text in headers for entry in text.entries)]
+    variables = {one.name: one.symbol for one in found if one.symbol.startswith("kspec_global_")}
     named = []
     for index, (expression, name) in enumerate(zip(source.name_expressions, known, strict=True)):
+        if name in variables:
+            named.append(Entry(expression, variables[name]))
+            continue
         lines.append(f"#line 1 {_quoted(f'<name expression {expression}>')}")
         lines.append(f"KSPEC_HOST_KERNEL({index}, &{name})")
         named.append(Entry(expression, f"kspec_entry_{index}"))
-    entries = [entry for _, text in headers for entry in text.entries]
     texts = [main, *(text for _, text in headers)]
     return _Unit(
         "\n".join(lines) + "\n",
         tuple((name, f"#line 1 {_quoted(name)}\n{text.text}") for name, text in headers),
-        (*entries, *main.entries, *named),
+        (*found, *named),
         _needs_std(texts, {header.name for header in source.headers}),
     )
 

@@ -258,7 +258,7 @@ class _Rewriter:
     def add_entry(self, macro: str, prefix: str, name: str, argument: str, position: int) -> None:
         namespaces = [scope.name for scope in self.scopes if scope.name[:1] not in ("", '"')]
         qualified = "::".join([*namespaces, name])
-        if qualified in self.known:
+        if macro == "KERNEL" and qualified in self.known:
             return
         self.insert(position, f" KSPEC_HOST_{macro}({self.number}, {argument})")
         self.entries.append(Entry(qualified, f"kspec_{prefix}_{self.number}"))
@@ -294,6 +294,8 @@ def _variable_names(statement: list[Token]) -> list[str]:
     """Return the variables a namespace-scope statement defines (not functions, not templates)."""
     tokens = without_attributes(statement)
     words = [token.text for token in tokens]
+    if words[:2] == ["extern", '"C"'] and "=" in words:  # without a value it defines nothing
+        tokens, words = tokens[2:], words[2:]
     if {"template", "extern", "typedef", "using", "friend"} & set(words[:2]):
         return []
     head = words[: words.index("=")] if "=" in words else words

@@ -144,6 +144,24 @@ class DeviceArray:
         shadow = self._shadow()
         return self._view(shadow, shadow[complete])
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Copy values into a view, by NumPy's rules of broadcasting and conversion.
+
+        Raises
+        ------
+        ValueError
+            If the view is not C-contiguous, or the values do not broadcast to its shape.
+        """
+        target = self[index]
+        if not is_c_contiguous(target.shape, target.strides, self.dtype.itemsize):
+            raise ValueError(
+                "values can be assigned to C-contiguous views only; assign to more of the array, "
+                "or copy it with kspec.asnumpy, change the copy and assign it as a whole"
+            )
+        source = np.empty(target.shape, self.dtype)
+        source[...] = asnumpy(value) if isinstance(value, DeviceArray) else value
+        _copy_in(target, source)
+
     def __repr__(self) -> str:
         text = np.array2string(asnumpy(self), separator=", ", prefix="DeviceArray(")
         return f"DeviceArray({text}, dtype={self.dtype.name}, device={self.device})"
@@ -244,7 +262,7 @@ def empty(
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(extent < 0 for extent in extents):
         raise ValueError(f"negative dimensions are not allowed: {extents}")
-    element = numpy_dtype(dtype_name(_as_dtype(dtype)))
+    element = as_element_dtype(dtype)
     place = parse_device(device)
     nbytes = math.prod(extents) * element.itemsize
     memory: Memory
@@ -293,11 +311,16 @@ def asarray(
         values = asnumpy(values)
     source = np.asarray(values, dtype, order="C")
     array = empty(source.shape, source.dtype, device)
+    _copy_in(array, source)
+    return array
+
+
+def _copy_in(array: DeviceArray, source: npt.NDArray[Any]) -> None:
+    """Copy a C-ordered NumPy array into a C-contiguous one of the same dtype and shape."""
     if array.device.is_host:
         ctypes.memmove(array.ptr, source.ctypes.data, array.nbytes)
     else:
         driver.copy(array.device.ordinal, array.ptr, source.ctypes.data, array.nbytes)
-    return array
 
 
 def asnumpy(array: DeviceArray) -> npt.NDArray[Any]:
@@ -318,6 +341,11 @@ def asnumpy(array: DeviceArray) -> npt.NDArray[Any]:
         driver.copy(array.device.ordinal, buffer.ctypes.data, array.ptr + low, span)
     view: npt.NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer, -low, array.strides)
     return view.copy()
+
+
+def as_element_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Return the NumPy dtype of array elements; raise `UnsupportedDTypeError` for all others."""
+    return numpy_dtype(dtype_name(_as_dtype(dtype)))
 
 
 def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:

@@ -224,6 +224,25 @@ def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
             raise LoadError(f"{error}: no kernel {lowered_name!r} in the module") from None
 
 
+def get_global(ordinal: int, module: Any, lowered_name: str) -> tuple[int, int]:
+    """Return address and size in bytes of a global variable of a module.
+
+    Raises
+    ------
+    LoadError
+        If there is none of that name.
+    """
+    driver = _bindings()
+    with on_device(ordinal):
+        try:
+            address, nbytes = check(driver.cuModuleGetGlobal(module, lowered_name.encode()))
+        except DriverError as error:
+            if error.name != "CUDA_ERROR_NOT_FOUND":
+                raise
+            raise LoadError(f"{error}: no global variable {lowered_name!r} in the module") from None
+    return int(address), int(nbytes)
+
+
 def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
     """Return the size of each parameter of a kernel; None if the driver can not tell (< 12.4)."""
     driver = _bindings()

@@ -42,6 +42,9 @@ class LoadedModule(Protocol):
     def get_kernel(self, symbol: str) -> LoadedKernel:
         """Return a kernel by its lowered name; raise `LoadError` if there is none."""
 
+    def get_global(self, symbol: str) -> tuple[int, int]:
+        """Return address and size of a variable; raise `LoadError` if there is none."""
+
 
 class CudaKernel:
     """A kernel on a CUDA device."""
@@ -86,6 +89,10 @@ class CudaModule:
         """Return a kernel by its lowered name; raise `LoadError` if there is none."""
         return CudaKernel(self, symbol, driver.get_function(self.ordinal, self._module, symbol))
 
+    def get_global(self, symbol: str) -> tuple[int, int]:
+        """Return address and size of a variable; raise `LoadError` if there is none."""
+        return driver.get_global(self.ordinal, self._module, symbol)
+
 
 class HostKernel:
     """A kernel on the host device: runs to its end before `launch` returns."""
@@ -110,6 +117,10 @@ class HostModule:
     def get_kernel(self, symbol: str) -> HostKernel:
         """Return a kernel by its symbol; raise `LoadError` if there is none."""
         return HostKernel(self._module.get_kernel(symbol))
+
+    def get_global(self, symbol: str) -> tuple[int, int]:
+        """Return address and size of a variable; raise `LoadError` if there is none."""
+        return self._module.get_global(symbol)
 
 
 def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:

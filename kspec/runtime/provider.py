@@ -116,6 +116,12 @@ class KernelLoader:
             self._kernels[wanted, device] = kernel
             return kernel
 
+    def module(self, wanted: Wanted, device: Device) -> tuple[Image, LoadedModule]:
+        """Return the image that would hold `wanted`, and the module it is loaded as."""
+        with self._lock:
+            image = self.image(wanted, device)
+            return image, self._module(image, device)
+
     def image(self, wanted: Wanted, device: Device) -> Image:
         """Return the image that holds a kernel; errors as for `kernel`."""
         for provider in self._providers:

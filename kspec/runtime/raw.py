@@ -18,9 +18,10 @@ from kspec import dtypes
 from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError, UnboundPlaceholderError
 from kspec.runtime import marshal
-from kspec.runtime.device import HOST, Device, default_device
+from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.interop import Library, library_of, stream_handle
 from kspec.runtime.launch import make_launch
+from kspec.runtime.memory import Symbol
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
 from kspec.runtime.views import ArrayView
 from kspec.signature import CParam
@@ -203,6 +204,29 @@ class RawModule:
         kernel = RawKernel.__new__(RawKernel)
         kernel._attach(self, name)
         return kernel
+
+    def get_global(self, name: str, device: Device | str | None = None) -> Symbol:
+        """Return a ``__constant__`` or ``__device__`` variable: its address, size and elements.
+
+        Parameters
+        ----------
+        name : str
+            Of a variable at namespace scope, or one of the name expressions (``"&ns::table"``),
+            which CUDA needs for variables that are not ``extern "C"`` and in a namespace.
+        device : {"host", "cuda", "cuda:N"}, optional
+            Which device's copy; default: the current CUDA device if there is one, else the host.
+
+        Raises
+        ------
+        CompileError
+            If the source does not compile.
+        LoadError
+            If there is no such variable ("named symbol not found").
+        """
+        place = self._default_device() if device is None else parse_device(device)
+        image, module = self.loader.module(RawSymbol(name), place)
+        ptr, nbytes = module.get_global(image.symbols.get(name, name))
+        return Symbol(name, ptr, nbytes, place, module)
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""

@@ -209,3 +209,17 @@ class TestProtocolsOnCuda:
         for array in (cupy.asarray(a.T), cupy.from_dlpack(a.T)):
             assert array.data.ptr == a.ptr
             np.testing.assert_array_equal(cupy.asnumpy(array), kspec.asnumpy(a).T)
+
+
+def test_assignment(place: ArrayDevice) -> None:
+    array = kspec.zeros((2, 3), "float32", device=place.place)
+    array[...] = [1, 2, 3]
+    array[1] = 7
+    array[0, 1:] = np.array([5, 6], "int64")
+    np.testing.assert_array_equal(kspec.asnumpy(array), [[1, 5, 6], [7, 7, 7]])
+    array[0] = array[1]
+    assert (kspec.asnumpy(array) == 7).all()
+    with pytest.raises(ValueError, match="C-contiguous views only"):
+        array[:, 0] = 1
+    with pytest.raises(ValueError, match="broadcast"):
+        array[0] = [1, 2]
