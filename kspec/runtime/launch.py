@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,12 +36,9 @@ def make_launch(
     LaunchError
         If no CUDA device can launch it.
     """
-    full_grid = _three("grid", grid)
-    full_block = _three("block", block)
-    for name, sizes, limits in (("grid", full_grid, MAX_GRID), ("block", full_block, MAX_BLOCK)):
-        for size, limit, axis in zip(sizes, limits, "xyz", strict=True):
-            if not 1 <= size <= limit:
-                raise LaunchError(f"{name}.{axis} is {size}; it must be in 1..{limit}")
+    full_grid, full_block = _three("grid", grid), _three("block", block)
+    _check_sizes("grid", full_grid, MAX_GRID)
+    _check_sizes("block", full_block, MAX_BLOCK)
     threads = full_block[0] * full_block[1] * full_block[2]
     if threads > MAX_THREADS:
         raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_THREADS}")
@@ -50,9 +48,17 @@ def make_launch(
 
 
 def _three(name: str, sizes: Sequence[int]) -> tuple[int, int, int]:
-    if not isinstance(sizes, tuple):
-        raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
-    if not 1 <= len(sizes) <= 3 or not all(hasattr(size, "__index__") for size in sizes):
-        raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
-    x, y, z = (*(size.__index__() for size in sizes), 1, 1)[:3]
-    return x, y, z
+    if isinstance(sizes, tuple) and 1 <= len(sizes) <= 3:
+        try:
+            x, y, z = (*map(operator.index, sizes), 1, 1)[:3]
+        except TypeError:
+            pass
+        else:
+            return x, y, z
+    raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
+
+
+def _check_sizes(name: str, sizes: tuple[int, int, int], limits: tuple[int, int, int]) -> None:
+    for size, limit, axis in zip(sizes, limits, "xyz", strict=True):
+        if not 1 <= size <= limit:
+            raise LaunchError(f"{name}.{axis} is {size}; it must be in 1..{limit}")

@@ -7,6 +7,7 @@ the sizes against what the compiler says.  `ParameterBlock` is what a launch tak
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -35,17 +36,18 @@ class ParameterBlock:
 
     def __init__(self, parameters: Sequence[bytes]) -> None:
         self.sizes = tuple(map(len, parameters))
-        offsets, end = [], 0
-        for parameter in parameters:
-            offsets.append(end)
-            end += -(-len(parameter) // _ALIGNMENT) * _ALIGNMENT
+        rooms = [_up(size, _ALIGNMENT) for size in self.sizes]
+        table = _up(8 * len(rooms), _ALIGNMENT)
+        starts = tuple(itertools.accumulate(rooms, initial=table))
         # ctypes aligns buffers to 8 bytes: shift the start up to the next multiple of 16.
-        self._memory = ctypes.create_string_buffer(end + _ALIGNMENT)
-        base = -(-ctypes.addressof(self._memory) // _ALIGNMENT) * _ALIGNMENT
-        for offset, parameter in zip(offsets, parameters, strict=True):
-            ctypes.memmove(base + offset, parameter, len(parameter))
-        self._table = (ctypes.c_void_p * max(1, len(offsets)))(*(base + o for o in offsets))
-        self.address = ctypes.addressof(self._table)
+        self._memory = ctypes.create_string_buffer(starts[-1] + _ALIGNMENT)
+        base = ctypes.addressof(self._memory)
+        shift = -base % _ALIGNMENT
+        self.address = base + shift
+        addresses = [self.address + start for start in starts[:-1]]
+        struct.pack_into(f"{len(addresses)}P", self._memory, shift, *addresses)
+        for address, parameter in zip(addresses, parameters, strict=True):
+            ctypes.memmove(address, parameter, len(parameter))
 
 
 def convert_scalar(value: object, dtype: str) -> bytes:
