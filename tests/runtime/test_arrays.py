@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kspec
-from tests.devices import OWN_CUDA, OWN_HOST
+from tests.devices import OWN_CUDA, OWN_HOST, ArrayDevice
 
 _PLACES = [
     pytest.param(OWN_HOST.place, id="host"),
