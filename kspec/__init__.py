@@ -15,9 +15,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kspec.checks import Checks, checking
     from kspec.constructors import ElementwiseKernel, ReductionKernel
     from kspec.errors import (
         ArgumentTypeError,
+        CheckOptionError,
         CompileError,
         DispatchError,
         DriverError,
@@ -45,9 +47,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "kspec.checks": ("Checks", "checking"),
     "kspec.constructors": ("ElementwiseKernel", "ReductionKernel"),
     "kspec.errors": (
         "ArgumentTypeError",
+        "CheckOptionError",
         "CompileError",
         "DispatchError",
         "DriverError",
@@ -78,6 +82,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ArgumentTypeError",
+    "CheckOptionError",
+    "Checks",
     "CompileError",
     "Device",
     "DeviceArray",
@@ -105,6 +111,7 @@ __all__ = [
     "UnsupportedDTypeError",
     "asarray",
     "asnumpy",
+    "checking",
     "devices",
     "empty",
     "zeros",

@@ -2,13 +2,17 @@
 
 Each function reads at call time, so a test or a notebook can change its mind.
 
-======================  ====================================================================
-``KSPEC_JIT``           ``auto`` (default), ``never`` (compiling at run time is an error) or
-                        ``always`` (precompiled images are ignored)
-``KSPEC_CACHE_DIR``     where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
-``KSPEC_CXX``           C++ compiler of the host device; default ``$CXX``, then the PATH
-``KSPEC_HOST_THREADS``  operating-system threads the host device uses; default: all cores
-======================  ====================================================================
+=======================  ====================================================================
+``KSPEC_JIT``            ``auto`` (default), ``never`` (compiling at run time is an error) or
+                         ``always`` (precompiled images are ignored)
+``KSPEC_CACHE_DIR``      where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
+``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
+``KSPEC_HOST_ORDER``     order of threads on the host device: ``forward``, ``reverse``,
+                         ``random:SEED``
+``KSPEC_HOST_SANITIZE``  what the host device checks, such as ``memory,race`` (`kspec.checks`)
+``KSPEC_HOST_THREADS``   operating-system threads the host device uses; default: all cores
+``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
+=======================  ====================================================================
 """
 
 from __future__ import annotations
@@ -56,6 +60,16 @@ def host_threads() -> int:
     if count < 1:
         raise KspecError(f"KSPEC_HOST_THREADS={text!r}: expected a positive integer")
     return count
+
+
+def host_checks() -> tuple[str, str, str]:
+    """Return what ``KSPEC_HOST_SANITIZE``, ``_ORDER`` and ``_TIMEOUT`` say, unparsed."""
+    get = os.environ.get
+    return (
+        get("KSPEC_HOST_SANITIZE", ""),
+        get("KSPEC_HOST_ORDER", ""),
+        get("KSPEC_HOST_TIMEOUT", ""),
+    )
 
 
 @functools.cache

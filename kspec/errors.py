@@ -18,6 +18,7 @@
     │   ├── ShapeError (ValueError)
     │   └── SpecializationNotBuilt          KSPEC_JIT=never and nothing precompiled fits
     ├── LaunchError (RuntimeError)          grid, block or shared memory are impossible
+    │   └── CheckOptionError (ValueError)   sanitize=, order= or timeout= has no such value
     ├── DriverError (RuntimeError)          a CUDA driver call failed
     ├── HostFault (RuntimeError)            a kernel did something illegal on the host device
     ├── ToolNotFoundError (RuntimeError)    a GPU, a compiler or a library is missing
@@ -155,6 +156,10 @@ class SpecializationNotBuilt(DispatchError):
 
 class LaunchError(KspecError, RuntimeError):
     """The launch configuration is impossible on this device."""
+
+
+class CheckOptionError(LaunchError, ValueError):
+    """A checking mode, order or timeout of the host device that does not exist."""
 
 
 class DriverError(KspecError, RuntimeError):

@@ -75,9 +75,12 @@ class Target:
     ----------
     arch : str
         ``"sm_90"`` (cubin), ``"compute_80"`` (PTX) or ``"host"`` (a shared object).
+    sanitize : tuple of str
+        Checking modes to instrument for, sorted (`kspec.checks`); only for ``"host"``.
     """
 
     arch: str
+    sanitize: tuple[str, ...] = ()
 
     @property
     def format(self) -> str:
@@ -86,8 +89,13 @@ class Target:
             return "so"
         return "ptx" if self.arch.startswith("compute_") else "cubin"
 
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the CPU."""
+        return self.arch == "host"
+
     def __str__(self) -> str:
-        return self.arch
+        return "+".join([self.arch, *self.sanitize])
 
 
 HOST = Target("host")

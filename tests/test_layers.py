@@ -12,7 +12,7 @@ from tests.projects import BLOCKED, ROOT, run_python
 
 PACKAGE = ROOT / "kspec"
 # Each may import those to its left, and `typing` none of them.
-BASE = ("errors", "config", "dtypes", "signature", "declaration", "stages", "manifest")
+BASE = ("errors", "config", "checks", "dtypes", "signature", "declaration", "stages", "manifest")
 EVERY_BASE = {*BASE, "typing"}
 # Layer to the kspec packages it may import beside its own.
 LAYERS = {

@@ -15,7 +15,7 @@ from kspec.compiler.cache import ImageCache
 from kspec.compiler.key import image_key
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
-from kspec.stages import HOST, CudaSource, Image, Target
+from kspec.stages import CudaSource, Image, Target
 
 __all__ = ["ImageCache", "compile_source", "image_key"]
 
@@ -45,7 +45,7 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
     ToolNotFoundError
         If the compiler, or the toolkit headers the source needs, are missing or do not fit.
     """
-    if target != HOST:
+    if not target.is_host:
         check_supported(target)
     source = headers.carry_headers(source)
     if cache is None:
@@ -73,9 +73,10 @@ def _compile_remembering_failure(
 
 
 def _compile(source: CudaSource, target: Target) -> Image:
-    if target == HOST:
+    if target.is_host:
         from kspec.compiler import host
 
-        return host.compile_host(source, toolkit_dirs=headers.host_dirs_for(source))
+        directories = headers.host_dirs_for(source)
+        return host.compile_host(source, toolkit_dirs=directories, sanitize=target.sanitize)
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     return nvrtc.compile_cuda(source, target, directories)

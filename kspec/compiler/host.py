@@ -24,8 +24,9 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
+from kspec.compiler.sanitize import sanitize_flags
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import CudaSource, Image
+from kspec.stages import CudaSource, Image, Target
 
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
 
@@ -157,9 +158,10 @@ def _describe(command: tuple[str, ...]) -> HostCompiler:
     return HostCompiler(command, kind, f"{kind} {version} {platform.machine()}")
 
 
-def fingerprint(compiler: HostCompiler) -> str:
+def fingerprint(compiler: HostCompiler, sanitize: tuple[str, ...] = ()) -> str:
     """Return everything beside the source that decides the image, for the cache key."""
     flags = (*_FLAGS, *_KIND_FLAGS[compiler.kind], *_LINK_FLAGS[compiler.kind])
+    flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
     return f"{compiler.identity} {' '.join(flags)} {_include_digest()}"
 
 
@@ -179,6 +181,7 @@ def compile_host(
     source: CudaSource,
     compiler: HostCompiler | None = None,
     toolkit_dirs: Sequence[Path] = (),
+    sanitize: tuple[str, ...] = (),
 ) -> Image:
     """Compile CUDA C++ for the CPU.
 
@@ -191,6 +194,8 @@ def compile_host(
         Default: `find_compiler`.
     toolkit_dirs : sequence of Path
         Where CUDA's own headers are looked for (``cuda/std/...``), after the dialect's.
+    sanitize : tuple of str
+        Checking modes to instrument for (`kspec.checks.MODES`), sorted.
 
     Returns
     -------
@@ -213,6 +218,7 @@ def compile_host(
         flags = _flags(source, compiler, unit.needs_std)
         # Not system directories: g++ would move its own behind them.
         system = tuple(f"-idirafter{path}" for path in toolkit_dirs)
+        flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
         log, failed = _run(compiler, (*flags, *system), directory, unit.needs_std)
         log = _readable(log, directory)
         if failed:
@@ -223,7 +229,7 @@ def compile_host(
         for entry in unit.entries
         if entry.symbol.encode() + b"\0" in code  # the preprocessor may have dropped it
     }
-    return Image("so", "host", code, symbols, log=log)
+    return Image("so", str(Target("host", sanitize)), code, symbols, log=log)
 
 
 @dataclass(frozen=True)
@@ -357,14 +363,21 @@ def _run(
         f"-ffile-prefix-map={INCLUDE_DIRECTORY}={DIALECT_ROOT}",
     ]
     link = _LINK_FLAGS[compiler.kind]
-    if compiler.kind != "zig":
+    separate = ["-c", "-o", "kernel.o", "kernel.cpp"]
+    if compiler.kind != "zig" and not any(flag.startswith("-fsanitize") for flag in flags):
         commands = [[*compiler.command, *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
+    elif compiler.kind != "zig":
+        # Linked without -fsanitize: what instrumentation calls is in the dialect.
+        commands = [
+            [*compiler.command, *arguments, *separate],
+            [*compiler.command, *link, "-o", "kernel.so", "kernel.o"],
+        ]
     else:
         # `zig c++` knows where the C++ headers are but would also build libc++; `zig cc` links.
         zig = compiler.command[0]
         front = [zig, "c++"] if needs_std else [zig, "cc", "-x", "c++"]
         commands = [
-            [*front, *arguments, "-c", "-o", "kernel.o", "kernel.cpp"],
+            [*front, *arguments, *separate],
             [zig, "cc", *link, "-o", "kernel.so", "kernel.o"],
         ]
     log = ""

@@ -15,7 +15,7 @@ import json
 
 from kspec.compiler import headers, nvrtc
 from kspec.compiler.options import CompileOptions
-from kspec.stages import HOST, CudaSource, Target
+from kspec.stages import CudaSource, Target
 
 # Raise when the meaning of an image changes although nothing below does.
 SCHEMA = 1
@@ -37,7 +37,7 @@ def image_key(source: CudaSource, target: Target) -> str:
         "headers": sorted([header.name, header.text] for header in source.headers),
         "name_expressions": source.name_expressions,
         "flags": _flags(source, target),
-        "target": target.arch,
+        "target": str(target),
         "compiler": compiler_fingerprint(source, target),
     }
     # surrogatepass: text that is not valid Unicode must still have a key.
@@ -47,10 +47,10 @@ def image_key(source: CudaSource, target: Target) -> str:
 
 def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     """Return the exact version of the compiler, and of the toolkit headers the source uses."""
-    if target == HOST:
+    if target.is_host:
         from kspec.compiler import host
 
-        build = host.fingerprint(host.find_compiler())
+        build = host.fingerprint(host.find_compiler(), target.sanitize)
         directories = headers.host_dirs_for(source)
         return f"{build}, {headers.toolkit_version(directories)}" if directories else build
     build = f"nvrtc {nvrtc.nvrtc_build()}"
@@ -59,6 +59,6 @@ def compiler_fingerprint(source: CudaSource, target: Target) -> str:
 
 
 def _flags(source: CudaSource, target: Target) -> tuple[str, ...]:
-    if target == HOST:  # the host's own flags are part of its fingerprint
+    if target.is_host:  # the host's own flags are part of its fingerprint
         return source.options
     return CompileOptions.for_source(source, target).flags()

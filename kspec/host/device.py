@@ -10,11 +10,13 @@ Faults of a kernel become `HostFault`; the process and the next launch are not a
 from __future__ import annotations
 
 import ctypes
+import re
 import signal
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
@@ -32,6 +34,15 @@ MAX_SHARED_BYTES = 227 * 1024
 _launching = threading.Lock()
 
 
+@dataclass(frozen=True)
+class Region:
+    """Memory of an array that somebody else owns, and what messages call it."""
+
+    ptr: int
+    nbytes: int
+    name: str
+
+
 class HostModule:
     """A loaded image.
 
@@ -39,12 +50,16 @@ class HostModule:
     ----------
     image : Image
         What it was loaded from.
+    sanitize : tuple of str
+        Checking modes it is instrumented for.
     """
 
     def __init__(self, image: Image) -> None:
-        if image.format != "so" or image.arch != "host":
+        arch, *sanitize = image.arch.split("+")
+        if image.format != "so" or arch != "host":
             raise LoadError(f"the host device can not load a {image.format} for {image.arch}")
         self.image = image
+        self.sanitize = tuple(sanitize)
         self._runtime = runtime.load_runtime()
         self._library = runtime.load_library(image.code, "module")
         self._slots = self._runtime.bind(ctypes.cast(self._library.kspec_bind, ctypes.c_void_p))
@@ -125,6 +140,8 @@ class HostKernel:
         params: int,
         shared_mem: int = 0,
         timeout: float | None = None,
+        order: str = "forward",
+        regions: Sequence[Region] = (),
     ) -> None:
         """Run the kernel to its end.
 
@@ -138,6 +155,11 @@ class HostKernel:
             Dynamic shared memory in bytes.
         timeout : float, optional
             Seconds after which the kernel is stopped with a `HostFault` of kind ``"timeout"``.
+        order : str
+            In which order threads and blocks run (`kspec.checks.Checks`).
+        regions : sequence of Region
+            The memory of the array arguments; buffers of the host device are known anyway. A
+            module instrumented for ``"memory"`` may touch nothing else.
 
         Raises
         ------
@@ -150,7 +172,9 @@ class HostKernel:
         """
         _check_configuration(self.name, grid, block, shared_mem)
         run = self._module._runtime
-        threads = 1 if grid == (1, 1, 1) else config.host_threads()
+        checked = self._module.sanitize or order != "forward"
+        threads = 1 if checked or grid == (1, 1, 1) else config.host_threads()
+        options = _launch_options(self._module.sanitize, order, regions) if checked else _PLAIN
         text = ""
         fault = None
         with _launching:
@@ -165,6 +189,7 @@ class HostKernel:
                 threads,
                 _takes_interrupt(),
                 timeout or 0.0,
+                options,
             )
             if outcome & runtime.PRINTED:
                 text = run.printed().decode(errors="replace")
@@ -181,6 +206,8 @@ class HostKernel:
         record = run.fault().contents
         kind, message = record.kind.decode(), record.message.decode(errors="replace")
         where = _position(record, self._module.image.code)
+        code = self._module.image.code
+        message = _PLACE.sub(lambda found: _place(code, int(found[1], 16)), message)
         headline, newline, details = message.partition("\n")
         text = f"{self.name}: {kind}: {headline}"
         if where:
@@ -190,11 +217,40 @@ class HostKernel:
         return HostFault(kind, text + newline + details)
 
 
+_PLAIN = runtime.LaunchOptions()
+_MODES = {"memory": 1, "race": 2, "init": 4}  # CheckMode of rt/check_state.h
+
+
+def _launch_options(
+    sanitize: tuple[str, ...], order: str, regions: Sequence[Region]
+) -> runtime.LaunchOptions:
+    name, _, seed = order.partition(":")
+    table = (runtime.Region * max(1, len(regions)))(
+        *(runtime.Region(one.ptr, one.nbytes, one.name.encode()) for one in regions)
+    )
+    return runtime.LaunchOptions(
+        sum(_MODES.get(mode, 0) for mode in sanitize),
+        ("forward", "reverse", "random").index(name),
+        int(seed or 0),
+        table,
+        len(regions),
+    )
+
+
 def _takes_interrupt() -> bool:
     """Return whether Ctrl-C should stop a launch made here: where Python would raise it too."""
     if threading.current_thread() is not threading.main_thread():
         return False
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+# The runtime writes offsets in the module, only we can look them up: "read by thread 3<@1a2b>".
+_PLACE = re.compile("<@([0-9a-f]+)>")
+
+
+def _place(code: bytes, offset: int) -> str:
+    where = source_position(code, offset)
+    return f" at {where}" if where else ""
 
 
 def _read_sizes(address: int) -> tuple[int, ...]:

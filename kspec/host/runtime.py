@@ -65,6 +65,28 @@ class Fault(ctypes.Structure):
     )
 
 
+class Region(ctypes.Structure):
+    """`Region` of ``rt/check_state.h``: memory that a checked kernel may touch."""
+
+    _fields_ = (
+        ("begin", ctypes.c_size_t),
+        ("size", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+    )
+
+
+class LaunchOptions(ctypes.Structure):
+    """`LaunchOptions` of ``rt/rt.cc``: what is checked, and in which order threads run."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("order", ctypes.c_int),
+        ("seed", ctypes.c_uint64),
+        ("regions", ctypes.POINTER(Region)),
+        ("region_count", ctypes.c_uint),
+    )
+
+
 @dataclass(frozen=True)
 class Runtime:
     """The runtime's functions; `rt/rt.cc` documents each."""
@@ -93,7 +115,7 @@ def load_runtime() -> Runtime:
     library = ctypes.CDLL(str(_built_runtime()))
     size, pointer, unsigned = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint
     launch_types = (pointer, pointer, *([unsigned] * 8), pointer, unsigned)
-    launch_types += (ctypes.c_int, ctypes.c_double)
+    launch_types += (ctypes.c_int, ctypes.c_double, ctypes.POINTER(LaunchOptions))
     _declare(library.kspec_host_bind, unsigned, pointer)
     _declare(library.kspec_host_launch, ctypes.c_int, *launch_types)
     _declare(library.kspec_host_fault, ctypes.POINTER(Fault))

@@ -89,7 +89,7 @@ def test_host_goes_to_the_host_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
     stand_in = SimpleNamespace(
         compile_host=lambda source, **options: made,
         find_compiler=lambda: "c++",
-        fingerprint=lambda name: f"{name} 1",
+        fingerprint=lambda name, sanitize: f"{name} 1",
     )
     monkeypatch.setitem(__import__("sys").modules, "kspec.compiler.host", stand_in)
     monkeypatch.setattr(compiler, "host", stand_in, raising=False)

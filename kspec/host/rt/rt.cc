@@ -62,13 +62,23 @@ using namespace kspec_host;
 
 KSPEC_EXPORT unsigned kspec_host_bind(Bind bind) { return bind(&SERVICES, ABI_VERSION); }
 
+// How to run a grid beyond what cuLaunchKernel says.
+struct LaunchOptions {
+  unsigned modes;  // a set of CheckMode; the module is instrumented for them
+  int order;
+  uint64_t seed;
+  const Region* regions;  // the array arguments, when something is checked
+  unsigned region_count;
+};
+
 // Run a grid. The parameters are those of cuLaunchKernel plus what a module exports about the
 // kernel (entry, sizes, slot_count). `timeout` in seconds, 0 for none. Returns a set of Outcome.
 KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned slot_count,
                                    unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z,
                                    unsigned dynamic_bytes, void** parameters, unsigned threads,
-                                   int take_interrupt, double timeout) {
+                                   int take_interrupt, double timeout,
+                                   const LaunchOptions* options) {
   pthread_mutex_lock(&launch_mutex);
   static Job job;
   memset(&job, 0, offsetof(Job, mutex));
@@ -87,6 +97,10 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   job.block_count = (unsigned long long)grid_x * grid_y * grid_z;
   job.dynamic_bytes = dynamic_bytes;
   job.slot_count = slot_count;
+  job.order = options->order;
+  job.seed = options->seed;
+  if (options->modes)
+    begin_check(&job, options->modes, options->regions, options->region_count);
   if (threads > job.block_count) threads = (unsigned)job.block_count;
   job.chunk = job.block_count / (threads * 8ull);
   if (!job.chunk) job.chunk = 1;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "check.h"
+#include "check_undefined.h"
 #include "scheduler.h"
 
 namespace kspec_host {
@@ -75,7 +77,8 @@ static unsigned long long service_clock() {
   return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
 }
 
-static const Runtime SERVICES = {service_barrier, service_warp,  service_yield,
-                                 service_fail,    service_print, service_clock};
+static const Runtime SERVICES = {service_barrier, service_warp,   service_yield, service_fail,
+                                 service_print,   service_clock,  service_access, service_fence,
+                                 service_place,   service_undefined};
 
 }  // namespace kspec_host

@@ -73,7 +73,7 @@ static bool describe_shared(Text* text, const Worker* worker, uintptr_t address)
               (size_t)(address - last), worker->dynamic_bytes);
     return true;
   }
-  begin = (uintptr_t)worker->arena_map + STATIC_SHARED_BYTES;
+  begin = (uintptr_t)worker->arena_map + worker->arena_bytes;
   if (address < begin || address >= begin + page_bytes()) return false;
   text->add("an address past the end of static shared memory");
   return true;

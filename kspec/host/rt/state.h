@@ -71,6 +71,8 @@ struct ModuleText {
 
 enum Cancel { CANCEL_NONE, CANCEL_TIMEOUT, CANCEL_INTERRUPT };
 
+struct Check;
+
 // One launch.
 struct Job {
   Block block;  // grid, block and parameters; the rest is each worker's
@@ -83,6 +85,9 @@ struct Job {
   int failed;  // atomic
   int cancel;  // atomic, a Cancel
   ModuleText text;
+  int order;  // an Order (order.h)
+  uint64_t seed;
+  Check* check;  // null: nothing is checked (check_state.h)
   pthread_mutex_t mutex;  // guards fault, printed
   Fault fault;
   char* printed;
@@ -112,7 +117,10 @@ struct Worker {
   char* dynamic_map;
   size_t dynamic_map_bytes, dynamic_bytes;
   char* arena_map;
+  size_t arena_bytes;
   unsigned* slots;
+  unsigned* order;  // where block.order points, kept between launches
+  uint64_t random;
   unsigned slot_capacity;
   char* signal_stack;
   pthread_t thread_id;

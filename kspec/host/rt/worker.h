@@ -1,6 +1,8 @@
 // A worker: one operating-system thread that runs blocks, with the memory it keeps between them.
 #pragma once
 
+#include "check.h"
+#include "order.h"
 #include "scheduler.h"
 #include "signals.h"
 
@@ -23,10 +25,12 @@ static void reset_block(Worker* worker) {
   // Shared memory holds nothing between blocks: a kernel that relies on it must be found out.
   memset(worker->slots, 0xFF, worker->job->slot_count * sizeof(unsigned));
   if (worker->dynamic_bytes) memset(worker->block.dynamic_shared, POISON, worker->dynamic_bytes);
+  if (worker->job->check) begin_checked_block(worker);
 }
 
 static void run_block(Worker* worker) {
   reset_block(worker);
+  order_threads(worker);
   worker->entry(BEGIN_BLOCK, &worker->block);
   Fiber* fiber = get_fiber(worker);
   if (!fiber) {
@@ -61,14 +65,18 @@ static bool prepare_dynamic_shared(Worker* worker, size_t bytes) {
   return true;
 }
 
-static bool prepare_arena(Worker* worker, unsigned slot_count) {
-  if (!worker->arena_map) {
-    size_t bytes = round_up(STATIC_SHARED_BYTES, page_bytes());
+// Memory of the static __shared__ variables. A checked launch gets room between them.
+static bool prepare_arena(Worker* worker, unsigned slot_count, unsigned redzone) {
+  size_t capacity = STATIC_SHARED_BYTES + redzone * slot_count;
+  size_t bytes = round_up(capacity, page_bytes());
+  if (worker->arena_bytes < bytes || (!redzone && worker->arena_bytes != bytes)) {
+    if (worker->arena_map) munmap(worker->arena_map, worker->arena_bytes + page_bytes());
     void* map = mmap(nullptr, bytes + page_bytes(), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED) return false;
+    worker->arena_map = map == MAP_FAILED ? nullptr : (char*)map;
+    worker->arena_bytes = worker->arena_map ? bytes : 0;
+    if (!worker->arena_map) return false;
     (void)!mprotect((char*)map + bytes, page_bytes(), PROT_NONE);
-    worker->arena_map = (char*)map;
   }
   if (worker->slot_capacity < slot_count || !worker->slots) {
     unsigned capacity = slot_count + 16;
@@ -78,7 +86,8 @@ static bool prepare_arena(Worker* worker, unsigned slot_count) {
     worker->slot_capacity = capacity;
   }
   worker->block.static_shared = (unsigned char*)worker->arena_map;
-  worker->block.static_capacity = STATIC_SHARED_BYTES;
+  worker->block.static_capacity = (unsigned)capacity;
+  worker->block.static_redzone = redzone;
   worker->block.slots = worker->slots;
   return true;
 }
@@ -96,8 +105,10 @@ static bool prepare_worker(Worker* worker, Job* job) {
   worker->warp_count = (worker->thread_count + WARP_SIZE - 1) / WARP_SIZE;
   worker->thread_id = pthread_self();
   if (!worker->signal_stack) worker->signal_stack = (char*)malloc(SIGNAL_STACK_BYTES);
+  unsigned redzone = job->check ? SHARED_REDZONE : 0u;
   return worker->signal_stack && prepare_dynamic_shared(worker, job->dynamic_bytes) &&
-         prepare_arena(worker, job->slot_count);
+         prepare_arena(worker, job->slot_count, redzone) && prepare_order(worker, job) &&
+         (!job->check || prepare_check(worker, job));
 }
 
 static void take_blocks(Worker* worker, Job* job) {
@@ -107,7 +118,8 @@ static void take_blocks(Worker* worker, Job* job) {
     if (first >= job->block_count) return;
     unsigned long long last = first + job->chunk;
     if (last > job->block_count) last = job->block_count;
-    for (unsigned long long number = first; number < last && !has_failed(job); number++) {
+    for (unsigned long long turn = first; turn < last && !has_failed(job); turn++) {
+      unsigned long long number = block_of_turn(job, turn);
       worker->block.index[0] = (unsigned)(number % width);
       worker->block.index[1] = (unsigned)(number / width % height);
       worker->block.index[2] = (unsigned)(number / width / height);

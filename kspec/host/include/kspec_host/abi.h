@@ -40,6 +40,29 @@ struct Caller {
   bool more;
 };
 
+// What an instrumented access does; a set.
+enum AccessKind {
+  ACCESS_READ = 1,
+  ACCESS_WRITE = 2,
+  ACCESS_ATOMIC = 4,
+  ACCESS_ACQUIRE = 8,   // with ACCESS_ATOMIC: the memory order
+  ACCESS_RELEASE = 16,
+  ACCESS_VOLATILE = 32,
+};
+
+// Undefined operations that instrumented modules report.
+enum UndefinedKind {
+  UNDEFINED_INDEX,
+  UNDEFINED_SHIFT,
+  UNDEFINED_DIVISION,
+  UNDEFINED_CONVERSION,
+  UNDEFINED_POINTER,
+  UNDEFINED_VALUE,
+  UNDEFINED_RETURN,
+  UNDEFINED_LENGTH,
+  UNDEFINED_OVERFLOW,
+};
+
 struct Runtime {
   int (*barrier)(Caller, int kind, int predicate, Site);
   void (*warp)(Caller, WarpCall*);
@@ -47,6 +70,12 @@ struct Runtime {
   void (*fail)(Caller, const char* kind, const char* message, Site);
   void (*print)(Worker*, const char* format, __builtin_va_list);
   unsigned long long (*clock)();
+  // Only instrumented modules (sanitize=) call these.
+  void (*access)(Worker*, unsigned thread, const void* address, unsigned long size, unsigned kind,
+                 const void* pc);
+  void (*fence)(Worker*, unsigned thread);
+  void (*place)(Worker*, unsigned offset, unsigned size, const char* name);  // a __shared__
+  void (*undefined)(Caller, int kind, const void* data, unsigned long first, unsigned long second);
 };
 
 // One block, as the runtime hands it to a module.
@@ -58,6 +87,8 @@ struct Block {
   unsigned char* dynamic_shared;
   unsigned char* static_shared;   // arena of static_capacity bytes
   unsigned static_capacity, static_used;
+  unsigned static_redzone;        // unused bytes before each variable
+  const unsigned* order;          // linear indices of the threads as they start; null: 0, 1, ...
   unsigned* slots;                // offset of each __shared__ variable in the arena, ~0u: not yet
 };
 

@@ -21,32 +21,33 @@ static constexpr int warpSize = 32;
 
 namespace kspec_host {
 
-static inline unsigned thread_rank() {
+static inline KSPEC_HOST_UNCHECKED unsigned thread_rank() {
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 
 static inline unsigned lane_id() { return thread_rank() % WARP_SIZE; }
 
-static inline Caller caller() {
+static inline KSPEC_HOST_UNCHECKED Caller caller() {
   return {kspec_context.block->worker, thread_rank(), kspec_context.next_z < blockDim.z};
 }
 
 // Other CUDA threads run during a wait and set threadIdx: it is put back afterwards. Never inlined,
 // so that the compiler can not keep the address of a thread-local variable across the switch.
-static __attribute__((noinline)) int wait_at_barrier(int kind, int predicate, Site site) {
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) int wait_at_barrier(int kind, int predicate,
+                                                                          Site site) {
   uint3 mine = threadIdx;
   int result = kspec_runtime->barrier(caller(), kind, predicate, site);
   threadIdx = mine;
   return result;
 }
 
-static __attribute__((noinline)) void wait_for_warp(WarpCall* call) {
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void wait_for_warp(WarpCall* call) {
   uint3 mine = threadIdx;
   kspec_runtime->warp(caller(), call);
   threadIdx = mine;
 }
 
-static __attribute__((noinline)) void yield() {
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void yield() {
   uint3 mine = threadIdx;
   kspec_runtime->yield(caller());
   threadIdx = mine;
@@ -59,7 +60,7 @@ static __attribute__((noinline)) void yield() {
 }
 
 // Threads of a block take turns only when one waits: a thread that spins on an atomic must yield.
-static inline void count_spin() {
+static inline KSPEC_HOST_UNCHECKED void count_spin() {
   if (__builtin_expect(++kspec_context.spins > 4096u, 0)) {
     kspec_context.spins = 0;
     yield();
@@ -72,7 +73,7 @@ static inline void count_spin() {
   fail(kind, message, {file, line});
 }
 
-static inline int kspec_print(const char* format, ...) {
+static inline KSPEC_HOST_UNCHECKED int kspec_print(const char* format, ...) {
   __builtin_va_list arguments;
   __builtin_va_start(arguments, format);
   kspec_runtime->print(kspec_context.block->worker, format, arguments);

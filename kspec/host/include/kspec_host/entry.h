@@ -8,7 +8,7 @@ template <unsigned... I> struct Indices {};
 template <unsigned N, unsigned... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
 template <unsigned... I> struct MakeIndices<0, I...> { typedef Indices<I...> type; };
 
-static inline void begin_block(Block* block) {
+static inline KSPEC_HOST_UNCHECKED void begin_block(Block* block) {
   kspec_context = {block, 0, 0, 0, 0};
   block->static_used = 0;
   blockIdx = {block->index[0], block->index[1], block->index[2]};
@@ -18,12 +18,22 @@ static inline void begin_block(Block* block) {
 }
 
 // Advance to the next row of threads once one is used up.
-static inline void begin_row(Context* context, unsigned height, unsigned depth) {
+static inline KSPEC_HOST_UNCHECKED void begin_row(Context* context, unsigned height, unsigned depth) {
   if (++context->next_y >= height) {
     context->next_y = 0;
     if (++context->next_z >= depth) return;
   }
   context->next_x = 0;
+}
+
+// With `order=`: take the next thread of the permutation; next_x counts how many were taken.
+static inline KSPEC_HOST_UNCHECKED bool next_in_order(Context* context, uint3* thread,
+                                                      const dim3& shape) {
+  if (context->next_z >= shape.z) return false;
+  unsigned rank = context->block->order[context->next_x++];
+  *thread = {rank % shape.x, rank / shape.x % shape.y, rank / (shape.x * shape.y)};
+  if (context->next_x == shape.x * shape.y * shape.z) context->next_z = shape.z;
+  return true;
 }
 
 // The address of a thread-local variable, found once: g++ would call __tls_get_addr() at each use.
@@ -39,10 +49,18 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
   static inline const unsigned kspec_sizes[sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0};
 
   // Start CUDA threads until none is left. Several fibers may be in here, taking turns.
-  template <unsigned... I> static void take_threads(void** parameters, Indices<I...>) {
+  template <unsigned... I>
+  static KSPEC_HOST_UNCHECKED void take_threads(void** parameters, Indices<I...>) {
     Context* context = keep_address(kspec_context);
     uint3* thread = keep_address(threadIdx);
     const dim3 shape = blockDim;
+    if (context->block->order) {
+      while (next_in_order(context, thread, shape)) {
+        asm volatile("" ::: "memory");
+        Function(*(typename RemoveConst<A>::type*)parameters[I]...);
+      }
+      return;
+    }
     while (context->next_z < shape.z) {
       while (context->next_x < shape.x) {
         *thread = {context->next_x++, context->next_y, context->next_z};
@@ -54,7 +72,7 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
     }
   }
 
-  static void kspec_run(int call, void* argument) {
+  static KSPEC_HOST_UNCHECKED void kspec_run(int call, void* argument) {
     Block* block = static_cast<Block*>(argument);
     switch (call) {
       case BEGIN_BLOCK: begin_block(block); break;

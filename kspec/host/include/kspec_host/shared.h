@@ -16,26 +16,34 @@ template <class T, class Tag> struct SharedSlot {
 };
 
 // First use of a variable in this block: give it its place.
-static __attribute__((noinline)) unsigned place_shared(unsigned number, unsigned long size,
-                                                       unsigned long alignment, Site site) {
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) unsigned place_shared(
+    unsigned number, unsigned long size, unsigned long alignment, const char* name, Site site) {
   Block* block = kspec_context.block;
-  unsigned long offset = (block->static_used + alignment - 1) / alignment * alignment;
+  unsigned long offset = block->static_used + block->static_redzone;
+  offset = (offset + alignment - 1) / alignment * alignment;
   if (offset + size > block->static_capacity)
     fail("shared-memory", "the block uses more than 48 KiB of static __shared__ memory", site);
   block->static_used = (unsigned)(offset + size);
   block->slots[number] = (unsigned)offset;
   __builtin_memset(block->static_shared + offset, 0xFF, size);
+#if KSPEC_HOST_CHECK_ACCESS
+  kspec_runtime->place(block->worker, (unsigned)offset, (unsigned)size, name);
+#else
+  (void)name;
+#endif
   return (unsigned)offset;
 }
 
-template <class T, class Tag> static inline T& kspec_shared(unsigned long alignment, KSPEC_HOST_SITE) {
+template <class T, class Tag>
+static inline KSPEC_HOST_UNCHECKED T& kspec_shared(unsigned long alignment, const char* name,
+                                                   KSPEC_HOST_SITE) {
   unsigned number = SharedSlot<T, Tag>::number, offset = kspec_context.block->slots[number];
   if (__builtin_expect(offset == ~0u, 0))
-    offset = place_shared(number, sizeof(T), alignment < 16 ? 16 : alignment, KSPEC_HOST_HERE);
+    offset = place_shared(number, sizeof(T), alignment < 16 ? 16 : alignment, name, KSPEC_HOST_HERE);
   return *(T*)(kspec_context.block->static_shared + offset);
 }
 
-template <class T> static inline T& kspec_dynamic_shared() {
+template <class T> static inline KSPEC_HOST_UNCHECKED T& kspec_dynamic_shared() {
   return *(T*)kspec_context.block->dynamic_shared;
 }
 
@@ -51,7 +59,7 @@ struct KspecDynamicShared {
 
 #define KSPEC_HOST_SHARED(TYPE, NAME, TAG) \
   struct TAG;                              \
-  TYPE& NAME = ::kspec_host::kspec_shared<TYPE, TAG>(alignof(TYPE));
+  TYPE& NAME = ::kspec_host::kspec_shared<TYPE, TAG>(alignof(TYPE), #NAME);
 #define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::kspec_dynamic_shared<TYPE>();
 #define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                 \
   static thread_local TYPE* NAME;                                  \

@@ -1,0 +1,163 @@
+"""What a launch on the host device is checked for: `Checks`, and the ways to ask for them.
+
+>>> Checks("memory,race", order="random:7")
+Checks(sanitize=('memory', 'race'), order='random:7', timeout=None)
+>>> with checking("race"):
+...     current_checks().sanitize
+('race',)
+
+A call's own keywords come first, then the kernel's ``checks`` attribute, then the innermost
+`checking` block, then the environment (`kspec.config`).  `kspec.runtime` applies them,
+``kspec/host/rt/check.h`` does the checking.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from kspec import config
+from kspec.errors import CheckOptionError
+
+MODES = ("init", "memory", "race", "undefined")
+_ORDER = re.compile(r"forward|reverse|random:[0-9]{1,18}")
+
+
+@dataclass(frozen=True, init=False)
+class Checks:
+    """How the host device runs a kernel to find its mistakes.
+
+    Attributes
+    ----------
+    sanitize : tuple of str
+        What to look for, sorted: ``"memory"`` (accesses outside of arrays), ``"race"`` (data
+        races in shared and global memory), ``"init"`` (reads of shared memory nobody wrote),
+        ``"undefined"`` (array indices, shifts, divisions, conversions, alignment, null).
+    order : str
+        In which order threads and blocks run: ``"forward"``, ``"reverse"`` or ``"random:SEED"``.
+    timeout : float or None
+        Seconds after which a kernel is stopped.
+
+    Raises
+    ------
+    CheckOptionError
+        A `ValueError`: for any other value.
+    """
+
+    sanitize: tuple[str, ...]
+    order: str
+    timeout: float | None
+
+    def __init__(
+        self,
+        sanitize: str | Iterable[str] = (),
+        order: str = "forward",
+        timeout: float | None = None,
+    ) -> None:
+        object.__setattr__(self, "sanitize", _parse_sanitize(sanitize))
+        object.__setattr__(self, "order", _parse_order(order))
+        object.__setattr__(self, "timeout", _parse_timeout(timeout))
+
+
+def _parse_sanitize(sanitize: str | Iterable[str]) -> tuple[str, ...]:
+    names = sanitize.split(",") if isinstance(sanitize, str) else sanitize
+    modes = {name.strip() for name in names} - {""}
+    unknown = sorted(modes - set(MODES))
+    if unknown:
+        raise CheckOptionError(
+            f"sanitize={unknown[0]!r} is no checking mode; give some of {', '.join(MODES)}, "
+            "separated by commas"
+        )
+    return tuple(sorted(modes))
+
+
+def _parse_order(order: str) -> str:
+    if not isinstance(order, str) or not _ORDER.fullmatch(order):
+        raise CheckOptionError(
+            f"order={order!r} is no order; give 'forward', 'reverse' or "
+            "'random:SEED' with an integer"
+        )
+    return order
+
+
+def _parse_timeout(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise CheckOptionError(f"timeout={timeout!r} must be a positive number of seconds")
+    return float(timeout)
+
+
+NO_CHECKS = Checks()
+_current: ContextVar[Checks | None] = ContextVar("kspec_checks", default=None)
+
+
+def parse_checks(
+    sanitize: str | None = None, order: str | None = None, timeout: float | None = None
+) -> Checks:
+    """Return the checks that keywords ask for; None means nothing out of the ordinary."""
+    return Checks(sanitize or (), order or "forward", timeout)
+
+
+def current_checks() -> Checks:
+    """Return the checks of the innermost `checking` block, or those of the environment."""
+    checks = _current.get()
+    return _environment(*config.host_checks()) if checks is None else checks
+
+
+@functools.lru_cache(maxsize=16)
+def _environment(sanitize: str, order: str, timeout: str) -> Checks:
+    try:
+        seconds = float(timeout) if timeout else None
+    except ValueError:
+        raise CheckOptionError(f"KSPEC_HOST_TIMEOUT={timeout!r} is no number of seconds") from None
+    try:
+        return parse_checks(sanitize, order, seconds)
+    except CheckOptionError as error:
+        raise CheckOptionError(f"KSPEC_HOST_* environment variable: {error}") from None
+
+
+@contextmanager
+def checking(
+    sanitize: str | Iterable[str] = (), *, order: str = "forward", timeout: float | None = None
+) -> Iterator[Checks]:
+    """Check every launch on the host device inside a ``with`` block.
+
+    Kernels with a ``checks`` attribute of their own keep to that; launches on CUDA devices are
+    not affected.
+
+    Parameters
+    ----------
+    sanitize, order, timeout
+        As for `Checks`.
+
+    Examples
+    --------
+    >>> with checking("memory", order="reverse") as checks:
+    ...     checks.order
+    'reverse'
+    """
+    checks = Checks(sanitize, order, timeout)
+    token = _current.set(checks)
+    try:
+        yield checks
+    finally:
+        _current.reset(token)
+
+
+def resolve_checks(
+    kernel: Checks | None, sanitize: str | None, order: str | None, timeout: float | None
+) -> Checks:
+    """Return the checks of one call: its keywords, over its kernel's, over the current ones."""
+    base = current_checks() if kernel is None else kernel
+    if sanitize is None and order is None and timeout is None:
+        return base
+    return Checks(
+        base.sanitize if sanitize is None else sanitize,
+        base.order if order is None else order,
+        base.timeout if timeout is None else timeout,
+    )

@@ -1,0 +1,59 @@
+// The checking modes: where the accesses of an instrumented module arrive.
+#pragma once
+
+#include "check_memory.h"
+#include "check_shared.h"
+#include "check_state.h"
+
+namespace kspec_host {
+
+// One checked launch at a time, so its tables are kept for the next.
+static Check launch_check;
+
+static void begin_check(Job* job, unsigned modes, const Region* regions, unsigned region_count) {
+  Check* check = &launch_check;
+  job->check = check;
+  check->modes = modes;
+  collect_intervals(check, regions, region_count);
+}
+
+// What the dialect itself touches in an instrumented module.
+static bool prepare_check(Worker* worker, Job* job) {
+  Check* check = job->check;
+  worker->entry(BEGIN_BLOCK, &worker->block);  // creates the module's thread-local variables
+  collect_module(check, (const void*)job->entry);
+  add_interval(check, (uintptr_t)worker, sizeof *worker, INTERVAL_OURS, nullptr, 0);
+  add_interval(check, (uintptr_t)worker->slots, worker->slot_capacity * sizeof(unsigned),
+               INTERVAL_OURS, nullptr, 0);
+  sort_intervals(check);
+  return prepare_shared_state(&check->shared, worker->block.static_capacity, worker->dynamic_bytes);
+}
+
+static void begin_checked_block(Worker* worker) { reset_shared_state(worker); }
+
+static inline bool on_own_stack(const Worker* worker, uintptr_t address) {
+  return address - (uintptr_t)worker->current->stack < STACK_BYTES + page_bytes();
+}
+
+static void service_access(Worker* worker, unsigned thread, const void* pointer,
+                           unsigned long size, unsigned kind, const void* pc) {
+  if (!worker->running) return;
+  uintptr_t address = (uintptr_t)pointer;
+  Check* check = worker->job->check;
+  if (!check || on_own_stack(worker, address)) return;
+  if (address - check->quiet_begin < check->quiet_size) return;
+  if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
+  bool shared = check_shared(worker, thread, address, size, kind, pc);
+  if (!shared) {
+    const Interval* interval = find_interval(check, address, size);
+    if (interval && interval->kind == INTERVAL_OURS) return;
+    if (!interval && check->modes & CHECK_MEMORY)
+      fail_array(worker, thread, address, size, kind, pc);
+  }
+}
+
+static void service_fence(Worker* worker, unsigned thread) {
+  (void)worker, (void)thread;
+}
+
+}  // namespace kspec_host

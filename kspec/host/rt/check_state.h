@@ -1,0 +1,65 @@
+// The data of the checking modes (`sanitize=`): memory, race, init.
+//
+// Instrumented modules call service_access() (check.h) for every load and store. A checked launch
+// runs on one operating-system thread, so nothing here is locked and every run is the same.
+#pragma once
+
+#include <stdint.h>
+
+#include "state.h"
+
+namespace kspec_host {
+
+enum CheckMode { CHECK_MEMORY = 1, CHECK_RACE = 2, CHECK_INIT = 4 };
+
+// Unused bytes before each __shared__ variable, so that an overrun does not land in the next one.
+enum : unsigned { SHARED_REDZONE = 64 };
+
+// Memory that Python names: an array argument.
+struct Region {
+  uintptr_t begin;
+  size_t size;
+  const char* name;
+};
+
+enum IntervalKind { INTERVAL_ARRAY, INTERVAL_BUFFER, INTERVAL_MODULE, INTERVAL_OURS };
+
+// Memory a kernel may touch. Sorted; they may overlap (a view and its buffer).
+struct Interval {
+  uintptr_t begin, end;
+  uintptr_t reach;  // largest end of this and all earlier ones
+  IntervalKind kind;
+  const char* name;  // INTERVAL_ARRAY
+  unsigned number;   // INTERVAL_BUFFER
+};
+
+// A __shared__ variable of the running block.
+struct SharedVariable {
+  unsigned offset, size;
+  const char* name;
+};
+
+// State of a byte of shared memory.
+enum : unsigned char { BYTE_PLACED = 1, BYTE_WRITTEN = 2 };
+
+struct SharedState {
+  SharedVariable* variables;
+  unsigned variable_count, variable_capacity;
+  unsigned char* placed;   // of the arena, one for each byte
+  unsigned char* dynamic;  // of dynamic shared memory
+};
+
+struct Race;  // check_race.h
+
+struct Check {
+  unsigned modes;
+  uintptr_t quiet_begin;  // thread-local variables of the module: threadIdx and the like
+  size_t quiet_size;
+  Interval* intervals;
+  unsigned interval_count, interval_capacity;
+  const Interval* last;  // the one most accesses are in
+  SharedState shared;
+  Race* race;
+};
+
+}  // namespace kspec_host

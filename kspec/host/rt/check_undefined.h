@@ -1,0 +1,111 @@
+// sanitize="undefined": turn the compiler's description of an operation into a fault.
+//
+// The layouts are those that every -fsanitize=undefined runtime is called with: a position, then
+// one or two types.
+#pragma once
+
+#include <string.h>
+
+#include "check_memory.h"
+#include "report.h"
+
+namespace kspec_host {
+
+struct UndefinedPosition {
+  const char* file;
+  unsigned line, column;
+};
+
+struct UndefinedType {
+  unsigned short kind, info;  // integer: info is twice the logarithm of its bits, plus signedness
+  char name[1];               // in quotes
+  bool is_integer() const { return kind == 0; }
+  bool is_signed() const { return info & 1; }
+  unsigned bits() const { return 1u << (info >> 1); }
+};
+
+// Each handler's data starts with a position; what follows depends on the handler.
+struct UndefinedData {
+  UndefinedPosition position;
+  const UndefinedType* type;        // index: the array's; shift: the left operand's
+  const UndefinedType* other_type;  // index: the index's; shift: the right operand's
+};
+
+struct UndefinedPointerData {
+  UndefinedPosition position;
+  const UndefinedType* type;
+  unsigned char alignment_log;
+  unsigned char access;
+};
+
+static long long signed_value(const UndefinedType* type, unsigned long value) {
+  if (!type || !type->is_integer() || !type->is_signed() || type->bits() >= 64)
+    return (long long)value;
+  unsigned shift = 64 - type->bits();
+  return (long long)((unsigned long long)value << shift) >> shift;
+}
+
+static void describe_index(Text* text, const UndefinedData* data, unsigned long index) {
+  text->add("index %lld is out of bounds of an array of type %s",
+            signed_value(data->other_type, index), data->type->name);
+}
+
+static void describe_shift(Text* text, const UndefinedData* data, unsigned long amount) {
+  text->add("shift of a value of type %s by %lld bits", data->type->name,
+            signed_value(data->other_type, amount));
+}
+
+static void describe_pointer(Text* text, const UndefinedPointerData* data, unsigned long address) {
+  static const char* const ACCESSES[] = {"load of", "store to", "reference to", "access within"};
+  const char* access = data->access < 4 ? ACCESSES[data->access] : "use of";
+  if (!address) {
+    text->add("%s a null pointer of type %s", access, data->type->name);
+  } else {
+    text->add("%s misaligned address 0x%lx for type %s, which needs %u bytes of alignment", access,
+              address, data->type->name, 1u << data->alignment_log);
+  }
+}
+
+static void describe_undefined(Text* text, int kind, const void* raw, unsigned long first,
+                               unsigned long second) {
+  const UndefinedData* data = (const UndefinedData*)raw;
+  switch (kind) {
+    case UNDEFINED_INDEX:
+      if (second) {
+        text->add("an index is out of bounds of a local array");
+      } else {
+        describe_index(text, data, first);
+      }
+      break;
+    case UNDEFINED_SHIFT: describe_shift(text, data, second); break;
+    case UNDEFINED_DIVISION: text->add("integer division by zero (or overflow)"); break;
+    case UNDEFINED_CONVERSION:
+      text->add("a value of type %s is out of range of type %s", data->type->name,
+                data->other_type->name);
+      break;
+    case UNDEFINED_POINTER:
+      describe_pointer(text, (const UndefinedPointerData*)raw, first);
+      break;
+    case UNDEFINED_VALUE:
+      text->add("%lu is no value of type %s", first, data->type->name);
+      break;
+    case UNDEFINED_RETURN:
+      text->add(first ? "code marked unreachable was reached"
+                      : "a function that has a result ended without return");
+      break;
+    case UNDEFINED_LENGTH: text->add("array length %lld is not positive", (long long)first); break;
+    default: text->add("undefined operation");
+  }
+}
+
+static void service_undefined(Caller caller, int kind, const void* data, unsigned long first,
+                              unsigned long second) {
+  const UndefinedPosition* position = (const UndefinedPosition*)data;
+  char message[512];
+  Text text(message, sizeof message);
+  describe_undefined(&text, kind, data, first, second);
+  Site site = {position->file ? position->file : "?", (int)position->line};
+  fail_thread(caller.worker, caller.thread, site, "undefined-behaviour", "%s", message);
+}
+
+}  // namespace kspec_host
