@@ -7,12 +7,15 @@ with CuPy's constructor in front.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kspec import config, dtypes
+from kspec.checks import NO_CHECKS, Checks
 from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.runtime import dispatch, interop, layout, marshal
+from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.launch import MAX_GRID, Launch
@@ -38,12 +41,20 @@ class ElementwiseCallable:
 
     def __init__(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
         self.declaration = declaration
+        self.checks: Checks | None = None  # what to check on the host device
         self._loader = loader
         self.__name__ = declaration.name
         self.__doc__ = declaration.doc or type(self).__doc__
 
     def __call__(
-        self, *args: Any, size: int = -1, block_size: int = 128, stream: Any = None
+        self,
+        *args: Any,
+        size: int = -1,
+        block_size: int = 128,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
     ) -> Any:
         """Run the kernel.
 
@@ -58,6 +69,9 @@ class ElementwiseCallable:
             Threads of a block on a CUDA device.
         stream : stream, optional
             Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
 
         Returns
         -------
@@ -80,6 +94,7 @@ class ElementwiseCallable:
         shape = _loop_shape(call, size)
         binding = dispatch.resolve_types(declaration, call)
         call = self._with_outputs(call, shape, binding, size)
+        checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         if 0 not in shape:
             launch = _geometry(
                 call.device,
@@ -87,7 +102,7 @@ class ElementwiseCallable:
                 block_size,
                 dispatch.resolve_stream(call, stream),
             )
-            self._launch(call, shape, binding, launch)
+            self._launch(call, shape, binding, launch, checks)
         return self._result(call)
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
@@ -113,7 +128,9 @@ class ElementwiseCallable:
             outputs.append(Operand(param, array, library.view(array), library, is_output=True))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
-    def _launch(self, call: Call, shape: Shape, binding: Binding, launch: Launch) -> None:
+    def _launch(
+        self, call: Call, shape: Shape, binding: Binding, launch: Launch, checks: Checks
+    ) -> None:
         operands = (*call.inputs, *call.outputs)
         axes = _axes(operands, shape, keep_order=self.declaration.ordered)
         capacity = FLAT if _is_flat(operands, axes) else strided_capacity(len(axes.extents))
@@ -123,7 +140,10 @@ class ElementwiseCallable:
         parameters = [marshal.pack_elements(layout.size_of(shape), axes, capacity)]
         parameters += [pack_operand(operand, binding) for operand in operands]
         wanted = Specialization(self.__name__, binding, capacity, raw_ndims)
-        kernel = self._loader.kernel(wanted, call.device)
+        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
+        if checks != NO_CHECKS:
+            regions = regions_of_operands(checks, operands)
+            launch = replace(launch, checks=checks, regions=regions)
         kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def _result(self, call: Call) -> Any:

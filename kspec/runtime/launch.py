@@ -6,7 +6,9 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kspec.checks import NO_CHECKS, Checks
 from kspec.errors import ArgumentTypeError, LaunchError
+from kspec.host.device import Region
 
 # The same on every architecture since sm_30 (CUDA C++ Programming Guide, compute capabilities).
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -16,16 +18,26 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True)
 class Launch:
-    """Grid and block in three dimensions, dynamic shared memory in bytes, stream handle."""
+    """Grid and block in three dimensions, dynamic shared memory in bytes, stream handle.
+
+    On the host device also what is checked, and the memory of the array arguments for it.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_mem: int = 0
     stream: int = 0
+    checks: Checks = NO_CHECKS
+    regions: tuple[Region, ...] = ()
 
 
 def make_launch(
-    grid: Sequence[int], block: Sequence[int], shared_mem: int = 0, stream: int = 0
+    grid: Sequence[int],
+    block: Sequence[int],
+    shared_mem: int = 0,
+    stream: int = 0,
+    checks: Checks = NO_CHECKS,
+    regions: tuple[Region, ...] = (),
 ) -> Launch:
     """Return a checked launch; one- and two-dimensional sizes are padded with 1.
 
@@ -44,7 +56,7 @@ def make_launch(
         raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_THREADS}")
     if shared_mem < 0:
         raise LaunchError(f"shared_mem is {shared_mem}; it can not be negative")
-    return Launch(full_grid, full_block, shared_mem, stream)
+    return Launch(full_grid, full_block, shared_mem, stream, checks, regions)
 
 
 def _three(name: str, sizes: Sequence[int]) -> tuple[int, int, int]:

@@ -105,7 +105,16 @@ class HostKernel:
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Run the kernel."""
         check_parameters(self, params)
-        self._kernel.launch(launch.grid, launch.block, params.address, launch.shared_mem)
+        checks = launch.checks
+        self._kernel.launch(
+            launch.grid,
+            launch.block,
+            params.address,
+            launch.shared_mem,
+            checks.timeout,
+            checks.order,
+            launch.regions,
+        )
 
 
 class HostModule:

@@ -125,7 +125,7 @@ class _ImageProvider:
         self._image: Image | None = None
         self._lock = threading.Lock()
 
-    def find(self, wanted: Wanted, device: Device) -> Image | None:
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Return the module's image, or None if it can not serve this kernel there.
 
         Raises

@@ -18,7 +18,7 @@ from kspec.errors import SpecializationNotBuilt
 from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.module import LoadedKernel, LoadedModule, load_module
-from kspec.stages import HOST, CudaSource, Image, RawSymbol, Specialization
+from kspec.stages import CudaSource, Image, RawSymbol, Specialization, Target
 
 if TYPE_CHECKING:
     from kspec.compiler import ImageCache
@@ -29,8 +29,11 @@ Wanted = Specialization | RawSymbol
 class Provider(Protocol):
     """Answers with an image, or None."""
 
-    def find(self, wanted: Wanted, device: Device) -> Image | None:
-        """Return an image that holds `wanted` for `device`, or None."""
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
+        """Return an image that holds `wanted` for `device`, or None.
+
+        `sanitize`: checking modes that a host image is to be instrumented for.
+        """
 
     def describe(self) -> str:
         """Return one line for the error that nothing was found."""
@@ -48,7 +51,7 @@ class CompilingProvider:
     def __init__(self, source: Callable[[Wanted], CudaSource]) -> None:
         self._source = source
 
-    def find(self, wanted: Wanted, device: Device) -> Image | None:
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Compile and return the image; None when compiling is forbidden."""
         if config.jit_mode() == "never":
             return None
@@ -56,7 +59,7 @@ class CompilingProvider:
         from kspec.compiler import compile_source
         from kspec.compiler.target import target_for_capability
 
-        target = HOST
+        target = Target("host", sanitize)
         if not device.is_host:
             target = target_for_capability(*driver.compute_capability(device.ordinal))
         return compile_source(self._source(wanted), target, user_cache(config.cache_dir()))
@@ -92,40 +95,44 @@ class KernelLoader:
     ) -> None:
         self._providers = tuple(providers)
         self._hint = hint
-        self._kernels: dict[tuple[Wanted, Device], LoadedKernel] = {}
+        self._kernels: dict[tuple[Wanted, Device, tuple[str, ...]], LoadedKernel] = {}
         # Keyed by identity: providers hand out the same image object again and again.
         self._modules: dict[tuple[int, Device], tuple[Image, LoadedModule]] = {}
         self._lock = threading.RLock()
 
-    def kernel(self, wanted: Wanted, device: Device) -> LoadedKernel:
-        """Return the loaded kernel.
+    def kernel(
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
+    ) -> LoadedKernel:
+        """Return the loaded kernel, on the host device instrumented for checking modes.
 
         Raises
         ------
         SpecializationNotBuilt
             If no provider has it.
         """
-        found = self._kernels.get((wanted, device))
+        found = self._kernels.get((wanted, device, sanitize))
         if found is not None:
             return found
         with self._lock:
-            image = self.image(wanted, device)
+            image = self.image(wanted, device, sanitize)
             module = self._module(image, device)
             symbol = image.symbols.get(wanted.name_expression, wanted.name_expression)
             kernel = module.get_kernel(symbol)
-            self._kernels[wanted, device] = kernel
+            self._kernels[wanted, device, sanitize] = kernel
             return kernel
 
-    def module(self, wanted: Wanted, device: Device) -> tuple[Image, LoadedModule]:
+    def module(
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
+    ) -> tuple[Image, LoadedModule]:
         """Return the image that would hold `wanted`, and the module it is loaded as."""
         with self._lock:
-            image = self.image(wanted, device)
+            image = self.image(wanted, device, sanitize)
             return image, self._module(image, device)
 
-    def image(self, wanted: Wanted, device: Device) -> Image:
+    def image(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image:
         """Return the image that holds a kernel; errors as for `kernel`."""
         for provider in self._providers:
-            image = provider.find(wanted, device)
+            image = provider.find(wanted, device, sanitize)
             if image is not None:
                 return image
         reasons = "".join(f"\n  {provider.describe()}" for provider in self._providers)

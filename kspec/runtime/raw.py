@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
+from kspec.checks import Checks
 from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError, UnboundPlaceholderError
+from kspec.host.device import Region
 from kspec.runtime import marshal
+from kspec.runtime.checked import checks_of_call, regions_of_call
 from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.interop import Library, library_of, stream_handle
 from kspec.runtime.launch import make_launch
@@ -50,6 +53,12 @@ class RawKernel:
         If `options` is no tuple.
     NotSupportedError
         For parts of CuPy's interface that are still missing.
+
+    Attributes
+    ----------
+    checks : Checks or None
+        What to check when it runs on the host device; None: as `kspec.checking` or the
+        environment say.
 
     Examples
     --------
@@ -85,6 +94,7 @@ class RawKernel:
 
     def _attach(self, module: RawModule, name: str) -> None:
         self._module = module
+        self.checks: Checks | None = None
         self.name = name
         self.__name__ = name
         self.code = module.code
@@ -100,6 +110,9 @@ class RawKernel:
         *,
         shared_mem: int = 0,
         stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Launch the kernel.
 
@@ -114,6 +127,9 @@ class RawKernel:
             Dynamic shared memory in bytes.
         stream : stream, optional
             Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
 
         Raises
         ------
@@ -126,8 +142,10 @@ class RawKernel:
         device, library = _place(self.name, operands)
         parameters = [_pack_undeclared(self.name, operand, device) for operand in operands]
         handle = _stream(stream, library, device)
-        launch = make_launch(grid, block, shared_mem, handle)
-        kernel = self._module.loader.kernel(RawSymbol(self.name), device)
+        checks = checks_of_call(self.name, device, self.checks, sanitize, order, timeout)
+        regions = _regions(checks, operands)
+        launch = make_launch(grid, block, shared_mem, handle, checks, regions)
+        kernel = self._module.loader.kernel(RawSymbol(self.name), device, checks.sanitize)
         _check_floats(self.name, operands, kernel.parameter_sizes)
         kernel.launch(launch, marshal.ParameterBlock(parameters))
 
@@ -253,7 +271,7 @@ class _FileProvider:
         self._path = path
         self._image: Image | None = None
 
-    def find(self, wanted: Wanted, device: Device) -> Image | None:
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Return the file's image; raise `LoadError` if it can not be read."""
         if self._image is None:
             try:
@@ -282,6 +300,7 @@ class RawCallable:
 
     def __init__(self, declaration: RawDeclaration, loader: KernelLoader) -> None:
         self.declaration = declaration
+        self.checks: Checks | None = None
         self._loader = loader
         self.__name__ = declaration.name
         self.__doc__ = declaration.doc or type(self).__doc__
@@ -294,6 +313,9 @@ class RawCallable:
         *,
         shared_mem: int = 0,
         stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Launch the kernel; parameters as for `RawKernel`.
 
@@ -321,8 +343,11 @@ class RawCallable:
                 _pack_declared(name, param, operand, bound)
                 for param, operand in zip(params, operands, strict=True)
             ]
-        launch = make_launch(grid, block, shared_mem, _stream(stream, library, device))
-        kernel = self._loader.kernel(RawSymbol(self._expression(bound)), device)
+        checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
+        handle, regions = _stream(stream, library, device), _regions(checks, operands)
+        launch = make_launch(grid, block, shared_mem, handle, checks, regions)
+        symbol = RawSymbol(self._expression(bound))
+        kernel = self._loader.kernel(symbol, device, checks.sanitize)
         kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def _expression(self, bound: dict[str, str]) -> str:
@@ -352,6 +377,12 @@ class _View:
         structured = isinstance(value, np.ndarray) and value.dtype.names is not None
         self.library: Library | None = None if structured else library_of(value)
         self.view: ArrayView | None = self.library.view(value) if self.library else None
+
+
+def _regions(checks: Checks, operands: Sequence[_View]) -> tuple[Region, ...]:
+    """Return the memory that a checked kernel may touch."""
+    named = ((f"argument {one.number}", one.value, one.view) for one in operands)
+    return regions_of_call(checks, named)
 
 
 def _place(name: str, operands: Sequence[_View]) -> tuple[Device, Library | None]:

@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
+from kspec.checks import Checks
 from kspec.declaration import ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.host.device import Region
 from kspec.runtime import dispatch, driver, layout, marshal
+from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.elementwise import pack_operand
@@ -60,6 +63,7 @@ class ReductionCallable:
 
     def __init__(self, declaration: ReductionDeclaration, loader: KernelLoader) -> None:
         self.declaration = declaration
+        self.checks: Checks | None = None  # what to check on the host device
         self._loader = loader
         self.__name__ = declaration.name
         self.__doc__ = declaration.doc or type(self).__doc__
@@ -71,6 +75,9 @@ class ReductionCallable:
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
     ) -> Any:
         """Run the kernel.
 
@@ -86,6 +93,9 @@ class ReductionCallable:
             Keep reduced axes with extent 1.
         stream : stream, optional
             Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
 
         Returns
         -------
@@ -115,8 +125,9 @@ class ReductionCallable:
                 f"zero-size array to reduction operation {self.__name__} which has no identity"
             )
         call = self._with_outputs(call, out_shape, binding)
+        checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         if 0 not in out_shape:
-            self._launch(call, shape, reduced, keepdims, binding, stream)
+            self._launch(call, shape, reduced, keepdims, binding, stream, checks)
         values = tuple(operand.value for operand in call.outputs)
         return values[0] if len(values) == 1 else values
 
@@ -179,6 +190,7 @@ class ReductionCallable:
         keepdims: bool,
         binding: Binding,
         stream: Any,
+        checks: Checks,
     ) -> None:
         handle = dispatch.resolve_stream(call, stream)
         inputs = [operand for operand in call.inputs if not operand.param.raw]
@@ -193,13 +205,15 @@ class ReductionCallable:
             len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
         )
         wanted = Specialization(self.__name__, binding, capacity, raw_ndims)
-        kernel = self._loader.kernel(wanted, call.device)
+        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
         operands = [pack_operand(operand, binding) for operand in (*call.inputs, *call.outputs)]
-        launch = Launch(
-            (schedule.tiles, schedule.splits, 1), (schedule.lanes * schedule.rows, 1, 1), 0, handle
-        )
+        grid, block = (schedule.tiles, schedule.splits, 1), (schedule.lanes * schedule.rows, 1, 1)
+        regions = regions_of_operands(checks, (*call.inputs, *call.outputs))
         nbytes, zeroed = _scratch_bytes(kept_axes.size, schedule), _ticket_bytes(schedule)
         with Scratch(call.device, handle, nbytes, zeroed) as scratch:
+            if regions and scratch.ptr:
+                regions += (Region(scratch.ptr, nbytes, "the scratch memory"),)
+            launch = Launch(grid, block, 0, handle, checks, regions)
             plan = _pack_plan(kept_axes, reduced_axes, schedule, capacity, scratch.ptr)
             kernel.launch(launch, marshal.ParameterBlock([plan, *operands]))
 
