@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError
+from kspec.runtime import marshal
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_handle
 from kspec.runtime.views import ArrayView
@@ -159,7 +158,7 @@ def _operand(kernel: str, param: Param, value: object, output: bool) -> Operand:
     if library is None:
         if output or param.raw or param.non_const:
             raise ArgumentTypeError(f"{where} must be an array, not {type(value).__name__}")
-        if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
+        if not marshal.is_number(value):
             raise ArgumentTypeError(
                 f"{where} must be an array or a number, not {type(value).__name__}"
             )
@@ -176,7 +175,9 @@ def _operand(kernel: str, param: Param, value: object, output: bool) -> Operand:
 
 def _check_alignment(where: str, view: ArrayView) -> None:
     alignment = dtypes.lookup(view.dtype).alignment
-    if view.size and any(address % alignment for address in (view.ptr, *view.strides)):
+    # NumPy leaves any stride along an axis that nobody steps along.
+    steps = [stride for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
+    if view.size and any(address % alignment for address in (view.ptr, *steps)):
         raise ArgumentTypeError(
             f"{where} is not aligned: the addresses of {view.dtype} elements must be multiples "
             f"of {alignment}; pass a copy"

@@ -165,10 +165,10 @@ def _loop_shape(call: Call, size: int) -> Shape:
             raise ShapeError(
                 "Specified 'size' can be used only if all of the array arguments are raw"
             )
-        if size < 0:
-            raise ShapeError(f"size must not be negative, got {size}")
         if not hasattr(size, "__index__"):
             raise ArgumentTypeError(f"size must be an integer, not {type(size).__name__}")
+        if size < 0:
+            raise ShapeError(f"size must not be negative, got {size}")
         return (size,)
     if not shapes:
         raise ShapeError("Loop size is undecided. Pass an array that is not raw, or give size=")

@@ -97,7 +97,7 @@ def collapse(shape: Shape, strides: Sequence[Strides], keep_order: bool = True) 
         if extent != 1
     ]
     axes.reverse()
-    if not keep_order:
+    if strides and not keep_order:
         axes.sort(key=lambda axis: (abs(axis[1][-1]), sum(map(abs, axis[1]))))
     merged: list[tuple[int, tuple[int, ...]]] = []
     for extent, steps in axes:

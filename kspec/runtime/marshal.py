@@ -50,6 +50,14 @@ class ParameterBlock:
             ctypes.memmove(address, parameter, len(parameter))
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value can be converted to a parameter: a Python or NumPy number."""
+    if isinstance(value, bool | int | float | complex | np.number | np.bool_):
+        return True
+    # The scalars of ml_dtypes are np.generic, but no np.number.
+    return isinstance(value, np.generic) and dtypes.is_known(value.dtype.name)
+
+
 def convert_scalar(value: object, dtype: str) -> bytes:
     """Return a Python or NumPy scalar as bytes of a dtype, by NumPy's assignment rules.
 

@@ -496,7 +496,7 @@ def _pack_declared(name: str, param: CParam, operand: _View, bound: dict[str, st
     if row is None:
         return _pack_struct(where, param, operand.value)
     value = operand.value.item() if view is not None else operand.value
-    if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
+    if not marshal.is_number(value):
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be a number, not {type(value).__name__}"
         )

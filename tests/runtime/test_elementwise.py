@@ -150,6 +150,12 @@ class TestStrides:
         with pytest.raises(TypeError, match="x is not aligned"):
             COPY(x)
 
+    def test_strides_that_nobody_steps_along_may_be_odd(self) -> None:
+        records = np.zeros(2, np.dtype([("x", "f8"), ("y", "f4")]))
+        with pytest.raises(TypeError, match="x is not aligned"):
+            COPY(records["x"])
+        np.testing.assert_array_equal(COPY(records["x"][:1]), [0])
+
 
 class TestTypes:
     @pytest.mark.parametrize("dtype", [row.name for row in dtypes.TABLE])
@@ -257,7 +263,12 @@ class TestScalars:
         with pytest.warns(np.exceptions.ComplexWarning):
             np.testing.assert_array_equal(ADD(np.zeros(2), np.complex64(3 + 1j)), [3, 3])
 
-    @pytest.mark.parametrize("value", ["1", None, [1, 2], (1,), {}, object()])
+    def test_elements_of_a_bfloat16_array(self, place: ArrayDevice) -> None:
+        x = np.array([1, 2.5], ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(place.numpy(ADD(place.array(x), x[1])), [3.5, 5])
+        np.testing.assert_array_equal(place.numpy(ADD(place.zeros(2), x[1])), [2.5, 2.5])
+
+    @pytest.mark.parametrize("value", ["1", None, [1, 2], (1,), {}, object(), np.str_("1")])
     def test_values_that_are_no_numbers(self, value: Any, place: ArrayDevice) -> None:
         with pytest.raises(TypeError, match="argument y must be an array or a number"):
             ADD(place.zeros(2), value)
@@ -323,9 +334,15 @@ class TestRaw:
             ADD(x, x, size=3)
         with pytest.raises(ValueError, match="size must not be negative"):
             kernel(x, size=-2)
-        with pytest.raises(TypeError, match="size must be an integer"):
-            kernel(x, size=2.0)
+        for size in (2.0, "2"):
+            with pytest.raises(TypeError, match="size must be an integer"):
+                kernel(x, size=size)
         np.testing.assert_array_equal(place.numpy(ADD(x, x, size=-1)), [0, 0, 0])
+
+    def test_all_raw_without_an_index(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel("", "raw int32 y", "atomicAdd(&y[0], 1)", "all_raw_count")
+        y = kernel(place.zeros(2, "int32"), size=999)
+        np.testing.assert_array_equal(place.numpy(y), [999, 0])
 
     def test_a_raw_output_needs_a_size(self, place: ArrayDevice) -> None:
         kernel = kspec.ElementwiseKernel("T x", "raw T y", "y[i] = x", "raw_output")
