@@ -54,7 +54,7 @@ class HostModule:
         Checking modes it is instrumented for.
     """
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, home: HostModule | None = None) -> None:
         arch, *sanitize = image.arch.split("+")
         if image.format != "so" or arch != "host":
             raise LoadError(f"the host device can not load a {image.format} for {image.arch}")
@@ -65,6 +65,7 @@ class HostModule:
         self._slots = self._runtime.bind(ctypes.cast(self._library.kspec_bind, ctypes.c_void_p))
         if self._slots == 0xFFFFFFFF:
             raise LoadError("the host image was compiled by another version of kspec")
+        self._shared = self._globals_shared_with(home) if home else ()
 
     def get_kernel(self, name: str) -> HostKernel:
         """Return a kernel by its name expression, plain name or symbol; `LoadError` if absent."""
@@ -76,6 +77,24 @@ class HostModule:
         symbol = self._symbol(name, "kspec_global_")
         size = symbol.replace("global_", "global_size_")
         return self._call(symbol, ctypes.c_void_p), self._call(size, ctypes.c_size_t)
+
+    def _globals_shared_with(self, home: HostModule) -> tuple[tuple[int, int, int], ...]:
+        """Return address here, address there and size of each global variable both have."""
+        return tuple(
+            (self.get_global(symbol)[0], *home.get_global(symbol))
+            for symbol in dict.fromkeys(self.image.symbols.values())
+            if symbol.startswith("kspec_global_") and symbol in home.image.symbols.values()
+        )
+
+    def fetch_globals(self) -> None:
+        """Take the values of global variables from the module that keeps them."""
+        for here, there, size in self._shared:
+            ctypes.memmove(here, there, size)
+
+    def return_globals(self) -> None:
+        """Give the values of global variables back to the module that keeps them."""
+        for here, there, size in self._shared:
+            ctypes.memmove(there, here, size)
 
     def _symbol(self, name: str, prefix: str) -> str:
         symbol = self.image.symbols.get(name, name)
@@ -92,8 +111,15 @@ class HostModule:
         return int(function())
 
 
-def load_module(image: Image) -> HostModule:
+def load_module(image: Image, home: HostModule | None = None) -> HostModule:
     """Load an image of `kspec.compiler.host.compile_host`.
+
+    Parameters
+    ----------
+    image : Image
+        What to load.
+    home : HostModule, optional
+        The same source without instrumentation: it keeps the global variables of both.
 
     Raises
     ------
@@ -102,7 +128,7 @@ def load_module(image: Image) -> HostModule:
     ToolNotFoundError
         When the runtime has to be built and there is no C++ compiler.
     """
-    return HostModule(image)
+    return HostModule(image, home)
 
 
 def _name_of(symbols: Mapping[str, str], name: str) -> str:
@@ -178,6 +204,7 @@ class HostKernel:
         text = ""
         fault = None
         with _launching:
+            self._module.fetch_globals()
             outcome = run.launch(
                 self._entry,
                 self._sizes,
@@ -191,6 +218,7 @@ class HostKernel:
                 timeout or 0.0,
                 options,
             )
+            self._module.return_globals()
             if outcome & runtime.PRINTED:
                 text = run.printed().decode(errors="replace")
             if outcome & (runtime.FAULT | runtime.INTERRUPT):

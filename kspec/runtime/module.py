@@ -120,8 +120,9 @@ class HostKernel:
 class HostModule:
     """An image loaded into this process."""
 
-    def __init__(self, image: Image) -> None:
-        self._module = host.load_module(image)
+    def __init__(self, image: Image, home: LoadedModule | None = None) -> None:
+        kept = home._module if isinstance(home, HostModule) else None
+        self._module: host.HostModule = host.load_module(image, kept)
 
     def get_kernel(self, symbol: str) -> HostKernel:
         """Return a kernel by its symbol; raise `LoadError` if there is none."""
@@ -156,12 +157,19 @@ def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:
             )
 
 
-def load_module(image: Image, device: Device) -> LoadedModule:
+def load_module(image: Image, device: Device, home: LoadedModule | None = None) -> LoadedModule:
     """Load an image on a device.
+
+    Parameters
+    ----------
+    image, device
+        What, and where.
+    home : LoadedModule, optional
+        On the host device: the same source not instrumented, which keeps the global variables.
 
     Raises
     ------
     LoadError
         If the device or its driver can not run it.
     """
-    return HostModule(image) if device.is_host else CudaModule(image, device.ordinal)
+    return HostModule(image, home) if device.is_host else CudaModule(image, device.ordinal)

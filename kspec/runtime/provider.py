@@ -115,7 +115,7 @@ class KernelLoader:
             return found
         with self._lock:
             image = self.image(wanted, device, sanitize)
-            module = self._module(image, device)
+            module = self._module(image, device, self._home(wanted, device, image, sanitize))
             symbol = image.symbols.get(wanted.name_expression, wanted.name_expression)
             kernel = module.get_kernel(symbol)
             self._kernels[wanted, device, sanitize] = kernel
@@ -142,9 +142,20 @@ class KernelLoader:
             + (f"\n{hint}" if hint else "")
         )
 
-    def _module(self, image: Image, device: Device) -> LoadedModule:
+    def _home(
+        self, wanted: Wanted, device: Device, image: Image, sanitize: tuple[str, ...]
+    ) -> LoadedModule | None:
+        """Return the module that keeps the global variables of an instrumented image."""
+        names = image.symbols.values()
+        if not sanitize or not any(name.startswith("kspec_global_") for name in names):
+            return None
+        return self.module(wanted, device)[1]
+
+    def _module(
+        self, image: Image, device: Device, home: LoadedModule | None = None
+    ) -> LoadedModule:
         loaded = self._modules.get((id(image), device))
         if loaded is None:
-            loaded = image, load_module(image, device)
+            loaded = image, load_module(image, device, home)
             self._modules[id(image), device] = loaded
         return loaded[1]
