@@ -2,6 +2,7 @@
 #pragma once
 
 #include "check_memory.h"
+#include "check_race.h"
 #include "check_shared.h"
 #include "check_state.h"
 
@@ -26,10 +27,18 @@ static bool prepare_check(Worker* worker, Job* job) {
   add_interval(check, (uintptr_t)worker->slots, worker->slot_capacity * sizeof(unsigned),
                INTERVAL_OURS, nullptr, 0);
   sort_intervals(check);
+  if (check->modes & CHECK_RACE && !begin_race(check)) return false;
   return prepare_shared_state(&check->shared, worker->block.static_capacity, worker->dynamic_bytes);
 }
 
-static void begin_checked_block(Worker* worker) { reset_shared_state(worker); }
+static void begin_checked_block(Worker* worker) {
+  reset_shared_state(worker);
+  race_begin_block(worker);
+}
+
+static void end_check(Job* job) {
+  if (job->check) end_race(job->check);
+}
 
 static inline bool on_own_stack(const Worker* worker, uintptr_t address) {
   return address - (uintptr_t)worker->current->stack < STACK_BYTES + page_bytes();
@@ -50,10 +59,7 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
     if (!interval && check->modes & CHECK_MEMORY)
       fail_array(worker, thread, address, size, kind, pc);
   }
-}
-
-static void service_fence(Worker* worker, unsigned thread) {
-  (void)worker, (void)thread;
+  if (check->modes & CHECK_RACE) check_race(worker, thread, address, size, kind, pc, shared);
 }
 
 }  // namespace kspec_host

@@ -112,6 +112,7 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   run_job(launching_worker, &job, threads - 1);
   if (timeout > 0) stop_watchdog(&watchdog);
   restore_handlers(take_interrupt);
+  end_check(&job);
   int outcome = finish(&job);
   pthread_mutex_unlock(&launch_mutex);
   return outcome;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "check.h"
 #include "order.h"
 #include "report.h"
 #include "state.h"
@@ -62,6 +63,7 @@ static void release_barrier(Worker* worker) {
   for (int i = 0; i < total; i++) count += worker->at_barrier[i]->predicate != 0;
   int kind = worker->at_barrier[0]->barrier_kind;
   int result = kind == BARRIER_COUNT ? count : kind == BARRIER_AND ? count == total : count > 0;
+  race_barrier(worker);
   order_released(worker, worker->at_barrier, worker->at_barrier_count);
   for (int i = 0; i < total; i++) {
     worker->at_barrier[i]->result = result;

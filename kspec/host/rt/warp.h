@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "check.h"
 #include "report.h"
 #include "state.h"
 
@@ -76,6 +77,7 @@ static void complete_group(Worker* worker, Warp* warp, unsigned index) {
   WarpGroup group = warp->groups[index];
   warp->groups[index] = warp->groups[--warp->group_count];
   unsigned lanes = group.arrived;
+  if (group.kind != WARP_ACTIVE) race_warp(worker, (unsigned)(warp - worker->warps), lanes);
   switch (group.kind) {
     case WARP_SHUFFLE: complete_shuffle(warp, lanes); break;
     case WARP_BALLOT: complete_ballot(warp, lanes); break;

@@ -4,12 +4,12 @@
 #pragma once
 
 #define KSPEC_HOOK \
-  extern "C" __attribute__((visibility("hidden"), used, noinline, no_sanitize("thread")))
+  extern "C" KSPEC_HOST_UNCHECKED __attribute__((visibility("hidden"), used, noinline))
 #define KSPEC_HOOK_CALLER __builtin_return_address(0)
 
 namespace kspec_host {
 
-static inline __attribute__((always_inline, no_sanitize("thread"))) void report_access(
+static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void report_access(
     const volatile void* address, unsigned long size, unsigned kind, const void* pc) {
   const Block* block = kspec_context.block;
   if (!block) return;  // static initialisers run before any launch

@@ -36,14 +36,14 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define KSPEC_HOST_HERE \
   ::kspec_host::Site { kspec_file, kspec_line }
 
-// Instrumented builds (sanitize=): the dialect's own bookkeeping is no access of the kernel, and its
-// atomics belong to the line that calls them.
-#if KSPEC_HOST_CHECK_ACCESS
+// Instrumented builds (sanitize=): the dialect's own bookkeeping is no access of the kernel.
+#if KSPEC_HOST_CHECK_ACCESS && defined(__clang__)
+// no_sanitize would leave the atomics instrumented.
+#define KSPEC_HOST_UNCHECKED __attribute__((disable_sanitizer_instrumentation))
+#elif KSPEC_HOST_CHECK_ACCESS
 #define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("thread")))
-#define KSPEC_HOST_CALLERS_LINE __attribute__((always_inline))
 #else
 #define KSPEC_HOST_UNCHECKED
-#define KSPEC_HOST_CALLERS_LINE
 #endif
 
 #define KSPEC_HOST_EXPORT extern "C" __attribute__((visibility("default"), used))
