@@ -12,6 +12,7 @@ flags here: where a toolkit lies does not change the code, and its version is in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ from kspec.stages import CudaSource, Target
 _STANDARD_FLAGS = ("-std", "--std")
 _ARCH_FLAGS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
 _INCLUDE_FLAGS = ("--include-path", "-include-path")
+_LIMIT_GROUPS = "_CG_LIMIT_INCLUDED_DEPENDENCIES"
+# With any other header of libcu++ there is nothing to save.
+_GROUPS = re.compile(
+    r'^[ \t]*#[ \t]*include[ \t]*["<]((?:cooperative_groups|cuda/|cub/|thrust/)[^">]*)[">]', re.M
+)
 _DEFAULT_DEVICE_FLAGS = ("-default-device", "--device-as-default-execution-space")
 
 
@@ -43,6 +49,9 @@ class CompileOptions:
         Whether functions without ``__host__`` and ``__device__`` are device functions.
     resource_usage : bool
         Whether ptxas reports registers and memory, where ptxas runs.
+    small_groups : bool
+        Whether cooperative_groups.h leaves out what only its asynchronous copies and reductions
+        need: 35 instead of 540 ms, and a tenth of the code (measured, NVRTC 13.0).
     """
 
     arch: str
@@ -50,6 +59,7 @@ class CompileOptions:
     standard: str = "c++17"
     default_device: bool = True
     resource_usage: bool = True
+    small_groups: bool = False
 
     @classmethod
     def for_source(cls, source: CudaSource, target: Target) -> CompileOptions:
@@ -66,7 +76,7 @@ class CompileOptions:
                     f"{source.name}: option {option!r} names an architecture; the target decides "
                     f"that (here {target.arch}), so leave the option out"
                 )
-        return cls(target.arch, source.options)
+        return cls(target.arch, source.options, small_groups=_has_small_groups(source))
 
     def flags(self) -> tuple[str, ...]:
         """Return NVRTC's command line, without toolkit directories."""
@@ -81,7 +91,17 @@ class CompileOptions:
             yield "-default-device"
         if self.resource_usage and self.arch.startswith("sm_"):
             yield "-Xptxas=-v"
+        if self.small_groups:
+            yield f"-D{_LIMIT_GROUPS}"
         yield from self.user
+
+
+def _has_small_groups(source: CudaSource) -> bool:
+    """Return whether a source includes cooperative_groups.h and none of its larger parts."""
+    texts = (source.text, *(header.text for header in source.headers))
+    included = {match for text in texts for match in _GROUPS.findall(text)}
+    decided = any(_LIMIT_GROUPS in text for text in (*texts, *source.options))
+    return included == {"cooperative_groups.h"} and not decided
 
 
 def flag_name(option: str) -> str:

@@ -10,6 +10,7 @@ Faults of a kernel become `HostFault`; the process and the next launch are not a
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import signal
 import sys
@@ -29,6 +30,9 @@ MAX_BLOCK_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_SHARED_BYTES = 227 * 1024
+# All threads of a cooperative launch have a stack: 130 MB, and half the mappings Linux allows.
+MAX_COOPERATIVE_BLOCKS = 1024  # that of rt/grid.h
+MAX_COOPERATIVE_THREADS = 16384
 
 # A launch and the reading of its outcome belong together; the runtime runs one at a time anyway.
 _launching = threading.Lock()
@@ -168,6 +172,7 @@ class HostKernel:
         timeout: float | None = None,
         order: str = "forward",
         regions: Sequence[Region] = (),
+        cooperative: bool = False,
     ) -> None:
         """Run the kernel to its end.
 
@@ -186,6 +191,8 @@ class HostKernel:
         regions : sequence of Region
             The memory of the array arguments; buffers of the host device are known anyway. A
             module instrumented for ``"memory"`` may touch nothing else.
+        cooperative : bool
+            Whether blocks may wait for each other (``grid.sync()``); they then run on one core.
 
         Raises
         ------
@@ -197,10 +204,14 @@ class HostKernel:
             On Ctrl-C, also while the kernel spins.
         """
         _check_configuration(self.name, grid, block, shared_mem)
+        if cooperative:
+            _check_cooperative(self.name, grid, block)
         run = self._module._runtime
         checked = self._module.sanitize or order != "forward"
         threads = 1 if checked or grid == (1, 1, 1) else config.host_threads()
-        options = _launch_options(self._module.sanitize, order, regions) if checked else _PLAIN
+        options = _PLAIN
+        if checked or cooperative:
+            options = _launch_options(self._module.sanitize, order, regions, cooperative)
         text = ""
         fault = None
         with _launching:
@@ -250,7 +261,7 @@ _MODES = {"memory": 1, "race": 2, "init": 4}  # CheckMode of rt/check_state.h
 
 
 def _launch_options(
-    sanitize: tuple[str, ...], order: str, regions: Sequence[Region]
+    sanitize: tuple[str, ...], order: str, regions: Sequence[Region], cooperative: bool
 ) -> runtime.LaunchOptions:
     name, _, seed = order.partition(":")
     table = (runtime.Region * max(1, len(regions)))(
@@ -262,6 +273,7 @@ def _launch_options(
         int(seed or 0),
         table,
         len(regions),
+        cooperative,
     )
 
 
@@ -317,6 +329,16 @@ def _check_configuration(
     if not 0 <= shared_mem <= MAX_SHARED_BYTES:
         raise LaunchError(
             f"{name}: {shared_mem} bytes of shared memory; the limit is {MAX_SHARED_BYTES}"
+        )
+
+
+def _check_cooperative(name: str, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+    blocks, threads = math.prod(grid), math.prod(block)
+    if blocks > MAX_COOPERATIVE_BLOCKS or blocks * threads > MAX_COOPERATIVE_THREADS:
+        raise LaunchError(
+            f"{name}: a cooperative grid of {blocks} blocks with {threads} threads each can not "
+            f"be resident; the limit of the host device is {MAX_COOPERATIVE_BLOCKS} blocks and "
+            f"{MAX_COOPERATIVE_THREADS} threads in all: launch fewer, and let each do more"
         )
 
 

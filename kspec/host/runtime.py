@@ -84,6 +84,7 @@ class LaunchOptions(ctypes.Structure):
         ("seed", ctypes.c_uint64),
         ("regions", ctypes.POINTER(Region)),
         ("region_count", ctypes.c_uint),
+        ("cooperative", ctypes.c_bool),
     )
 
 

@@ -260,6 +260,43 @@ def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
             sizes.append(int(size))
 
 
+def resident_blocks(ordinal: int, function: Any, threads: int, shared_mem: int) -> int:
+    """Return how many blocks of a kernel fit on a device at the same time.
+
+    Parameters
+    ----------
+    ordinal : int
+        Device.
+    function : CUfunction
+        The kernel.
+    threads, shared_mem : int
+        Threads of a block, and its dynamic shared memory in bytes.
+    """
+    with on_device(ordinal):
+        each = check(
+            _bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared_mem)
+        )
+    return int(each) * multiprocessors(ordinal)
+
+
+def launch_cooperative(
+    ordinal: int,
+    function: Any,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    params: int,
+    shared_mem: int,
+    stream: int,
+) -> None:
+    """Launch a kernel whose blocks are all resident; parameters as for `launch`."""
+    with on_device(ordinal):
+        check(
+            _bindings().cuLaunchCooperativeKernel(
+                function, *grid, *block, shared_mem, stream, params
+            )
+        )
+
+
 def launch(
     ordinal: int,
     function: Any,

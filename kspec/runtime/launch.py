@@ -20,6 +20,7 @@ MAX_THREADS = 1024
 class Launch:
     """Grid and block in three dimensions, dynamic shared memory in bytes, stream handle.
 
+    In a cooperative launch all blocks are resident, so that they can wait for each other.
     On the host device also what is checked, and the memory of the array arguments for it.
     """
 
@@ -29,6 +30,7 @@ class Launch:
     stream: int = 0
     checks: Checks = NO_CHECKS
     regions: tuple[Region, ...] = ()
+    cooperative: bool = False
 
 
 def make_launch(
@@ -38,6 +40,7 @@ def make_launch(
     stream: int = 0,
     checks: Checks = NO_CHECKS,
     regions: tuple[Region, ...] = (),
+    cooperative: bool = False,
 ) -> Launch:
     """Return a checked launch; one- and two-dimensional sizes are padded with 1.
 
@@ -56,7 +59,7 @@ def make_launch(
         raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_THREADS}")
     if shared_mem < 0:
         raise LaunchError(f"shared_mem is {shared_mem}; it can not be negative")
-    return Launch(full_grid, full_block, shared_mem, stream, checks, regions)
+    return Launch(full_grid, full_block, shared_mem, stream, checks, regions, cooperative)
 
 
 def _three(name: str, sizes: Sequence[int]) -> tuple[int, int, int]:

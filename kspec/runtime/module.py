@@ -7,9 +7,10 @@ The CUDA half is here; `kspec.host.device` is the other.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
-from kspec.errors import ArgumentTypeError, DriverError, LoadError
+from kspec.errors import ArgumentTypeError, DriverError, LaunchError, LoadError
 from kspec.host import device as host
 from kspec.runtime import driver
 from kspec.runtime.device import Device
@@ -58,7 +59,10 @@ class CudaKernel:
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Queue the kernel on the launch's stream."""
         check_parameters(self, params)
-        driver.launch(
+        if launch.cooperative:
+            self._check_residency(launch)
+        start = driver.launch_cooperative if launch.cooperative else driver.launch
+        start(
             self._module.ordinal,
             self._function,
             launch.grid,
@@ -67,6 +71,20 @@ class CudaKernel:
             launch.shared_mem,
             launch.stream,
         )
+
+    def _check_residency(self, launch: Launch) -> None:
+        """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""
+        blocks, threads = math.prod(launch.grid), math.prod(launch.block)
+        limit = driver.resident_blocks(
+            self._module.ordinal, self._function, threads, launch.shared_mem
+        )
+        if blocks > limit:
+            raise LaunchError(
+                f"{self.name}: a cooperative grid of {blocks} blocks can not be resident; the "
+                f"limit on this device is {limit} blocks of {threads} threads with "
+                f"{launch.shared_mem} bytes of dynamic shared memory: launch fewer, and let each "
+                "do more"
+            )
 
 
 class CudaModule:
@@ -114,6 +132,7 @@ class HostKernel:
             checks.timeout,
             checks.order,
             launch.regions,
+            cooperative=launch.cooperative,
         )
 
 

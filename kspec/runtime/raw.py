@@ -46,6 +46,9 @@ class RawKernel:
         Compiler options.
     backend : {"nvrtc"}, default "nvrtc"
         Compiler.
+    enable_cooperative_groups : bool, default False
+        Launch so that all blocks are resident and can wait for each other
+        (``cooperative_groups::this_grid().sync()``).
 
     Raises
     ------
@@ -100,6 +103,7 @@ class RawKernel:
         self.code = module.code
         self.options = module.options
         self.backend = module.backend
+        self.enable_cooperative_groups = module.enable_cooperative_groups
         self.file_path = module.file_path
 
     def __call__(
@@ -136,7 +140,8 @@ class RawKernel:
         ArgumentTypeError
             For an argument no kernel can take, or arrays on several devices.
         LaunchError
-            If the sizes are impossible.
+            If the sizes are impossible, or the blocks of a cooperative launch can not all be
+            resident.
         """
         operands = [_View(number, value) for number, value in enumerate(args)]
         device, library = _place(self.name, operands)
@@ -144,7 +149,8 @@ class RawKernel:
         handle = _stream(stream, library, device)
         checks = checks_of_call(self.name, device, self.checks, sanitize, order, timeout)
         regions = _regions(checks, operands)
-        launch = make_launch(grid, block, shared_mem, handle, checks, regions)
+        cooperative = self.enable_cooperative_groups
+        launch = make_launch(grid, block, shared_mem, handle, checks, regions, cooperative)
         kernel = self._module.loader.kernel(RawSymbol(self.name), device, checks.sanitize)
         _check_floats(self.name, operands, kernel.parameter_sizes)
         kernel.launch(launch, marshal.ParameterBlock(parameters))
@@ -167,6 +173,8 @@ class RawModule:
         Compiler options.
     backend : {"nvrtc"}, default "nvrtc"
         Compiler.
+    enable_cooperative_groups : bool, default False
+        For each of its kernels, as for `RawKernel`.
     name_expressions : sequence of str, optional
         Kernels to instantiate, such as ``"fx3<float>"``.
 
@@ -200,11 +208,12 @@ class RawModule:
             raise ArgumentTypeError("name_expressions must be a sequence of strings, not a string")
         if name_expressions and path is not None:
             raise ValueError("name_expressions need code; an image already has its kernels")
-        _refuse_missing(backend, translate_cucomplex, enable_cooperative_groups, jitify)
+        _refuse_missing(backend, translate_cucomplex, jitify)
         self.code = code
         self.file_path = path
         self.options = options
         self.backend = backend
+        self.enable_cooperative_groups = enable_cooperative_groups
         self.name_expressions = tuple(name_expressions or ())
         self.loader = KernelLoader([self._provider()])
 
@@ -512,15 +521,12 @@ def _pack_struct(where: str, param: CParam, value: Any) -> bytes:
     )
 
 
-def _refuse_missing(
-    backend: str, translate_cucomplex: bool, cooperative: bool, jitify: bool | None
-) -> None:
+def _refuse_missing(backend: str, translate_cucomplex: bool, jitify: bool | None) -> None:
     if backend not in ("nvrtc", "nvcc"):
         raise ValueError(f"unknown backend {backend!r}; expected 'nvrtc'")
     missing = {
         "backend='nvcc'": backend == "nvcc",
         "translate_cucomplex=True": translate_cucomplex,
-        "enable_cooperative_groups=True": cooperative,
         "jitify=True": bool(jitify),
     }
     for option, wanted in missing.items():

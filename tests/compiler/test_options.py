@@ -52,3 +52,27 @@ def test_options_are_frozen() -> None:
 def test_include_dirs() -> None:
     options = ("-I/a", "-I", "/b", "--include-path=/c", "-DX", "-include-path=/d", "-I /e", "-I")
     assert include_dirs(options) == ("/a", "/b", "/c", "/d", "/e")
+
+
+GROUPS = "#include <cooperative_groups.h>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "small"),
+    [
+        (GROUPS, (), True),
+        (f"#include <cuda_fp16.h>\n{GROUPS}", ("-DX",), True),
+        ("", (), False),
+        (f"{GROUPS}#include <cooperative_groups/reduce.h>\n", (), False),
+        (f"{GROUPS}#include <cuda/std/complex>\n", (), False),
+        (f"#define _CG_LIMIT_INCLUDED_DEPENDENCIES\n{GROUPS}", (), False),
+        (GROUPS, ("-D_CG_LIMIT_INCLUDED_DEPENDENCIES",), False),
+    ],
+)
+def test_cooperative_groups_without_what_only_larger_parts_need(
+    text: str, options: tuple[str, ...], small: bool
+) -> None:
+    source = CudaSource("a.cu", text, options=options)
+    assert CompileOptions.for_source(source, Target("sm_90")).small_groups is small
+    found = [flag for flag in flags(*options) if "_CG_LIMIT" in flag]
+    assert len(found) <= 1

@@ -1,6 +1,12 @@
-"""Cooperative groups up to a thread block."""
+"""Cooperative groups: what only the host device does; the rest is in tests/semantics."""
+
+import ctypes
+from typing import Any
 
 import numpy as np
+import pytest
+
+from kspec.errors import HostFault
 
 from .conftest import Program
 
@@ -40,3 +46,48 @@ def test_groups():
     Program(TEXT)("groups", 1, 256, x, out, count)
     np.testing.assert_allclose(out, [x.sum(), x[:32].max()], rtol=1e-5)
     assert count[0] == (x > 0.5).sum()
+
+
+COOPERATIVE = r"""
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void forever(int* x) { while (atomicAdd(x, 0) == 0) {} }
+extern "C" __global__ void late(int* x) {
+  cg::this_grid().sync();
+  if (blockIdx.x == 3) for (;;) x[0]++;
+}
+extern "C" __global__ void order(int* x) {
+  __shared__ int mine;
+  if (threadIdx.x == 0) mine = atomicAdd(x, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) x[1 + mine] = blockIdx.x;
+  cg::this_grid().sync();
+  if (threadIdx.x == 0 && x[1 + mine] != blockIdx.x) __trap();
+}
+"""
+
+
+def launch(name: str, blocks: int, x: np.ndarray, **options: Any) -> None:
+    pointer = ctypes.c_void_p(x.ctypes.data)
+    table = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
+    kernel = Program(COOPERATIVE).module.get_kernel(name)
+    address = ctypes.addressof(table)
+    kernel.launch((blocks, 1, 1), (8, 1, 1), address, cooperative=True, **options)
+
+
+@pytest.mark.parametrize("name", ["forever", "late"])
+def test_timeout_of_a_cooperative_launch(name):
+    with pytest.raises(HostFault) as caught:
+        launch(name, 5, np.zeros(1, np.int32), timeout=0.2)
+    assert caught.value.kind == "timeout"
+    if name == "late":
+        assert "[block (3,0,0)" in str(caught.value)
+
+
+def test_order_of_blocks():
+    x = np.zeros(6, np.int32)
+    launch("order", 5, x, order="reverse")
+    assert x[1:].tolist() == [4, 3, 2, 1, 0]
+    x[0] = 0
+    launch("order", 5, x, order="random:1")
+    assert sorted(x[1:]) == [0, 1, 2, 3, 4]

@@ -300,7 +300,6 @@ class TestModule:
         [
             {"backend": "nvcc"},
             {"translate_cucomplex": True},
-            {"enable_cooperative_groups": True},
             {"jitify": True},
         ],
     )

@@ -1,5 +1,5 @@
 // Cooperative groups for the host device: thread blocks, tiles of up to 32 threads, coalesced
-// groups. Groups larger than a block (grid, cluster) do not exist here.
+// groups, and the grid of a cooperative launch. Clusters do not exist here.
 #pragma once
 
 namespace cooperative_groups {
@@ -19,6 +19,37 @@ class thread_block {
 };
 
 static inline thread_block this_thread_block() { return {}; }
+
+// The whole grid. Its threads can wait for each other in a cooperative launch only.
+class grid_group {
+ public:
+  static void sync(KSPEC_HOST_SITE) {
+    kspec_host::wait_at_barrier(kspec_host::BARRIER_GRID, 0, KSPEC_HOST_HERE);
+  }
+  static bool is_valid() { return kspec_context.block->cooperative; }
+  static unsigned long long num_blocks() {
+    return (unsigned long long)gridDim.x * gridDim.y * gridDim.z;
+  }
+  static unsigned long long block_rank() {
+    return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  }
+  static unsigned long long thread_rank() {
+    return block_rank() * thread_block::size() + thread_block::thread_rank();
+  }
+  static unsigned long long size() { return num_blocks() * thread_block::size(); }
+  static unsigned long long num_threads() { return size(); }
+  static dim3 group_dim() { return gridDim; }
+  static dim3 dim_blocks() { return gridDim; }
+  static dim3 block_index() { return dim3(blockIdx); }
+};
+
+static inline grid_group this_grid() { return {}; }
+
+template <class T = void> static inline thread_block this_cluster() {
+  static_assert(kspec_host::Never<T>::value, "a cluster can not run on the host device; "
+                "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative");
+  return {};
+}
 
 namespace details {
 

@@ -3,6 +3,7 @@
 // Written on libc and pthreads alone, without the C++ standard library, so that `zig cc -nostdlib`
 // builds it without building a libc++ first. Compiled once per machine; the parts are included
 // because they are one program.
+#include "grid.h"
 #include "memory.h"
 #include "pool.h"
 #include "services.h"
@@ -69,6 +70,7 @@ struct LaunchOptions {
   uint64_t seed;
   const Region* regions;  // the array arguments, when something is checked
   unsigned region_count;
+  bool cooperative;  // all blocks exist at once; at most MAX_COOPERATIVE_BLOCKS
 };
 
 // Run a grid. The parameters are those of cuLaunchKernel plus what a module exports about the
@@ -98,6 +100,7 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   job.dynamic_bytes = dynamic_bytes;
   job.slot_count = slot_count;
   job.order = options->order;
+  job.block.cooperative = options->cooperative;
   job.seed = options->seed;
   if (options->modes)
     begin_check(&job, options->modes, options->regions, options->region_count);
@@ -109,7 +112,11 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   install_handlers(&job, take_interrupt);
   Watchdog watchdog;
   if (timeout > 0) start_watchdog(&watchdog, &job, timeout);
-  run_job(launching_worker, &job, threads - 1);
+  if (options->cooperative) {
+    run_cooperative(launching_worker, &job);
+  } else {
+    run_job(launching_worker, &job, threads - 1);
+  }
   if (timeout > 0) stop_watchdog(&watchdog);
   restore_handlers(take_interrupt);
   end_check(&job);

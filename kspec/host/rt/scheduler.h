@@ -76,7 +76,8 @@ static void release_barrier(Worker* worker) {
 // ------------------------------------------------------------------------- stuck blocks
 
 static const char* const BARRIER_NAMES[] = {"__syncthreads()", "__syncthreads_count()",
-                                            "__syncthreads_and()", "__syncthreads_or()"};
+                                            "__syncthreads_and()", "__syncthreads_or()",
+                                            "grid.sync()"};
 
 static bool waits_like(const Fiber* a, const Fiber* b) {
   if (a->wait != b->wait) return false;
@@ -182,10 +183,18 @@ static bool release_yielded(Worker* worker) {
   return count > 0;
 }
 
+// Let the other blocks of a cooperative launch run; false when the launch has failed meanwhile.
+static bool pause_block(Worker* worker, bool at_grid) {
+  worker->at_grid = at_grid;
+  kspec_switch(&worker->paused, worker->main_stack_pointer);
+  return !has_failed(worker->job);
+}
+
 // Nothing can run and no thread is left to start: decide what may go on. False: give up.
 static bool resolve(Worker* worker) {
   if (has_failed(worker->job)) return false;  // another block failed, or the launch was cancelled
-  if (release_yielded(worker) || release_warps(worker)) return true;
+  if (release_yielded(worker)) return !worker->block.cooperative || pause_block(worker, false);
+  if (release_warps(worker)) return true;
   bool all = worker->at_barrier_count == worker->suspended;
   for (unsigned i = 1; all && i < worker->at_barrier_count; i++)
     all = same_barrier(worker->at_barrier[0], worker->at_barrier[i]);
@@ -193,6 +202,8 @@ static bool resolve(Worker* worker) {
     report_divergence(worker);
     return false;
   }
+  bool grid = worker->at_barrier[0]->barrier_kind == BARRIER_GRID;
+  if (grid && !pause_block(worker, true)) return false;
   release_barrier(worker);
   return true;
 }

@@ -21,6 +21,9 @@ static void suspend(Caller caller, Fiber* fiber, int wait) {
 static int service_barrier(Caller caller, int kind, int predicate, Site site) {
   Worker* worker = caller.worker;
   Fiber* fiber = worker->current;
+  if (kind == BARRIER_GRID && !worker->block.cooperative)
+    fail_thread(worker, caller.thread, site, "grid-sync",
+                "grid.sync() needs a cooperative launch: enable_cooperative_groups=True");
   fiber->barrier_kind = kind;
   fiber->predicate = predicate;
   fiber->site = site;

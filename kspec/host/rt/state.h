@@ -108,6 +108,8 @@ struct Worker {
   Fiber* fibers[MAX_BLOCK_THREADS + 1];
   unsigned fiber_count;
   void* main_stack_pointer;
+  void* paused;  // where a block of a cooperative launch goes on, null: it does not wait
+  bool at_grid;  // it waits in grid.sync()
   Warp warps[MAX_WARPS];
   unsigned warp_count;
   Fiber* at_barrier[MAX_BLOCK_THREADS];

@@ -28,6 +28,23 @@ static void reset_block(Worker* worker) {
   if (worker->job->check) begin_checked_block(worker);
 }
 
+// Forget the threads of a block that can not go on.
+static void abandon_block(Worker* worker) {
+  release_fibers(worker);
+  for (unsigned i = 0; i < worker->warp_count; i++) {
+    memset(worker->warps[i].lane, 0, sizeof worker->warps[i].lane);
+    worker->warps[i].group_count = 0;
+  }
+}
+
+// Run a block from where it is until it is complete, has failed, or pauses.
+static void enter_block(Worker* worker, void* stack_pointer) {
+  __atomic_store_n(&worker->running, true, __ATOMIC_RELAXED);
+  kspec_switch(&worker->main_stack_pointer, stack_pointer);
+  __atomic_store_n(&worker->running, false, __ATOMIC_RELAXED);
+  if (worker->aborting) abandon_block(worker);
+}
+
 static void run_block(Worker* worker) {
   reset_block(worker);
   order_threads(worker);
@@ -38,15 +55,15 @@ static void run_block(Worker* worker) {
     return;
   }
   worker->current = fiber;
-  __atomic_store_n(&worker->running, true, __ATOMIC_RELAXED);
-  kspec_switch(&worker->main_stack_pointer, fiber->stack_pointer);
-  __atomic_store_n(&worker->running, false, __ATOMIC_RELAXED);
-  if (!worker->aborting) return;
-  release_fibers(worker);
-  for (unsigned i = 0; i < worker->warp_count; i++) {
-    memset(worker->warps[i].lane, 0, sizeof worker->warps[i].lane);
-    worker->warps[i].group_count = 0;
-  }
+  enter_block(worker, fiber->stack_pointer);
+}
+
+static void run_block_number(Worker* worker, unsigned long long number) {
+  const unsigned width = worker->block.grid[0], height = worker->block.grid[1];
+  worker->block.index[0] = (unsigned)(number % width);
+  worker->block.index[1] = (unsigned)(number / width % height);
+  worker->block.index[2] = (unsigned)(number / width / height);
+  run_block(worker);
 }
 
 // Dynamic shared memory of exactly the size asked for, ending at a guard page.
@@ -99,6 +116,7 @@ static bool prepare_worker(Worker* worker, Job* job) {
   memcpy(worker->block.grid, job->block.grid, sizeof job->block.grid);
   memcpy(worker->block.block, job->block.block, sizeof job->block.block);
   worker->block.parameters = job->block.parameters;
+  worker->block.cooperative = job->block.cooperative;
   worker->block.worker = worker;
   const unsigned* shape = job->block.block;
   worker->thread_count = shape[0] * shape[1] * shape[2];
@@ -112,37 +130,40 @@ static bool prepare_worker(Worker* worker, Job* job) {
 }
 
 static void take_blocks(Worker* worker, Job* job) {
-  const unsigned width = job->block.grid[0], height = job->block.grid[1];
   while (!has_failed(job)) {
     unsigned long long first = __atomic_fetch_add(&job->next, job->chunk, __ATOMIC_RELAXED);
     if (first >= job->block_count) return;
     unsigned long long last = first + job->chunk;
     if (last > job->block_count) last = job->block_count;
-    for (unsigned long long turn = first; turn < last && !has_failed(job); turn++) {
-      unsigned long long number = block_of_turn(job, turn);
-      worker->block.index[0] = (unsigned)(number % width);
-      worker->block.index[1] = (unsigned)(number / width % height);
-      worker->block.index[2] = (unsigned)(number / width / height);
-      run_block(worker);
-    }
+    for (unsigned long long turn = first; turn < last && !has_failed(job); turn++)
+      run_block_number(worker, block_of_turn(job, turn));
   }
+}
+
+static void report_no_memory(Worker* worker) {
+  if (Fault* fault = begin_fault(worker, "out-of-memory")) {
+    snprintf(fault->message, sizeof fault->message, "no memory for shared memory");
+    end_fault(worker);
+  }
+}
+
+// The handlers need a stack of their own: that of a fiber may be what overflowed.
+static void use_signal_stack(Worker* worker, stack_t* previous) {
+  stack_t own;
+  memset(&own, 0, sizeof own);
+  own.ss_sp = worker->signal_stack;
+  own.ss_size = SIGNAL_STACK_BYTES;
+  sigaltstack(&own, previous);
 }
 
 // Run blocks of the job until none is left or one has failed.
 static void work(Worker* worker, Job* job) {
   if (!prepare_worker(worker, job)) {
-    if (Fault* fault = begin_fault(worker, "out-of-memory")) {
-      snprintf(fault->message, sizeof fault->message, "no memory for shared memory");
-      end_fault(worker);
-    }
+    report_no_memory(worker);
     return;
   }
-  // The handlers need a stack of their own: that of a fiber may be what overflowed.
-  stack_t own, previous;
-  memset(&own, 0, sizeof own);
-  own.ss_sp = worker->signal_stack;
-  own.ss_size = SIGNAL_STACK_BYTES;
-  sigaltstack(&own, &previous);
+  stack_t previous;
+  use_signal_stack(worker, &previous);
   this_worker = worker;
   take_blocks(worker, job);
   this_worker = nullptr;

@@ -16,7 +16,7 @@ struct Site {
   int line;
 };
 
-enum BarrierKind { BARRIER_SYNC, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
+enum BarrierKind { BARRIER_SYNC, BARRIER_COUNT, BARRIER_AND, BARRIER_OR, BARRIER_GRID };
 
 enum WarpKind { WARP_SYNC, WARP_SHUFFLE, WARP_BALLOT, WARP_GATHER, WARP_ACTIVE };
 
@@ -89,11 +89,13 @@ struct Block {
   unsigned static_capacity, static_used;
   unsigned static_redzone;        // unused bytes before each variable
   const unsigned* order;          // linear indices of the threads as they start; null: 0, 1, ...
+  bool cooperative;               // all blocks of the grid exist at once
   unsigned* slots;                // offset of each __shared__ variable in the arena, ~0u: not yet
 };
 
 enum EntryCall {
   BEGIN_BLOCK,   // set threadIdx & co up for this block on this operating-system thread
+  RESUME_BLOCK,  // the same for a block all of whose threads have started
   TAKE_THREADS,  // run CUDA threads until all have been started
   WHICH_THREAD,  // store the running CUDA thread in Block::thread
 };

@@ -17,6 +17,14 @@ static inline KSPEC_HOST_UNCHECKED void begin_block(Block* block) {
   for (KspecDynamicShared* d = KspecDynamicShared::first; d; d = d->next) d->set(block->dynamic_shared);
 }
 
+// Other blocks of a cooperative launch ran meanwhile.
+static inline KSPEC_HOST_UNCHECKED void resume_block(Block* block) {
+  unsigned used = block->static_used;
+  begin_block(block);
+  block->static_used = used;
+  kspec_context.next_x = blockDim.x, kspec_context.next_z = blockDim.z;  // no thread is left
+}
+
 // Advance to the next row of threads once one is used up.
 static inline KSPEC_HOST_UNCHECKED void begin_row(Context* context, unsigned height, unsigned depth) {
   if (++context->next_y >= height) {
@@ -76,6 +84,7 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
     Block* block = static_cast<Block*>(argument);
     switch (call) {
       case BEGIN_BLOCK: begin_block(block); break;
+      case RESUME_BLOCK: resume_block(block); break;
       case TAKE_THREADS:
         take_threads(block->parameters, typename MakeIndices<sizeof...(A)>::type());
         break;
