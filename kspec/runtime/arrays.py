@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, Protocol
+import operator
+from collections.abc import Iterable
+from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -109,23 +111,22 @@ class DeviceArray:
             raise TypeError("len() of a 0-d array")
         return self.shape[0]
 
-    def transpose(self, *axes: int) -> DeviceArray:
-        """Return a view with permuted axes; without arguments, reversed."""
+    def transpose(self, *axes: Any) -> DeviceArray:
+        """Return a view with permuted axes, as integers or one tuple; without any, reversed."""
         shadow = self._shadow()
-        return self._view(shadow, shadow.transpose(axes or None))
+        return self._view(shadow, shadow.transpose(*axes))
 
-    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
-        """Return a view with another shape; one extent may be -1.
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """Return a view with another shape, as integers or one tuple; one extent may be -1.
 
         Raises
         ------
         ValueError
             If the sizes differ, or the elements do not follow each other in C order.
         """
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         if not is_c_contiguous(self.shape, self.strides, self.dtype.itemsize):
             raise ValueError("only C-contiguous arrays can be reshaped without a copy")
-        new = np.empty(self.shape, np.int8).reshape(wanted).shape  # type: ignore[arg-type]
+        new = self._shadow().reshape(*shape).shape
         strides = c_strides(new, self.dtype.itemsize)
         return DeviceArray(self._memory, self.ptr, new, strides, self.dtype, self.device)
 
@@ -166,6 +167,10 @@ class DeviceArray:
         text = np.array2string(asnumpy(self), separator=", ", prefix="DeviceArray(")
         return f"DeviceArray({text}, dtype={self.dtype.name}, device={self.device})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies and pickles have memory of their own.
+        return asarray, (asnumpy(self), None, str(self.device))
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the protocol; missing on the host device."""
@@ -179,6 +184,8 @@ class DeviceArray:
         """NumPy's protocol, without a copy; missing on CUDA devices."""
         if not self.device.is_host:
             raise AttributeError("a CUDA array has no __array_interface__; use kspec.asnumpy")
+        if self.dtype.kind == "V":
+            raise AttributeError("the protocol has no bfloat16; NumPy calls __array__ instead")
         return self._interface()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -191,14 +198,24 @@ class DeviceArray:
         base = np.frombuffer(memoryview(address), np.uint8)
         view = np.ndarray(self.shape, self.dtype, base, self.ptr - self._memory.ptr, self.strides)
         # The NumPy array borrows the memory: it must keep this array alive.
-        shared = np.asarray(_Borrowed(self, view))
-        return shared.astype(dtype, copy=bool(copy)) if dtype or copy else shared
+        shared = np.asarray(_Borrowed(self, view)).view(self.dtype)
+        return np.array(shared, dtype, copy=copy) if dtype or copy else shared
 
-    def __dlpack__(self, *, stream: int | None = None, max_version: Any = None, **_: Any) -> object:
-        """Export without a copy; work queued on the device is waited for."""
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: Any = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Export, without a copy unless asked for one; work queued on the device is waited for."""
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"the array lives on {self.device}; kspec.asnumpy copies it")
         if not self.device.is_host and stream != -1:
             driver.synchronize(self.device.ordinal)
-        return dlpack.export(self, self.ptr, self.shape, self.strides, self.dtype, self.device)
+        array = asarray(asnumpy(self), device=self.device) if copy else self
+        return dlpack.export(array, array.ptr, array.shape, array.strides, array.dtype, self.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device type (1: CPU, 2: CUDA) and ordinal."""
@@ -259,12 +276,14 @@ def empty(
     UnsupportedDTypeError
         If kernels do not know the dtype.
     """
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    extents = as_shape(shape)
     if any(extent < 0 for extent in extents):
         raise ValueError(f"negative dimensions are not allowed: {extents}")
     element = as_element_dtype(dtype)
     place = parse_device(device)
     nbytes = math.prod(extents) * element.itemsize
+    if nbytes >= 2**63:
+        raise MemoryError(f"no device has the {nbytes} bytes of {extents} elements")
     memory: Memory
     if place.is_host:
         alignment = dtypes.lookup(element.name).alignment
@@ -323,8 +342,13 @@ def _copy_in(array: DeviceArray, source: npt.NDArray[Any]) -> None:
         driver.copy(array.device.ordinal, array.ptr, source.ctypes.data, array.nbytes)
 
 
-def asnumpy(array: DeviceArray) -> npt.NDArray[Any]:
-    """Return a NumPy copy of an array, once everything queued on its device has run."""
+def asnumpy(array: DeviceArray | npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return a NumPy copy of an array, once everything queued on its device has run.
+
+    What NumPy itself understands is copied likewise, so that code can be written for any device.
+    """
+    if not isinstance(array, DeviceArray):
+        return np.array(array)
     if array.size == 0:
         return np.empty(array.shape, array.dtype)
     # Copy the whole span the view covers, then take the view out of it.
@@ -341,6 +365,13 @@ def asnumpy(array: DeviceArray) -> npt.NDArray[Any]:
         driver.copy(array.device.ordinal, buffer.ctypes.data, array.ptr + low, span)
     view: npt.NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer, -low, array.strides)
     return view.copy()
+
+
+def as_shape(shape: SupportsIndex | Iterable[SupportsIndex]) -> tuple[int, ...]:
+    """Return extents as a tuple of integers; raise `TypeError` for anything but integers."""
+    if isinstance(shape, SupportsIndex):
+        return (operator.index(shape),)
+    return tuple(map(operator.index, shape))
 
 
 def as_element_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:

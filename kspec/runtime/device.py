@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kspec.errors import ToolNotFoundError
+from kspec.errors import ArgumentTypeError, ToolNotFoundError
 from kspec.runtime import driver
 
 
@@ -58,6 +58,8 @@ def parse_device(device: Device | str | None) -> Device:
         return default_device()
     if device == "host":
         return HOST
+    if not isinstance(device, str):
+        raise ArgumentTypeError(f"device must be 'host', 'cuda' or 'cuda:N', not {device!r}")
     match = re.fullmatch(r"cuda(?::(\d+))?", device)
     if match is None:
         raise ValueError(f"unknown device {device!r}; expected 'host', 'cuda' or 'cuda:N'")

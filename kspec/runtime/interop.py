@@ -142,7 +142,13 @@ class CudaArrayInterface:
 
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are; work on its stream is waited for."""
-        interface = array.__cuda_array_interface__
+        try:
+            interface = array.__cuda_array_interface__
+        except AttributeError as error:  # a tensor on the CPU, for instance
+            kind = type(array).__name__
+            raise ArgumentTypeError(
+                f"this {kind} is no CUDA array ({error}); a NumPy array runs on the host device"
+            ) from error
         if interface.get("mask") is not None:
             raise ArgumentTypeError("masked arrays are not supported")
         dtype = np.dtype(interface["typestr"])

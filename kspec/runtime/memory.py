@@ -16,7 +16,7 @@ import math
 import numpy.typing as npt
 
 from kspec.errors import ShapeError
-from kspec.runtime.arrays import DeviceArray, as_element_dtype
+from kspec.runtime.arrays import DeviceArray, as_element_dtype, as_shape
 from kspec.runtime.device import Device
 from kspec.runtime.views import c_strides
 
@@ -62,7 +62,7 @@ class Symbol:
         UnsupportedDTypeError
             If kernels do not know the dtype.
         """
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = as_shape(shape)
         element = as_element_dtype(dtype)
         wanted = math.prod(extents) * element.itemsize
         if min(extents, default=0) < 0 or wanted > self.nbytes:

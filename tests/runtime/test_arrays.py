@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,10 @@ def where(request: pytest.FixtureRequest) -> str:
     if request.param != "host" and len(kspec.devices()) == 1:
         pytest.skip("no CUDA device")
     return str(request.param)
+
+
+def _pickled(array: kspec.DeviceArray) -> Any:
+    return pickle.loads(pickle.dumps(array))
 
 
 class TestMaking:
@@ -74,7 +80,24 @@ class TestMaking:
         with pytest.raises(kspec.UnsupportedDTypeError):
             kspec.empty(3, dtype, where)
 
+    def test_any_integers_are_a_shape(self, where: str) -> None:
+        assert kspec.empty(np.int64(3), device=where).shape == (3,)
+        assert kspec.zeros([np.int8(2), 3], device=where).shape == (2, 3)
+
+    def test_asnumpy_copies_whatever_numpy_understands(self) -> None:
+        x = np.arange(3)
+        copied = kspec.asnumpy(x)
+        assert copied is not x
+        np.testing.assert_array_equal(copied, x)
+        np.testing.assert_array_equal(kspec.asnumpy([1, 2]), [1, 2])
+
     def test_shapes_and_devices_that_are_none(self) -> None:
+        with pytest.raises(TypeError, match="float"):
+            kspec.empty((2.0, 3), device="host")  # type: ignore[arg-type]
+        with pytest.raises(MemoryError, match=r"no device has the \d+ bytes"):
+            kspec.empty(2**61, device="host")
+        with pytest.raises(TypeError, match="device must be 'host', 'cuda' or 'cuda:N', not 0"):
+            kspec.empty(3, device=0)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="negative dimensions"):
             kspec.zeros((2, -1), device="host")
         with pytest.raises(ValueError, match="unknown device 'gpu'"):
@@ -146,12 +169,45 @@ class TestViews:
         with pytest.raises(ValueError, match="C-contiguous"):
             a.reshape(4, 6).T.reshape(24)
 
+    def test_shapes_and_axes_as_numpy_takes_them(self, where: str) -> None:
+        x = np.arange(6).reshape(2, 3)
+        a = kspec.asarray(x, device=where)
+        for shape in ((3, 2), [3, 2], np.array([3, 2]), (np.int8(3), -1)):
+            np.testing.assert_array_equal(kspec.asnumpy(a.reshape(shape)), x.reshape(3, 2))
+        for axes in ((1, 0), [1, 0], None):
+            np.testing.assert_array_equal(kspec.asnumpy(a.transpose(axes)), x.T)
+
+    @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, _pickled])
+    def test_copies_have_their_own_memory(self, duplicate: Any, where: str) -> None:
+        x = np.arange(12.0).reshape(3, 4)
+        a = kspec.asarray(x, device=where)
+        b = duplicate(a.T)
+        assert (b.shape, b.dtype, b.device) == ((4, 3), a.dtype, a.device)
+        a[...] = 0
+        del a
+        gc.collect()
+        np.testing.assert_array_equal(kspec.asnumpy(b), x.T)
+
     def test_length_and_repr(self, where: str) -> None:
         a = kspec.asarray(np.arange(3, dtype="float32"), device=where)
         assert len(a) == 3
         assert repr(a) == f"DeviceArray([0., 1., 2.], dtype=float32, device={where})"
         with pytest.raises(TypeError, match="0-d"):
             len(a[0])
+
+
+class Exporter:
+    """Passes an option to `__dlpack__`, as NumPy 2.1 and later can."""
+
+    def __init__(self, array: kspec.DeviceArray, **options: Any) -> None:
+        self.array = array
+        self.options = options
+
+    def __dlpack__(self, **_: Any) -> object:
+        return self.array.__dlpack__(**self.options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
 
 
 class TestProtocolsOnTheHost:
@@ -179,6 +235,22 @@ class TestProtocolsOnTheHost:
         copy = np.array(a)
         copy[:] = 0
         np.testing.assert_array_equal(kspec.asnumpy(a), [1, 2])
+
+    def test_bfloat16_stays_bfloat16(self) -> None:
+        a = kspec.asarray([1.0, 2.5], "bfloat16", "host")
+        view = np.asarray(a)
+        assert view.dtype == a.dtype
+        view[0] = 7
+        np.testing.assert_array_equal(kspec.asnumpy(a).astype(float), [7, 2.5])
+
+    def test_dlpack_copies_when_asked(self) -> None:
+        a = kspec.asarray([1.0, 2.0], device="host")
+        assert np.from_dlpack(Exporter(a, copy=False)).ctypes.data == a.ptr
+        copy = np.from_dlpack(Exporter(a, copy=True))
+        assert copy.ctypes.data != a.ptr
+        np.testing.assert_array_equal(copy, [1, 2])
+        with pytest.raises(BufferError, match="lives on host"):
+            a.__dlpack__(dl_device=(2, 0))
 
     def test_there_is_no_cuda_interface(self) -> None:
         assert not hasattr(kspec.zeros(3, device="host"), "__cuda_array_interface__")

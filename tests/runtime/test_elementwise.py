@@ -481,6 +481,15 @@ class TestDevices:
         with pytest.raises(TypeError, match="masked arrays are not supported"):
             COPY(np.ma.masked_array([1.0, 2.0], [True, False]))
 
+    def test_a_tensor_on_the_cpu_is_no_cuda_array(self) -> None:
+        class Tensor:
+            @property
+            def __cuda_array_interface__(self) -> dict[str, Any]:
+                raise AttributeError("not on a GPU")
+
+        with pytest.raises(TypeError, match=r"x: this Tensor is no CUDA array \(not on a GPU\)"):
+            COPY(Tensor())
+
     def test_numpy_and_host_device_arrays_mix(self) -> None:
         own = kspec.asarray(arange(3), device="host")
         assert isinstance(ADD(own, arange(3)), kspec.DeviceArray)
