@@ -233,6 +233,11 @@ extern "C" __global__ void many(int* x) {
   cg::this_grid().sync();
   atomicAdd(x, 1);
 }
+extern "C" __global__ void unordered(int* x) {
+  if (threadIdx.x == 0) x[blockIdx.x] = 0;
+  cg::this_grid().sync();
+  x[threadIdx.x] = 1;
+}
 """
 
 
@@ -271,6 +276,24 @@ class TestFaults:
     def test_a_fault_after_the_barrier(self) -> None:
         fault = self.fault("overrun", (4,))
         assert fault.kind == "illegal-address" and "[block (2,0,0) thread (0,0,0)]" in str(fault)
+
+    @pytest.mark.parametrize("mode", ["memory", "init", "race"])
+    def test_checked(self, mode: str) -> None:
+        values = np.arange(64, dtype=np.int32)
+        x, y = kspec.asarray(values, device="host"), kspec.zeros(64, "int32", device="host")
+        cooperative("rotate")((4,), (16,), (x, y, 3), sanitize=mode)
+        np.testing.assert_array_equal(kspec.asnumpy(x), np.roll(values, -48))
+        ones = kspec.asarray(np.ones(1000, np.float32), device="host")
+        partial, out = (kspec.zeros(n, "float32", device="host") for n in (12, 1))
+        arguments = (ones, partial, out, 1000)
+        cooperative("sum")((12,), (64,), arguments, shared_mem=256, sanitize=mode)
+        assert kspec.asnumpy(out)[0] == 1000
+        kernel = kspec.RawKernel(HOST_ONLY, "unordered", enable_cooperative_groups=True)
+        if mode == "race":
+            with pytest.raises(HostFault, match=r"race: .*at kernel.cu:28"):
+                kernel((3,), (8,), (x,), sanitize=mode)
+        else:
+            kernel((3,), (8,), (x,), sanitize=mode)
 
     def test_the_largest_grids(self) -> None:
         x = kspec.zeros(1, "int32", device="host")

@@ -15,6 +15,7 @@ enum : unsigned { MAX_COOPERATIVE_BLOCKS = 1024 };
 struct GridBlock {
   Worker* worker;
   SharedState shared;  // what a checked launch knows about this block's shared memory
+  Clocks* clocks;      // and about the order of its threads
 };
 
 static GridBlock grid_blocks[MAX_COOPERATIVE_BLOCKS];
@@ -26,6 +27,16 @@ static void swap_checks(GridBlock* one) {
   SharedState other = check->shared;
   check->shared = one->shared;
   one->shared = other;
+  if (!(check->modes & CHECK_RACE) || !one->clocks) return;
+  static Clocks spare;  // too large for the stack
+  spare = check->race->ordering.clocks;
+  check->race->ordering.clocks = *one->clocks;
+  *one->clocks = spare;
+}
+
+// After grid.sync() everything before is ordered.
+static void order_grid(Job* job) {
+  if (job->check && job->check->modes & CHECK_RACE) forget_accesses(job->check->race);
 }
 
 static bool prepare_grid(Job* job) {
@@ -39,6 +50,9 @@ static bool prepare_grid(Job* job) {
     bool ready = prepare_worker(one->worker, job);
     swap_checks(one);
     if (!ready) return false;
+    bool race = job->check && job->check->modes & CHECK_RACE;
+    if (race && !one->clocks) one->clocks = (Clocks*)calloc(1, sizeof(Clocks));
+    if (race && !one->clocks) return false;
   }
   return true;
 }
@@ -85,6 +99,7 @@ static bool run_round(Job* job) {
   }
   bool all = waiting == live;
   if (all && live && live < job->block_count) report_missing_blocks(job, waiting);
+  if (all) order_grid(job);
   for (unsigned i = 0; i < job->block_count && !has_failed(job); i++) {
     Worker* worker = grid_blocks[i].worker;
     if (worker->paused && (all || !worker->at_grid)) resume_grid_block(&grid_blocks[i]);
@@ -104,6 +119,8 @@ static void release_grid(Job* job) {
     }
     worker->fiber_count = 0;
     worker->idle = nullptr;
+    free(grid_blocks[i].clocks);
+    grid_blocks[i].clocks = nullptr;
   }
 }
 
