@@ -1,0 +1,166 @@
+"""What the host device costs: ``python -m benchmarks.host_device``.
+
+Ratios to NumPy are of one run, results compared first; costs per CUDA thread, barrier and launch
+are differences of runs, so that what they share drops out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import kspec
+from kspec.compiler.host import compile_host
+from kspec.host.device import HostKernel, load_module
+from kspec.stages import CudaSource
+
+KERNELS = r"""
+extern "C" __global__ void empty() {}
+extern "C" __global__ void barriers(int count) {
+  for (int i = 0; i < count; ++i) __syncthreads();
+}
+extern "C" __global__ void one_each(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += 1;
+}
+"""
+_ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measurement; `target` is what the project promises."""
+
+    what: str
+    value: float
+    unit: str
+    target: str
+
+
+def best(function: Callable[[], object], rounds: int = _ROUNDS) -> float:
+    """Return the median time of a call in seconds, after one that is not counted."""
+    function()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def ratios(elements: int) -> list[Figure]:
+    """Return how many times as fast as NumPy the two kinds of generated kernels are."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.random(elements, dtype=np.float32) for _ in range(2))
+    got, want = np.empty_like(a), np.empty_like(a)
+    axpy = kspec.ElementwiseKernel("T a, T b", "T c", "c = a * b + 1", "multiply_add")
+    l2norm = kspec.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
+
+    def numpy_axpy() -> None:
+        np.multiply(a, b, want)
+        np.add(want, 1, want)
+
+    ours, theirs = best(lambda: axpy(a, b, got)), best(numpy_axpy)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    np.testing.assert_allclose(l2norm(a), np.sqrt(np.sum(a * a)), rtol=1e-5)
+    ours_norm = best(lambda: l2norm(a))
+    theirs_norm = best(lambda: np.sqrt(np.sum(a * a)))
+    return [
+        Figure("a * b + 1, times as fast as NumPy", theirs / ours, "x", ">= 1.5"),
+        Figure("L2 norm, times as fast as NumPy", theirs_norm / ours_norm, "x", "> 1"),
+    ]
+
+
+def costs() -> list[Figure]:
+    """Return the cost of a barrier, a thread and a launch."""
+    image = compile_host(CudaSource("costs.cu", KERNELS))
+    module = load_module(image)
+    barrier = _barrier_cost(module.get_kernel("barriers"))
+    thread = _thread_cost(module.get_kernel("one_each"))
+    empty = module.get_kernel("empty")
+    table = (ctypes.c_void_p * 1)()
+    address = ctypes.addressof(table)
+    calls = 2000
+
+    def launches() -> None:
+        for _ in range(calls):
+            empty.launch((1, 1, 1), (1, 1, 1), address)
+
+    return [
+        Figure("barrier, per thread of 256", barrier * 1e9, "ns", "<= 40"),
+        Figure("thread without barriers", thread * 1e9, "ns", "<= 5"),
+        Figure("launch of one block", best(launches) / calls * 1e6, "us", "<= 15"),
+    ]
+
+
+def _barrier_cost(kernel: HostKernel) -> float:
+    blocks, threads = 64, 256
+
+    def run(count: int) -> float:
+        value = ctypes.c_int(count)
+        table = (ctypes.c_void_p * 1)(ctypes.addressof(value))
+        grid = (blocks, 1, 1)
+        return best(lambda: kernel.launch(grid, (threads, 1, 1), ctypes.addressof(table)))
+
+    return (run(41) - run(1)) / (40 * blocks * threads)
+
+
+def _thread_cost(kernel: HostKernel) -> float:
+    n = 4_000_000
+    data = np.zeros(n, np.float32)
+    pointer, count = ctypes.c_void_p(data.ctypes.data), ctypes.c_int(n)
+    table = (ctypes.c_void_p * 2)(ctypes.addressof(pointer), ctypes.addressof(count))
+    grid = (-(-n // 256), 1, 1)
+    return best(lambda: kernel.launch(grid, (256, 1, 1), ctypes.addressof(table))) / n
+
+
+def memory() -> Figure:
+    """Return the memory that the stacks of full blocks take."""
+    code = """
+    __global__ void touch(float* x) {
+      volatile char deep[2048]; deep[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = deep[0];
+    }
+    """
+    touch = kspec.RawModule(code=code, name_expressions=["touch"]).get_function("touch")
+    x = np.zeros(1024, np.float32)
+    touch((1,), (1,), (x,))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    touch((8,), (1024,), (x,))
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Figure("stacks of 1024-thread blocks", (after - before) / 1024, "MiB", "<= 64")
+
+
+def first_launch() -> Figure:
+    """Return the time of a process that builds the runtime and a kernel from nothing."""
+    code = "import numpy as np, kspec; kspec.ElementwiseKernel('T x', 'T y', 'y = x')(np.ones(3))"
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        environment = {**os.environ, "KSPEC_CACHE_DIR": folder}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+        return Figure("first result, empty cache", time.perf_counter() - start, "s", "<= 2")
+
+
+def main() -> None:
+    """Measure everything and print one table."""
+    stacks = memory()  # first, while the process has not yet used more for something else
+    figures = [*ratios(10_000_000), *costs(), stacks, first_launch()]
+    table = Table("host device", "measured", "", "target", box=None)
+    for figure in figures:
+        table.add_row(figure.what, f"{figure.value:.2f}", figure.unit, figure.target)
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
