@@ -181,6 +181,9 @@ class ElementwiseSpec(_GeneratedSpec):
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
+        written = any(param.non_const for param in self.inputs)
+        if "outputs" not in self.model_fields_set and not written:
+            yield Fault((), "missing key 'outputs'; a kernel that has none says outputs = ''")
         yield from rules.not_empty(operation=self.operation)
         yield from rules.unsupported_words(
             self.params,
@@ -276,6 +279,8 @@ class RawSpec(_Spec):
         names = [param.name for param in self.params or ()]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             yield Fault(("params",), f"two parameters are called {name!r}", word=name)
+        letters = dict.fromkeys(p.type for p in self.params or () if len(p.type) == 1)
+        yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
         if self.params is not None:
             yield from self._example_faults(names, names)
 

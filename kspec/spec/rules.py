@@ -132,6 +132,22 @@ def types_fit(
             yield Fault(("types", *index), f"{message} 'types' to compile lazily only")
 
 
+def instances_fit(letters: tuple[str, ...], name_expressions: tuple[str, ...]) -> Iterator[Fault]:
+    """Check that the placeholders of a raw kernel's parameters can choose a name expression."""
+    if not letters:
+        return
+    for index, expression in enumerate(name_expressions):
+        _, _, arguments = expression.strip().removesuffix(">").partition("<")
+        count = len(arguments.split(",")) if arguments.strip() else 0
+        if expression.strip() and count != len(letters):
+            instance = f"{expression.partition('<')[0]}<{', '.join(['float'] * len(letters))}>"
+            message = (
+                f"{expression!r} does not fit the type placeholders of the parameters "
+                f"({', '.join(letters)}); a name expression has one type for each: {instance!r}"
+            )
+            yield Fault(("name_expressions", index), message, offset=0, length=len(expression))
+
+
 def preamble_is_generic(
     preamble: str, placeholders: tuple[str, ...], bindings: Bindings
 ) -> Iterator[Fault]:

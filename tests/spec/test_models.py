@@ -45,7 +45,7 @@ def test_specs_survive_dumping_and_pickling() -> None:
         elementwise(types={"T": ["f4"]}, example={"shapes": {"x": [3]}, "scalars": {"x": 1e-5}}),
         elementwise(outputs="U y", types=[{"T": "f4", "U": "f8"}]),
         reduction(identity=0),
-        build_spec(RawSpec, name="r", code="x", params=["const T* x"]),
+        build_spec(RawSpec, name="r", code="x", params=["const float* x"]),
     ]
     for spec in specs:
         assert pickle.loads(pickle.dumps(spec)) == spec
