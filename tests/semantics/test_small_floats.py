@@ -26,7 +26,7 @@ extern "C" __global__ void arithmetic(const unsigned short* x, const unsigned sh
   o[9 * n + t] = bits(FROM_FLOAT(TO_FLOAT(a)));
   o[10 * n + t] = bits(FROM_DOUBLE((double)TO_FLOAT(a) / 3));
   o[11 * n + t] = (a < b) + 2 * (a == b) + 4 * __hgt(a, b) + 8 * __hisnan(a) + 16 * __hle(a, b);
-  PAIR p = MAKE_PAIR(a, b), q = __hadd2(p, __hmul2(p, p));
+  PAIR p = MAKE_PAIR(a, b), q = __hadd2_rn(p, __hmul2_rn(p, p));  // _rn: not fused
   o[12 * n + t] = bits(LOW(q)); o[13 * n + t] = bits(HIGH(q));
   o[14 * n + t] = bits(__hfma(a, b, a)); o[15 * n + t] = bits(FROM_INT((int)t * 37 - 900));
 }

@@ -76,8 +76,8 @@ static inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsi
   unsigned long long bytes = (unsigned long long)high << 32 | low;
   unsigned int result = 0;
   for (int i = 0; i < 4; i++) {
-    unsigned int pick = selector >> (4 * i) & 15, byte = bytes >> (8 * (pick & 7)) & 255;
-    if (pick & 8) byte = byte & 128 ? 255 : 0;  // replicate the sign
+    // The fourth bit of a selector, which PTX has replicate the sign, is not looked at.
+    unsigned int pick = selector >> (4 * i) & 7, byte = bytes >> (8 * pick) & 255;
     result |= byte << (8 * i);
   }
   return result;

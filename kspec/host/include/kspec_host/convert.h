@@ -1,11 +1,12 @@
-// Conversions to integers with a stated rounding. They saturate and map NaN to 0, as on the GPU;
-// a plain cast out of range is undefined on the host.
+// Conversions to integers with a stated rounding. They saturate; a plain cast out of range is
+// undefined on the host. NaN becomes 0 only from float to 32 bits, else the highest bit alone
+// (PTX ISA, cvt).
 #pragma once
 
 namespace kspec_host {
 
 template <class I, class F> static inline I saturate(F x, I low, I high) {
-  if (x != x) return 0;
+  if (x != x) return sizeof(F) == 4 && sizeof(I) == 4 ? 0 : (I)1 << (8 * sizeof(I) - 1);
   return x <= (F)low ? low : x >= (F)high ? high : (I)x;
 }
 

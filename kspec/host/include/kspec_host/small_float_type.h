@@ -84,6 +84,18 @@ KSPEC_OPERATOR(-, -=, __hsub, __hsub2)
 KSPEC_OPERATOR(*, *=, __hmul, __hmul2)
 KSPEC_OPERATOR(/, /=, __hdiv, __h2div)
 #undef KSPEC_OPERATOR
+// What a GPU compiler does not fuse into one multiply-add; nothing is fused here.
+#define KSPEC_UNFUSED(INTRINSIC, PAIR_INTRINSIC)                                              \
+  static inline KSPEC_SMALL INTRINSIC##_rn(KSPEC_SMALL a, KSPEC_SMALL b) {                    \
+    return INTRINSIC(a, b);                                                                   \
+  }                                                                                           \
+  static inline KSPEC_SMALL2 PAIR_INTRINSIC##_rn(KSPEC_SMALL2 a, KSPEC_SMALL2 b) {            \
+    return PAIR_INTRINSIC(a, b);                                                              \
+  }
+KSPEC_UNFUSED(__hadd, __hadd2)
+KSPEC_UNFUSED(__hsub, __hsub2)
+KSPEC_UNFUSED(__hmul, __hmul2)
+#undef KSPEC_UNFUSED
 #define KSPEC_COMPARISON(OP, INTRINSIC)                          \
   static inline bool operator OP(KSPEC_SMALL a, KSPEC_SMALL b) { \
     return (float)a OP(float) b;                                 \
