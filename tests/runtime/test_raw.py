@@ -361,8 +361,8 @@ class TestHostFaults:
         code = r"""
         extern "C" __global__ void f(float* x) {
           if (threadIdx.x < 3) __syncthreads();
-          else { x[0] = 1; __syncthreads(); }
+          else { x[threadIdx.x] = 1; __syncthreads(); }
         }
         """
         with pytest.raises(kspec.HostFault, match="3 of 8 threads wait in __syncthreads"):
-            kspec.RawKernel(code, "f")((1,), (8,), (np.zeros(1, "float32"),))
+            kspec.RawKernel(code, "f")((1,), (8,), (np.zeros(8, "float32"),))
