@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import Annotated
 
@@ -140,7 +140,8 @@ def schema(
     if write:
         path.write_text(text, encoding="utf-8")
     elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-        print(f"kspec: {SCHEMA_FILE} is stale; run `kspec schema --write`", file=sys.stderr)
+        state = "stale" if path.is_file() else "missing"
+        print(f"kspec: {SCHEMA_FILE} is {state}; run `kspec schema --write`", file=sys.stderr)
         raise typer.Exit(1)
     else:
         print(f"{SCHEMA_FILE} is up to date")
@@ -152,8 +153,16 @@ def demo(folder: Project = None) -> None:
     report = _build(_project(folder), (), True)
     package = import_package(report.plan.settings.package_folder)
     present = devices()
+    total = demo_view.count_rows(report.plan, present)
+    if not total:
+        print(
+            "kspec: nothing to run: no kernel has both an example and a reference "
+            "(docs/writing-kernels.md describes them)",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
     rows = []
-    with _bar("running", demo_view.count_rows(report.plan, present)) as advance:
+    with _bar("running", total) as advance:
         for row in demo_view.run_demo(report.plan, package, present):
             rows.append(row)
             advance(f"{row.kernel} on {row.device}")
@@ -162,7 +171,7 @@ def demo(folder: Project = None) -> None:
     wrong = [row for row in rows if row.problem]
     for row in wrong:
         print(f"kspec: {row.kernel} on {row.device}: {row.problem}", file=sys.stderr)
-    if wrong or not rows:
+    if wrong:
         print(f"kspec: {len(wrong)} of {len(rows)} results are wrong", file=sys.stderr)
         raise typer.Exit(1)
 
@@ -175,13 +184,17 @@ def _build(folder: Path, archs: tuple[str, ...], compiling: bool) -> project.Bui
     with _compile_progress() as progress:
         report = project.build_project(folder, archs, compiling, progress)
     settings = report.plan.settings
-    kernels = f"{len(report.plan.specs)} kernels in {len(report.plan.units)} modules"
+    kernels = f"{_count(report.plan.specs, 'kernel')} in {_count(report.plan.units, 'module')}"
     for built in report.images.values():
         kernels += f", for {' '.join(built.entry.archs)}"
         break
-    state = f"{len(report.changed)} files written" if report.changed else "up to date"
+    state = f"{_count(report.changed, 'file')} written" if report.changed else "up to date"
     print(f"{settings.package}: {kernels}; {state}")
     return report
+
+
+def _count(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
 class _Advance:

@@ -140,8 +140,12 @@ def main() -> None:
             message: Any = pickle.load(jobs)
         except EOFError:
             return
-        pickle.dump(compile_job(*message), outcomes)
-        outcomes.flush()
+        outcome = compile_job(*message)
+        try:
+            pickle.dump(outcome, outcomes)
+            outcomes.flush()
+        except BrokenPipeError:  # whoever asked was killed
+            os._exit(1)  # an ordinary exit would flush again, and complain
 
 
 if __name__ == "__main__":

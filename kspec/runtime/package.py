@@ -15,6 +15,7 @@ import functools
 import hashlib
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
 from kspec.runtime.raw import RawCallable
 from kspec.runtime.reduction import ReductionCallable
-from kspec.stages import CudaSource, Header, Image, Specialization
+from kspec.stages import FLAT, CudaSource, Header, Image, Specialization
 
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
 
@@ -92,7 +93,7 @@ class GeneratedModule:
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
         self._loader = KernelLoader(
             [_ImageProvider(folder, entry), CompilingProvider(_SourceReader(folder, entry))],
-            lambda wanted: _line_to_add(entry, wanted),
+            lambda wanted, device: _advice(entry, wanted, device),
         )
 
     def elementwise(self, name: str) -> ElementwiseCallable:
@@ -210,9 +211,17 @@ def fits(archs: tuple[str, ...], capability: tuple[int, int]) -> bool:
     return False
 
 
-def _line_to_add(entry: ModuleEntry, wanted: Wanted) -> str:
-    """Return the advice for a kernel that was not precompiled."""
+def _advice(entry: ModuleEntry, wanted: Wanted, device: Device) -> str:
+    """Return what to do about a kernel that was not precompiled for a device."""
+    symbols = entry.image.symbols if entry.image else {}
+    if device.is_host:
+        return "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
+    if wanted.name_expression in symbols:
+        return f"add an architecture for {device} to archs in [tool.kspec], then `kspec build`"
     if isinstance(wanted, Specialization) and wanted.binding:
+        instance = replace(wanted, axes=FLAT, raw_ndims=()).name_expression.removesuffix("0>")
+        if any(symbol.startswith(instance) for symbol in symbols):
+            return "its dtypes are precompiled, but not for arrays of this layout or so many axes"
         types = ", ".join(f'{letter} = ["{dtype}"]' for letter, dtype in wanted.binding)
         return f"add to {wanted.kernel} in {entry.spec}: types = {{ {types} }}, then `kspec build`"
     return f"see {wanted.name_expression} in {entry.spec}"

@@ -85,13 +85,13 @@ class KernelLoader:
     providers : sequence of Provider
         Asked in this order.
     hint : callable
-        Returns the advice for a kernel that nobody has.
+        Returns the advice for a kernel that nobody has for a device.
     """
 
     def __init__(
         self,
         providers: Sequence[Provider],
-        hint: Callable[[Wanted], str] = lambda wanted: "",
+        hint: Callable[[Wanted, Device], str] = lambda wanted, device: "",
     ) -> None:
         self._providers = tuple(providers)
         self._hint = hint
@@ -136,7 +136,7 @@ class KernelLoader:
             if image is not None:
                 return image
         reasons = "".join(f"\n  {provider.describe()}" for provider in self._providers)
-        hint = self._hint(wanted)
+        hint = self._hint(wanted, device)
         raise SpecializationNotBuilt(
             f"no image of {wanted.name_expression} for {device}:{reasons}"
             + (f"\n{hint}" if hint else "")

@@ -165,7 +165,8 @@ def test_show_something_unknown(run, toy: Path) -> None:
 
 def test_schema(run, toy: Path) -> None:
     assert run("schema")[1] == (ROOT / "kspec.schema.json").read_text(encoding="utf-8")
-    assert run("schema", "--check", "--project", toy)[0] == 1
+    status, _, err = run("schema", "--check", "--project", toy)
+    assert status == 1 and "kspec.schema.json is missing" in err
     assert run("schema", "--write", "--project", toy)[0] == 0
     assert run("schema", "--check", "--project", toy)[0] == 0
 
@@ -177,6 +178,23 @@ def test_demo(run, toy: Path) -> None:
         assert f"{kernel} " in out
     assert "max error" in out and "host" in out and "20\u00d730" in out
     assert "running 3/" in err
+
+
+def test_demo_of_a_project_without_examples(run, toy: Path) -> None:
+    for path in (toy / "specs").glob("*.toml"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        path.write_text("\n".join(one for one in lines if not one.startswith("reference")))
+    status, out, err = run("demo", "--project", toy)
+    assert status == 1 and "max error" not in out
+    assert "nothing to run: no kernel has both an example and a reference" in err
+
+
+def test_things_are_counted_in_english(run, tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "one"\n')
+    (tmp_path / "specs/one.toml").write_text('[raw.one]\ncode = "x"\n')
+    _, out, _ = run("build", "--no-compile", "--project", tmp_path)
+    assert "1 kernel in 1 module; 5 files written" in out
 
 
 def test_the_demo_table_fits_80_columns() -> None:

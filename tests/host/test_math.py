@@ -69,7 +69,7 @@ extern "C" __global__ void integers(long long* o) {
   int exponent; double whole; float s, c; sincosf(0.f, &s, &c); frexp(8.0, &exponent);
   o[23] = exponent * 100 + (long long)(modf(2.5, &whole) * 10) + (long long)(s + c);
 }
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from kspec.runtime import driver
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.package import (
     GeneratedModule,
+    _advice,
     _ImageProvider,
     fits,
     given,
@@ -126,7 +128,26 @@ def test_never_compiling_says_what_is_there_and_what_to_add(
     assert "no image of double_it<long long, 0> for host" in message
     assert "m.fatbin has sm_90, compute_80 of double_it<float, 0>" in message
     assert "forbidden by KSPEC_JIT=never" in message
-    assert 'add to double_it in specs/m.toml: types = { T = ["int64"] }' in message
+    assert "the host device compiles what it runs" in message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "advice"),
+    [
+        (DOUBLE, "add an architecture for cuda:0 to archs in [tool.kspec], then `kspec build`"),
+        (
+            replace(DOUBLE, binding=(("T", "int64"),)),
+            'add to double_it in specs/m.toml: types = { T = ["int64"] }, then `kspec build`',
+        ),
+        (
+            replace(DOUBLE, axes=64),
+            "its dtypes are precompiled, but not for arrays of this layout or so many axes",
+        ),
+    ],
+    ids=["another architecture", "another dtype", "another layout"],
+)
+def test_what_to_do_about_a_missing_image(folder: Path, wanted, advice: str) -> None:
+    assert _advice(entry_of(folder), wanted, GPU) == advice
 
 
 def test_a_missing_instance_of_a_raw_kernel(folder: Path) -> None:
