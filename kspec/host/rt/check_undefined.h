@@ -46,8 +46,11 @@ static long long signed_value(const UndefinedType* type, unsigned long value) {
 }
 
 static void describe_index(Text* text, const UndefinedData* data, unsigned long index) {
-  text->add("index %lld is out of bounds of an array of type %s",
-            signed_value(data->other_type, index), data->type->name);
+  // Clang: 'kspec_type_s' (aka 'int[8]'), the first being a name the rewriter gave it.
+  const char* name = strstr(data->type->name, "(aka ");
+  int length = name ? (int)strlen(name) - 6 : (int)strlen(data->type->name);
+  text->add("index %lld is out of bounds of an array of type %.*s",
+            signed_value(data->other_type, index), length, name ? name + 5 : data->type->name);
 }
 
 static void describe_shift(Text* text, const UndefinedData* data, unsigned long amount) {

@@ -1,0 +1,86 @@
+"""What the tests of the checking modes share: compilers, and running one text in some mode."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kspec.compiler.host import HostCompiler, _describe, compile_host, find_compiler
+from kspec.errors import HostFault
+from kspec.host.device import HostModule, Region, load_module
+from kspec.stages import CudaSource
+from tests.host.conftest import as_ctypes
+
+COMPILERS = ("default", "zig")
+
+
+def host_compiler(name: str) -> HostCompiler:
+    """Return a compiler of the matrix; skip the test if this machine lacks it."""
+    if name == "default":
+        return find_compiler()
+    ziglang = pytest.importorskip("ziglang")
+    return _describe((str(Path(ziglang.__file__).parent / "zig"), "c++"))
+
+
+@functools.cache
+def checked_module(text: str, modes: str, compiler: str) -> HostModule:
+    """Compile a text for checking modes, once for all tests."""
+    sanitize = tuple(sorted(modes.split(","))) if modes else ()
+    source = CudaSource("kernel.cu", text)
+    return load_module(compile_host(source, host_compiler(compiler), sanitize=sanitize))
+
+
+class Checked:
+    """A text in checking modes: ``program("kernel", grid, block, *arguments)``."""
+
+    def __init__(self, text: str, modes: str, compiler: str = "default") -> None:
+        self.module = checked_module(text, modes, compiler)
+
+    def __call__(
+        self,
+        name: str,
+        grid: Any,
+        block: Any,
+        *arguments: Any,
+        order: str = "forward",
+        **options: Any,
+    ) -> None:
+        values = [as_ctypes(argument) for argument in arguments]
+        pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
+        regions = [
+            Region(one.ctypes.data, one.nbytes, f"argument {number}")
+            for number, one in enumerate(arguments)
+            if isinstance(one, np.ndarray)
+        ]
+        shape = [(*np.atleast_1d(x).tolist(), 1, 1, 1)[:3] for x in (grid, block)]
+        self.module.get_kernel(name).launch(
+            shape[0], shape[1], ctypes.addressof(pointers), order=order, regions=regions, **options
+        )
+
+    def fault(self, *call: Any, **options: Any) -> HostFault:
+        """Make a call that must fail; the module still works afterwards."""
+        with pytest.raises(HostFault) as caught:
+            self(*call, **options)
+        out = np.zeros(64, np.int32)
+        self("fine", 2, 32, out)
+        assert (out == np.arange(64)).all()
+        return caught.value
+
+
+FINE = """
+extern "C" __global__ void fine(int* x) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  x[i] = i;
+}
+"""
+
+
+def place_of(text: str, snippet: str) -> str:
+    """Return "kernel.cu:LINE" of the only line of a text with a snippet."""
+    (number,) = [n for n, line in enumerate(text.split("\n"), 1) if snippet in line]
+    return f"kernel.cu:{number}"
