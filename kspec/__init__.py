@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         UnknownTypeError,
         UnsupportedDTypeError,
     )
+    from kspec.runtime import texture
     from kspec.runtime.arrays import DeviceArray, asarray, asnumpy, empty, zeros
     from kspec.runtime.device import Device, devices
     from kspec.runtime.raw import RawKernel, RawModule
@@ -114,11 +115,14 @@ __all__ = [
     "checking",
     "devices",
     "empty",
+    "texture",
     "zeros",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "texture":
+        return importlib.import_module("kspec.runtime.texture")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'kspec' has no attribute {name!r}")

@@ -30,6 +30,7 @@ REFUSAL = "can not run on the host device"
 _GUARD = "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative"
 _NO_ASM = f"inline PTX (asm) {REFUSAL}; {_GUARD}"
 _NO_LAUNCH = f"a kernel launch from device code (<<<...>>>) {REFUSAL}"
+_NO_CLUSTER = f"a thread block cluster {REFUSAL}; {_GUARD}"
 _NO_LIBRARY = f"{{}} device code {REFUSAL}; {_GUARD}"
 
 _INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
@@ -42,6 +43,16 @@ _REFUSED_LIBRARIES = {
     "mma.h": "tensor core (mma.h)",
     "curand_kernel.h": "cuRAND",
     "cuda_pipeline.h": "asynchronous copy",
+}
+# By the whole name. Threads here wait in the scheduler, not by spinning as libcu++ does.
+_REFUSED_HEADERS = {
+    "cooperative_groups/memcpy_async.h": "asynchronous copy",
+    "cuda/barrier": "asynchronous barrier",
+    "cuda/pipeline": "asynchronous copy",
+    "cuda/ptx": "PTX",
+    "cuda/std/barrier": "libcu++ barrier",
+    "cuda/std/latch": "libcu++ latch",
+    "cuda/std/semaphore": "libcu++ semaphore",
 }
 _VARIABLE_SPACES = ("__constant__", "__device__", "__managed__")
 
@@ -172,7 +183,7 @@ class _Rewriter:
 
     def include(self, token: Token, name: str) -> None:
         self.includes.append(name)
-        library = _REFUSED_LIBRARIES.get(name.split("/")[0])
+        library = _REFUSED_HEADERS.get(name) or _REFUSED_LIBRARIES.get(name.split("/")[0])
         if library:
             error = f"#error {_NO_LIBRARY.format(library)}"
             self.edits.append((token.start, token.end, error + newlines(token.text)))
@@ -198,6 +209,8 @@ class _Rewriter:
     def refuse(self, token: Token) -> None:
         if token.text in ("asm", "__asm__", "__asm"):
             self.insert(token.start, refused_text(_NO_ASM))
+        elif token.text == "__cluster_dims__":
+            self.insert(token.start, refused_text(_NO_CLUSTER))
         elif token.text == "<<<":
             self.insert(token.start, refused_text(_NO_LAUNCH))
         elif token.text == "__noinline__":

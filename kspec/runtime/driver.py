@@ -39,6 +39,11 @@ def _bindings() -> Any:
     return driver
 
 
+def bindings() -> Any:
+    """Return `cuda.bindings.driver`, initialised, for `kspec.runtime.driver_texture`."""
+    return _bindings()
+
+
 @functools.cache
 def why_unavailable() -> str:
     """Return why no CUDA device can be used, or the empty string if one can."""

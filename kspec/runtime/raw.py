@@ -398,15 +398,21 @@ def _place(name: str, operands: Sequence[_View]) -> tuple[Device, Library | None
     """Return where the call runs: where its arrays live."""
     arrays = [one for one in operands if one.view is not None and one.library is not None]
     cuda = [one for one in arrays if one.view is not None and not one.view.device.is_host]
+    # Symbols, textures and surfaces know their device too.
+    handles = {one.value.device for one in operands if _is_handle(one)}
     if not arrays:
-        return default_device(), None
+        return (handles.pop() if len(handles) == 1 else default_device()), None
     # Next to CUDA arrays, NumPy arrays of one element are values (CuPy's rule).
     chosen = cuda or arrays
-    devices = {one.view.device for one in chosen if one.view is not None}
+    devices = {one.view.device for one in chosen if one.view is not None} | handles
     if len(devices) > 1:
         listed = ", ".join(sorted(map(str, devices)))
         raise ArgumentTypeError(f"{name}: arguments live on different devices: {listed}")
     return devices.pop(), chosen[0].library
+
+
+def _is_handle(operand: _View) -> bool:
+    return operand.view is None and type(getattr(operand.value, "device", None)) is Device
 
 
 def _stream(stream: object, library: Library | None, device: Device) -> int:

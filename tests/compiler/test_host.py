@@ -77,9 +77,25 @@ def test_refusals_say_where_and_what_to_do(line, text, words):
     assert len(error.log.splitlines()) == 1
 
 
-def test_textures_are_refused():
-    text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) { x[0] = tex2D<float>(t, 0, 0); }'
-    assert "tex2D() can not run on the host device; guard it" in error_of(text).log
+def test_layered_textures_and_clusters_are_refused():
+    text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) {\n'
+    error = error_of(text + "  x[0] = tex2DLayered<float>(t, 0, 0, 0);\n}")
+    assert "tex2DLayered() can not run on the host device; guard it" in error.log
+    text = "#include <cooperative_groups.h>\n__global__ void k(int* x) {\n"
+    error = error_of(text + "  auto c = cooperative_groups::this_cluster();\n}")
+    assert "a cluster can not run on the host device; guard it" in error.log
+    error = error_of("\n__global__ void __cluster_dims__(2, 1, 1) k(int* x) { x[0] = 1; }")
+    assert "norms.cu:2" in error.log and "a thread block cluster can not run on" in error.log
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["cuda/ptx", "cuda/barrier", "cuda/pipeline", "cuda_pipeline.h", "curand_kernel.h",
+     "thrust/complex.h", "cooperative_groups/memcpy_async.h", "cuda/std/semaphore"],
+)  # fmt: skip
+def test_headers_that_are_refused(header):
+    error = error_of(f"\n#include <{header}>\n")
+    assert "norms.cu:2" in error.log and "can not run on the host device; guard it" in error.log
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,6 @@ struct dim3 {
   constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// Handles that appear in signatures; the functions on them do not exist here.
+// Handles; texture.h says what they are.
 typedef unsigned long long cudaTextureObject_t;
 typedef unsigned long long cudaSurfaceObject_t;
