@@ -97,6 +97,7 @@ def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]
         yield Fault(location, f"missing key {location[-1]!r}")
     else:
         message = str(cause) if cause else entry["msg"].replace("Input should be", "must be")
+        message = message.replace("a valid tuple", "a list")  # TOML's word, and JSON's
         found = type(entry["input"]).__name__
         wrong_type = entry["type"].endswith("_type")
         yield Fault(

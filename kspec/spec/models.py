@@ -273,6 +273,8 @@ class RawSpec(_Spec):
             yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
         elif self.source:
             yield from self._read_source((info.context or {}).get("folder"))
+        if not any(option.startswith(("-I", "-D", "-include")) for option in self.options):
+            yield from rules.kernels_exist(self._text, self.name_expressions or (self.name,))
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
                 yield Fault(("name_expressions", index), "must not be empty", offset=0)

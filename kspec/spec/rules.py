@@ -12,6 +12,7 @@ the neighbour that turns them into exceptions.
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from kspec import dtypes
@@ -130,6 +131,18 @@ def types_fit(
         if row and missing and not unknown:
             message = f"no dtypes for placeholder {', '.join(missing)}; list them or leave out"
             yield Fault(("types", *index), f"{message} 'types' to compile lazily only")
+
+
+def kernels_exist(text: str, name_expressions: tuple[str, ...]) -> Iterator[Fault]:
+    """Check that raw code mentions the kernels it is asked for, as far as its own text tells."""
+    if "__global__" not in text or "##" in text or re.search(r'#\s*include\s*"', text):
+        return  # a macro or a header may make the name
+    words = set(identifiers(text))
+    for index, expression in enumerate(name_expressions):
+        names = re.findall(r"[A-Za-z_]\w*", expression.partition("<")[0])
+        if names and names[-1] not in words:
+            message = f"the code has no kernel {names[-1]!r}; name_expressions says which it has"
+            yield Fault(("name_expressions", index), message, offset=0, length=len(expression))
 
 
 def instances_fit(letters: tuple[str, ...], name_expressions: tuple[str, ...]) -> Iterator[Fault]:
