@@ -68,11 +68,17 @@ _FLAGS = (
     "-fno-threadsafe-statics",
     "-fdiagnostics-color=never",
 )
+# clang turns 1 / x into a comparison: without this, a divisor of 0 would not fault.
+_DIVISION_TRAP = (
+    ("-fsanitize=integer-divide-by-zero", "-fsanitize-trap=integer-divide-by-zero")
+    if platform.machine() == "x86_64"
+    else ()
+)
 _KIND_FLAGS = {
     # Without -fno-gnu-unique two modules silently share the statics of equal templates.
     "gcc": ("-fno-gnu-unique", "-fno-diagnostics-show-caret"),
-    "clang": ("-fno-caret-diagnostics",),
-    "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined"),
+    "clang": ("-fno-caret-diagnostics", *_DIVISION_TRAP),
+    "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined", *_DIVISION_TRAP),
 }
 _LINK_FLAGS = {
     "gcc": ("-shared", "-Wl,--as-needed"),

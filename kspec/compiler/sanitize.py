@@ -51,7 +51,7 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
     flags: tuple[str, ...] = ()
     if "undefined" in modes:
         flags += ("-DKSPEC_HOST_CHECK_UNDEFINED=1", f"-fsanitize={','.join(_UNDEFINED)}")
-        if kind == "zig":
+        if kind != "gcc":
             flags += (f"-fno-sanitize-trap={','.join(_UNDEFINED)}",)
         flags += (f"-fsanitize-recover={','.join(_recoverable())}",)
     if any(mode in modes for mode in _ACCESS_MODES):

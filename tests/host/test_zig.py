@@ -28,6 +28,7 @@ extern "C" __global__ void sum(const float* x, float* out) {
   if (threadIdx.x == 0) atomicAdd(out, s[0]);
 }
 extern "C" __global__ void divide(int* x) { x[threadIdx.x] = 7 / x[threadIdx.x]; }
+extern "C" __global__ void invert(int* x) { x[threadIdx.x] = 1 / x[threadIdx.x]; }
 '''
 program = Program(TEXT)
 x, out = np.linspace(0, 1, 64, dtype=np.float32), np.zeros(1, np.float32)
@@ -37,6 +38,10 @@ values = np.ones(64, np.int32)
 values[9] = 0
 try:
     program("divide", 1, 64, values)
+except HostFault as fault:
+    assert fault.kind == "integer-division" and "thread (9,0,0)" in fault.message, fault
+try:  # clang compares here instead of dividing
+    program("invert", 1, 64, values)
 except HostFault as fault:
     assert fault.kind == "integer-division" and "thread (9,0,0)" in fault.message, fault
     print("ok")

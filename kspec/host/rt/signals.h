@@ -55,8 +55,21 @@ static void set_fault_position(Fault* fault, Worker* worker, uintptr_t pc) {
   set_fault_thread(fault, worker, worker->block.thread);
 }
 
-static const char* fault_kind(int number, const siginfo_t* info, bool in_guard) {
+// clang computes 1 / x without dividing, so it is told to check divisors. What it executes then is
+// `ud1 3(%eax), %eax`: 3 is the number of its handler for divisions.
+static bool is_division_trap(const ucontext_t* context) {
+#if defined(__x86_64__)
+  return !memcmp((const void*)program_counter(context), "\x67\x0f\xb9\x40\x03", 5);
+#else
+  (void)context;
+  return false;
+#endif
+}
+
+static const char* fault_kind(int number, const siginfo_t* info, bool in_guard,
+                              const ucontext_t* context) {
   if (number == SIGFPE) return "integer-division";
+  if (number == SIGILL && is_division_trap(context)) return "integer-division";
   if (number == SIGILL) return "trap";
   if (in_guard) return "stack-overflow";
   // A general protection fault (no page involved): SSE alignment or a non-canonical pointer.
@@ -115,7 +128,7 @@ static void on_fault(int number, siginfo_t* info, void* raw) {
   const Fiber* fiber = worker->current;
   uintptr_t guard = fiber ? (uintptr_t)fiber->stack : 0;
   bool in_guard = address >= guard && address < guard + page_bytes();
-  const char* kind = fault_kind(number, info, in_guard);
+  const char* kind = fault_kind(number, info, in_guard, context);
   if (Fault* fault = begin_fault(worker, kind)) {
     Text text(fault->message, sizeof fault->message);
     describe_signal(&text, kind, info, worker, context);
