@@ -7,7 +7,7 @@ the standard output, progress and errors to the standard error.
 Exit  Means
 ====  =================================================================
 0     all right
-1     wrong results, generated files that are stale, a damaged package
+1     wrong results, stale files, a damaged package, a file that can not be written
 2     bad input: arguments, settings, specs, CUDA that does not compile
 3     something is not installed
 ====  =================================================================
@@ -57,6 +57,10 @@ def main() -> None:
         app()
     except KspecError as error:
         sys.exit(_fail(error))
+    except OSError as error:  # a folder that can not be written, a full disk
+        if error.filename is None:
+            raise
+        sys.exit(_fail(KspecError(f"{error.filename}: {error.strerror}")))
 
 
 def exit_code(error: KspecError) -> int:

@@ -59,6 +59,12 @@ def test_build_and_check(run, toy: Path) -> None:
     assert run("check", "--project", toy)[0] == 0
 
 
+def test_a_folder_that_can_not_be_made(run, toy: Path) -> None:
+    (toy / "generated").write_text("not a folder")
+    status, _, err = run("build", "--project", toy)
+    assert (status, err) == (1, f"kspec: {toy / 'generated'}: File exists\n")
+
+
 def test_options_of_build(run, toy: Path) -> None:
     status, out, _ = run("build", "--project", toy, "--arch", "sm_80", "--arch", "compute_90")
     assert status == 0 and "for sm_80 compute_90;" in out
