@@ -1,6 +1,6 @@
 """Who answers "the image for this kernel, for this device".
 
-A provider looks a specialization up (`kspec.runtime.package.PackageProvider`: precompiled) or
+A provider looks a specialization up (that of `kspec.runtime.package`: precompiled) or
 compiles it (`CompilingProvider`, the seam through which the runtime reaches the compiler).  A
 `KernelLoader` asks them in turn and keeps what it loaded.
 """

@@ -84,7 +84,7 @@ class _Spec(_Model):
     doc: str = Field("", description="Documentation of the generated Python function.")
     options: tuple[str, ...] = Field((), description="Compiler options, such as '-DN=3'.")
     reference: str | None = Field(
-        None, description="NumPy expression of the parameters: the oracle of `kspec test`."
+        None, description="NumPy expression of the parameters: the oracle of `kspec demo`."
     )
     example: Example | None = Field(None, description="How to call it with random arguments.")
 
