@@ -305,10 +305,13 @@ def _write_sources(directory: Path, source: CudaSource, unit: _Unit) -> None:
 
 def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
     includes = [value for option, value in _user_options(source.options) if option == "-I"]
+    # Of CUDA's own spelling for "let me step through it".
+    debug = ("-O0", "-g") if {"-G", "--device-debug"} & set(source.options) else ()
     return (
         f"-std={_standard(source.options)}",
         *_FLAGS,
         *_KIND_FLAGS[compiler.kind],
+        *debug,
         f"-DKSPEC_HOST_STD={int(needs_std)}",
         # Absolute, because the compiler runs elsewhere.
         *(f"-I{Path(value).absolute()}" for value in includes),

@@ -152,3 +152,10 @@ def test_fingerprint():
 def test_headers_can_not_leave_the_source():
     with pytest.raises(CompileError, match="leads out of the source"):
         compile_host(CudaSource("norms.cu", "", headers=(Header("../../x.h", ""),)))
+
+
+def test_debug_option_keeps_local_variables():
+    text = 'extern "C" __global__ void k(int* x) { int kept_variable = x[0] + 1; x[1] = kept_variable; }'
+    plain = compile_host(CudaSource("k.cu", text))
+    debug = compile_host(CudaSource("k.cu", text, options=("-G",)))
+    assert b"kept_variable" in debug.code and b"kept_variable" not in plain.code
