@@ -186,3 +186,14 @@ def test_last_block_adds_up(place: ArrayDevice) -> None:
     zeros = np.zeros_like(x)
     _, _, out = run(place, ATOMICS_SOURCE, "last_block", (100,), (64,), x, zeros, zeros[:1])
     assert out[0] == 2 * x.sum()
+
+
+# Instantiated by test_sources.py.
+ATOMICS_NAMES = (
+    *(f"k_{name}<{ctype}>" for name, ctype in CASES),
+    *(f"k_atomicExch<{ctype}>" for ctype in (*ALL_INTEGERS, "float")),
+    "k_atomicInc<unsigned int>",
+    "k_atomicDec<unsigned int>",
+    "chain<int>",
+    "chain<unsigned long long>",
+)

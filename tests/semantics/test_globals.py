@@ -28,7 +28,7 @@ extern "C" __global__ void count(double* out) {
   if (threadIdx.x == 0) atomicAdd(&counter, 1.0);
   if (blockIdx.x > 0) return;
   if (threadIdx.x < 6) table[threadIdx.x / 3][threadIdx.x % 3] *= 2;
-  if (threadIdx.x == 0) { out[0] = settings.size * settings.scale; outer::inner::deep += 41; }
+  if (threadIdx.x == 0) { out[0] = settings.size * settings.scale + c_linkage - 7; outer::inner::deep += 41; }
 }
 extern "C" __global__ void through_pointer(int i, float value, double* unused) { pointer[i] = value; }
 extern "C" __global__ void fill(float* x, float value) { x[threadIdx.x] = value; }
@@ -98,3 +98,7 @@ def test_what_is_not_there(place: ArrayDevice) -> None:
     with pytest.raises(TypeError):
         symbol.array(1, "datetime64[s]")
     assert repr(symbol) == f"<Symbol coefficients: 16 bytes on {place.place}>"
+
+
+# Instantiated by test_sources.py.
+GLOBALS_NAMES = ("&outer::inner::deep",)

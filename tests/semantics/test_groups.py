@@ -301,3 +301,7 @@ class TestFaults:
         for grid, block in (((1024,), (16,)), ((16,), (1024,))):
             kernel(grid, block, (x,))
         assert kspec.asnumpy(x)[0] == 2 * math.prod((16, 1024))
+
+
+# Instantiated by test_sources.py.
+GROUPS_NAMES = ("tiles<4>", "tiles<16>", "tiles<32>")

@@ -78,3 +78,7 @@ def test_containers(place: ArrayDevice) -> None:
     )
     w = (x + 2j) ** 2 + (x - 2j)
     np.testing.assert_array_equal(out, np.stack([6 + x, x + 4, w.real, w.imag], -1))
+
+
+# Instantiated by test_sources.py.
+TRAITS_NAMES = ("limits<float>", "limits<double>", "limits<int>", "limits<unsigned short>")

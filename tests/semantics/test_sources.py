@@ -13,25 +13,27 @@ from kspec.errors import ToolNotFoundError
 from kspec.stages import CudaSource, Target
 
 
-def sources() -> list[tuple[str, str]]:
-    """Return the sources of the modules beside this one, by name."""
+def sources() -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return name, source and name expressions (``*NAMES``) of the modules beside this one."""
     found = []
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
         if path.stem == "test_sources":
             continue
         module = importlib.import_module(f"{__package__}.{path.stem}")
         found += [
-            (f"{path.stem}-{name}", value)
+            (f"{path.stem}-{name}", value, getattr(module, name.replace("SOURCE", "NAMES"), ()))
             for name, value in vars(module).items()
             if name.endswith("SOURCE") and isinstance(value, str)
         ]
     return found
 
 
-@pytest.mark.parametrize("source", [pytest.param(text, id=name) for name, text in sources()])
-def test_nvrtc_compiles_it(source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "names"), [pytest.param(text, names, id=name) for name, text, names in sources()]
+)
+def test_nvrtc_compiles_it(source: str, names: tuple[str, ...]) -> None:
     try:
         nvrtc_version()
     except ToolNotFoundError:
         pytest.skip("NVRTC is not installed")
-    assert compile_source(CudaSource("test.cu", source), Target("sm_90")).code
+    assert compile_source(CudaSource("test.cu", source, names), Target("sm_90")).code

@@ -400,3 +400,16 @@ class TestFaults:
         module = kspec.RawModule(code=TEXTURES_SOURCE, name_expressions=("one<float>",))
         module.get_function("one<float>")((1,), (2,), (texture, x, out), sanitize=mode)
         assert out.tolist() == [0, 3]
+
+
+# Instantiated by test_sources.py.
+_VECTOR_NAMES = [f"{name}{count}" for name in (*VECTORS.values(), "float") for count in (2, 4)]
+TEXTURES_NAMES = (
+    *(f"{kernel}<{ctype}>" for kernel in ("fetch", "two") for ctype in SCALARS.values()),
+    *(f"two<{ctype}>" for ctype in _VECTOR_NAMES),
+    "one<float>",
+    "three<float>",
+)
+SURFACES_NAMES = tuple(
+    f"add{axes}<{SCALARS[dtype]}>" for axes in (1, 2, 3) for dtype in ("i1", "u2", "i4", "f4")
+)

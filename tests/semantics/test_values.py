@@ -146,7 +146,7 @@ def test_cucomplex(name: str, dtype: str, place: ArrayDevice) -> None:
 
 
 OUTPUT_SOURCE = r"""
-extern "C" __global__ void greet(int n) {
+extern "C" __global__ void greet(int n, int* where) {
   if (threadIdx.x < n)
     printf("%d %5.2f %s %c %x %lld %%\n", threadIdx.x, 1.5, "text", 'c', 255, 1ll << 40);
 }
@@ -160,7 +160,7 @@ extern "C" __global__ void clocks(long long* o) {
 
 
 def test_printf(place: ArrayDevice, capfd: pytest.CaptureFixture[str]) -> None:
-    run(place, OUTPUT_SOURCE, "greet", (1,), (32,), 2)
+    run(place, OUTPUT_SOURCE, "greet", (1,), (32,), 2, np.zeros(1, np.int32))
     if not place.is_host:
         kspec.asnumpy(kspec.zeros(1, device=place.place))  # waits, and so prints
         ctypes.CDLL(None).fflush(None)
@@ -173,3 +173,7 @@ def test_clocks(place: ArrayDevice) -> None:
     (out,) = run(place, OUTPUT_SOURCE, "clocks", (1,), (1,), np.zeros(3, np.int64))
     assert 0 < out[0] < 10 * (time.perf_counter_ns() - start)
     assert out[1:].tolist() == [32, 8]
+
+
+# Instantiated by test_sources.py.
+COMPLEX_NAMES = ("numbers<float>", "numbers<double>")

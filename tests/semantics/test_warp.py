@@ -170,3 +170,7 @@ def test_reduction_over_a_grid(place: ArrayDevice) -> None:
     x = np.random.default_rng(0).integers(-1000, 1000, 12345).astype(np.int32)
     _, out = run(place, WARP_SOURCE, "block_sum", (7,), (160,), x, np.zeros(1, np.int32), x.size)
     assert out[0] == x.sum()
+
+
+# Instantiated by test_sources.py.
+SHUFFLE_NAMES = tuple(f"shuffles<{ctype}>" for ctype in TYPES)
