@@ -17,27 +17,13 @@ from kspec.signature import CParam, Signature
 
 
 @dataclass(frozen=True)
-class ElementwiseDeclaration:
-    """How an elementwise kernel is called.
-
-    Attributes
-    ----------
-    ordered : bool
-        The operation reads ``i`` or ``_ind``, so elements must be visited under their
-        C-order index and axes may be merged but not permuted.
-    no_return, return_tuple : bool
-        CuPy's options for the return value.
-    """
+class _Generated:
+    """What elementwise and reduction kernels share."""
 
     name: str
     inputs: Signature
     outputs: Signature
     doc: str = ""
-    ordered: bool = False
-    no_return: bool = False
-    return_tuple: bool = False
-
-    kind = "elementwise"
 
     @property
     def params(self) -> Signature:
@@ -51,7 +37,27 @@ class ElementwiseDeclaration:
 
 
 @dataclass(frozen=True)
-class ReductionDeclaration:
+class ElementwiseDeclaration(_Generated):
+    """How an elementwise kernel is called.
+
+    Attributes
+    ----------
+    ordered : bool
+        The operation reads ``i`` or ``_ind``, so elements must be visited under their
+        C-order index and axes may be merged but not permuted.
+    no_return, return_tuple : bool
+        CuPy's options for the return value.
+    """
+
+    ordered: bool = False
+    no_return: bool = False
+    return_tuple: bool = False
+
+    kind = "elementwise"
+
+
+@dataclass(frozen=True)
+class ReductionDeclaration(_Generated):
     """How a reduction kernel is called.
 
     Attributes
@@ -66,26 +72,12 @@ class ReductionDeclaration:
         C++ type of the accumulator, or empty: that of the first output (float for half).
     """
 
-    name: str
-    inputs: Signature
-    outputs: Signature
-    doc: str = ""
     has_identity: bool = True
     ordered: bool = False
     scalars: tuple[str, ...] = ()
     accumulator: str = ""
 
     kind = "reduction"
-
-    @property
-    def params(self) -> Signature:
-        """Inputs, then outputs."""
-        return Signature(self.inputs.params + self.outputs.params)
-
-    @property
-    def placeholders(self) -> tuple[str, ...]:
-        """Distinct type placeholders, inputs first."""
-        return self.params.placeholders
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from kspec.checks import NO_CHECKS, Checks
 from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.runtime import dispatch, interop, layout, marshal
+from kspec.runtime.callable import KernelCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.launch import MAX_GRID, Launch
 from kspec.runtime.layout import Axes, Shape
-from kspec.runtime.provider import KernelLoader
 from kspec.runtime.views import ArrayView
 from kspec.stages import FLAT, Specialization, strided_capacity
 
@@ -28,23 +28,8 @@ from kspec.stages import FLAT, Specialization, strided_capacity
 _HOST_CHUNK = 16384
 
 
-class ElementwiseCallable:
-    """An elementwise kernel that can be called.
-
-    Parameters
-    ----------
-    declaration : ElementwiseDeclaration
-        How it is called.
-    loader : KernelLoader
-        Where its compiled specializations come from.
-    """
-
-    def __init__(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
-        self.declaration = declaration
-        self.checks: Checks | None = None  # what to check on the host device
-        self._loader = loader
-        self.__name__ = declaration.name
-        self.__doc__ = declaration.doc or type(self).__doc__
+class ElementwiseCallable(KernelCallable[ElementwiseDeclaration]):
+    """An elementwise kernel that can be called."""
 
     def __call__(
         self,

@@ -32,7 +32,7 @@ from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
-from kspec.runtime.raw import RawCallable
+from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.stages import FLAT, CudaSource, Header, Image, Specialization
 

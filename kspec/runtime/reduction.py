@@ -22,13 +22,13 @@ from kspec.declaration import ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.host.device import Region
 from kspec.runtime import dispatch, driver, layout, marshal
+from kspec.runtime.callable import KernelCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.elementwise import pack_operand
 from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
-from kspec.runtime.provider import KernelLoader
 from kspec.runtime.scratch import Scratch
 from kspec.stages import Specialization, strided_capacity
 
@@ -50,23 +50,8 @@ class Schedule:
     tiles: int
 
 
-class ReductionCallable:
-    """A reduction kernel that can be called.
-
-    Parameters
-    ----------
-    declaration : ReductionDeclaration
-        How it is called.
-    loader : KernelLoader
-        Where its compiled specializations come from.
-    """
-
-    def __init__(self, declaration: ReductionDeclaration, loader: KernelLoader) -> None:
-        self.declaration = declaration
-        self.checks: Checks | None = None  # what to check on the host device
-        self._loader = loader
-        self.__name__ = declaration.name
-        self.__doc__ = declaration.doc or type(self).__doc__
+class ReductionCallable(KernelCallable[ReductionDeclaration]):
+    """A reduction kernel that can be called."""
 
     def __call__(
         self,

@@ -15,7 +15,7 @@ from kspec.compiler.target import target_for_capability
 from kspec.declaration import RawDeclaration
 from kspec.runtime import driver
 from kspec.runtime.provider import CompilingProvider, KernelLoader
-from kspec.runtime.raw import RawCallable
+from kspec.runtime.raw_spec import RawCallable
 from kspec.spec.c_params import parse_c_params
 from kspec.stages import CudaSource
 from tests.devices import ArrayDevice

@@ -1,0 +1,118 @@
+"""Arguments of a raw launch: what each is, where the call runs, and its bytes by CuPy's rules.
+
+`kspec.runtime.raw` launches kernels without declared parameters with these;
+`kspec.runtime.raw_spec` adds the declared ones.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kspec.checks import Checks
+from kspec.errors import ArgumentTypeError
+from kspec.host.device import Region
+from kspec.runtime.checked import regions_of_call
+from kspec.runtime.device import Device, default_device
+from kspec.runtime.interop import Library, library_of, stream_handle
+from kspec.runtime.views import ArrayView
+
+
+class RawArgument:
+    """An argument by position, with its elements if it is an array."""
+
+    def __init__(self, number: int, value: Any) -> None:
+        self.number = number
+        self.value = value
+        # A structured array is a C struct, passed by value.
+        structured = isinstance(value, np.ndarray) and value.dtype.names is not None
+        self.library: Library | None = None if structured else library_of(value)
+        self.view: ArrayView | None = self.library.view(value) if self.library else None
+
+
+def regions_of(checks: Checks, operands: Sequence[RawArgument]) -> tuple[Region, ...]:
+    """Return the memory that a checked kernel may touch."""
+    named = ((f"argument {one.number}", one.value, one.view) for one in operands)
+    return regions_of_call(checks, named)
+
+
+def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Library | None]:
+    """Return where the call runs: where its arrays live."""
+    arrays = [one for one in operands if one.view is not None and one.library is not None]
+    cuda = [one for one in arrays if one.view is not None and not one.view.device.is_host]
+    # Symbols, textures and surfaces know their device too.
+    handles = {one.value.device for one in operands if _is_handle(one)}
+    if not arrays:
+        return (handles.pop() if len(handles) == 1 else default_device()), None
+    # Next to CUDA arrays, NumPy arrays of one element are values (CuPy's rule).
+    chosen = cuda or arrays
+    devices = {one.view.device for one in chosen if one.view is not None} | handles
+    if len(devices) > 1:
+        listed = ", ".join(sorted(map(str, devices)))
+        raise ArgumentTypeError(f"{name}: arguments live on different devices: {listed}")
+    return devices.pop(), chosen[0].library
+
+
+def _is_handle(operand: RawArgument) -> bool:
+    return operand.view is None and type(getattr(operand.value, "device", None)) is Device
+
+
+def stream_of(stream: object, library: Library | None, device: Device) -> int:
+    """Return the handle of the stream of a launch: the caller's, or the library's current one."""
+    if stream is not None:
+        return stream_handle(stream)
+    return library.stream(device) if library is not None else 0
+
+
+def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
+    """Return an argument's bytes by CuPy's rules (`kspec.RawKernel` lists them).
+
+    Raises
+    ------
+    ArgumentTypeError
+        If no kernel can take it.
+    OverflowError
+        If an integer has more than 64 bits.
+    """
+    value, view = operand.value, operand.view
+    where = f"{name}: argument {operand.number}"
+    if view is not None:
+        if view.device == device:
+            return struct.pack("P", view.ptr)
+        if view.size == 1:
+            return bytes(np.asarray(value).tobytes())
+        raise ArgumentTypeError(
+            f"{where} is a NumPy array next to CUDA arrays; move it to {device} first"
+        )
+    if value is None:
+        return struct.pack("P", 0)
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        return value.tobytes()
+    if isinstance(value, bool):
+        return struct.pack("?", value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise OverflowError(f"{where}: Python int {value} has more than 64 bits")
+        return struct.pack("Q" if value >= 2**63 else "q", value)
+    if isinstance(value, float):
+        return struct.pack("d", value)
+    if isinstance(value, complex):
+        return struct.pack("dd", value.real, value.imag)
+    if isinstance(getattr(value, "ptr", None), int):
+        return struct.pack("P", value.ptr)
+    raise ArgumentTypeError(f"{where}: can not pass a {type(value).__name__} to a kernel")
+
+
+def check_floats(name: str, operands: Sequence[RawArgument], sizes: tuple[int, ...] | None) -> None:
+    """Refuse a Python float or complex for a smaller parameter, which would read half of it."""
+    for operand, size in zip(operands, sizes or (), strict=False):
+        value = operand.value
+        if type(value) in (float, complex) and size * 2 == (8 if type(value) is float else 16):
+            narrow = "numpy.float32" if type(value) is float else "numpy.complex64"
+            raise ArgumentTypeError(
+                f"{name}: argument {operand.number} is a Python {type(value).__name__}, in C a "
+                f"double, but the parameter has {size} bytes; pass {narrow}({value!r})"
+            )
