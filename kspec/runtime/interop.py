@@ -18,7 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kspec.errors import ArgumentTypeError
+from kspec import dtypes
+from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.runtime import arrays, driver
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import HOST, Device
@@ -107,6 +108,50 @@ class CuPy:
             return int(cupy.cuda.get_current_stream().ptr)
 
 
+class Torch:
+    """`torch.Tensor`, on the CPU or on torch's current stream of its GPU."""
+
+    name = "torch"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type are tensors."""
+        torch = sys.modules.get("torch")
+        return torch is not None and issubclass(kind, torch.Tensor)
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the tensor's elements are."""
+        torch = sys.modules["torch"]
+        if array.layout is not torch.strided or array.is_quantized:
+            raise ArgumentTypeError("sparse and quantised tensors are not supported; densify it")
+        if array.requires_grad and torch.is_grad_enabled():
+            raise ArgumentTypeError("the tensor requires grad, which would be lost; detach() it")
+        if array.is_conj() or array.is_neg():
+            raise ArgumentTypeError("the tensor is a lazy conjugate; call resolve_conj() on it")
+        dtype = str(array.dtype).removeprefix("torch.")
+        if not dtypes.is_known(dtype):
+            raise UnsupportedDTypeError(
+                f"Unsupported dtype {dtype!r}; kernels know {dtypes.names()}"
+            )
+        if array.device.type not in ("cpu", "cuda"):
+            raise ArgumentTypeError(f"tensors on {array.device} are not supported")
+        device = HOST if array.device.type == "cpu" else Device("cuda", array.device.index)
+        itemsize = array.element_size()
+        strides = tuple(stride * itemsize for stride in array.stride())
+        return ArrayView(array.data_ptr(), tuple(array.shape), strides, dtype, device)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new tensor."""
+        torch = sys.modules["torch"]
+        place = "cpu" if device.is_host else f"cuda:{device.ordinal}"
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=place)
+
+    def stream(self, device: Device) -> int:
+        """Return torch's current stream on the device."""
+        if device.is_host:
+            return 0
+        return int(sys.modules["torch"].cuda.current_stream(device.ordinal).cuda_stream)
+
+
 class Own:
     """`kspec.DeviceArray`, on the legacy default stream."""
 
@@ -171,7 +216,13 @@ class CudaArrayInterface:
 
 
 # The first that recognises a type wins; the protocol comes after the libraries that have it.
-_LIBRARIES: tuple[Library, ...] = (NumPy(), Own(), CuPy(), CudaArrayInterface())
+_LIBRARIES: tuple[Library, ...] = (
+    NumPy(),
+    Own(),
+    CuPy(),
+    Torch(),
+    CudaArrayInterface(),
+)
 
 
 @functools.lru_cache(maxsize=256)
