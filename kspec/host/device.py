@@ -47,6 +47,16 @@ class Region:
     name: str
 
 
+@dataclass(frozen=True)
+class _SharedGlobal:
+    """A global variable of an instrumented module and of the plain one, which keeps its value."""
+
+    name: str
+    here: int
+    home: int
+    nbytes: int
+
+
 class HostModule:
     """A loaded image.
 
@@ -82,23 +92,33 @@ class HostModule:
         size = symbol.replace("global_", "global_size_")
         return self._call(symbol, ctypes.c_void_p), self._call(size, ctypes.c_size_t)
 
-    def _globals_shared_with(self, home: HostModule) -> tuple[tuple[int, int, int], ...]:
-        """Return address here, address there and size of each global variable both have."""
+    def _globals_shared_with(self, home: HostModule) -> tuple[_SharedGlobal, ...]:
+        """Return the global variables that both have."""
+        names = {symbol: name for name, symbol in self.image.symbols.items()}
         return tuple(
-            (self.get_global(symbol)[0], *home.get_global(symbol))
-            for symbol in dict.fromkeys(self.image.symbols.values())
+            _SharedGlobal(name, self.get_global(symbol)[0], *home.get_global(symbol))
+            for symbol, name in names.items()
             if symbol.startswith("kspec_global_") and symbol in home.image.symbols.values()
         )
 
-    def fetch_globals(self) -> None:
-        """Take the values of global variables from the module that keeps them."""
-        for here, there, size in self._shared:
-            ctypes.memmove(here, there, size)
+    def fetch_globals(self) -> list[bytes]:
+        """Take the values of global variables from the module that keeps them; return them."""
+        values = [ctypes.string_at(one.home, one.nbytes) for one in self._shared]
+        for one, value in zip(self._shared, values, strict=True):
+            ctypes.memmove(one.here, value, one.nbytes)
+        return values
 
-    def return_globals(self) -> None:
-        """Give the values of global variables back to the module that keeps them."""
-        for here, there, size in self._shared:
-            ctypes.memmove(there, here, size)
+    def return_globals(self, before: list[bytes]) -> None:
+        """Give the changed values of global variables back to the module that keeps them."""
+        for one, value in zip(self._shared, before, strict=True):
+            # Unchanged here, it may have been written there, through its address.
+            if ctypes.string_at(one.here, one.nbytes) != value:
+                ctypes.memmove(one.home, one.here, one.nbytes)
+
+    @property
+    def variables(self) -> tuple[Region, ...]:
+        """The memory of variables whose addresses users get from the module that keeps them."""
+        return tuple(Region(one.home, one.nbytes, f"variable {one.name}") for one in self._shared)
 
     def _symbol(self, name: str, prefix: str) -> str:
         symbol = self.image.symbols.get(name, name)
@@ -211,11 +231,11 @@ class HostKernel:
         threads = 1 if checked or grid == (1, 1, 1) else config.host_threads()
         options = _PLAIN
         if checked or cooperative:
-            options = _launch_options(self._module.sanitize, order, regions, cooperative)
+            options = _launch_options(self._module, order, regions, cooperative)
         text = ""
         fault = None
         with _launching:
-            self._module.fetch_globals()
+            before = self._module.fetch_globals()
             outcome = run.launch(
                 self._entry,
                 self._sizes,
@@ -229,7 +249,7 @@ class HostKernel:
                 timeout or 0.0,
                 options,
             )
-            self._module.return_globals()
+            self._module.return_globals(before)
             if outcome & runtime.PRINTED:
                 text = run.printed().decode(errors="replace")
             if outcome & (runtime.FAULT | runtime.INTERRUPT):
@@ -261,14 +281,15 @@ _MODES = {"memory": 1, "race": 2, "init": 4}  # CheckMode of rt/check_state.h
 
 
 def _launch_options(
-    sanitize: tuple[str, ...], order: str, regions: Sequence[Region], cooperative: bool
+    module: HostModule, order: str, regions: Sequence[Region], cooperative: bool
 ) -> runtime.LaunchOptions:
     name, _, seed = order.partition(":")
+    regions = [*regions, *module.variables]
     table = (runtime.Region * max(1, len(regions)))(
         *(runtime.Region(one.ptr, one.nbytes, one.name.encode()) for one in regions)
     )
     return runtime.LaunchOptions(
-        sum(_MODES.get(mode, 0) for mode in sanitize),
+        sum(_MODES.get(mode, 0) for mode in module.sanitize),
         ("forward", "reverse", "random").index(name),
         int(seed or 0),
         table,

@@ -212,15 +212,15 @@ def test_a_module_of_cooperative_kernels(place: ArrayDevice) -> None:
 HOST_ONLY = r"""
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
-extern "C" __global__ void valid(int* x) { x[0] = cg::this_grid().is_valid(); }
+
 extern "C" __global__ void some_return(int* x) {
   if (blockIdx.x == 1) return;
-  x[blockIdx.x] = 1;
+  if (threadIdx.x == 0) x[blockIdx.x] = 1;
   cg::this_grid().sync();
 }
 extern "C" __global__ void mixed(int* x) {
   if (threadIdx.x < 16) cg::this_grid().sync();
-  else { x[0] = 1; __syncthreads(); }
+  else { if (threadIdx.x == 16) x[blockIdx.x] = 1; __syncthreads(); }
 }
 extern "C" __global__ void overrun(int* x) {
   __shared__ int s[4];
@@ -237,6 +237,10 @@ extern "C" __global__ void unordered(int* x) {
   if (threadIdx.x == 0) x[blockIdx.x] = 0;
   cg::this_grid().sync();
   x[threadIdx.x] = 1;
+}
+extern "C" __global__ void valid(int* x) {
+  bool answer = cg::this_grid().is_valid();
+  if (blockIdx.x + threadIdx.x == 0) x[0] = answer;
 }
 """
 

@@ -102,8 +102,11 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   job.order = options->order;
   job.block.cooperative = options->cooperative;
   job.seed = options->seed;
-  if (options->modes)
+  if (options->modes) {
     begin_check(&job, options->modes, options->regions, options->region_count);
+    // Instrumented code reads the table to call us.
+    add_interval(job.check, (uintptr_t)&SERVICES, sizeof SERVICES, INTERVAL_OURS, nullptr, 0);
+  }
   if (threads > job.block_count) threads = (unsigned)job.block_count;
   job.chunk = job.block_count / (threads * 8ull);
   if (!job.chunk) job.chunk = 1;

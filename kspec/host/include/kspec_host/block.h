@@ -53,8 +53,8 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void yield() {
   threadIdx = mine;
 }
 
-[[noreturn]] static __attribute__((noinline, cold)) void fail(const char* kind,
-                                                              const char* message, Site site) {
+[[noreturn]] static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void fail(
+    const char* kind, const char* message, Site site) {
   kspec_runtime->fail(caller(), kind, message, site);
   __builtin_unreachable();
 }
