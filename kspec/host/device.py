@@ -364,7 +364,7 @@ def _check_cooperative(name: str, grid: tuple[int, int, int], block: tuple[int, 
 
 
 class HostBuffer:
-    """Memory of the host device: it ends at a guard page, so overruns fault at once.
+    """Memory of the host device: it ends at 64 MiB of guard, so overruns fault at once.
 
     Attributes
     ----------
@@ -395,12 +395,12 @@ class HostBuffer:
 
 
 def allocate(nbytes: int, alignment: int = 16) -> HostBuffer:
-    """Return `nbytes` of memory between guard pages.
+    """Return `nbytes` of memory between guards.
 
     Parameters
     ----------
     nbytes : int
-        Size; its end, rounded up to `alignment`, touches the guard page.
+        Size; its end, rounded up to `alignment`, touches the guard.
     alignment : int
         Of the address, in bytes. What it leaves free is checked after every launch.
     """

@@ -120,7 +120,9 @@ class TestPrecedence:
             thread.join()
         assert seen[0].order != "random:12345"
 
-    def test_only_on_the_host(self) -> None:
+    def test_only_on_the_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("SANITIZE", "ORDER", "TIMEOUT"):
+            monkeypatch.delenv(f"KSPEC_HOST_{name}", raising=False)
         cuda = Device("cuda", 0)
         assert checks_of_call("k", HOST, None, "race", None, None) == Checks("race")
         for values in (("race", None, None), (None, "reverse", None), (None, None, 1.0)):

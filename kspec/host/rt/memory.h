@@ -1,4 +1,4 @@
-// Device buffers: each in its own mapping that ends at a guard page, so that the first byte past a
+// Device buffers: each in its own mapping that ends at a guard, so that the first byte past a
 // buffer faults. The bytes that alignment leaves free are canaries, checked after every launch.
 #pragma once
 
@@ -15,8 +15,8 @@ enum : unsigned char { CANARY = 0xCB };
 
 struct Buffer {
   Buffer *previous, *next;
-  char* map;  // guard page, slack, the buffer, slack, guard page
-  size_t map_bytes;
+  char* map;  // guard, slack, the buffer, slack, guard
+  size_t map_bytes, guard_bytes;
   char* begin;
   size_t size;
   unsigned number;  // for messages
@@ -26,25 +26,41 @@ static Buffer* all_buffers;
 static unsigned buffer_count;
 static pthread_mutex_t buffers_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+// How much around a buffer is nobody's. A wrong index is often far off, and must not reach the
+// memory of Python; the space costs addresses only.
+enum : size_t { GUARD_BYTES = (size_t)64 << 20 };
+
+// Map `pages` bytes between two guards, and say how large those are: a page where addresses are
+// scarce (ulimit -v). Null when there is no memory.
+static char* map_guarded(size_t pages, size_t* guard) {
+  const size_t sizes[] = {GUARD_BYTES, page_bytes()};
+  for (size_t size : sizes) {
+    *guard = size;
+    char* map = (char*)mmap(nullptr, pages + 2 * size, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) continue;
+    if (!mprotect(map + size, pages, PROT_READ | PROT_WRITE)) return map;
+    munmap(map, pages + 2 * size);
+  }
+  return nullptr;
+}
+
 static Buffer* allocate_buffer(size_t size, size_t alignment) {
-  size_t page = page_bytes();
   if (size > (size_t)-1 / 2) return nullptr;
-  size_t body = round_up(size ? size : 1, alignment), pages = round_up(body, page);
-  char* map = (char*)mmap(nullptr, pages + 2 * page, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map == MAP_FAILED) return nullptr;
+  size_t body = round_up(size ? size : 1, alignment), pages = round_up(body, page_bytes()), guard;
+  char* map = map_guarded(pages, &guard);
+  if (!map) return nullptr;
   Buffer* buffer = (Buffer*)calloc(1, sizeof(Buffer));
-  if (!buffer || mprotect(map, page, PROT_NONE) ||
-      mprotect(map + page + pages, page, PROT_NONE)) {
-    munmap(map, pages + 2 * page);
-    free(buffer);
+  if (!buffer) {
+    munmap(map, pages + 2 * guard);
     return nullptr;
   }
   buffer->map = map;
-  buffer->map_bytes = pages + 2 * page;
-  buffer->begin = map + page + pages - body;
+  buffer->map_bytes = pages + 2 * guard;
+  buffer->guard_bytes = guard;
+  buffer->begin = map + guard + pages - body;
   buffer->size = size;
-  memset(map + page, CANARY, (size_t)(buffer->begin - (map + page)));
+  memset(map + guard, CANARY, (size_t)(buffer->begin - (map + guard)));
   memset(buffer->begin + size, CANARY, body - size);
   pthread_mutex_lock(&buffers_mutex);
   buffer->number = ++buffer_count;
@@ -80,8 +96,8 @@ static bool find_damage(Fault* fault) {
   bool found = false;
   pthread_mutex_lock(&buffers_mutex);
   for (Buffer* buffer = all_buffers; buffer && !found; buffer = buffer->next) {
-    char *low = buffer->map + page_bytes(), *end = buffer->begin + buffer->size;
-    char* high = buffer->map + buffer->map_bytes - page_bytes();
+    char *low = buffer->map + buffer->guard_bytes, *end = buffer->begin + buffer->size;
+    char* high = buffer->map + buffer->map_bytes - buffer->guard_bytes;
     char* byte = damaged_byte(low, buffer->begin);
     if (!byte) byte = damaged_byte(end, high);
     if (!byte) continue;
@@ -105,8 +121,8 @@ static bool find_damage(Fault* fault) {
 static void describe_address(Text* text, uintptr_t address) {
   const Buffer* nearest = nullptr;
   if (pthread_mutex_trylock(&buffers_mutex) == 0) {
-    // Far misses are attributed too, up to a mebibyte: a wrong index is rarely off by one.
-    uintptr_t best = (uintptr_t)1 << 20;
+    // Far misses are attributed too, as far as a guard reaches: a wrong index is rarely off by one.
+    uintptr_t best = GUARD_BYTES;
     for (const Buffer* buffer = all_buffers; buffer; buffer = buffer->next) {
       uintptr_t begin = (uintptr_t)buffer->begin, end = begin + buffer->size;
       uintptr_t distance = address < begin ? begin - address : address >= end ? address - end : 0;
