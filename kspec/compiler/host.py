@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
-from kspec.compiler.sanitize import sanitize_flags
+from kspec.compiler.sanitize import major_version, sanitize_flags
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import CudaSource, Image, Target
 
@@ -62,6 +62,7 @@ _FLAGS = (
     "-fno-strict-aliasing",
     "-fsigned-char",
     "-fno-math-errno",
+    "-fno-finite-loops",  # a kernel that hangs must hang, so that it can be stopped and named
     "-ffp-contract=off",
     "-fno-exceptions",
     "-fno-rtti",
@@ -164,9 +165,17 @@ def _describe(command: tuple[str, ...]) -> HostCompiler:
     return HostCompiler(command, kind, f"{kind} {version} {platform.machine()}")
 
 
+def _kind_flags(compiler: HostCompiler) -> tuple[str, ...]:
+    flags = _KIND_FLAGS[compiler.kind]
+    if _DIVISION_TRAP and compiler.kind != "gcc" and major_version(compiler.identity) >= 20:
+        # Older ones merge all traps of a function, and forget the lines of them.
+        flags += ("-fno-sanitize-merge=integer-divide-by-zero",)
+    return flags
+
+
 def fingerprint(compiler: HostCompiler, sanitize: tuple[str, ...] = ()) -> str:
     """Return everything beside the source that decides the image, for the cache key."""
-    flags = (*_FLAGS, *_KIND_FLAGS[compiler.kind], *_LINK_FLAGS[compiler.kind])
+    flags = (*_FLAGS, *_kind_flags(compiler), *_LINK_FLAGS[compiler.kind])
     flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
     return f"{compiler.identity} {' '.join(flags)} {_include_digest()}"
 
@@ -310,7 +319,7 @@ def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple
     return (
         f"-std={_standard(source.options)}",
         *_FLAGS,
-        *_KIND_FLAGS[compiler.kind],
+        *_kind_flags(compiler),
         *debug,
         f"-DKSPEC_HOST_STD={int(needs_std)}",
         # Absolute, because the compiler runs elsewhere.

@@ -58,7 +58,7 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
         flags += _ACCESS_FLAGS
         if kind != "gcc":
             flags += _VOLATILE_CLANG
-        elif _major(identity) >= 11:
+        elif major_version(identity) >= 11:
             flags += _VOLATILE_GCC
     return flags
 
@@ -68,6 +68,7 @@ def _recoverable() -> list[str]:
     return [name for name in _UNDEFINED if name not in ("return", "unreachable")]
 
 
-def _major(identity: str) -> int:
+def major_version(identity: str) -> int:
+    """Return the major version in a compiler's version text, 0 if there is none."""
     found = re.search(r"(\d+)\.\d+\.\d+", identity)
     return int(found[1]) if found else 0
