@@ -227,7 +227,7 @@ extern "C" __global__ void overrun(int* x) {
   s[threadIdx.x] = blockIdx.x;
   cg::this_grid().sync();
   if (s[threadIdx.x] != blockIdx.x) __trap();
-  if (blockIdx.x == 2) x[1 << 28] = 1;
+  if (blockIdx.x == 2) x[1 << 20] = 1;
 }
 extern "C" __global__ void many(int* x) {
   cg::this_grid().sync();
