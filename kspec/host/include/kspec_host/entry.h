@@ -56,6 +56,15 @@ template <auto Function> struct KspecKernel;
 template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
   static inline const unsigned kspec_sizes[sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0};
 
+#if KSPEC_HOST_CHECK_ACCESS && defined(__clang__)
+  // The caller is not instrumented, and older clangs would inline the kernel into it before they
+  // instrument: it is inlined into this function instead, which is.
+  static __attribute__((noinline)) void call(A... arguments) { Function(arguments...); }
+#define KSPEC_HOST_CALL call
+#else
+#define KSPEC_HOST_CALL Function
+#endif
+
   // Start CUDA threads until none is left. Several fibers may be in here, taking turns.
   template <unsigned... I>
   static KSPEC_HOST_UNCHECKED void take_threads(void** parameters, Indices<I...>) {
@@ -65,7 +74,7 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
     if (context->block->order) {
       while (next_in_order(context, thread, shape)) {
         asm volatile("" ::: "memory");
-        Function(*(typename RemoveConst<A>::type*)parameters[I]...);
+        KSPEC_HOST_CALL(*(typename RemoveConst<A>::type*)parameters[I]...);
       }
       return;
     }
@@ -75,7 +84,7 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
         if (context->next_x == shape.x) begin_row(context, shape.y, shape.z);
         // The compiler must not merge threads: a fault is to be that of the thread that made it.
         asm volatile("" ::: "memory");
-        Function(*(typename RemoveConst<A>::type*)parameters[I]...);
+        KSPEC_HOST_CALL(*(typename RemoveConst<A>::type*)parameters[I]...);
       }
     }
   }
