@@ -26,6 +26,8 @@ from kspec.host import runtime
 from kspec.host.locate import source_position
 from kspec.stages import Image
 
+# Those of every GPU since sm_30 (CUDA C++ Programming Guide, compute capabilities); launches on a
+# GPU are checked against them too.
 MAX_BLOCK_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)

@@ -14,12 +14,13 @@ from kspec import config, dtypes
 from kspec.checks import NO_CHECKS, Checks
 from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.host.device import MAX_GRID
 from kspec.runtime import dispatch, interop, layout, marshal
 from kspec.runtime.callable import KernelCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
-from kspec.runtime.launch import MAX_GRID, Launch
+from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.views import ArrayView
 from kspec.stages import FLAT, Specialization, strided_capacity

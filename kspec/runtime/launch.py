@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from kspec.checks import NO_CHECKS, Checks
 from kspec.errors import ArgumentTypeError, LaunchError
-from kspec.host.device import Region
-
-# The same on every architecture since sm_30 (CUDA C++ Programming Guide, compute capabilities).
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_BLOCK = (1024, 1024, 64)
-MAX_THREADS = 1024
+from kspec.host.device import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID, Region
 
 
 @dataclass(frozen=True)
@@ -55,8 +50,8 @@ def make_launch(
     _check_sizes("grid", full_grid, MAX_GRID)
     _check_sizes("block", full_block, MAX_BLOCK)
     threads = full_block[0] * full_block[1] * full_block[2]
-    if threads > MAX_THREADS:
-        raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_THREADS}")
+    if threads > MAX_BLOCK_THREADS:
+        raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_BLOCK_THREADS}")
     if shared_mem < 0:
         raise LaunchError(f"shared_mem is {shared_mem}; it can not be negative")
     return Launch(full_grid, full_block, shared_mem, stream, checks, regions, cooperative)
