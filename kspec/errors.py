@@ -113,6 +113,10 @@ class CompileError(KspecError):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.log, self.source, self.options, self.target)
 
+    def copy(self) -> CompileError:
+        """Return an equal error that holds none of the frames this one went through."""
+        return type(self)(self.log, self.source, self.options, self.target)
+
     def numbered_source(self) -> str:
         """Return the source with a number before each line."""
         lines = self.source.splitlines()

@@ -126,15 +126,11 @@ class ImageCache:
     def failure(self, key: str) -> CompileError | None:
         """Return a fresh copy of the error that compiling `key` ended with, if it did."""
         error = self._failures.get(key)
-        if error is None:
-            return None
-        return CompileError(error.log, error.source, error.options, error.target)
+        return error.copy() if error else None
 
     def put_failure(self, key: str, error: CompileError) -> None:
         """Remember, in memory, that `key` does not compile."""
-        # A copy: the error itself holds the frames it went through.
-        copy = CompileError(error.log, error.source, error.options, error.target)
-        self._failures[key] = copy
+        self._failures[key] = error.copy()  # the error itself holds the frames it went through
 
     def guard(self, key: str) -> threading.Lock:
         """Return the lock that lets one thread of this process compile `key`."""

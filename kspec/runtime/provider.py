@@ -7,23 +7,23 @@ compiles it (`CompilingProvider`, the seam through which the runtime reaches the
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
-from kspec.errors import SpecializationNotBuilt
+from kspec.errors import CompileError, SpecializationNotBuilt
 from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.module import LoadedKernel, LoadedModule, load_module
+from kspec.runtime.once import OnceMap
 from kspec.stages import CudaSource, Image, RawSymbol, Specialization, Target
 
 if TYPE_CHECKING:
     from kspec.compiler import ImageCache
 
 Wanted = Specialization | RawSymbol
+_Key = tuple[Wanted, Device, tuple[str, ...]]
 
 
 class Provider(Protocol):
@@ -69,36 +69,44 @@ class CompilingProvider:
         return "compiling at run time is forbidden by KSPEC_JIT=never"
 
 
-@functools.cache
+# One cache object for each directory of this process, so that locks and counters are shared
+# (functools.cache would make two for two threads that come first together).
+_CACHES: OnceMap[Path, ImageCache] = OnceMap()
+
+
 def user_cache(directory: Path) -> ImageCache:
-    """Return the process's cache in a directory; one object, so that counters add up."""
+    """Return this process's cache in a directory."""
     from kspec.compiler import ImageCache
 
-    return ImageCache(directory)
+    return _CACHES.get_or_make(directory, lambda: ImageCache(directory))
 
 
 class KernelLoader:
     """Finds, loads and keeps the kernels of one module, for each device.
 
+    Threads may share it: each kernel is compiled and loaded once, different ones in parallel. A
+    `CompileError` is remembered and raised again, as a new object, without compiling again.
+
     Parameters
     ----------
     providers : sequence of Provider
         Asked in this order.
-    hint : callable
+    hint : callable, optional
         Returns the advice for a kernel that nobody has for a device.
     """
 
     def __init__(
         self,
         providers: Sequence[Provider],
-        hint: Callable[[Wanted, Device], str] = lambda wanted, device: "",
+        hint: Callable[[Wanted, Device], str] | None = None,
     ) -> None:
         self._providers = tuple(providers)
         self._hint = hint
-        self._kernels: dict[tuple[Wanted, Device, tuple[str, ...]], LoadedKernel] = {}
+        self._images: OnceMap[_Key, Image] = OnceMap()
+        self._kernels: OnceMap[_Key, LoadedKernel] = OnceMap()
         # Keyed by identity: providers hand out the same image object again and again.
-        self._modules: dict[tuple[int, Device], tuple[Image, LoadedModule]] = {}
-        self._lock = threading.RLock()
+        self._modules: OnceMap[tuple[int, Device], tuple[Image, LoadedModule]] = OnceMap()
+        self._failures: dict[_Key, CompileError] = {}
 
     def kernel(
         self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
@@ -107,36 +115,48 @@ class KernelLoader:
 
         Raises
         ------
+        CompileError
+            If it does not compile.
         SpecializationNotBuilt
             If no provider has it.
         """
-        found = self._kernels.get((wanted, device, sanitize))
+        key = (wanted, device, sanitize)
+        found = self._kernels.get(key)
         if found is not None:
             return found
-        with self._lock:
-            image = self.image(wanted, device, sanitize)
-            module = self._module(image, device, self._home(wanted, device, image, sanitize))
-            symbol = image.symbols.get(wanted.name_expression, wanted.name_expression)
-            kernel = module.get_kernel(symbol)
-            self._kernels[wanted, device, sanitize] = kernel
-            return kernel
+        return self._kernels.get_or_make(key, lambda: self._load(*key))
 
     def module(
         self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
     ) -> tuple[Image, LoadedModule]:
         """Return the image that would hold `wanted`, and the module it is loaded as."""
-        with self._lock:
-            image = self.image(wanted, device, sanitize)
-            return image, self._module(image, device)
+        image = self.image(wanted, device, sanitize)
+        return image, self._module(image, device)
 
     def image(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image:
         """Return the image that holds a kernel; errors as for `kernel`."""
-        for provider in self._providers:
-            image = provider.find(wanted, device, sanitize)
-            if image is not None:
-                return image
+        key = (wanted, device, sanitize)
+        return self._images.get_or_make(key, lambda: self._find(*key))
+
+    def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
+        image = self.image(wanted, device, sanitize)
+        module = self._module(image, device, self._home(wanted, device, image, sanitize))
+        return module.get_kernel(image.symbols.get(wanted.name_expression, wanted.name_expression))
+
+    def _find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> Image:
+        failure = self._failures.get((wanted, device, sanitize))
+        if failure is not None:
+            raise failure.copy()
+        try:
+            for provider in self._providers:
+                image = provider.find(wanted, device, sanitize)
+                if image is not None:
+                    return image
+        except CompileError as error:
+            self._failures[wanted, device, sanitize] = error.copy()
+            raise
         reasons = "".join(f"\n  {provider.describe()}" for provider in self._providers)
-        hint = self._hint(wanted, device)
+        hint = self._hint(wanted, device) if self._hint else ""
         raise SpecializationNotBuilt(
             f"no image of {wanted.name_expression} for {device}:{reasons}"
             + (f"\n{hint}" if hint else "")
@@ -154,8 +174,5 @@ class KernelLoader:
     def _module(
         self, image: Image, device: Device, home: LoadedModule | None = None
     ) -> LoadedModule:
-        loaded = self._modules.get((id(image), device))
-        if loaded is None:
-            loaded = image, load_module(image, device, home)
-            self._modules[id(image), device] = loaded
-        return loaded[1]
+        key = (id(image), device)
+        return self._modules.get_or_make(key, lambda: (image, load_module(image, device, home)))[1]

@@ -1,0 +1,55 @@
+"""Values that are made once for each key, however many threads ask, and in parallel for others.
+
+>>> squares = OnceMap()
+>>> squares.get_or_make(3, lambda: 9), squares.get(3), squares.get(4)
+(9, 9, None)
+
+`kspec.runtime.provider` keeps images, modules and kernels in such maps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class OnceMap(Generic[K, V]):
+    """A dictionary that makes its own values, each under a lock of its own.
+
+    Making one value may ask for another (of another key, or in another map), as long as they do
+    not ask for each other in a circle.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[K, V] = {}
+        self._guards: dict[K, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """Return a value that is there already, without waiting for one being made."""
+        return self._values.get(key)
+
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of `key`; the first thread makes it, later ones wait for it.
+
+        When `make` raises, nothing is kept and the next thread tries again.
+        """
+        with self._lock:
+            if key in self._values:
+                return self._values[key]
+            guard = self._guards.setdefault(key, threading.Lock())
+        with guard:
+            if key not in self._values:
+                self._values[key] = make()
+            with self._lock:
+                # Who waits holds the guard already; who comes later finds the value.
+                self._guards.pop(key, None)
+            return self._values[key]
+
+    def keys(self) -> tuple[K, ...]:
+        """Return the keys of what has been made, in that order."""
+        return tuple(self._values)
