@@ -147,7 +147,7 @@ class UnboundPlaceholderError(ArgumentTypeError, KeyError):
 
 
 class UnsupportedDTypeError(ArgumentTypeError, ValueError):
-    """An array's dtype is one that kernels do not know."""
+    """An array's elements are of a dtype that kernels do not know, or masked."""
 
 
 class ShapeError(DispatchError, ValueError):

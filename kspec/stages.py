@@ -18,6 +18,7 @@ from kspec import dtypes
 # Capacity, in collapsed axes, of the strided layouts. Precompiled kernels have the first.
 STRIDED_AXES = (8, 64)
 FLAT = 0
+MAX_NDIM = STRIDED_AXES[-1]  # of an array argument; NumPy has no more either
 
 
 def strided_capacity(ndim: int) -> int:

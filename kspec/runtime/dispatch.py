@@ -12,12 +12,13 @@ from typing import Any
 
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration
-from kspec.errors import ArgumentTypeError, UnboundPlaceholderError
+from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
 from kspec.runtime import marshal
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_handle
 from kspec.runtime.views import ArrayView
 from kspec.signature import Param
+from kspec.stages import MAX_NDIM
 
 Binding = tuple[tuple[str, str], ...]
 
@@ -167,6 +168,8 @@ def _operand(kernel: str, param: Param, value: object, output: bool) -> Operand:
         view = library.view(value)
     except ArgumentTypeError as error:
         raise type(error)(f"{where}: {error}") from None
+    if len(view.shape) > MAX_NDIM:
+        raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
     if (output or param.non_const) and view.readonly:
         raise ArgumentTypeError(f"{where} is written to, but the array is read-only")
     _check_alignment(where, view)

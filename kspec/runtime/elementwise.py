@@ -6,15 +6,16 @@ with CuPy's constructor in front.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from kspec import config, dtypes
 from kspec.checks import NO_CHECKS, Checks
 from kspec.declaration import ElementwiseDeclaration
-from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.host.device import MAX_GRID
+from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
+from kspec.host.device import MAX_BLOCK_THREADS, MAX_GRID
 from kspec.runtime import dispatch, interop, layout, marshal
 from kspec.runtime.callable import KernelCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
@@ -70,11 +71,12 @@ class ElementwiseCallable(KernelCallable[ElementwiseDeclaration]):
             A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
         ShapeError
             A `ValueError`: shapes do not broadcast, or the size is unknown or given twice.
+        LaunchError
+            A block is larger than any device allows.
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        if block_size <= 0:
-            raise ShapeError(f"block_size must be positive, not {block_size}")
+        threads = _checked_block_size(block_size)
         declaration = self.declaration
         call = dispatch.classify(declaration, args)
         shape = _loop_shape(call, size)
@@ -85,7 +87,7 @@ class ElementwiseCallable(KernelCallable[ElementwiseDeclaration]):
             launch = _geometry(
                 call.device,
                 layout.size_of(shape),
-                block_size,
+                threads,
                 dispatch.resolve_stream(call, stream),
             )
             self._launch(call, shape, binding, launch, checks)
@@ -139,6 +141,18 @@ class ElementwiseCallable(KernelCallable[ElementwiseDeclaration]):
         return values[0] if len(values) == 1 and not self.declaration.return_tuple else values
 
 
+def _checked_block_size(block_size: object) -> int:
+    """Return the block size as an integer; whole floats are taken too, as in CuPy."""
+    if isinstance(block_size, float) and block_size.is_integer():
+        block_size = int(block_size)
+    if isinstance(block_size, bool) or not isinstance(block_size, SupportsIndex):
+        raise ArgumentTypeError(f"block_size must be an integer, not {block_size!r}")
+    threads = operator.index(block_size)
+    if threads <= 0:
+        raise ShapeError(f"block_size must be positive, not {threads}")
+    return threads
+
+
 def _loop_shape(call: Call, size: int) -> Shape:
     """Return the shape of the loop: broadcast, or ``(size,)``."""
     shapes = [
@@ -151,7 +165,7 @@ def _loop_shape(call: Call, size: int) -> Shape:
             raise ShapeError(
                 "Specified 'size' can be used only if all of the array arguments are raw"
             )
-        if not hasattr(size, "__index__"):
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
             raise ArgumentTypeError(f"size must be an integer, not {type(size).__name__}")
         if size < 0:
             raise ShapeError(f"size must not be negative, got {size}")
@@ -200,10 +214,12 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
 
 
 def _geometry(device: Device, size: int, block_size: int, stream: int) -> Launch:
+    block = min(block_size, size)
+    if block > MAX_BLOCK_THREADS:
+        raise LaunchError(f"block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads")
     if device.is_host:
         # KSPEC_FOR gives each thread one chunk: a few chunks a core balance the load.
         chunks = min(-(-size // _HOST_CHUNK), 4 * config.host_threads())
         return Launch((chunks, 1, 1), (1, 1, 1), 0, stream)
-    block = min(block_size, size)
     grid = min(-(-size // block), MAX_GRID[0])
     return Launch((grid, 1, 1), (block, 1, 1), 0, stream)

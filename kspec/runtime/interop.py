@@ -56,7 +56,7 @@ class NumPy:
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are."""
         if isinstance(array, np.ma.MaskedArray):
-            raise ArgumentTypeError("masked arrays are not supported; pass array.filled(...)")
+            raise UnsupportedDTypeError("masked arrays are not supported; pass array.filled(...)")
         return ArrayView(
             array.ctypes.data,
             array.shape,
@@ -195,7 +195,7 @@ class CudaArrayInterface:
                 f"this {kind} is no CUDA array ({error}); a NumPy array runs on the host device"
             ) from error
         if interface.get("mask") is not None:
-            raise ArgumentTypeError("masked arrays are not supported")
+            raise UnsupportedDTypeError("masked arrays are not supported")
         dtype = np.dtype(interface["typestr"])
         name = dtype_name(dtype)
         ptr, readonly = interface["data"]

@@ -11,6 +11,7 @@ Axes(extents=(10,), strides=((4,), (4,)))
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -144,9 +145,12 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     normal = []
     for one in axes:
-        if isinstance(one, bool) or not hasattr(one, "__index__"):
+        try:
+            index = operator.index(one)
+        except TypeError:  # an array of several integers has __index__ too
+            index = None
+        if index is None or isinstance(one, bool):
             raise ArgumentTypeError(f"axis must be an integer or a tuple of integers, not {one!r}")
-        index = one.__index__()
         if not -ndim <= index < ndim:
             raise AxisError(index, ndim)
         normal.append(index % ndim)

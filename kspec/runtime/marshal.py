@@ -52,10 +52,12 @@ class ParameterBlock:
 
 def is_number(value: object) -> bool:
     """Return whether a value can be converted to a parameter: a Python or NumPy number."""
-    if isinstance(value, bool | int | float | complex | np.number | np.bool_):
+    if isinstance(value, bool | int | float | complex):
         return True
-    # The scalars of ml_dtypes are np.generic, but no np.number.
-    return isinstance(value, np.generic) and dtypes.is_known(value.dtype.name)
+    # By kind: a timedelta64 is an np.number and none here, the scalars of ml_dtypes are none.
+    return isinstance(value, np.generic) and (
+        value.dtype.kind in "biufc" or dtypes.is_known(value.dtype.name)
+    )
 
 
 def convert_scalar(value: object, dtype: str) -> bytes:
@@ -72,6 +74,8 @@ def convert_scalar(value: object, dtype: str) -> bytes:
     """
     if isinstance(value, np.integer | np.bool_):
         value = value.item()  # NumPy integers wrap silently, Python's are checked
+    elif isinstance(value, np.generic) and dtypes.lookup(dtype).kind in "iu":
+        value = float(value)  # so do NumPy's floats in unsigned integers, NaN becomes a number
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise OverflowError(f"Python int {value} is too large for a kernel parameter")
     slot: np.ndarray[Any, Any] = np.empty((), numpy_dtype(dtype))
