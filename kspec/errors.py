@@ -32,6 +32,20 @@ mismatched")``.  Nothing here imports anything.
 from __future__ import annotations
 
 
+def marked_line(text: str, offset: int, length: int = 1) -> str:
+    r"""Return the line of `text` that holds `offset`, and carets under what is meant.
+
+    >>> print(marked_line("T x,\nT", 5))
+        T
+        ^
+    """
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    line = text[start : len(text) if end < 0 else end]
+    room = max(1, len(line) - (offset - start))
+    return f"    {line}\n    {' ' * (offset - start)}{'^' * min(length, room)}"
+
+
 class KspecError(Exception):
     """Base of all errors raised by kspec."""
 
@@ -65,13 +79,7 @@ class SignatureSyntaxError(SpecError):
     def _render(self) -> str:
         if not self.text:
             return self.message
-        # Lists may span lines; the caret belongs under the line that holds the offset.
-        start = self.text.rfind("\n", 0, self.offset) + 1
-        end = self.text.find("\n", self.offset)
-        line = self.text[start : len(self.text) if end < 0 else end]
-        room = max(1, len(line) - (self.offset - start))
-        caret = " " * (self.offset - start) + "^" * min(self.length, room)
-        return f"{self.message}\n    {line}\n    {caret}"
+        return f"{self.message}\n{marked_line(self.text, self.offset, self.length)}"
 
 
 class UnknownTypeError(SignatureSyntaxError, TypeError):

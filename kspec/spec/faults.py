@@ -10,12 +10,12 @@ an exception here, `kspec.spec.loader` into lines and carets of the spec file.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from kspec.errors import SignatureSyntaxError, SpecError
+from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 
 
 class SpecTypeError(SpecError, TypeError):
@@ -59,10 +59,14 @@ class Fault:
 
 
 class FaultError(ValueError):
-    """Carries faults out of a Pydantic validator; users never see it."""
+    """Carries faults out of a Pydantic validator; users never see it.
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    `partial`: what of the value could be used nevertheless, so that more can be checked.
+    """
+
+    def __init__(self, faults: Iterable[Fault], partial: object = None) -> None:
         self.faults = tuple(faults)
+        self.partial = partial
         super().__init__("; ".join(fault.message for fault in self.faults))
 
 
@@ -71,17 +75,26 @@ def fault_of(error: SignatureSyntaxError, *location: str | int) -> Fault:
     return Fault(location, error.message, error.offset, error.length, error=error)
 
 
-def raise_faults(faults: Iterable[Fault]) -> None:
+def raise_faults(faults: Iterable[Fault], partial: object = None) -> None:
     """Raise a `FaultError` if there are any faults."""
     found = tuple(faults)
     if found:
-        raise FaultError(found)
+        raise FaultError(found, partial)
 
 
 def faults_of(error: ValidationError, keys: Iterable[str]) -> tuple[Fault, ...]:
     """Return Pydantic's findings as faults; `keys` are the keys that would be allowed."""
     allowed = tuple(keys)
     return tuple(fault for entry in error.errors() for fault in _faults_of_entry(entry, allowed))
+
+
+def refused_fields(error: ValidationError) -> dict[str, object]:
+    """Return the fields whose values Pydantic refused, each with what of it can be used or None."""
+    return {
+        str(entry["loc"][0]): getattr(entry.get("ctx", {}).get("error"), "partial", None)
+        for entry in error.errors()
+        if entry["loc"]
+    }
 
 
 def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]:
@@ -114,18 +127,24 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     return f"unknown key {key!r}" + (f"; expected one of {', '.join(options)}" if options else "")
 
 
-def error_for(name: str, faults: tuple[Fault, ...]) -> SpecError:
-    """Return the exception that tells a Python caller about `faults`."""
+def error_for(
+    name: str, faults: tuple[Fault, ...], fields: Mapping[str, object] | None = None
+) -> SpecError:
+    """Return the exception that tells a Python caller about `faults` of these `fields`."""
     if len(faults) == 1 and faults[0].error is not None:
         return faults[0].error
     cls = SpecTypeError if all(fault.wrong_type for fault in faults) else SpecError
-    lines = [_line(fault) for fault in faults]
-    if len(lines) == 1:
-        return cls(f"kernel {name!r}: {lines[0]}")
-    return cls(f"kernel {name!r} is declared wrongly:\n" + "\n".join(f"  {x}" for x in lines))
+    texts = [_text(fault, fields or {}) for fault in faults]
+    if len(texts) == 1:
+        return cls(f"kernel {name!r}: {texts[0]}")
+    listed = "\n".join("  " + text.replace("\n", "\n  ") for text in texts)
+    return cls(f"kernel {name!r} is declared wrongly:\n{listed}")
 
 
-def _line(fault: Fault) -> str:
+def _text(fault: Fault, fields: Mapping[str, object]) -> str:
     where = ".".join(map(str, fault.location))
-    message = str(fault.error).replace("\n", "\n  ") if fault.error else fault.message
+    message = str(fault.error) if fault.error else fault.message
+    value = fields.get(where)
+    if not fault.error and fault.offset >= 0 and isinstance(value, str) and value.strip():
+        message += "\n" + marked_line(value, fault.offset, fault.length)
     return f"{where}: {message}" if where else message

@@ -48,7 +48,7 @@ def _signature(value: object) -> Signature:
         value = str(value)  # whoever made it by hand is checked like everybody else
     if isinstance(value, str):
         signature, errors = scan_signature(value)
-        raise_faults(fault_of(error) for error in errors)
+        raise_faults((fault_of(error) for error in errors), signature)
         return signature
     items = _strings(value, "a string or a list of strings")
     params: list[Param] = []
@@ -57,7 +57,7 @@ def _signature(value: object) -> Signature:
         signature, errors = scan_signature(item or " ")
         faults += [fault_of(error, index) for error in errors]
         params += signature.params
-    raise_faults(faults)
+    raise_faults(faults, Signature(tuple(params)))
     return Signature(tuple(params))
 
 
@@ -81,6 +81,13 @@ def _c_params(value: object) -> tuple[CParam, ...] | None:
             faults.append(fault_of(error, index))
     raise_faults(faults)
     return tuple(params)
+
+
+def _options(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        message = f"must be a list or tuple of strings, not one string; write [{value!r}]"
+        raise FaultError([Fault((), message, wrong_type=True)])
+    return _strings(value, "a list or tuple of strings, such as ['-DN=3']")
 
 
 def identity_text(value: object) -> str | None:
@@ -168,6 +175,12 @@ def _argument(value: object) -> str | bool | int | float:
 
 SignatureField = Annotated[
     Signature, PlainValidator(_signature), PlainSerializer(str), WithJsonSchema(_STRING_OR_LIST)
+]
+OptionsField = Annotated[
+    tuple[str, ...],
+    PlainValidator(_options),
+    PlainSerializer(list),
+    WithJsonSchema(_STRINGS),
 ]
 CParamsField = Annotated[
     tuple[CParam, ...] | None,

@@ -17,11 +17,15 @@ _TOKEN = re.compile(
       //[^\n]* | /\*.*?(?:\*/|\Z)                       # comments
     | R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"           # raw strings
     | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'         # strings and characters
-    | \.?[0-9](?:[eEpP][+-]|[.\w])*                     # numbers with their suffixes
+    | \.?[0-9](?:[eEpP][+-]|'\w|[.\w])*                 # numbers with their suffixes
     | (?P<member>(?:\.|->)\s*)?(?P<word>[A-Za-z_]\w*)
+    | (?P<sign>[][(){}"';])
     """,
     re.VERBOSE | re.DOTALL,
 )
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el)", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
 
 
@@ -56,3 +60,46 @@ def macros(preamble: str) -> str:
 def template_parameters(text: str) -> tuple[str, ...]:
     """Return the words that ``typename`` or ``class`` introduces in `text`."""
     return tuple(dict.fromkeys(re.findall(r"\b(?:typename|class)\s+([A-Za-z_]\w*)", text)))
+
+
+def unbalanced(text: str) -> tuple[int, str] | None:
+    """Return where brackets, quotes or comments of `text` do not match and how; None if they do.
+
+    Preprocessor lines are left out; text with conditions is not judged, for its lines need not
+    all be there.
+
+    >>> unbalanced("y = (x[0);")
+    (8, "')' closes '['")
+    """
+    if _CONDITION.search(text):
+        return None
+    text = _DIRECTIVE.sub(lambda match: " " * len(match.group()), text)
+    opened: list[tuple[str, int]] = []
+    for match in _TOKEN.finditer(text):
+        sign, offset = match["sign"], match.start()
+        if match.group().startswith("/*") and "*/" not in match.group()[2:]:
+            return offset, "the comment is never closed"
+        if sign in ('"', "'"):
+            return offset, f"the quote {sign} is never closed"
+        if sign in ("(", "[", "{"):
+            opened.append((sign, offset))
+        elif sign in _CLOSES:
+            if not opened:
+                return offset, f"{sign!r} closes nothing"
+            before = opened.pop()[0]
+            if before != _CLOSES[sign]:
+                return offset, f"{sign!r} closes {before!r}"
+    return (opened[-1][1], f"{opened[-1][0]!r} is never closed") if opened else None
+
+
+def end_of_expression(text: str) -> int:
+    """Return the offset of the first ``;`` outside of brackets, or -1."""
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        if match["sign"] in ("(", "[", "{"):
+            depth += 1
+        elif match["sign"] in _CLOSES:
+            depth -= 1
+        elif match["sign"] == ";" and not depth:
+            return match.start()
+    return -1

@@ -31,13 +31,14 @@ from pydantic import (
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.signature import Signature
 from kspec.spec import rules
-from kspec.spec.faults import Fault, error_for, faults_of, raise_faults
+from kspec.spec.faults import Fault, error_for, faults_of, raise_faults, refused_fields
 from kspec.spec.fields import (
     ArgumentField,
     AxesField,
     CParamsField,
     IdentityField,
     NumberField,
+    OptionsField,
     SignatureField,
     TypesField,
 )
@@ -82,7 +83,7 @@ class _Spec(_Model):
 
     name: str = Field(description="C identifier; in a spec file the key of the table.")
     doc: str = Field("", description="Documentation of the generated Python function.")
-    options: tuple[str, ...] = Field((), description="Compiler options, such as '-DN=3'.")
+    options: OptionsField = Field((), description="Compiler options, such as '-DN=3'.")
     reference: str | None = Field(
         None, description="NumPy expression of the parameters: the oracle of `kspec demo`."
     )
@@ -148,6 +149,8 @@ class _GeneratedSpec(_Spec):
         yield from super()._faults(info)
         yield from rules.reserved_names(self.kind, self.inputs, self.outputs)
         yield from rules.clashing_names(self.name, self.inputs, self.outputs)
+        if not _accepted(info, "inputs", "outputs"):
+            return
         type_faults = tuple(rules.types_fit(self.placeholders, self.types))
         yield from type_faults
         if not type_faults:
@@ -182,7 +185,8 @@ class ElementwiseSpec(_GeneratedSpec):
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
         written = any(param.non_const for param in self.inputs)
-        if "outputs" not in self.model_fields_set and not written:
+        missing = "outputs" not in self.model_fields_set and _accepted(info, "inputs", "outputs")
+        if missing and not written:
             yield Fault((), "missing key 'outputs'; a kernel that has none says outputs = ''")
         yield from rules.not_empty(operation=self.operation)
         yield from rules.unsupported_words(
@@ -191,6 +195,9 @@ class ElementwiseSpec(_GeneratedSpec):
             loop_prep=self.loop_prep,
             after_loop=self.after_loop,
         )
+        fragments = {"preamble": self.preamble, "operation": self.operation}
+        fragments |= rules.around_the_loop(self.loop_prep, self.after_loop)
+        yield from rules.balanced(fragments, self.preamble, self.options)
 
 
 class ReductionSpec(_GeneratedSpec):
@@ -225,7 +232,7 @@ class ReductionSpec(_GeneratedSpec):
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
-        if not self.outputs.params:
+        if not self.outputs.params and _accepted(info, "outputs"):
             yield Fault(("outputs",), "a reduction needs at least one output, such as 'T y'")
         for param in self.outputs:
             if param.raw:
@@ -234,7 +241,13 @@ class ReductionSpec(_GeneratedSpec):
         fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
         yield from rules.not_empty(**fragments)
         yield from rules.unsupported_words(self.params, **fragments)
-        yield from rules.reduce_type_is_known(self.reduce_type, self.placeholders, self.preamble)
+        yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
+        fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
+        yield from rules.balanced(fragments, self.preamble, self.options)
+        if _accepted(info, "inputs", "outputs"):
+            yield from rules.reduce_type_is_known(
+                self.reduce_type, self.placeholders, self.preamble
+            )
 
 
 class RawSpec(_Spec):
@@ -270,10 +283,13 @@ class RawSpec(_Spec):
         yield from super()._faults(info)
         self._text = self.code
         if bool(self.source) == bool(self.code.strip()):
-            yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
+            if _accepted(info, "source", "code"):
+                yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
         elif self.source:
             yield from self._read_source((info.context or {}).get("folder"))
-        if not any(option.startswith(("-I", "-D", "-include")) for option in self.options):
+        included = any(option.startswith(("-I", "-D", "-include")) for option in self.options)
+        named = _accepted(info, "name", "name_expressions")
+        if named and not included and _accepted(info, "options"):
             yield from rules.kernels_exist(self._text, self.name_expressions or (self.name,))
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
@@ -282,7 +298,8 @@ class RawSpec(_Spec):
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             yield Fault(("params",), f"two parameters are called {name!r}", word=name)
         letters = dict.fromkeys(p.type for p in self.params or () if len(p.type) == 1)
-        yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
+        if named:
+            yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
         if self.params is not None:
             yield from self._example_faults(names, names)
 
@@ -330,7 +347,44 @@ def check_spec(
         return model.model_validate(fields, context={"folder": folder}), ()
     except ValidationError as error:
         keys = [key for key in model.model_fields if key != "name"]
-        return None, faults_of(error, keys)
+        faults = faults_of(error, keys)
+        refused = refused_fields(error)
+        if refused:
+            faults += _faults_of_the_rest(model, fields, folder, refused)
+        return None, tuple(sorted(faults, key=lambda fault: _rank(model, fault)))
+
+
+def _faults_of_the_rest(
+    model: type[_Spec], fields: dict[str, Any], folder: Path | None, refused: dict[str, object]
+) -> tuple[Fault, ...]:
+    """Return what is wrong with the fields beside those that Pydantic refused.
+
+    Of those it takes the usable part, or a value that nothing is wrong with.
+    """
+    accepted = {key: value for key, value in fields.items() if key not in refused}
+    partial = {key: value for key, value in refused.items() if value is not None}
+    required = [key for key, field in model.model_fields.items() if field.is_required()]
+    stand_ins = {key: "kernel" for key in required if key in refused}
+    context = {"folder": folder, "refused": frozenset(refused)}
+    try:
+        model.model_validate({**accepted, **stand_ins, **partial}, context=context)
+    except ValidationError as error:
+        found = faults_of(error, ())
+        return tuple(x for x in found if x.location[:1] not in {(key,) for key in stand_ins})
+    return ()
+
+
+def _accepted(info: ValidationInfo, *fields: str) -> bool:
+    """Return whether the values of `fields` are the user's, not stand-ins for refused ones."""
+    refused: frozenset[str] = (info.context or {}).get("refused", frozenset())
+    return refused.isdisjoint(fields)
+
+
+def _rank(model: type[_Spec], fault: Fault) -> int:
+    """Return the place of a fault's field among the fields; what is about all of them is first."""
+    names = list(model.model_fields)
+    field = fault.location[0] if fault.location else ""
+    return names.index(str(field)) + 1 if field in names else 0
 
 
 def build_spec(model: type[SpecT], /, **fields: Any) -> SpecT:
@@ -347,5 +401,5 @@ def build_spec(model: type[SpecT], /, **fields: Any) -> SpecT:
     """
     spec, faults = check_spec(model, fields)
     if spec is None:
-        raise error_for(str(fields.get("name", "kernel")), faults)
+        raise error_for(str(fields.get("name", "kernel")), faults, fields)
     return spec

@@ -18,7 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from kspec import dtypes
 from kspec.signature import Signature
 from kspec.spec.faults import Fault
-from kspec.spec.fragments import identifiers, offset_of, template_parameters
+from kspec.spec.fragments import (
+    end_of_expression,
+    identifiers,
+    macros,
+    offset_of,
+    template_parameters,
+    unbalanced,
+)
 from kspec.spec.names import name_problem
 
 Bindings = tuple[tuple[tuple[str, str], ...], ...]
@@ -101,6 +108,36 @@ def not_empty(**fragments: str) -> Iterator[Fault]:
     for field, text in fragments.items():
         if not text.strip():
             yield Fault((field,), "must not be empty", offset=0)
+
+
+def balanced(
+    fragments: Mapping[str, str], preamble: str, options: tuple[str, ...]
+) -> Iterator[Fault]:
+    """Check that brackets, quotes and comments match in each fragment, unless macros hide some."""
+    hidden = any(option.startswith(("-include", "--pre-include")) for option in options)
+    macro_texts = [*macros(preamble).splitlines(), *options]
+    bodies = [re.sub(r"^\s*#\s*define", "", text) for text in macro_texts]
+    if hidden or re.search(r'#\s*include\s*"', preamble) or any(map(unbalanced, bodies)):
+        return
+    for field, text in fragments.items():
+        found = unbalanced(text)
+        if found:
+            yield Fault((field,), found[1], found[0])
+
+
+def around_the_loop(loop_prep: str, after_loop: str) -> dict[str, str]:
+    """Return the fragments around a loop to check one by one: none if one closes the other."""
+    if not unbalanced(f"{loop_prep}\n{after_loop}"):
+        return {}
+    return {"loop_prep": loop_prep, "after_loop": after_loop}
+
+
+def expressions(**fragments: str) -> Iterator[Fault]:
+    """Check that what must be one expression is not several statements."""
+    for field, text in fragments.items():
+        offset = end_of_expression(text)
+        if offset >= 0:
+            yield Fault((field,), "must be an expression; leave out ';'", offset)
 
 
 def unsupported_words(params: Signature, **fragments: str) -> Iterator[Fault]:

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.spec.fragments import identifiers, macros, offset_of, template_parameters
+from kspec.spec.fragments import (
+    end_of_expression,
+    identifiers,
+    macros,
+    offset_of,
+    template_parameters,
+    unbalanced,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,3 +41,53 @@ def test_macros() -> None:
 
 def test_template_parameters() -> None:
     assert template_parameters("template <typename T, class U> void f();") == ("T", "U")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "y = f(x[0], {1, 2});",
+        "// ( it's\ny = x; /* [ */",
+        'y = \')\' + f("({[\\"");',
+        "y = 1'000 + 0xff'ffu;",
+        'y = R"q(")")q"[0];',
+        "#define OPEN {\ny = x;",
+        "#ifdef A\nif (x) {\n#else\n{\n#endif\n}",
+        "#error don't\ny = x;",
+    ],
+)
+def test_balanced(text: str) -> None:
+    assert unbalanced(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "message"),
+    [
+        ("y = (x;", 4, "'(' is never closed"),
+        ("y = f(x[0);", 9, "')' closes '['"),
+        ("y = x); }", 5, "')' closes nothing"),
+        ("if (x) {\n  y = 1;\n", 7, "'{' is never closed"),
+        ("#define A (\ny = x)", 17, "')' closes nothing"),
+        ("y = 'a;", 4, "the quote ' is never closed"),
+        ('y = "a;\n"', 4, 'the quote " is never closed'),
+        ("y = x; /* never", 7, "the comment is never closed"),
+        ("y = x; /*/", 7, "the comment is never closed"),
+    ],
+)
+def test_unbalanced(text: str, offset: int, message: str) -> None:
+    assert unbalanced(text) == (offset, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        ("a + b", -1),
+        ("a + b;", 5),
+        ("a; b", 1),
+        ("[&] { int c = a; return c; }()", -1),
+        ("a /* ; */ + ';'", -1),
+    ],
+)
+def test_end_of_expression(text: str, offset: int) -> None:
+    assert end_of_expression(text) == offset

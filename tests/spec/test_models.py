@@ -208,3 +208,94 @@ def test_hand_made_signatures_are_checked_too() -> None:
 def test_kernel_names_that_only_the_compiler_would_notice(name: str, reason: str) -> None:
     with pytest.raises(SpecError, match=f"Invalid kernel name '{name}': {reason}"):
         build_spec(ElementwiseSpec, name=name, inputs="T x", outputs="T y", operation="y = x")
+
+
+def test_a_parameter_list_that_does_not_parse_hides_nothing_else() -> None:
+    with pytest.raises(SpecError) as caught:
+        elementwise(
+            name="a-b",
+            inputs="flaot x, T i",
+            outputs="T y,",
+            operation=3,
+            loop_prep="int k = (1;",
+            reference="x +",
+            types={"U": ["f4"]},
+            options="-DX",
+        )
+    assert str(caught.value).splitlines() == [
+        "kernel 'a-b' is declared wrongly:",
+        "  name: Invalid kernel name 'a-b': 'a-b' is not a C identifier",
+        "  options: must be a list or tuple of strings, not one string; write ['-DX']",
+        "  reference: not a Python expression: invalid syntax",
+        "  inputs: unknown type 'flaot'; did you mean 'float64'?",
+        "      flaot x, T i",
+        "      ^^^^^",
+        "  inputs: 'i' is the index of the element; choose another parameter name",
+        "  outputs: empty parameter; is there a comma too many?",
+        "      T y,",
+        "         ^",
+        "  operation: must be a valid string, not int",
+        "  loop_prep: '(' is never closed",
+        "      int k = (1;",
+        "              ^",
+    ]
+
+
+def test_stand_ins_are_not_blamed() -> None:
+    # What is missing or wrong makes no second problem out of what depends on it.
+    with pytest.raises(SpecError) as caught:
+        reduction(inputs="const T x", outputs=[3], reduce_type="T", types={"T": ["f4"]}, map=None)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()[1:]] == [
+        "  inputs",
+        "      const T x",
+        "      ^^^^^",
+        "  outputs.0",
+        "  map",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"operation": "y = (x;"}, "operation: '(' is never closed\n    y = (x;\n        ^"),
+        ({"operation": "y = x;\ny = x];"}, "']' closes nothing\n    y = x];\n         ^"),
+        ({"operation": "printf('x);"}, "operation: the quote ' is never closed"),
+        ({"preamble": "struct A { int x;"}, "preamble: '{' is never closed"),
+        ({"after_loop": "f(x;"}, "after_loop: '(' is never closed"),
+        ({"loop_prep": "if (n) {", "after_loop": "} }"}, "after_loop: '}' closes nothing"),
+    ],
+)
+def test_brackets_are_balanced(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        elementwise(**fields)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"loop_prep": "if (n) {", "after_loop": "}"},
+        {"operation": "BEGIN y = x; }", "preamble": "#define BEGIN {"},
+        {"operation": "BEGIN y = x; }", "preamble": '#include "begin.cuh"'},
+        {"operation": "BEGIN y = x; }", "options": ("-DBEGIN={",)},
+        {"operation": "BEGIN y = x; }", "options": ["-include", "begin.cuh"]},
+        {"operation": "\n#if X\nif (x) {\n#else\n{\n#endif\ny = x; }"},
+    ],
+)
+def test_brackets_that_macros_may_balance(fields: dict[str, Any]) -> None:
+    assert elementwise(**fields).name == "f"
+
+
+@pytest.mark.parametrize("field", ["map", "reduce", "identity"])
+def test_expressions_are_no_statements(field: str) -> None:
+    with pytest.raises(SpecError, match=f"{field}: must be an expression; leave out ';'"):
+        reduction(**{field: "a + b;"})
+    assert reduction(**{field: "[&] { return a; }()"}).name == "f"
+    assert reduction(post_map="y = a; y += 1;").post_map == "y = a; y += 1;"
+
+
+@pytest.mark.parametrize("options", ["-DX", 3, None, ["-DX", 3], {"-DX": 1}])
+def test_options_are_several_strings(options: object) -> None:
+    with pytest.raises(TypeError, match=r"options.*must be a"):
+        elementwise(options=options)
+    assert elementwise(options=["-DX"]).options == ("-DX",)
