@@ -2,7 +2,6 @@
 #include "kspec/complex.cuh"
 #include "kspec/half.cuh"
 #include "kspec/elements.cuh"
-#include "kspec/reduce.cuh"
 
 // ---- squared_diff(float32 x, float32 y -> float32 z)
 template <int _AXES>
@@ -20,7 +19,7 @@ __global__ void squared_diff(
 #line 12 "specs/math.toml"
 z = (x - y) * (x - y)
 ;
-#line 24 "math.cu"
+#line 23 "math.cu"
   }
 }
 
@@ -42,7 +41,7 @@ T diff = x - y;
 z = diff * diff;
 
 ;
-#line 46 "math.cu"
+#line 45 "math.cu"
   }
 }
 
@@ -62,7 +61,7 @@ __global__ void squared_diff_super_generic(
 #line 40 "specs/math.toml"
 z = (x - y) * (x - y)
 ;
-#line 66 "math.cu"
+#line 65 "math.cu"
   }
 }
 
@@ -83,6 +82,6 @@ __global__ void add_reverse(
 #line 60 "specs/math.toml"
 z = x + y[_ind.size() - i - 1]
 ;
-#line 87 "math.cu"
+#line 86 "math.cu"
   }
 }

@@ -14,7 +14,7 @@ from kspec.build.settings import Settings
 from kspec.compiler.headers import collect_headers, package_include_dir
 from kspec.compiler.options import include_dirs
 from kspec.errors import SpecError
-from kspec.render import render_file, specializations
+from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import Spec
 from kspec.stages import CudaSource, Header, Target
@@ -84,7 +84,7 @@ def make_plan(settings: Settings) -> BuildPlan:
 def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
     """Render one spec file and gather the project's headers that it includes."""
     text = render_file(spec_file)
-    options = tuple(dict.fromkeys(flag for spec in spec_file.specs for flag in spec.options))
+    options = compiler_options(spec_file.specs)
     own = [
         settings.project / name for name in include_dirs(options) if not Path(name).is_absolute()
     ]

@@ -6,7 +6,7 @@ the Jinja templates over them.
 >>> from kspec.render import render_specs, specializations
 """
 
-from kspec.render.environment import render_file, render_specs
+from kspec.render.environment import compiler_options, render_file, render_specs
 from kspec.render.specialize import specializations
 
-__all__ = ["render_file", "render_specs", "specializations"]
+__all__ = ["compiler_options", "render_file", "render_specs", "specializations"]

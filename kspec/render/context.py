@@ -7,12 +7,13 @@ name; `kspec.render.environment` puts the two together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.signature import Param
+from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -65,6 +66,8 @@ class ElementwiseContext:
 
     name: str
     signature: str
+    head: tuple[str, ...]
+    tail: tuple[str, ...]
     template_params: str
     operands: int
     arguments: tuple[str, ...]
@@ -85,6 +88,8 @@ class ReductionContext:
 
     name: str
     signature: str
+    head: tuple[str, ...]
+    tail: tuple[str, ...]
     template_params: str
     inputs: int
     outputs: int
@@ -113,12 +118,14 @@ class RawContext:
 
     names: str
     code: Fragment
+    head: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
     template: str = "raw.cu.j2"
 
 
-def hoisted_includes(text: str) -> tuple[str, ...]:
-    """Return the ``#include`` lines of a preamble, which must not stand in a namespace."""
-    return tuple(line.strip() for line in _HOISTED.findall(text))
+def included(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some lines that are ``#include`` directives."""
+    return tuple(line.strip() for line in lines if _HOISTED.match(line))
 
 
 def elementwise_context(
@@ -137,16 +144,12 @@ def elementwise_context(
         use the type placeholders.
     """
     declaration = spec.declaration()
-    fragments = {
-        field: origin.fragment(field, getattr(spec, field))
-        for field in ("loop_prep", "operation", "after_loop")
-    }
-    uses_indexer = any(text.mentions("_ind") for text in fragments.values())
-    uses_size = any(text.mentions("n") for text in fragments.values())
+    head, tail = _surroundings(spec)
+    fragments = {field: origin.fragment(field, text) for field, text in spec.fragments.items()}
     operands = [param for param in declaration.params if not param.raw]
-    before = ["const ptrdiff_t n = _elements.size();"] if uses_size else []
+    before = ["const ptrdiff_t n = _elements.size();"] if "n" in spec.words else []
     inside = []
-    if uses_indexer:
+    if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_AXES, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
     if operands:
@@ -159,6 +162,8 @@ def elementwise_context(
     return ElementwiseContext(
         name=spec.name,
         signature=_signature(declaration),
+        head=head,
+        tail=tail,
         template_params=_template_params(declaration),
         operands=len(operands),
         arguments=_arguments(declaration),
@@ -182,7 +187,8 @@ def reduction_context(
     outputs = list(declaration.outputs)
     reduce = origin.fragment("reduce", spec.reduce)
     post_map = origin.fragment("post_map", spec.post_map)
-    head, arguments = _op_template(declaration)
+    op_template, arguments = _op_template(declaration)
+    head, tail = _surroundings(spec)
     preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
     post_locals = _scalars(declaration, post_map) + [
         _element(param, f"_at[{len(inputs) + number}]", output=True)
@@ -191,6 +197,8 @@ def reduction_context(
     return ReductionContext(
         name=spec.name,
         signature=_signature(declaration),
+        head=head,
+        tail=tail,
         template_params=_template_params(declaration),
         inputs=len(inputs),
         outputs=len(outputs),
@@ -198,7 +206,7 @@ def reduction_context(
         scope=_scope(spec.name),
         typedefs=typedefs,
         preamble=preamble,
-        op_template=head,
+        op_template=op_template,
         op_type=f"{_scope(spec.name)}::_Op{arguments}",
         accumulator=_accumulator(declaration),
         members=tuple(argument.removeprefix("const ") for argument in _arguments(declaration)),
@@ -219,6 +227,18 @@ def raw_context(spec: RawSpec, origin: Origin) -> RawContext:
     """Return the strings of a raw kernel; `origin` is that of the code itself."""
     names = ", ".join(spec.declaration().name_expressions)
     return RawContext(names=names, code=origin.fragment("code", spec.text))
+
+
+def _surroundings(
+    spec: ElementwiseSpec | ReductionSpec,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the lines before and after a kernel: its macros and includes, the macros' end.
+
+    They may not stand in the preamble's namespace, and the macros are for this kernel only. One
+    that is known already (``-DM_PI=3``, or twice the same) gets its new value without a warning.
+    """
+    ends = tuple(f"#undef {name}" for name in macro_names(spec.macros))
+    return (*ends, *spec.macros, *included(spec.preamble.split("\n"))), ends
 
 
 def _signature(declaration: GeneratedDeclaration) -> str:

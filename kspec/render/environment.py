@@ -6,7 +6,8 @@ Same specs, same bytes: no time, no machine, no absolute path enters the text.  
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
@@ -14,12 +15,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from kspec.errors import RenderError
 from kspec.render import context
 from kspec.render.context import Binding, Origin
+from kspec.render.includes import includes_for
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.stages import CudaSource
 
-# Complex and 16-bit types are part of the language kernels are written in, as in CuPy.
-_INCLUDES = ("kspec/complex.cuh", "kspec/half.cuh", "kspec/elements.cuh", "kspec/reduce.cuh")
 _RESUME = "//@resume"
 
 Context = context.ElementwiseContext | context.ReductionContext | context.RawContext
@@ -66,7 +66,8 @@ def render_file(spec_file: SpecFile) -> str:
             }
             origin = Origin(spec_file.path, lines)
             contexts.append(_generated_context(spec, origin, None))
-    return _render(contexts, spec_file.path, f"{spec_file.stem}.cu", spec_file.specs)
+    includes = includes_for(_generated(spec_file.specs))
+    return _render(contexts, includes, spec_file.path, f"{spec_file.stem}.cu")
 
 
 def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = None) -> CudaSource:
@@ -89,8 +90,18 @@ def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = Non
             contexts.append(context.raw_context(spec, origin))
         else:
             contexts.append(_generated_context(spec, origin, binding))
-    options = tuple(dict.fromkeys(option for spec in specs for option in spec.options))
-    return CudaSource(name, _render(contexts, "Python", name, specs), options=options)
+    includes = includes_for(_generated(specs), binding)
+    text = _render(contexts, includes, "Python", name)
+    return CudaSource(name, text, options=compiler_options(specs))
+
+
+def compiler_options(specs: Sequence[Spec]) -> tuple[str, ...]:
+    """Return what the compiler is told for a translation unit with these specs."""
+    return tuple(dict.fromkeys(option for spec in specs for option in spec.compiler_options))
+
+
+def _generated(specs: Sequence[Spec]) -> tuple[ElementwiseSpec | ReductionSpec, ...]:
+    return tuple(spec for spec in specs if not isinstance(spec, RawSpec))
 
 
 def _generated_context(
@@ -108,21 +119,25 @@ def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:
     return Origin(spec_file.path, {"code": spec_file.lines.get((spec.name, "code"), 1)})
 
 
-def _render(contexts: Sequence[Context], origin: str, name: str, specs: Iterable[Spec]) -> str:
-    preambles = [spec.preamble for spec in specs if not isinstance(spec, RawSpec)]
-    hoisted = [line for text in preambles for line in context.hoisted_includes(text)]
-    generated = any(not isinstance(one, context.RawContext) for one in contexts)
+def _render(contexts: Sequence[Context], includes: tuple[str, ...], origin: str, name: str) -> str:
     values: Mapping[str, object] = {
         "origin": origin,
-        "includes": _INCLUDES if generated else (),
-        "hoisted": tuple(dict.fromkeys(hoisted)),
-        "kernels": tuple(contexts),
+        "includes": includes,
+        "kernels": tuple(_included_once(contexts)),
     }
     try:
         text = make_environment().get_template("file.cu.j2").render(values)
     except TemplateError as error:
         raise RenderError(f"{name}: {error}") from error
     return _resume_lines(text, name)
+
+
+def _included_once(contexts: Sequence[Context]) -> Iterator[Context]:
+    """Leave out the includes that an earlier kernel has: not every header has a guard."""
+    seen: set[str] = set()
+    for one in contexts:
+        yield replace(one, head=tuple(line for line in one.head if line not in seen))
+        seen.update(context.included(one.head))
 
 
 def _resume_lines(text: str, name: str) -> str:

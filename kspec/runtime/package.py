@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kspec import config, manifest
+from kspec import config, dtypes, manifest
 from kspec.declaration import (
     Declaration,
     ElementwiseDeclaration,
@@ -177,7 +177,7 @@ class _SourceReader:
     def __call__(self, wanted: Wanted) -> CudaSource:
         entry = self._entry
         headers = tuple(Header(name, self._read(name)) for name in entry.headers)
-        text = self._read(f"{entry.stem}.cu")
+        text = _with_types(self._read(f"{entry.stem}.cu"), wanted, f"{entry.stem}.cu")
         names = (wanted.name_expression,)
         return CudaSource(f"{entry.stem}.cu", text, names, headers, entry.options)
 
@@ -186,6 +186,16 @@ class _SourceReader:
             return (self._folder / name).read_text(encoding="utf-8")
         except OSError as error:
             raise ManifestError(f"{name} is missing from the package: {error}") from error
+
+
+def _with_types(text: str, wanted: Wanted, name: str) -> str:
+    """Return a shipped text with the headers of types that it was not written for."""
+    if not isinstance(wanted, Specialization):
+        return text  # raw kernels include what they use
+    needed = dict.fromkeys(dtypes.lookup(dtype).header for _, dtype in wanted.binding)
+    lines = [f'#include "{header}"' for header in needed if header]
+    missing = [line for line in lines if line not in text]
+    return "\n".join([*missing, f'#line 1 "{name}"', text]) if missing else text
 
 
 def fits(archs: tuple[str, ...], capability: tuple[int, int]) -> bool:

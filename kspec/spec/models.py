@@ -42,11 +42,12 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
-from kspec.spec.fragments import identifiers, macros, mentions
+from kspec.spec.fragments import identifiers, macros
+from kspec.spec.macros import split_macros
 
 _NO_PARAMS = Signature()
-_ELEMENT_ORDER = {"i", "_ind"}
-_REDUCTION_ORDER = {"_J", "_i", "_in_ind", "_out_ind"}
+_ELEMENT_ORDER = frozenset({"i", "_ind"})
+_REDUCTION_ORDER = frozenset({"_J", "_i", "_in_ind", "_out_ind"})
 
 
 class _Model(BaseModel):
@@ -89,6 +90,11 @@ class _Spec(_Model):
     )
     example: Example | None = Field(None, description="How to call it with random arguments.")
 
+    @property
+    def compiler_options(self) -> tuple[str, ...]:
+        """The options that the compiler gets."""
+        return self.options
+
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         raise_faults(self._faults(info))
@@ -107,6 +113,8 @@ class _Spec(_Model):
 class _GeneratedSpec(_Spec):
     """What elementwise and reduction specs share: signatures and types."""
 
+    fragment_fields: ClassVar[tuple[str, ...]]
+
     inputs: SignatureField = Field(
         _NO_PARAMS, description="Parameters read: 'T x, raw T y', or a list with one per string."
     )
@@ -119,6 +127,26 @@ class _GeneratedSpec(_Spec):
         {},
         description="What is precompiled: placeholder to dtypes, or a list of combinations.",
     )
+
+    @property
+    def compiler_options(self) -> tuple[str, ...]:
+        """The options that the compiler gets; those that define macros become text."""
+        return split_macros(self.options)[1]
+
+    @property
+    def macros(self) -> tuple[str, ...]:
+        """Directives for the options that define macros."""
+        return split_macros(self.options)[0]
+
+    @property
+    def fragments(self) -> dict[str, str]:
+        """The pieces of CUDA C++ inside the kernel, by field."""
+        return {field: getattr(self, field) or "" for field in self.fragment_fields}
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Every identifier that the kernel may contain, macros expanded."""
+        return frozenset(identifiers(*self.fragments.values(), macros(self.preamble), *self.macros))
 
     @property
     def params(self) -> Signature:
@@ -162,6 +190,7 @@ class ElementwiseSpec(_GeneratedSpec):
     """A kernel that computes every element by itself."""
 
     kind = "elementwise"
+    fragment_fields = ("loop_prep", "operation", "after_loop")
 
     operation: str = Field(description="CUDA C++ statements for one element.")
     loop_prep: str = Field("", description="Statements before a thread's loop over elements.")
@@ -171,13 +200,12 @@ class ElementwiseSpec(_GeneratedSpec):
 
     def declaration(self) -> ElementwiseDeclaration:
         """Return what a caller must know of this spec."""
-        fragments = (self.operation, self.loop_prep, self.after_loop, macros(self.preamble))
         return ElementwiseDeclaration(
             self.name,
             self.inputs,
             self.outputs,
             self.doc,
-            ordered=mentions(_ELEMENT_ORDER, *fragments),
+            ordered=not self.words.isdisjoint(_ELEMENT_ORDER),
             no_return=self.no_return,
             return_tuple=self.return_tuple,
         )
@@ -204,6 +232,7 @@ class ReductionSpec(_GeneratedSpec):
     """A kernel that folds the elements along axes into one."""
 
     kind = "reduction"
+    fragment_fields = ("identity", "map", "reduce", "post_map", "reduce_type")
 
     map: str = Field(description="Expression of the inputs for one element.")
     reduce: str = Field(description="Expression that folds 'a' and 'b' into one.")
@@ -217,7 +246,6 @@ class ReductionSpec(_GeneratedSpec):
 
     def declaration(self) -> ReductionDeclaration:
         """Return what a caller must know of this spec."""
-        fragments = (self.map, self.reduce, self.post_map, macros(self.preamble))
         folded = set(identifiers(self.reduce, self.post_map)) - {"a", "b"}
         return ReductionDeclaration(
             self.name,
@@ -225,7 +253,7 @@ class ReductionSpec(_GeneratedSpec):
             self.outputs,
             self.doc,
             has_identity=self.identity is not None,
-            ordered=mentions(_REDUCTION_ORDER, *fragments),
+            ordered=not self.words.isdisjoint(_REDUCTION_ORDER),
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
         )

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from kspec import manifest
-from kspec.errors import ArgumentTypeError, ManifestError, SpecializationNotBuilt
+from kspec.errors import (
+    ArgumentTypeError,
+    CompileError,
+    ManifestError,
+    SpecializationNotBuilt,
+)
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.render import render_file, specializations
 from kspec.runtime import driver
@@ -192,3 +197,21 @@ def test_outputs_are_given_together() -> None:
     assert given(1, 2) == (1, 2)
     with pytest.raises(ArgumentTypeError, match="give all outputs or none"):
         given(None, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "complex64", "int8"])
+def test_types_that_the_shipped_text_was_not_written_for(folder: Path, dtype: str) -> None:
+    text = (folder / "m.cu").read_text()
+    assert "half.cuh" not in text and "complex.cuh" not in text
+    x = np.arange(3).astype(dtype)
+    result = open_at(folder).elementwise("double_it")(x)
+    assert result.dtype == x.dtype
+    np.testing.assert_array_equal(result, x + x)
+
+
+def test_added_headers_leave_the_lines_where_they_are(folder: Path) -> None:
+    path = folder / "m.cu"
+    path.write_text(path.read_text() + "#error here\n")
+    line = path.read_text().count("\n")
+    with pytest.raises(CompileError, match=rf"m\.cu[:(]{line}\b"):
+        open_at(folder).elementwise("double_it")(np.ones(3, np.float16))

@@ -4,6 +4,8 @@
 // it is stored. Names here are long on purpose: a user's -DA=3 must not break them.
 #pragma once
 
+#include "kspec/accumulator.cuh"
+
 namespace kspec {
 
 template <class To, class From> __device__ inline To same_bits(From value) {
@@ -182,6 +184,10 @@ KSPEC_HALF_CLASS(bfloat16, kspec::Bfloat16Format)
 #undef KSPEC_HALF_SELECT
 
 namespace kspec {
+
+// Sums need more bits than their terms.
+template <> struct Accumulator<float16> { typedef float type; };
+template <> struct Accumulator<bfloat16> { typedef float type; };
 
 template <class Number> struct IsHalf { enum { value = 0 }; };
 template <> struct IsHalf<float16> { enum { value = 1 }; };

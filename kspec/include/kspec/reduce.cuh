@@ -6,8 +6,8 @@
 // each output, the identity.
 #pragma once
 
+#include "kspec/accumulator.cuh"
 #include "kspec/axes.cuh"
-#include "kspec/half.cuh"
 #include "kspec/operand.cuh"
 
 namespace kspec {
@@ -27,11 +27,6 @@ template <int AXES, int INPUTS, int OUTPUTS> struct Reduction {
   Axes<AXES, INPUTS + OUTPUTS> kept;
   Axes<AXES, INPUTS> reduced;
 };
-
-// What a reduction to T accumulates in: sums of 16-bit floats need more bits than their terms.
-template <class T> struct Accumulator { typedef T type; };
-template <> struct Accumulator<float16> { typedef float type; };
-template <> struct Accumulator<bfloat16> { typedef float type; };
 
 // What the user's expressions see as `_in_ind` and `_out_ind`.
 struct Count {

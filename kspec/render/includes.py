@@ -1,0 +1,69 @@
+"""Specs in, the headers of kspec that their text needs out: nothing else is compiled.
+
+A header costs each compilation the time to read it, and half of its names are the user's to
+take, so types and library functions come only with kernels that name them.  A text that can not
+be searched (it includes a header of the user's, or pastes tokens) gets all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kspec import dtypes
+from kspec.spec.fragments import identifiers
+from kspec.spec.models import ElementwiseSpec, ReductionSpec
+
+_WORD = re.compile(r"\w+")
+_UNSEARCHABLE = re.compile(r"^[ \t]*#[ \t]*include\b|##", re.MULTILINE)
+
+_TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
+_LIBRARY = {
+    "CUPY_FOR": "kspec/loop.cuh",
+    "_floor_divide": "kspec/floor_divide.cuh",
+    "atomicAdd": "kspec/atomics.cuh",
+    "atomicMax": "kspec/atomics.cuh",
+    "atomicMin": "kspec/atomics.cuh",
+}
+_SCHEDULES = {ElementwiseSpec: "kspec/elements.cuh", ReductionSpec: "kspec/reduce.cuh"}
+
+_Spec = ElementwiseSpec | ReductionSpec
+_Binding = Sequence[tuple[str, str]]
+
+
+def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tuple[str, ...]:
+    """Return the headers of one translation unit, types first.
+
+    Parameters
+    ----------
+    specs : sequence of specs
+        The generated kernels in it.
+    binding : sequence of (str, str), optional
+        The only binding it is compiled for; without one, those that `types` lists.
+    """
+    types = set(_type_headers(specs, binding))
+    library: set[str] = set()
+    for spec in specs:
+        text = "\n".join([*spec.fragments.values(), spec.preamble, *spec.macros])
+        words = set(identifiers(text))
+        searchable = not _UNSEARCHABLE.search(text)
+        types.update(_named(_TYPES, words, searchable))
+        library.update(_named(_LIBRARY, words, searchable))
+        if "thrust" in words and searchable:
+            types.add("cupy/complex.cuh")  # CuPy's complex numbers are Thrust's
+    schedules = dict.fromkeys(_SCHEDULES[type(spec)] for spec in specs)
+    return (*sorted(types), *sorted(library), *sorted(schedules))
+
+
+def _named(table: Mapping[str, str], words: set[str], searchable: bool) -> Iterator[str]:
+    return (header for word, header in table.items() if word in words or not searchable)
+
+
+def _type_headers(specs: Iterable[_Spec], binding: _Binding | None) -> Iterator[str]:
+    """Yield the headers of every type that a parameter may have."""
+    for spec in specs:
+        bindings = spec.bindings() if binding is None else (binding,)
+        bound = [dtype for one in bindings for _, dtype in one]
+        fixed = [param.type for param in spec.params if not param.is_placeholder]
+        headers = (dtypes.lookup(dtype).header for dtype in (*bound, *fixed))
+        yield from (header for header in headers if header)
