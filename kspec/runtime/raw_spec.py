@@ -133,7 +133,7 @@ def _pack_declared(name: str, param: CParam, operand: RawArgument, bound: dict[s
             raise ArgumentTypeError(f"{where} is written to, but the array is read-only")
         if not view.is_c_contiguous:
             raise ArgumentTypeError(
-                f"{where} is a pointer, so the array must be C-contiguous; pass a copy"
+                f"{where} is a pointer, so the array must be C-contiguous; pass a contiguous copy"
             )
         return struct.pack("P", view.ptr)
     if view is not None and view.size != 1:
