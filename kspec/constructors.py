@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kspec import dtypes
 from kspec.pipeline import loader_for
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.reduction import ReductionCallable
@@ -63,7 +64,7 @@ class ElementwiseKernel(ElementwiseCallable):
         loop_prep: str = "",
         after_loop: str = "",
     ) -> None:
-        self.spec = build_spec(
+        self._spec = build_spec(
             ElementwiseSpec,
             name=name,
             inputs=in_params,
@@ -77,7 +78,37 @@ class ElementwiseKernel(ElementwiseCallable):
             loop_prep=loop_prep,
             after_loop=after_loop,
         )
-        super().__init__(self.spec.declaration(), loader_for(self.spec))
+        super().__init__(self._spec.declaration(), loader_for(self._spec))
+
+    @property
+    def spec(self) -> ElementwiseSpec:
+        """The declared kernel, as spec files have it."""
+        return self._spec
+
+    @property
+    def operation(self) -> str:
+        """CUDA C++ statements for one element."""
+        return self._spec.operation
+
+    @property
+    def reduce_dims(self) -> bool:
+        """As given to the constructor."""
+        return self._spec.reduce_dims
+
+    @property
+    def preamble(self) -> str:
+        """CUDA C++ in front of the kernel."""
+        return self._spec.preamble
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The constructor's keyword-only arguments: `options`, `loop_prep`, `after_loop`."""
+        spec = self._spec
+        return {
+            "options": spec.options,
+            "loop_prep": spec.loop_prep,
+            "after_loop": spec.after_loop,
+        }
 
 
 class ReductionKernel(ReductionCallable):
@@ -127,7 +158,7 @@ class ReductionKernel(ReductionCallable):
         preamble: str = "",
         options: tuple[str, ...] = (),
     ) -> None:
-        self.spec = build_spec(
+        self._spec = build_spec(
             ReductionSpec,
             name=name,
             inputs=in_params,
@@ -141,4 +172,66 @@ class ReductionKernel(ReductionCallable):
             preamble=preamble,
             options=options,
         )
-        super().__init__(self.spec.declaration(), loader_for(self.spec))
+        super().__init__(self._spec.declaration(), loader_for(self._spec))
+
+    @property
+    def spec(self) -> ReductionSpec:
+        """The declared kernel, as spec files have it."""
+        return self._spec
+
+    @property
+    def map_expr(self) -> str:
+        """Expression of the inputs for one element."""
+        return self._spec.map
+
+    @property
+    def reduce_expr(self) -> str:
+        """Expression that folds ``a`` and ``b`` into one."""
+        return self._spec.reduce
+
+    @property
+    def post_map_expr(self) -> str:
+        """What assigns the outputs from ``a``."""
+        return self._spec.post_map
+
+    @property
+    def identity(self) -> str:
+        """C++ text of the identity, empty if there is none; setting it declares the kernel anew.
+
+        Raises
+        ------
+        SpecError
+            When it is set to what is no identity.
+        """
+        return self._spec.identity or ""
+
+    @identity.setter
+    def identity(self, identity: Any) -> None:
+        fields = {**dict(self._spec), "identity": identity}
+        self._spec = build_spec(ReductionSpec, **fields)
+        self._declare(self._spec.declaration(), loader_for(self._spec))
+
+    @property
+    def reduce_type(self) -> str:
+        """C++ type or placeholder of the accumulator; by default those of the first output.
+
+        For a placeholder that stands for a 16-bit float, that is ``float``.
+        """
+        output = self._spec.outputs.params[0]
+        default = output.type if output.is_placeholder else dtypes.lookup(output.type).accumulator
+        return self._spec.reduce_type or default
+
+    @property
+    def reduce_dims(self) -> bool:
+        """As given to the constructor."""
+        return self._spec.reduce_dims
+
+    @property
+    def preamble(self) -> str:
+        """CUDA C++ in front of the kernel."""
+        return self._spec.preamble
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Compiler options."""
+        return self._spec.options

@@ -9,6 +9,7 @@
     │   └── DuplicateKernelError            two kernels of one package share a name
     ├── RenderError                         a declaration can not become CUDA text
     ├── CompileError                        the compiler refused the text
+    ├── NotCompiledError (LookupError)      there is no source to show: nothing was called yet
     ├── LoadError (RuntimeError)            an image or a symbol in it can not be loaded
     ├── ManifestError (RuntimeError)        a generated package is damaged or too new
     ├── DispatchError                       a call does not fit its kernel
@@ -130,6 +131,10 @@ class CompileError(KspecError):
         lines = self.source.splitlines()
         width = len(str(len(lines)))
         return "\n".join(f"{number:{width}} {line}" for number, line in enumerate(lines, 1))
+
+
+class NotCompiledError(KspecError, LookupError):
+    """A kernel has no source to show yet: it has not been called."""
 
 
 class LoadError(KspecError, RuntimeError):

@@ -6,7 +6,7 @@ a specialization is first called.  `kspec.build.plan` is the ahead-of-time end.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kspec.render import render_specs
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
@@ -14,12 +14,18 @@ from kspec.spec.models import Spec
 from kspec.stages import CudaSource
 
 
-def lazy_source(spec: Spec, wanted: Wanted) -> CudaSource:
-    """Return the source of one specialization of a spec that has no file."""
-    source = render_specs([spec], f"{spec.name}.cu", wanted.binding)
-    return replace(source, name_expressions=(wanted.name_expression,))
+@dataclass(frozen=True)
+class LazySource:
+    """The source of one specialization at a time, of a spec that has no file."""
+
+    spec: Spec
+
+    def __call__(self, wanted: Wanted) -> CudaSource:
+        """Return the source of a specialization."""
+        source = render_specs([self.spec], f"{self.spec.name}.cu", wanted.binding)
+        return replace(source, name_expressions=(wanted.name_expression,))
 
 
 def loader_for(spec: Spec) -> KernelLoader:
     """Return the loader of a spec that has no file: every specialization is compiled lazily."""
-    return KernelLoader([CompilingProvider(lambda wanted: lazy_source(spec, wanted))])
+    return KernelLoader([CompilingProvider(LazySource(spec))])

@@ -1,18 +1,31 @@
-"""What the three kinds of callable kernels have in common: a declaration, a loader, a name."""
+"""What callable kernels have in common: a declaration, a loader, and what can be asked of them.
+
+`KernelCallable` is the base of all three kinds, `GeneratedCallable` that of elementwise and
+reduction kernels, whose parameters and sources can be read.
+"""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import warnings
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from kspec.checks import Checks
-from kspec.declaration import Declaration
+from kspec.declaration import Declaration, GeneratedDeclaration
+from kspec.errors import NotCompiledError
+from kspec.runtime.dispatch import param_dtype
 from kspec.runtime.provider import KernelLoader
+from kspec.runtime.views import numpy_dtype
+from kspec.signature import Param
+from kspec.stages import Specialization
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
+GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)
 
 
 class KernelCallable(Generic[DeclarationT]):
-    """A kernel that can be called.
+    """A kernel that can be called, copied and pickled.
 
     Parameters
     ----------
@@ -28,8 +41,105 @@ class KernelCallable(Generic[DeclarationT]):
     """
 
     def __init__(self, declaration: DeclarationT, loader: KernelLoader) -> None:
-        self.declaration = declaration
         self.checks: Checks | None = None
+        self._declare(declaration, loader)
+
+    def _declare(self, declaration: DeclarationT, loader: KernelLoader) -> None:
+        """Take a declaration; what was compiled for the one before is forgotten."""
+        self._declaration = declaration
         self._loader = loader
-        self.__name__ = declaration.name
         self.__doc__ = declaration.doc or type(self).__doc__
+
+    @property
+    def declaration(self) -> DeclarationT:
+        """How the kernel is called."""
+        return self._declaration
+
+    @property
+    def __name__(self) -> str:
+        return self._declaration.name
+
+    @property
+    def name(self) -> str:
+        """Name of the CUDA kernel."""
+        return self._declaration.name
+
+
+class GeneratedCallable(KernelCallable[GeneratedT]):
+    """An elementwise or reduction kernel: its parameters and sources can be read."""
+
+    @property
+    def in_params(self) -> tuple[Param, ...]:
+        """Declared inputs."""
+        return self._declaration.inputs.params
+
+    @property
+    def out_params(self) -> tuple[Param, ...]:
+        """Declared outputs."""
+        return self._declaration.outputs.params
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """Inputs, then outputs."""
+        return self._declaration.params.params
+
+    @property
+    def nin(self) -> int:
+        """Number of inputs."""
+        return len(self._declaration.inputs)
+
+    @property
+    def nout(self) -> int:
+        """Number of outputs."""
+        return len(self._declaration.outputs)
+
+    @property
+    def nargs(self) -> int:
+        """Number of inputs and outputs."""
+        return self.nin + self.nout
+
+    @property
+    def cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:
+        """CUDA source by the dtypes of all parameters, for the dtypes called so far.
+
+        Without any there is a `UserWarning`: kernels are compiled when they are called.
+        """
+        codes = self._cached_codes
+        if not codes:
+            warnings.warn(
+                f"{self.name} has no source yet: it is compiled at the first call", stacklevel=2
+            )
+        return codes
+
+    @property
+    def cached_code(self) -> str:
+        """The first of `cached_codes`; a `UserWarning` says if there are others.
+
+        Raises
+        ------
+        NotCompiledError
+            If the kernel has not been called yet.
+        """
+        codes = self._cached_codes
+        if not codes:
+            raise NotCompiledError(
+                f"{self.name} has no source yet: call it once, for it is compiled for the dtypes "
+                "of its arguments"
+            )
+        if len(codes) > 1:
+            warnings.warn(
+                f"{self.name} was compiled for {len(codes)} combinations of dtypes, and this is "
+                "the source of the first; cached_codes has all",
+                stacklevel=2,
+            )
+        return next(iter(codes.values()))
+
+    @property
+    def _cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:
+        codes: dict[tuple[np.dtype[Any], ...], str] = {}
+        for wanted, text in self._loader.sources().items():
+            if isinstance(wanted, Specialization) and wanted.kernel == self.name:
+                names = (param_dtype(param, wanted.binding) for param in self.params)
+                # Layouts share a source: the first one stays.
+                codes.setdefault(tuple(map(numpy_dtype, names)), text)
+        return codes

@@ -17,7 +17,7 @@ from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.device import MAX_BLOCK_THREADS, MAX_GRID
 from kspec.runtime import dispatch, interop, layout, marshal
-from kspec.runtime.callable import KernelCallable
+from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
@@ -30,8 +30,18 @@ from kspec.stages import FLAT, Specialization, strided_capacity
 _HOST_CHUNK = 16384
 
 
-class ElementwiseCallable(KernelCallable[ElementwiseDeclaration]):
+class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
     """An elementwise kernel that can be called."""
+
+    @property
+    def no_return(self) -> bool:
+        """Whether calls return None."""
+        return self._declaration.no_return
+
+    @property
+    def return_tuple(self) -> bool:
+        """Whether calls return a tuple even for a single output."""
+        return self._declaration.return_tuple
 
     def __call__(
         self,

@@ -93,7 +93,7 @@ class GeneratedModule:
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
         self._loader = KernelLoader(
             [_ImageProvider(folder, entry), CompilingProvider(_SourceReader(folder, entry))],
-            lambda wanted, device: _advice(entry, wanted, device),
+            functools.partial(_advice, entry),
         )
 
     def elementwise(self, name: str) -> ElementwiseCallable:
@@ -126,6 +126,9 @@ class _ImageProvider:
         self._image: Image | None = None
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._folder, self._entry)
+
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Return the module's image, or None if it can not serve this kernel there.
 
@@ -145,6 +148,10 @@ class _ImageProvider:
             if self._image is None:
                 self._image = self._read(entry)
             return self._image
+
+    def source(self, wanted: Wanted) -> CudaSource | None:
+        """Return None: images do not have their source with them."""
+        return None
 
     def describe(self) -> str:
         """Return one line for the error that nothing was found."""

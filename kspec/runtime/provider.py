@@ -8,6 +8,7 @@ compiles it (`CompilingProvider`, the seam through which the runtime reaches the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,8 +36,22 @@ class Provider(Protocol):
         `sanitize`: checking modes that a host image is to be instrumented for.
         """
 
+    def source(self, wanted: Wanted) -> CudaSource | None:
+        """Return what `wanted` is or would be compiled from, if this provider knows."""
+
     def describe(self) -> str:
         """Return one line for the error that nothing was found."""
+
+
+@dataclass(frozen=True)
+class OneSource:
+    """The source of every kernel of a module: the same."""
+
+    source: CudaSource
+
+    def __call__(self, wanted: Wanted) -> CudaSource:
+        """Return it."""
+        return self.source
 
 
 class CompilingProvider:
@@ -45,11 +60,11 @@ class CompilingProvider:
     Parameters
     ----------
     source : callable
-        Returns the source that holds a wanted kernel.
+        Returns the source that holds a wanted kernel; it can be pickled, if kernels shall be.
     """
 
     def __init__(self, source: Callable[[Wanted], CudaSource]) -> None:
-        self._source = source
+        self.source = source
 
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Compile and return the image; None when compiling is forbidden."""
@@ -62,7 +77,7 @@ class CompilingProvider:
         target = Target("host", sanitize)
         if not device.is_host:
             target = target_for_capability(*driver.compute_capability(device.ordinal))
-        return compile_source(self._source(wanted), target, user_cache(config.cache_dir()))
+        return compile_source(self.source(wanted), target, user_cache(config.cache_dir()))
 
     def describe(self) -> str:
         """Return one line for the error that nothing was found."""
@@ -83,6 +98,8 @@ def user_cache(directory: Path) -> ImageCache:
 
 class KernelLoader:
     """Finds, loads and keeps the kernels of one module, for each device.
+
+    It is pickled as its providers, and copied by sharing: only what it has loaded can be lost.
 
     Threads may share it: each kernel is compiled and loaded once, different ones in parallel. A
     `CompileError` is remembered and raised again, as a new object, without compiling again.
@@ -107,6 +124,12 @@ class KernelLoader:
         # Keyed by identity: providers hand out the same image object again and again.
         self._modules: OnceMap[tuple[int, Device], tuple[Image, LoadedModule]] = OnceMap()
         self._failures: dict[_Key, CompileError] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._providers, self._hint)
+
+    def __deepcopy__(self, memo: object) -> KernelLoader:
+        return self
 
     def kernel(
         self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
@@ -137,6 +160,19 @@ class KernelLoader:
         """Return the image that holds a kernel; errors as for `kernel`."""
         key = (wanted, device, sanitize)
         return self._images.get_or_make(key, lambda: self._find(*key))
+
+    def sources(self) -> dict[Wanted, str]:
+        """Return the CUDA source of each kernel in use, in the order of first calls.
+
+        It is made anew: calls do not pay for keeping it.
+        """
+        wanted = dict.fromkeys(key[0] for key in self._kernels.keys())  # noqa: SIM118  no dict
+        found = {one: self._source(one) for one in wanted}
+        return {one: source.text for one, source in found.items() if source}
+
+    def _source(self, wanted: Wanted) -> CudaSource | None:
+        answers = (provider.source(wanted) for provider in self._providers)
+        return next((source for source in answers if source is not None), None)
 
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)

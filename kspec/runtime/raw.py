@@ -18,7 +18,7 @@ from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.launch import make_launch
 from kspec.runtime.memory import Symbol
-from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
+from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_arguments import (
     RawArgument,
     check_floats,
@@ -269,7 +269,7 @@ class RawModule:
         if self.file_path is not None:
             return _FileProvider(Path(self.file_path))
         source = CudaSource("kernel.cu", self.code or "", self.name_expressions, (), self.options)
-        return CompilingProvider(lambda wanted: source)
+        return CompilingProvider(OneSource(source))
 
 
 class _FileProvider:
@@ -289,6 +289,10 @@ class _FileProvider:
             kind = _FORMATS.get(self._path.suffix, "cubin")
             self._image = Image(kind, "unknown", code, {})
         return self._image
+
+    def source(self, wanted: Wanted) -> CudaSource | None:
+        """Return None: whoever compiled the file has its source."""
+        return None
 
     def describe(self) -> str:
         """Return one line for the error that nothing was found."""

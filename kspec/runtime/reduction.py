@@ -22,7 +22,7 @@ from kspec.declaration import ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.host.device import Region
 from kspec.runtime import dispatch, driver, layout, marshal
-from kspec.runtime.callable import KernelCallable
+from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
@@ -50,7 +50,7 @@ class Schedule:
     tiles: int
 
 
-class ReductionCallable(KernelCallable[ReductionDeclaration]):
+class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
     """A reduction kernel that can be called."""
 
     def __call__(
