@@ -130,10 +130,16 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 def error_for(
     name: str, faults: tuple[Fault, ...], fields: Mapping[str, object] | None = None
 ) -> SpecError:
-    """Return the exception that tells a Python caller about `faults` of these `fields`."""
+    """Return the exception that tells a Python caller about `faults` of these `fields`.
+
+    It is of the class of the first parameter list that does not parse, if there is one.
+    """
     if len(faults) == 1 and faults[0].error is not None:
         return faults[0].error
-    cls = SpecTypeError if all(fault.wrong_type for fault in faults) else SpecError
+    cls: type[SpecError] = SpecError
+    if all(fault.wrong_type for fault in faults):
+        cls = SpecTypeError
+    cls = next((type(fault.error) for fault in faults if fault.error), cls)
     texts = [_text(fault, fields or {}) for fault in faults]
     if len(texts) == 1:
         return cls(f"kernel {name!r}: {texts[0]}")

@@ -342,7 +342,9 @@ class TestRawKernels:
         self, view: Callable[[Any], Any], device: ArrayDevice, launches: list[str]
     ) -> None:
         out = device.zeros((3, 4))
-        with pytest.raises(TypeError, match=r"argument out .*C-contiguous.* pass a contiguous copy") as caught:
+        with pytest.raises(
+            TypeError, match=r"argument out .*C-contiguous.* pass a contiguous copy"
+        ) as caught:
             self.declared()((1,), (1,), (view(out), 3, 1.0))
         assert isinstance(caught.value, kspec.ArgumentTypeError)
         assert launches == []

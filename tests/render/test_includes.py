@@ -9,7 +9,7 @@ import pytest
 
 from kspec.compiler import compile_source
 from kspec.compiler.headers import carry_headers, missing_includes
-from kspec.pipeline import lazy_source
+from kspec.pipeline import LazySource
 from kspec.render.includes import includes_for
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
 from kspec.stages import Specialization, Target
@@ -81,7 +81,7 @@ def test_a_text_that_can_not_be_searched_gets_everything(preamble: str) -> None:
 def test_a_lazy_reduction_is_one_small_compilation() -> None:
     spec = reduction(map="x * x", post_map="y = sqrt(a)", identity=0)
     wanted = Specialization("r", (("T", "float32"),), 8)
-    source = carry_headers(lazy_source(spec, wanted))
+    source = carry_headers(LazySource(spec)(wanted))
     assert missing_includes(source) == ()  # nothing of the toolkit, no CCCL
     assert all(header.name.startswith("kspec/") for header in source.headers)
     image = compile_source(source, Target("sm_90"))

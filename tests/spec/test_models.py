@@ -241,6 +241,14 @@ def test_a_parameter_list_that_does_not_parse_hides_nothing_else() -> None:
     ]
 
 
+def test_several_problems_are_of_the_class_of_the_first_that_does_not_parse() -> None:
+    with pytest.raises(UnknownTypeError, match=r"declared wrongly:\n  name: .*\n  inputs: unknown"):
+        elementwise(name="", inputs="flaot x", outputs="T y,")
+    with pytest.raises(SignatureSyntaxError, match="inputs: empty parameter") as caught:
+        elementwise(inputs="T x,", outputs="flaot y", operation=3)
+    assert not isinstance(caught.value, TypeError)
+
+
 def test_stand_ins_are_not_blamed() -> None:
     # What is missing or wrong makes no second problem out of what depends on it.
     with pytest.raises(SpecError) as caught:
