@@ -33,7 +33,7 @@ class ElementwiseKernel(ElementwiseCallable):
     name : str, default "kernel"
         Name of the CUDA kernel.
     reduce_dims : bool, default True
-        Accepted for compatibility; axes are merged whenever the layout allows it.
+        Merge axes whenever the layout allows it; otherwise ``_ind`` has all of them.
     preamble : str, default ""
         CUDA C++ in front of the kernel; it may use the type placeholders.
     no_return, return_tuple : bool, default False
@@ -132,7 +132,7 @@ class ReductionKernel(ReductionCallable):
     reduce_type : str, optional
         C++ type of the accumulator; default: that of the first output (float for 16 bits).
     reduce_dims : bool, default True
-        Accepted for compatibility.
+        As CuPy's; a reduction sees no axes, so they are merged anyway.
     preamble : str, default ""
         CUDA C++ in front of the kernel; it may use the type placeholders.
     options : tuple of str, optional

@@ -11,19 +11,26 @@ calls kernels by it.  The CUDA fragments are not here: they have become source b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kspec.signature import CParam, Signature
+from kspec.signature import CParam, Param, Signature
 
 
 @dataclass(frozen=True)
 class _Generated:
-    """What elementwise and reduction kernels share."""
+    """What elementwise and reduction kernels share.
+
+    Attributes
+    ----------
+    reduce_dims : bool
+        Whether axes may be merged where the kernel sees how many there are.
+    """
 
     name: str
     inputs: Signature
     outputs: Signature
     doc: str = ""
+    reduce_dims: bool = field(default=True, kw_only=True)
 
     @property
     def params(self) -> Signature:
@@ -43,17 +50,24 @@ class ElementwiseDeclaration(_Generated):
     Attributes
     ----------
     ordered : bool
-        The operation reads ``i`` or ``_ind``, so elements must be visited under their
-        C-order index and axes may be merged but not permuted.
+        The operation reads ``i``, ``_ind`` or ``_raw_<name>``, so elements must be visited under
+        their C-order index and axes may be merged but not permuted.
     no_return, return_tuple : bool
         CuPy's options for the return value.
+    raw_views : tuple of str
+        Parameters whose arrays the operation reads as ``_raw_<name>``.
     """
 
     ordered: bool = False
     no_return: bool = False
     return_tuple: bool = False
+    raw_views: tuple[str, ...] = ()
 
     kind = "elementwise"
+
+    def needs_array(self, param: Param) -> bool:
+        """Return whether an argument for `param` can not be a scalar."""
+        return param.raw or param.non_const or param.name in self.raw_views
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,7 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     for side in ("inputs", "outputs"):
         fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
     if kind == ElementwiseDeclaration.kind:
+        fields["raw_views"] = tuple(fields["raw_views"])
         return ElementwiseDeclaration(**fields)
     fields["scalars"] = tuple(fields["scalars"])
     return ReductionDeclaration(**fields)

@@ -39,7 +39,8 @@ class Specialization:
     axes : int
         Capacity of the layout in axes; 0 (`FLAT`) when all operands are contiguous alike.
     raw_ndims : tuple of int
-        Dimensions of each ``raw`` argument, in the declaration's order.
+        Dimensions of each ``raw`` argument, then of each ``_raw_<name>``, in the declaration's
+        order.
 
     Examples
     --------

@@ -198,8 +198,9 @@ def _elementwise(
     spec: ElementwiseSpec, name: str, callee: str, place: docs.Place
 ) -> FunctionContext:
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
+    declaration = spec.declaration()
     parameters = [
-        f"{word}: {'ArrayT' if param.raw or param.non_const else 'ArrayT | Scalar'}"
+        f"{word}: {'ArrayT' if declaration.needs_array(param) else 'ArrayT | Scalar'}"
         for word, param in zip(inputs, spec.inputs, strict=True)
     ]
     required = docs.outputs_required(spec)

@@ -60,8 +60,9 @@ def elementwise_doc(
 ) -> tuple[str, ...]:
     """Return the docstring of an elementwise function."""
     lines = [*_summary(spec), "", *_heading("Parameters")]
+    declaration = spec.declaration()
     for word, param in zip(inputs, spec.inputs, strict=True):
-        alone = param.raw or param.non_const
+        alone = declaration.needs_array(param)
         lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
         lines += _indented(_input_text(param))
     lines += _outputs(spec.outputs, outputs, outputs_required(spec))

@@ -261,16 +261,30 @@ def _argument_name(param: Param) -> str:
 def _argument(param: Param, output: bool) -> str:
     ctype, name = _ctype(param), _argument_name(param)
     if param.raw:
-        element = ctype if output or param.non_const else f"const {ctype}"
-        return f"const kspec::Array<{element}, _NDIM_{param.name}> {name}"
+        return _array(param, output)
     if output:
         return f"const kspec::Out<{ctype}> {name}"
     return f"const kspec::{'InOut' if param.non_const else 'In'}<{ctype}> {name}"
 
 
+def _array(param: Param, output: bool, prefix: str = "") -> str:
+    element = _ctype(param) if output or param.non_const else f"const {_ctype(param)}"
+    return f"const kspec::Array<{element}, _NDIM_{prefix}{param.name}> {prefix}{param.name}"
+
+
+def _views(declaration: GeneratedDeclaration) -> list[Param]:
+    """The parameters that the kernel also gets as arrays."""
+    if isinstance(declaration, ReductionDeclaration):
+        return []
+    return [param for param in declaration.params if param.name in declaration.raw_views]
+
+
 def _arguments(declaration: GeneratedDeclaration) -> tuple[str, ...]:
-    return tuple(_argument(param, output=False) for param in declaration.inputs) + tuple(
-        _argument(param, output=True) for param in declaration.outputs
+    inputs, outputs = declaration.inputs, declaration.outputs
+    return (
+        *(_argument(param, output=False) for param in inputs),
+        *(_argument(param, output=True) for param in outputs),
+        *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
     )
 
 
@@ -295,7 +309,9 @@ def _type_params(declaration: GeneratedDeclaration) -> list[str]:
 
 
 def _raw_params(declaration: GeneratedDeclaration) -> list[str]:
-    return [f"int _NDIM_{param.name}" for param in declaration.params if param.raw]
+    raw = [param.name for param in declaration.params if param.raw]
+    views = [f"_raw_{param.name}" for param in _views(declaration)]
+    return [f"int _NDIM_{name}" for name in (*raw, *views)]
 
 
 def _template_params(declaration: GeneratedDeclaration) -> str:

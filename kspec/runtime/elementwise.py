@@ -7,11 +7,10 @@ with CuPy's constructor in front.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
-from kspec import config, dtypes
+from kspec import config
 from kspec.checks import NO_CHECKS, Checks
 from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
@@ -22,9 +21,10 @@ from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.launch import Launch
-from kspec.runtime.layout import Axes, Shape
+from kspec.runtime.layout import Shape
+from kspec.runtime.loop import make_loop
 from kspec.runtime.views import ArrayView
-from kspec.stages import FLAT, Specialization, strided_capacity
+from kspec.stages import Specialization
 
 # Elements below which a host thread is not worth waking.
 _HOST_CHUNK = 16384
@@ -89,6 +89,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(block_size)
         declaration = self.declaration
         call = dispatch.classify(declaration, args)
+        _check_views(declaration, call)
         shape = _loop_shape(call, size)
         binding = dispatch.resolve_types(declaration, call)
         call = self._with_outputs(call, shape, binding, size)
@@ -130,14 +131,11 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         self, call: Call, shape: Shape, binding: Binding, launch: Launch, checks: Checks
     ) -> None:
         operands = (*call.inputs, *call.outputs)
-        axes = _axes(operands, shape, keep_order=self.declaration.ordered)
-        capacity = FLAT if _is_flat(operands, axes) else strided_capacity(len(axes.extents))
-        raw_ndims = tuple(
-            len(operand.view.shape) for operand in operands if operand.param.raw and operand.view
-        )
-        parameters = [marshal.pack_elements(layout.size_of(shape), axes, capacity)]
+        loop = make_loop(self.declaration, operands, shape)
+        parameters = [marshal.pack_elements(loop.size, loop.axes, loop.capacity)]
         parameters += [pack_operand(operand, binding) for operand in operands]
-        wanted = Specialization(self.__name__, binding, capacity, raw_ndims)
+        parameters += loop.views
+        wanted = Specialization(self.__name__, binding, loop.capacity, loop.raw_ndims)
         kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
         if checks != NO_CHECKS:
             regions = regions_of_operands(checks, operands)
@@ -163,6 +161,16 @@ def _checked_block_size(block_size: object) -> int:
     return threads
 
 
+def _check_views(declaration: ElementwiseDeclaration, call: Call) -> None:
+    for operand in call.inputs:
+        if operand.view is None and operand.param.name in declaration.raw_views:
+            name, kind = operand.param.name, type(operand.value).__name__
+            raise ArgumentTypeError(
+                f"{declaration.name}: {name} must be an array, not {kind}: the operation reads "
+                f"_raw_{name}"
+            )
+
+
 def _loop_shape(call: Call, size: int) -> Shape:
     """Return the shape of the loop: broadcast, or ``(size,)``."""
     shapes = [
@@ -183,30 +191,6 @@ def _loop_shape(call: Call, size: int) -> Shape:
     if not shapes:
         raise ShapeError("Loop size is undecided. Pass an array that is not raw, or give size=")
     return layout.broadcast_shapes(shapes)
-
-
-def _axes(operands: Sequence[Operand], shape: Shape, keep_order: bool) -> Axes:
-    """Collapse the loop over all operands that are not raw; scalars do not move."""
-    still = (0,) * len(shape)
-    strides = [
-        layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
-        if operand.view
-        else still
-        for operand in operands
-        if not operand.param.raw
-    ]
-    return layout.collapse(shape, strides, keep_order)
-
-
-def _is_flat(operands: Sequence[Operand], axes: Axes) -> bool:
-    looped = [operand for operand in operands if not operand.param.raw]
-    arrays = [
-        (steps, dtypes.lookup(operand.view.dtype).itemsize)
-        for operand, steps in zip(looped, axes.strides, strict=True)
-        if operand.view is not None
-    ]
-    moving = Axes(axes.extents, tuple(steps for steps, _ in arrays))
-    return layout.is_flat(moving, [itemsize for _, itemsize in arrays])
 
 
 def pack_operand(operand: Operand, binding: Binding) -> bytes:

@@ -30,7 +30,7 @@ class Axes:
     Attributes
     ----------
     extents : tuple of int
-        Number of steps along each axis; all greater than 1.
+        Number of steps along each axis; all greater than 1 where axes were merged.
     strides : tuple of tuple of int
         For each operand, its byte stride along each axis.
     """
@@ -79,7 +79,9 @@ def broadcast_strides(shape: Shape, strides: Strides, target: Shape) -> Strides:
     )
 
 
-def collapse(shape: Shape, strides: Sequence[Strides], keep_order: bool = True) -> Axes:
+def collapse(
+    shape: Shape, strides: Sequence[Strides], keep_order: bool = True, merge: bool = True
+) -> Axes:
     """Return the fewest axes that visit the same elements.
 
     Parameters
@@ -91,18 +93,20 @@ def collapse(shape: Shape, strides: Sequence[Strides], keep_order: bool = True) 
     keep_order : bool
         Visit elements in C order; otherwise axes are sorted so that the innermost is the one
         with the smallest strides, the last operand (an output) deciding first.
+    merge : bool
+        Drop axes of extent 1 and merge neighbours; otherwise all axes stay.
     """
     axes = [
         (extent, tuple(operand[axis] for operand in strides))
         for axis, extent in enumerate(shape)
-        if extent != 1
+        if extent != 1 or not merge
     ]
     axes.reverse()
     if strides and not keep_order:
         axes.sort(key=lambda axis: (abs(axis[1][-1]), sum(map(abs, axis[1]))))
     merged: list[tuple[int, tuple[int, ...]]] = []
     for extent, steps in axes:
-        if merged and _continues(merged[-1], steps):
+        if merge and merged and _continues(merged[-1], steps):
             inner, inner_steps = merged[-1]
             merged[-1] = (inner * extent, inner_steps)
         else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.errors import ArgumentTypeError
-from kspec.runtime.layout import Axes
+from kspec.runtime.layout import Axes, Shape, Strides, size_of
 from kspec.runtime.views import ArrayView, numpy_dtype
 
 _ALIGNMENT = 16  # that of the most aligned parameter, complex128
@@ -102,12 +102,15 @@ def pack_pointer(view: ArrayView) -> bytes:
 
 
 def pack_raw(view: ArrayView) -> bytes:
+    """Pack the ``Array<T, NDIM>`` of a raw argument."""
+    return pack_array(view.ptr, view.shape, view.strides, view.is_c_contiguous)
+
+
+def pack_array(ptr: int, shape: Shape, strides: Strides, contiguous: bool) -> bytes:
     """Pack ``Array<T, NDIM>``."""
-    room = max(1, len(view.shape))
-    shape = view.shape or (0,)
-    strides = view.strides or (0,)
+    room, size = max(1, len(shape)), size_of(shape)
     return struct.pack(
-        f"Pq{room}q{room}qi4x", view.ptr, view.size, *shape, *strides, view.is_c_contiguous
+        f"Pq{room}q{room}qi4x", ptr, size, *(shape or (0,)), *(strides or (0,)), contiguous
     )
 
 

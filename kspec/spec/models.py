@@ -121,7 +121,7 @@ class _GeneratedSpec(_Spec):
     outputs: SignatureField = Field(_NO_PARAMS, description="Parameters written, like `inputs`.")
     preamble: str = Field("", description="CUDA C++ before the kernel: helpers, macros.")
     reduce_dims: StrictBool = Field(
-        True, description="Accepted for compatibility: axes are merged anyway."
+        True, description="Merge axes where possible; false: _ind has those of the arguments."
     )
     types: TypesField = Field(
         {},
@@ -200,14 +200,21 @@ class ElementwiseSpec(_GeneratedSpec):
 
     def declaration(self) -> ElementwiseDeclaration:
         """Return what a caller must know of this spec."""
+        views = tuple(
+            param.name
+            for param in self.params
+            if not param.raw and f"_raw_{param.name}" in self.words
+        )
         return ElementwiseDeclaration(
             self.name,
             self.inputs,
             self.outputs,
             self.doc,
-            ordered=not self.words.isdisjoint(_ELEMENT_ORDER),
+            reduce_dims=self.reduce_dims,
+            ordered=bool(views) or not self.words.isdisjoint(_ELEMENT_ORDER),
             no_return=self.no_return,
             return_tuple=self.return_tuple,
+            raw_views=views,
         )
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
@@ -217,12 +224,7 @@ class ElementwiseSpec(_GeneratedSpec):
         if missing and not written:
             yield Fault((), "missing key 'outputs'; a kernel that has none says outputs = ''")
         yield from rules.not_empty(operation=self.operation)
-        yield from rules.unsupported_words(
-            self.params,
-            operation=self.operation,
-            loop_prep=self.loop_prep,
-            after_loop=self.after_loop,
-        )
+        yield from rules.raw_views_exist(self.params, self.fragments)
         fragments = {"preamble": self.preamble, "operation": self.operation}
         fragments |= rules.around_the_loop(self.loop_prep, self.after_loop)
         yield from rules.balanced(fragments, self.preamble, self.options)
@@ -252,6 +254,7 @@ class ReductionSpec(_GeneratedSpec):
             self.inputs,
             self.outputs,
             self.doc,
+            reduce_dims=self.reduce_dims,
             has_identity=self.identity is not None,
             ordered=not self.words.isdisjoint(_REDUCTION_ORDER),
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
@@ -268,7 +271,7 @@ class ReductionSpec(_GeneratedSpec):
                 yield Fault(("outputs",), message, word="raw")
         fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
         yield from rules.not_empty(**fragments)
-        yield from rules.unsupported_words(self.params, **fragments)
+        yield from rules.no_raw_views(self.params, fragments)
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)

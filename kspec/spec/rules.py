@@ -14,6 +14,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from kspec import dtypes
 from kspec.signature import Signature
@@ -140,14 +141,29 @@ def expressions(**fragments: str) -> Iterator[Fault]:
             yield Fault((field,), "must be an expression; leave out ';'", offset)
 
 
-def unsupported_words(params: Signature, **fragments: str) -> Iterator[Fault]:
-    """Check that no fragment uses ``_raw_x``, which CuPy has and generated code has not."""
+def raw_views_exist(params: Signature, fragments: Mapping[str, str]) -> Iterator[Fault]:
+    """Check that ``_raw_x`` is not asked for where ``x`` is the array already."""
+    raw = {param.name for param in params if param.raw}
+    for fault, name in _raw_views(params, fragments):
+        if name in raw:
+            message = f"parameter {name!r} is raw: {name!r} itself is the array"
+            yield replace(fault, message=message)
+
+
+def no_raw_views(params: Signature, fragments: Mapping[str, str]) -> Iterator[Fault]:
+    """Check that a reduction does not use ``_raw_x``: its elements have no loop of their own."""
+    for fault, name in _raw_views(params, fragments):
+        message = f"a reduction has no '_raw_{name}'; declare {name!r} as a raw parameter"
+        yield replace(fault, message=message)
+
+
+def _raw_views(params: Signature, fragments: Mapping[str, str]) -> Iterator[tuple[Fault, str]]:
+    """Yield where ``_raw_x`` first stands in each fragment, for every parameter ``x``."""
     for field, text in fragments.items():
         for word in identifiers(text):
-            if word.startswith("_raw_") and word.removeprefix("_raw_") in params.names:
-                name = word.removeprefix("_raw_")
-                message = f"{word!r} is not supported yet; declare {name!r} as a raw parameter"
-                yield Fault((field,), message, offset_of(word, text), len(word))
+            name = word.removeprefix("_raw_")
+            if word != name and name in params.names:
+                yield Fault((field,), "", offset_of(word, text), len(word)), name
 
 
 def types_fit(

@@ -62,3 +62,16 @@ def test_a_preamble_for_one_binding_may_use_the_placeholders() -> None:
     )  # fmt: skip
     bound = render_specs([spec], "f.cu", (("T", "float64"),))
     assert "typedef double T;" in bound.text
+
+
+def test_views_are_precompiled_for_the_axes_of_each_layout() -> None:
+    spec = build_spec(
+        ElementwiseSpec, name="f", inputs="float32 x, raw float32 w", outputs="float32 y",
+        operation="y = _raw_x[n - 1 - i] + w[0]",
+    )  # fmt: skip
+    names = [one.name_expression for one in specializations(spec)]
+    assert names == [
+        "f<0, 1, 1>",
+        "f<0, 2, 1>",
+        *(f"f<8, {w}, {x}>" for w in (1, 2) for x in (1, 2)),
+    ]

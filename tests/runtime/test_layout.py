@@ -103,3 +103,9 @@ def test_axes_are_normalised(axis, want) -> None:
 def test_bad_axes(axis, error, message: str) -> None:
     with pytest.raises(error, match=message):
         layout.normalize_axes(axis, 3)
+
+
+def test_axes_may_be_kept_as_they_are() -> None:
+    axes = layout.collapse((2, 1, 3), [(24, 24, 8), (0, 0, 8)], merge=False)
+    assert axes == Axes((3, 1, 2), ((8, 24, 24), (8, 0, 0)))
+    assert layout.collapse((), [()], merge=False) == Axes((), ((),))

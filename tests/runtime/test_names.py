@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,123 @@ def test_a_wrong_macro_is_an_error_of_the_compiler(place: ArrayDevice) -> None:
     kernel = ElementwiseKernel("", "int64 y", "y = 1", "wrong", options=("-D=3",))
     with pytest.raises(kspec.CompileError):
         kernel(place.empty(2, "int64"))
+
+
+class TestRawViews:
+    @pytest.mark.parametrize(
+        "index", [np.s_[...], np.s_[::-1], np.s_[:, ::2, ::-1], np.s_[0, 0, 0:1], np.s_[1, 2, 3:]]
+    )
+    def test_is_the_array_and_its_elements(self, index: Any, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "float64 x",
+            "float64 y, bool same",
+            "y = _raw_x[_raw_x.size() - 1 - i];"
+            " same = _raw_x[i] == x && _raw_x[_ind.get()] == x && _raw_x.ndim == _ind.ndim",
+            "reversed_view",
+        )
+        x = np.arange(24.0).reshape(2, 3, 4)
+        y, same = kernel(place.array(x)[index])
+        expected = x[index].ravel()[::-1].reshape(x[index].shape)
+        np.testing.assert_array_equal(place.numpy(y), expected)
+        assert place.numpy(same).all()
+
+    def test_has_the_shape_of_the_loop(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "float32 x, float32 w",
+            "float32 y",
+            "const ptrdiff_t* at = _ind.get();"
+            " y = _raw_w[{at[0], at[1]}] + _raw_w.shape()[1] + _raw_w.strides()[0]",
+            "row_weights",
+            reduce_dims=False,
+        )
+        x, w = np.zeros((3, 5), np.float32), np.arange(5, dtype=np.float32)
+        result = place.numpy(kernel(place.array(x), place.array(w)))
+        np.testing.assert_array_equal(result, np.broadcast_to(w + 5, (3, 5)))
+
+    def test_of_an_output_is_writable(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x", "T y", "_raw_y[n - 1 - i] = x", "scattered")
+        x = np.arange(6, dtype=np.int32).reshape(2, 3)
+        result = kernel(place.array(x))
+        np.testing.assert_array_equal(place.numpy(result), x[::-1, ::-1])
+
+    def test_of_an_input_is_constant(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x", "", "_raw_x[i] = 0", "constant_view")
+        with pytest.raises(kspec.CompileError):
+            kernel(place.zeros(3))
+
+    def test_of_a_non_const_input_is_writable(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("_non_const T x", "", "_raw_x[i] = i", "counted")
+        x = place.zeros((3, 2))
+        kernel(x.T)
+        np.testing.assert_array_equal(place.numpy(x), [[0, 3], [1, 4], [2, 5]])
+
+    def test_around_the_loop_and_through_macros(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "float64 x",
+            "float64 y",
+            "y = x - first",
+            "from_first",
+            preamble="#define FIRST (_raw_x[0])",
+            loop_prep="const double first = FIRST;",
+        )
+        x = np.arange(5.0)[::-1]
+        np.testing.assert_array_equal(place.numpy(kernel(place.array(x))), x - 4)
+
+    def test_of_a_scalar_is_refused(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x, T w", "T y", "y = x + _raw_w[i]", "needs_w")
+        with pytest.raises(TypeError, match=r"w must be an array, not float: .* reads _raw_w"):
+            kernel(place.zeros(3), 1.0)
+
+    def test_of_a_raw_parameter_is_refused(self) -> None:
+        with pytest.raises(kspec.SpecError, match="parameter 'x' is raw: 'x' itself is the array"):
+            ElementwiseKernel("raw T x", "T y", "y = _raw_x[i]", "twice_raw")
+
+    def test_in_a_reduction_is_refused(self) -> None:
+        message = "a reduction has no '_raw_x'; declare 'x' as a raw parameter"
+        with pytest.raises(kspec.SpecError, match=message):
+            ReductionKernel("T x", "T y", "x * _raw_x[0]", "a + b", "y = a", "0")
+
+
+INDEX = "for (int k = 0; k < 4; ++k) y[4 * i + k] = k < _ind.ndim ? _ind.get()[k] : -1"
+
+
+class TestReduceDims:
+    @pytest.mark.parametrize("shape", [(2, 3), (2, 1, 3), (1, 1), (4,), (1,), ()])
+    def test_all_axes_are_seen(self, shape: tuple[int, ...], place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "T x", "raw int64 y", INDEX, "all_axes", reduce_dims=False, no_return=True
+        )
+        x, y = place.zeros(shape), place.zeros((int(np.prod(shape)), 4), "int64")
+        kernel(x, y)
+        expected = np.full(tuple(y.shape), -1)
+        expected[:, : len(shape)] = [index for index in np.ndindex(shape)]
+        np.testing.assert_array_equal(place.numpy(y), expected)
+
+    def test_axes_are_merged_by_default(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x", "raw int64 y", INDEX, "merged", no_return=True)
+        x, y = place.zeros((2, 1, 3)), place.zeros((6, 4), "int64")
+        kernel(x, y)
+        np.testing.assert_array_equal(place.numpy(y)[:, 0], range(6))
+        assert (place.numpy(y)[:, 1:] == -1).all()
+
+    def test_the_index_is_that_of_the_broadcast_shape(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "T x, T w",
+            "int64 y",
+            "y = 100 * _ind.get()[0] + 10 * _ind.get()[1] + _ind.ndim",
+            "broadcast_index",
+            reduce_dims=False,
+        )
+        result = place.numpy(kernel(place.zeros((4, 1)), place.zeros(3)))
+        np.testing.assert_array_equal(
+            result, [[100 * j + 10 * k + 2 for k in range(3)] for j in range(4)]
+        )
+
+    def test_many_axes(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x", "int64 y", "y = _ind.ndim", "many", reduce_dims=False)
+        shape = (1,) * 30 + (2, 3)
+        np.testing.assert_array_equal(place.numpy(kernel(place.zeros(shape))), np.full(shape, 32))
+
+    def test_unobserved_axes_are_merged_anyway(self) -> None:
+        one = ElementwiseKernel("T x", "T y", "y = x", "unobserved", reduce_dims=False)
+        assert not one.declaration.reduce_dims and not one.declaration.ordered

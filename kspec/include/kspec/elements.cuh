@@ -112,8 +112,8 @@ template <class Loop> struct Run {
 };
 #endif
 
-// `_ind`: the size of the loop, and the multi-index of the current element over the collapsed
-// axes, outermost first. The index is split only when `get` is called.
+// `_ind`: the size of the loop, and the multi-index of the current element over the loop's axes,
+// outermost first; null where there are none. The index is split only when `get` is called.
 template <class Loop> class Indexer {
  public:
   const int ndim;
@@ -123,7 +123,7 @@ template <class Loop> class Indexer {
   __device__ inline void set(ptrdiff_t i) { i_ = i; }
   __device__ inline const ptrdiff_t* get() {
     loop_.visit(i_, *this);
-    return index_;
+    return ndim ? index_ : nullptr;
   }
   __device__ inline void add(int axis, ptrdiff_t index) { index_[ndim - 1 - axis] = index; }
 
