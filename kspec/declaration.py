@@ -56,12 +56,15 @@ class ElementwiseDeclaration(_Generated):
         CuPy's options for the return value.
     raw_views : tuple of str
         Parameters whose arrays the operation reads as ``_raw_<name>``.
+    scalars : tuple of str
+        Inputs read before or after the loop; they must be given as scalars.
     """
 
     ordered: bool = False
     no_return: bool = False
     return_tuple: bool = False
     raw_views: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
 
     kind = "elementwise"
 

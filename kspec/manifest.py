@@ -183,8 +183,8 @@ def _declaration(data: dict[str, Any]) -> Declaration:
         raise ManifestError(f"unknown kind of kernel {kind!r}: upgrade kspec")
     for side in ("inputs", "outputs"):
         fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
+    fields["scalars"] = tuple(fields["scalars"])
     if kind == ElementwiseDeclaration.kind:
         fields["raw_views"] = tuple(fields["raw_views"])
         return ElementwiseDeclaration(**fields)
-    fields["scalars"] = tuple(fields["scalars"])
     return ReductionDeclaration(**fields)

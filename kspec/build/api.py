@@ -199,10 +199,10 @@ def _elementwise(
 ) -> FunctionContext:
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
     declaration = spec.declaration()
-    parameters = [
-        f"{word}: {'ArrayT' if declaration.needs_array(param) else 'ArrayT | Scalar'}"
-        for word, param in zip(inputs, spec.inputs, strict=True)
-    ]
+    parameters = []
+    for word, param in zip(inputs, spec.inputs, strict=True):
+        kind = "ArrayT" if declaration.needs_array(param) else "ArrayT | Scalar"
+        parameters.append(f"{word}: {'Scalar' if param.name in declaration.scalars else kind}")
     required = docs.outputs_required(spec)
     default = "" if required else " | None = None"
     parameters += [f"{word}: ArrayT{default}" for word in outputs]

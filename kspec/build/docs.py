@@ -62,6 +62,9 @@ def elementwise_doc(
     lines = [*_summary(spec), "", *_heading("Parameters")]
     declaration = spec.declaration()
     for word, param in zip(inputs, spec.inputs, strict=True):
+        if param.name in declaration.scalars:
+            lines += [f"{word} : {_scalar(param)}", "    Input, one number for all elements."]
+            continue
         alone = declaration.needs_array(param)
         lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
         lines += _indented(_input_text(param))

@@ -148,6 +148,7 @@ def elementwise_context(
     fragments = {field: origin.fragment(field, text) for field, text in spec.fragments.items()}
     operands = [param for param in declaration.params if not param.raw]
     before = ["const ptrdiff_t n = _elements.size();"] if "n" in spec.words else []
+    before += [_scalar(param) for param in spec.inputs if param.name in declaration.scalars]
     inside = []
     if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_AXES, {len(operands)}>> _ind(_elements);")
@@ -295,10 +296,14 @@ def _element(param: Param, at: str, output: bool) -> str:
     return f"const {ctype} {param.name} = {name}.load({at});"
 
 
+def _scalar(param: Param) -> str:
+    return f"const {_ctype(param)} {param.name} = _arg_{param.name}.value;"
+
+
 def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]:
     """Inputs that a fragment without elements reads: the dispatcher insists on scalars."""
     return [
-        f"const {_ctype(param)} {param.name} = _arg_{param.name}.value;"
+        _scalar(param)
         for param in declaration.inputs
         if param.name in declaration.scalars and fragment.mentions(param.name)
     ]

@@ -89,7 +89,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(block_size)
         declaration = self.declaration
         call = dispatch.classify(declaration, args)
-        _check_views(declaration, call)
+        _check_kinds(declaration, call)
         shape = _loop_shape(call, size)
         binding = dispatch.resolve_types(declaration, call)
         call = self._with_outputs(call, shape, binding, size)
@@ -161,13 +161,19 @@ def _checked_block_size(block_size: object) -> int:
     return threads
 
 
-def _check_views(declaration: ElementwiseDeclaration, call: Call) -> None:
+def _check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
+    """Check that arrays are given where the kernel needs one, and scalars where it needs one."""
     for operand in call.inputs:
-        if operand.view is None and operand.param.name in declaration.raw_views:
-            name, kind = operand.param.name, type(operand.value).__name__
+        name, kind = operand.param.name, type(operand.value).__name__
+        where = f"{declaration.name}: {name} must be"
+        if operand.view is None and name in declaration.raw_views:
             raise ArgumentTypeError(
-                f"{declaration.name}: {name} must be an array, not {kind}: the operation reads "
-                f"_raw_{name}"
+                f"{where} an array, not {kind}: the operation reads _raw_{name}"
+            )
+        if operand.view is not None and name in declaration.scalars:
+            raise ArgumentTypeError(
+                f"{where} a scalar: it is read before or after the loop, where there are no "
+                "elements"
             )
 
 

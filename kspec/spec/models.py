@@ -200,6 +200,7 @@ class ElementwiseSpec(_GeneratedSpec):
 
     def declaration(self) -> ElementwiseDeclaration:
         """Return what a caller must know of this spec."""
+        outside = identifiers(self.loop_prep, self.after_loop)
         views = tuple(
             param.name
             for param in self.params
@@ -215,6 +216,11 @@ class ElementwiseSpec(_GeneratedSpec):
             no_return=self.no_return,
             return_tuple=self.return_tuple,
             raw_views=views,
+            scalars=tuple(
+                param.name
+                for param in self.inputs
+                if param.name in outside and not param.raw and not param.non_const
+            ),
         )
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from kspec.compiler import compile_source
 from kspec.compiler.headers import carry_headers, missing_includes
 from kspec.pipeline import LazySource
+from kspec.render import compiler_options, render_file, specializations
 from kspec.render.includes import includes_for
+from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
-from kspec.stages import Specialization, Target
+from kspec.stages import CudaSource, Specialization, Target
 
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
@@ -94,3 +97,57 @@ def test_a_lazy_reduction_is_one_small_compilation() -> None:
         compile_source(source, Target("sm_90"))
         times.append(time.process_time() - start)
     assert min(times) < 0.25
+
+
+USES_ALL = """
+y = _floor_divide(x, x) + _floor_divide(7, 2) + _floor_divide(7ull, 2ull) + M_PI;
+atomicMax(&y, x); atomicMin(&y, 3); atomicAdd(&y, x); atomicAdd(&w[0], 3); atomicMax(&w[0], 3);
+__shared__ float low; low = CUDART_INF_F; atomicMin(&low, -1.5f);
+complex<float> z(x, A); y += abs(z * thrust::complex<float>(N, T2(1)));
+float16 h(y); y = h + bfloat16(h);
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120", "compute_80"])
+def test_everything_compiles_for_cuda_with_hostile_macros(arch: str) -> None:
+    spec = elementwise(
+        inputs="float64 x",
+        outputs="float64 y, raw int64 w",
+        operation=USES_ALL,
+        loop_prep="CUPY_FOR(k, 3) w[k] = k;",
+        options=("-DA=3", "-DN=4", "-DT2=float", *(f"-D{letter}=x" for letter in "BCDEIJKR")),
+    )
+    wanted = Specialization("k", (), 8, (2,))
+    image = compile_source(LazySource(spec)(wanted), Target(arch))
+    assert set(image.symbols) == {wanted.name_expression}
+    assert image.log == ""
+
+
+def test_kernels_of_a_file_have_macros_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(
+        """
+        [elementwise.three]
+        outputs = "int32 y"
+        operation = "y = N"
+        options = ["-DN=3"]
+        [elementwise.four]
+        outputs = "int32 y"
+        operation = "y = N"
+        options = ["-DN=4"]
+        [elementwise.none]
+        outputs = "int32 y"
+        operation = '''
+        #ifdef N
+        #error N is not of this kernel
+        #endif
+        y = 0
+        '''
+        """
+    )
+    (spec_file,) = load_specs(tmp_path, tmp_path)
+    text = render_file(spec_file)
+    assert "#define N 3\n" in text and "#define N 4\n" in text
+    names = tuple(one.name_expression for spec in spec_file.specs for one in specializations(spec))
+    image = compile_source(CudaSource("m.cu", text, names), Target("sm_90"))
+    assert set(image.symbols) == set(names)
+    assert compiler_options(spec_file.specs) == ()

@@ -192,3 +192,25 @@ class TestReduceDims:
     def test_unobserved_axes_are_merged_anyway(self) -> None:
         one = ElementwiseKernel("T x", "T y", "y = x", "unobserved", reduce_dims=False)
         assert not one.declaration.reduce_dims and not one.declaration.ordered
+
+
+class TestAroundTheLoop:
+    def test_scalars_are_visible(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "T x, T s, raw T w",
+            "T y, raw T total",
+            "y = x * root + s",
+            "around",
+            loop_prep="const T root = sqrt(s) + w[0];",
+            after_loop="if (s > 3) total[0] = s;",
+        )
+        total = place.zeros(1)
+        x, w, y = place.array([1.0, 2.0]), place.array([10.0]), place.zeros(2)
+        kernel(x, 4, w, y, total)
+        np.testing.assert_array_equal(place.numpy(y), [16, 28])
+        np.testing.assert_array_equal(place.numpy(total), [4])
+
+    def test_arrays_are_not(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x, T s", "T y", "y = x * t", "early", loop_prep="T t = s;")
+        with pytest.raises(TypeError, match="early: s must be a scalar: it is read before or"):
+            kernel(place.zeros(3), place.zeros(3))
