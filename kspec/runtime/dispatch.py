@@ -15,7 +15,7 @@ from kspec.declaration import GeneratedDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
 from kspec.runtime import marshal
 from kspec.runtime.device import HOST, Device, default_device
-from kspec.runtime.interop import Library, library_of, stream_handle
+from kspec.runtime.interop import Library, library_of, stream_of_call
 from kspec.runtime.views import ArrayView
 from kspec.signature import Param
 from kspec.stages import MAX_NDIM
@@ -58,6 +58,27 @@ class Call:
     library: Library | None
 
 
+def new_output(param: Param, array: Any) -> Operand:
+    """Return an output that was made for a call.
+
+    Its library may be another than that of the inputs, which can not all make arrays.
+    """
+    library = library_of(array)
+    assert library is not None
+    return Operand(param, array, library.view(array), library, is_output=True)
+
+
+def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) -> None:
+    """Raise `ArgumentTypeError` unless the positional arguments are the inputs, or all."""
+    nin, nout = len(declaration.inputs), len(declaration.outputs)
+    if len(arguments) not in (nin, nin + nout):
+        either = f"{nin} or {nin + nout}" if nout else f"{nin}"
+        raise ArgumentTypeError(
+            f"{declaration.name}() takes {either} positional arguments "
+            f"({declaration.params}), but {len(arguments)} were given"
+        )
+
+
 def classify(
     declaration: GeneratedDeclaration, arguments: Sequence[object], outputs: Sequence[object] = ()
 ) -> Call:
@@ -78,13 +99,8 @@ def classify(
         For a wrong number of arguments, a value that is neither array nor scalar, a scalar
         where an array is due, a read-only output, or arrays on several devices.
     """
-    nin, nout = len(declaration.inputs), len(declaration.outputs)
-    if len(arguments) not in (nin, nin + nout):
-        either = f"{nin} or {nin + nout}" if nout else f"{nin}"
-        raise ArgumentTypeError(
-            f"{declaration.name}() takes {either} positional arguments "
-            f"({declaration.params}), but {len(arguments)} were given"
-        )
+    check_count(declaration, arguments)
+    nin = len(declaration.inputs)
     given = [*arguments[nin:], *outputs]
     inputs = tuple(
         _operand(declaration.name, param, value, output=False)
@@ -104,9 +120,8 @@ def classify(
 
 def resolve_stream(call: Call, stream: object) -> int:
     """Return the handle of the stream a call is queued on: the caller's, or the library's."""
-    if stream is not None:
-        return stream_handle(stream)
-    return call.library.stream(call.device) if call.library else 0
+    libraries = (operand.library for operand in (*call.inputs, *call.outputs))
+    return stream_of_call(stream, call.library, call.device, libraries)
 
 
 def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:

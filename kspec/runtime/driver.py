@@ -14,6 +14,9 @@ from typing import Any
 
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
 
+# Handles that are no addresses: of each device's legacy default stream, and each thread's.
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
+
 
 @functools.cache
 def _bindings() -> Any:
@@ -137,8 +140,9 @@ def on_device(ordinal: int) -> Iterator[None]:
     try:
         yield
     finally:
-        # A thread that had no context keeps this one: other libraries expect to find it.
-        if int(before):
+        # A thread that had no context keeps that of the first device: other libraries expect to
+        # find it. That of another one would change what they take for the current device.
+        if int(before) or ordinal:
             check(driver.cuCtxSetCurrent(before))
 
 
@@ -194,6 +198,27 @@ def synchronize_stream(ordinal: int, stream: int) -> None:
     """Wait for everything queued on a stream."""
     with on_device(ordinal):
         check(_bindings().cuStreamSynchronize(stream))
+
+
+def wait_for_stream(ordinal: int, stream: int, other: int) -> None:
+    """Let what is queued on a stream from now on run after what is queued on another one."""
+    driver = _bindings()
+    with on_device(ordinal):
+        flags = driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+        event = check(driver.cuEventCreate(flags))
+        try:
+            check(driver.cuEventRecord(event, other))
+            check(driver.cuStreamWaitEvent(stream, event, 0))
+        finally:
+            check(driver.cuEventDestroy(event))
+
+
+def is_stream_of(ordinal: int, stream: int) -> bool:
+    """Return whether work for a device can be queued on a stream."""
+    if stream in (0, LEGACY_STREAM, PER_THREAD_STREAM):
+        return True
+    context = check(_bindings().cuStreamGetCtx(stream))
+    return int(context) == int(_primary_context(ordinal))
 
 
 def device_of_pointer(address: int) -> int:

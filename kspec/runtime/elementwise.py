@@ -88,6 +88,18 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         """
         threads = _checked_block_size(block_size)
         declaration = self.declaration
+        other = interop.overriding(args)
+        if other is not None:
+            dispatch.check_count(declaration, args)
+            keywords = _given(
+                size=size,
+                block_size=block_size,
+                stream=stream,
+                sanitize=sanitize,
+                order=order,
+                timeout=timeout,
+            )
+            return other.__cupy_override_elementwise_kernel__(self, *args, **keywords)
         call = dispatch.classify(declaration, args)
         _check_kinds(declaration, call)
         shape = _loop_shape(call, size)
@@ -124,7 +136,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                 )
             dtype = dispatch.param_dtype(param, binding)
             array = library.empty(shape, dtype, call.device)
-            outputs.append(Operand(param, array, library.view(array), library, is_output=True))
+            outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
     def _launch(
@@ -175,6 +187,16 @@ def _check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
                 f"{where} a scalar: it is read before or after the loop, where there are no "
                 "elements"
             )
+
+
+def _given(**keywords: Any) -> dict[str, Any]:
+    """Return the keyword arguments of a call that are not the defaults."""
+    defaults = {"size": -1, "block_size": 128}
+    return {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and value != defaults.get(name)
+    }
 
 
 def _loop_shape(call: Call, size: int) -> Shape:

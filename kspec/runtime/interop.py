@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from kspec import dtypes
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.runtime import arrays, driver
+from kspec.runtime import arrays, dlpack, driver
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.views import ArrayView, c_strides, dtype_name, numpy_dtype
@@ -189,7 +191,9 @@ class CudaArrayInterface:
         """Return where the array's elements are; work on its stream is waited for."""
         try:
             interface = array.__cuda_array_interface__
-        except AttributeError as error:  # a tensor on the CPU, for instance
+        except AttributeError as error:  # an array on the CPU, for instance
+            if _DLPACK.recognises(type(array)):
+                return _DLPACK.view(array)
             kind = type(array).__name__
             raise ArgumentTypeError(
                 f"this {kind} is no CUDA array ({error}); a NumPy array runs on the host device"
@@ -202,8 +206,14 @@ class CudaArrayInterface:
         shape = tuple(interface["shape"])
         strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
         ordinal = driver.device_of_pointer(ptr) if ptr else driver.current_ordinal()
-        if interface.get("stream") is not None:
-            driver.synchronize_stream(ordinal, int(interface["stream"]))
+        stream = interface.get("stream")
+        if stream == 0:
+            raise ArgumentTypeError(
+                "stream 0 in __cuda_array_interface__ is ambiguous: 1 is the legacy default "
+                "stream, 2 that of the thread"
+            )
+        if stream is not None:
+            driver.synchronize_stream(ordinal, int(stream))
         return ArrayView(ptr, shape, tuple(strides), name, Device("cuda", ordinal), readonly)
 
     def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
@@ -215,13 +225,75 @@ class CudaArrayInterface:
         return 0
 
 
-# The first that recognises a type wins; the protocol comes after the libraries that have it.
+class DLPack:
+    """Any other object with ``__dlpack__``, on the CPU or CUDA; outputs are kspec's own arrays."""
+
+    name = "dlpack"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type export themselves by DLPack."""
+        return hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are; the legacy default stream waits for them."""
+        one = dlpack.import_array(array)
+        return ArrayView(
+            one.ptr, one.shape, one.strides, one.dtype, one.device, one.readonly, one.owner
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array of kspec's."""
+        return arrays.empty(shape, numpy_dtype(dtype), device)
+
+    def stream(self, device: Device) -> int:
+        """Return 0, the legacy default stream."""
+        return 0
+
+
+class CuPyConvertible:
+    """Any object with CuPy's ``__cupy_get_ndarray__``; outputs are CuPy arrays."""
+
+    name = "cupy convertible"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type have an array to give."""
+        return hasattr(kind, "__cupy_get_ndarray__")
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the elements of its array are."""
+        inner = array.__cupy_get_ndarray__()
+        library = library_of(inner)
+        if library is None or library is self:
+            raise ArgumentTypeError(
+                f"__cupy_get_ndarray__ of this {type(array).__name__} returns no array, but a "
+                f"{type(inner).__name__}"
+            )
+        view = library.view(inner)
+        return replace(view, owner=(inner, view.owner))
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array of the library that fits the device."""
+        return self._library(device).empty(shape, dtype, device)
+
+    def stream(self, device: Device) -> int:
+        """Return that library's current stream."""
+        return self._library(device).stream(device)
+
+    def _library(self, device: Device) -> Library:
+        return NumPy() if device.is_host else CuPy()
+
+
+_DLPACK = DLPack()
+# The first that recognises a type wins; protocols come after the libraries that have them, and
+# CuPy's own, which says more, before the general ones.
 _LIBRARIES: tuple[Library, ...] = (
     NumPy(),
     Own(),
     CuPy(),
     Torch(),
+    CuPyConvertible(),
     CudaArrayInterface(),
+    _DLPACK,
 )
 
 
@@ -240,6 +312,58 @@ def library_of(value: object) -> Library | None:
 def default_library(device: Device) -> Library:
     """Return who makes the outputs of a call without any array: NumPy, or kspec on a GPU."""
     return NumPy() if device.is_host else Own()
+
+
+@functools.lru_cache(maxsize=256)
+def _overrides(kind: type) -> bool:
+    return hasattr(kind, "__cupy_override_elementwise_kernel__")
+
+
+def overriding(values: Iterable[object]) -> Any:
+    """Return the first value whose class runs elementwise kernels itself, or None.
+
+    That is CuPy's hook for arrays that are more than memory:
+    ``value.__cupy_override_elementwise_kernel__(kernel, *args, **keywords)``.
+    """
+    return next((value for value in values if _overrides(type(value))), None)  # type: ignore[arg-type]
+
+
+def stream_of_call(
+    stream: object,
+    library: Library | None,
+    device: Device,
+    libraries: Iterable[Library | None] = (),
+) -> int:
+    """Return the handle of the stream a call is queued on: the caller's, or the library's.
+
+    Parameters
+    ----------
+    stream : stream or None
+        What the caller gave.
+    library : Library or None
+        Whose current stream it is otherwise.
+    device : Device
+        Where the call runs.
+    libraries : iterable of Library or None
+        Of all arguments: arrays that came by DLPack are ready on the legacy default stream.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `stream` is none, or one of another device.
+    """
+    if stream is not None:
+        handle = stream_handle(stream)
+        if not device.is_host and not driver.is_stream_of(device.ordinal, handle):
+            raise ArgumentTypeError(
+                f"the stream belongs to another device than {device}, where the arrays live"
+            )
+    else:
+        handle = library.stream(device) if library is not None else 0
+    special = handle in (0, driver.LEGACY_STREAM)
+    if not special and not device.is_host and any(one is _DLPACK for one in libraries):
+        driver.wait_for_stream(device.ordinal, handle, driver.LEGACY_STREAM)
+    return handle
 
 
 def stream_handle(stream: object) -> int:

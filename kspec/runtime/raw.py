@@ -145,7 +145,7 @@ class RawKernel:
         operands = [RawArgument(number, value) for number, value in enumerate(args)]
         device, library = place_of(self.name, operands)
         parameters = [pack_undeclared(self.name, operand, device) for operand in operands]
-        handle = stream_of(stream, library, device)
+        handle = stream_of(stream, library, device, operands)
         checks = checks_of_call(self.name, device, self.checks, sanitize, order, timeout)
         regions = regions_of(checks, operands)
         cooperative = self.enable_cooperative_groups

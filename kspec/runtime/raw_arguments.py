@@ -6,18 +6,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kspec import dtypes
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError
 from kspec.host.device import Region
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
-from kspec.runtime.interop import Library, library_of, stream_handle
+from kspec.runtime.interop import Library, library_of, stream_of_call
 from kspec.runtime.views import ArrayView
 
 
@@ -60,11 +62,11 @@ def _is_handle(operand: RawArgument) -> bool:
     return operand.view is None and type(getattr(operand.value, "device", None)) is Device
 
 
-def stream_of(stream: object, library: Library | None, device: Device) -> int:
+def stream_of(
+    stream: object, library: Library | None, device: Device, operands: Sequence[RawArgument]
+) -> int:
     """Return the handle of the stream of a launch: the caller's, or the library's current one."""
-    if stream is not None:
-        return stream_handle(stream)
-    return library.stream(device) if library is not None else 0
+    return stream_of_call(stream, library, device, (operand.library for operand in operands))
 
 
 def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
@@ -83,7 +85,7 @@ def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
         if view.device == device:
             return struct.pack("P", view.ptr)
         if view.size == 1:
-            return bytes(np.asarray(value).tobytes())
+            return ctypes.string_at(view.ptr, dtypes.lookup(view.dtype).itemsize)
         raise ArgumentTypeError(
             f"{where} is a NumPy array next to CUDA arrays; move it to {device} first"
         )

@@ -72,7 +72,7 @@ class RawCallable(KernelCallable[RawDeclaration]):
                 for param, operand in zip(params, operands, strict=True)
             ]
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
-        handle, regions = stream_of(stream, library, device), regions_of(checks, operands)
+        handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
         launch = make_launch(grid, block, shared_mem, handle, checks, regions)
         symbol = RawSymbol(self._expression(bound))
         kernel = self._loader.kernel(symbol, device, checks.sanitize)

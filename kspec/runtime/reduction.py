@@ -164,7 +164,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         outputs = []
         for param in self.declaration.outputs:
             array = library.empty(shape, dispatch.param_dtype(param, binding), call.device)
-            outputs.append(Operand(param, array, library.view(array), library, is_output=True))
+            outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
     def _launch(

@@ -35,6 +35,8 @@ class ArrayView:
         Where it lives.
     readonly : bool
         Whether writing is forbidden.
+    owner : object
+        What lends the memory while the view lives, where the array itself does not.
     """
 
     ptr: int
@@ -43,6 +45,7 @@ class ArrayView:
     dtype: str
     device: Device
     readonly: bool = False
+    owner: object = None
 
     @property
     def size(self) -> int:
