@@ -39,6 +39,13 @@ template <class T> struct Out {
   template <class At> __device__ inline T& at(At at) const { return *element(data, at); }
 };
 
+// What `x[{a, b}]` is converted to. With less than two axes it would compete with `x[{k}]`, which
+// the flat index takes.
+struct NoIndex { __device__ NoIndex(NoIndex*, NoIndex*); };
+template <int NDIM> struct Index { typedef ptrdiff_t type[NDIM]; };
+template <> struct Index<0> { typedef NoIndex type; };
+template <> struct Index<1> { typedef NoIndex type; };
+
 // A raw argument. `x[k]` is the k-th element in C order of the logical shape, whatever the
 // strides; `x[index]` and `x[{a, b}]` take one integer per axis. Neither checks bounds.
 template <class T, int NDIM> struct Array {
@@ -66,7 +73,9 @@ template <class T, int NDIM> struct Array {
     }
     return *element(data_, Bytes{offset + k * strides_[0]});
   }
-  __device__ inline T& operator[](const ptrdiff_t (&index)[room]) const { return at(index); }
+  __device__ inline T& operator[](const typename Index<NDIM>::type& index) const {
+    return at(index);
+  }
   // A template, so that the literal 0 stays an integer.
   template <class I> __device__ inline T& operator[](const I* index) const { return at(index); }
 
