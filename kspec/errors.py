@@ -15,6 +15,7 @@
     ├── DispatchError                       a call does not fit its kernel
     │   ├── ArgumentTypeError (TypeError)
     │   │   ├── UnboundPlaceholderError (KeyError)
+    │   │   ├── DeviceMismatchError (ValueError)
     │   │   └── UnsupportedDTypeError (ValueError)
     │   ├── ShapeError (ValueError)
     │   └── SpecializationNotBuilt          KSPEC_JIT=never and nothing precompiled fits
@@ -157,6 +158,10 @@ class UnboundPlaceholderError(ArgumentTypeError, KeyError):
     """No array argument decides what a type placeholder stands for."""
 
     __str__ = Exception.__str__  # KeyError would print the repr of the message
+
+
+class DeviceMismatchError(ArgumentTypeError, ValueError):
+    """Arguments live on several devices; nothing is copied between them behind a user's back."""
 
 
 class UnsupportedDTypeError(ArgumentTypeError, ValueError):

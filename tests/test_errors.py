@@ -26,6 +26,7 @@ def test_the_tree_in_the_docstring_is_complete(kind: type) -> None:
         (errors.ArgumentTypeError("m"), TypeError),
         (errors.UnboundPlaceholderError("m"), KeyError),
         (errors.UnsupportedDTypeError("m"), ValueError),
+        (errors.DeviceMismatchError("m"), ValueError),
         (errors.ShapeError("m"), ValueError),
         (errors.DriverError("CUDA_ERROR_NOT_FOUND", "m", 500), RuntimeError),
         (errors.HostFault("assert", "m"), RuntimeError),

@@ -12,7 +12,7 @@ from typing import Any
 
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration
-from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
+from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, UnboundPlaceholderError
 from kspec.runtime import marshal
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_of_call
@@ -215,6 +215,6 @@ def _check_devices(kernel: str, arrays: Sequence[Operand]) -> None:
             if HOST in places
             else "copy them to one device first"
         )
-        raise ArgumentTypeError(
+        raise DeviceMismatchError(
             f"{kernel}: arguments live on different devices: {listed}; {advice}"
         )

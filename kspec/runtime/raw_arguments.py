@@ -15,7 +15,7 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.checks import Checks
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, DeviceMismatchError
 from kspec.host.device import Region
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
@@ -54,7 +54,7 @@ def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Librar
     devices = {one.view.device for one in chosen if one.view is not None} | handles
     if len(devices) > 1:
         listed = ", ".join(sorted(map(str, devices)))
-        raise ArgumentTypeError(f"{name}: arguments live on different devices: {listed}")
+        raise DeviceMismatchError(f"{name}: arguments live on different devices: {listed}")
     return devices.pop(), chosen[0].library
 
 

@@ -285,6 +285,44 @@ class TestCudaArrayInterface:
 
 
 class TestOtherMemory:
+    def test_arrays_of_two_gpus_do_not_mix(self, launches: list[str]) -> None:
+        # Nobody looks at the memory before the devices are compared.
+        plain = kspec.zeros(3, device="host")
+        first, second, total = (
+            kspec.DeviceArray(plain._memory, plain.ptr, shape, (8,) * len(shape), plain.dtype, gpu)
+            for shape, gpu in (
+                ((3,), kspec.Device("cuda", 0)),
+                ((3,), kspec.Device("cuda", 1)),
+                ((), kspec.Device("cuda", 1)),
+            )
+        )
+        for call in (
+            lambda: ADD(first, second),
+            lambda: ADD(first, 1, second),
+            lambda: DOT(first, second),
+            lambda: DOT(first, 1, out=total),
+            lambda: _raw(first, second),
+        ):
+            with pytest.raises(ValueError, match=r"different devices.*cuda:0.*cuda:1") as caught:
+                call()
+            assert isinstance(caught.value, kspec.DeviceMismatchError)
+            assert isinstance(caught.value, TypeError)
+        assert launches == []
+
+    @pytest.mark.parametrize("kernel", [ADD, DOT], ids=["elementwise", "reduction"])
+    def test_textures_and_surfaces_are_no_numbers(self, kernel: Any, launches: list[str]) -> None:
+        channel = kspec.texture.ChannelFormatDescriptor(32, 0, 0, 0, 2)
+        array = kspec.texture.CUDAarray(channel, 4, flags=2, device="host")
+        resource = kspec.texture.ResourceDescriptor(0, cuArr=array)
+        surface = kspec.texture.SurfaceObject(resource)
+        texture = kspec.texture.TextureObject(resource, kspec.texture.TextureDescriptor())
+        for handle in (surface, texture):
+            with pytest.raises(TypeError):
+                kernel(np.zeros(3), handle)
+            with pytest.raises(TypeError, match="argument z must be an array"):
+                kernel(np.zeros(3), 1.0, handle)
+        assert launches == []
+
     @pytest.mark.gpu
     @pytest.mark.parametrize("host", [np.zeros(3), np.zeros(1), np.zeros(())], ids=["3", "1", "0d"])
     def test_numpy_arrays_do_not_mix_with_cuda_arrays(

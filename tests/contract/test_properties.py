@@ -80,8 +80,8 @@ class Row:
 
 
 def _wide(x: Any) -> Any:
-    """Return 16-bit floats as 32-bit ones, in which they compute."""
-    return x.astype("f4") if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    """Return floats of 16 bits and fewer as 32-bit ones, in which they compute."""
+    return x.astype("f4") if x.dtype.name.startswith(("float8", "float16", "bfloat16")) else x
 
 
 ELEMENTWISE = (
