@@ -234,6 +234,24 @@ class TestUnsupportedElements:
         assert launches == []
 
     @pytest.mark.parametrize("kernel", [ADD, DOT], ids=["elementwise", "reduction"])
+    @pytest.mark.parametrize(
+        "dtype",
+        [
+            np.dtype([("small", "i1"), ("large", "f8")]),
+            np.dtype({"names": ["x"], "formats": ["f8"], "offsets": [4], "itemsize": 16}),
+            np.dtype([("x", "f4"), ("y", "O")], align=True),
+        ],
+        ids=["packed", "misaligned", "object"],
+    )
+    def test_structures_that_no_device_could_read(
+        self, dtype: Any, kernel: Any, launches: list[str]
+    ) -> None:
+        with pytest.raises(ValueError) as caught:
+            kernel(np.zeros(2, dtype), 1)
+        assert isinstance(caught.value, kspec.ArgumentTypeError)
+        assert launches == []
+
+    @pytest.mark.parametrize("kernel", [ADD, DOT], ids=["elementwise", "reduction"])
     def test_big_endian_arrays(self, kernel: Any, launches: list[str]) -> None:
         with pytest.raises(ValueError, match="not in native byte order"):
             kernel(np.zeros(2, ">f8"), 1)
