@@ -19,6 +19,15 @@ from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
 
+# Fields of specs that CuPy's constructors call differently.
+_ARGUMENTS = {
+    "inputs": "in_params",
+    "outputs": "out_params",
+    "map": "map_expr",
+    "reduce": "reduce_expr",
+    "post_map": "post_map_expr",
+}
+
 
 class ElementwiseKernel(ElementwiseCallable):
     """A kernel that computes every element by itself.
@@ -66,6 +75,7 @@ class ElementwiseKernel(ElementwiseCallable):
     ) -> None:
         self._spec = build_spec(
             ElementwiseSpec,
+            _ARGUMENTS,
             name=name,
             inputs=in_params,
             outputs=out_params,
@@ -160,6 +170,7 @@ class ReductionKernel(ReductionCallable):
     ) -> None:
         self._spec = build_spec(
             ReductionSpec,
+            _ARGUMENTS,
             name=name,
             inputs=in_params,
             outputs=out_params,
@@ -208,7 +219,7 @@ class ReductionKernel(ReductionCallable):
     @identity.setter
     def identity(self, identity: Any) -> None:
         fields = {**dict(self._spec), "identity": identity}
-        self._spec = build_spec(ReductionSpec, **fields)
+        self._spec = build_spec(ReductionSpec, _ARGUMENTS, **fields)
         self._declare(self._spec.declaration(), loader_for(self._spec))
 
     @property

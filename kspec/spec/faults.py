@@ -12,10 +12,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from pydantic import ValidationError
 
 from kspec.errors import SignatureSyntaxError, SpecError, marked_line
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SpecTypeError(SpecError, TypeError):
@@ -128,29 +132,41 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def error_for(
-    name: str, faults: tuple[Fault, ...], fields: Mapping[str, object] | None = None
+    name: str,
+    faults: tuple[Fault, ...],
+    fields: Mapping[str, object] = _NOTHING,
+    arguments: Mapping[str, str] = _NOTHING,
 ) -> SpecError:
     """Return the exception that tells a Python caller about `faults` of these `fields`.
 
-    It is of the class of the first parameter list that does not parse, if there is one.
+    `arguments` are the names under which the caller gave fields, where they differ. The class is
+    that of the first parameter list that does not parse, if there is one.
     """
     if len(faults) == 1 and faults[0].error is not None:
-        return faults[0].error
+        error = faults[0].error
+        message = f"kernel {name!r}: {_where(faults[0], arguments)}: {error.message}"
+        return type(error)(message, error.text, error.offset, error.length)
     cls: type[SpecError] = SpecError
     if all(fault.wrong_type for fault in faults):
         cls = SpecTypeError
     cls = next((type(fault.error) for fault in faults if fault.error), cls)
-    texts = [_text(fault, fields or {}) for fault in faults]
+    texts = [_text(fault, fields, arguments) for fault in faults]
     if len(texts) == 1:
         return cls(f"kernel {name!r}: {texts[0]}")
     listed = "\n".join("  " + text.replace("\n", "\n  ") for text in texts)
     return cls(f"kernel {name!r} is declared wrongly:\n{listed}")
 
 
-def _text(fault: Fault, fields: Mapping[str, object]) -> str:
-    where = ".".join(map(str, fault.location))
+def _text(fault: Fault, fields: Mapping[str, object], arguments: Mapping[str, str]) -> str:
+    where = _where(fault, arguments)
     message = str(fault.error) if fault.error else fault.message
-    value = fields.get(where)
+    value = fields.get(".".join(map(str, fault.location)))
     if not fault.error and fault.offset >= 0 and isinstance(value, str) and value.strip():
         message += "\n" + marked_line(value, fault.offset, fault.length)
     return f"{where}: {message}" if where else message
+
+
+def _where(fault: Fault, arguments: Mapping[str, str]) -> str:
+    path = list(map(str, fault.location))
+    path[:1] = [arguments.get(key, key) for key in path[:1]]
+    return ".".join(path)

@@ -13,7 +13,7 @@ that the renderer can trust.  Use `build_spec` where a user's mistake must becom
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -424,8 +424,19 @@ def _rank(model: type[_Spec], fault: Fault) -> int:
     return names.index(str(field)) + 1 if field in names else 0
 
 
-def build_spec(model: type[SpecT], /, **fields: Any) -> SpecT:
+def build_spec(
+    model: type[SpecT], arguments: Mapping[str, str] | None = None, /, **fields: Any
+) -> SpecT:
     """Build a spec from Python values.
+
+    Parameters
+    ----------
+    model : type
+        `ElementwiseSpec`, `ReductionSpec` or `RawSpec`.
+    arguments : mapping of str to str, optional
+        What messages call fields that the caller knows under another name.
+    **fields
+        The fields, `name` among them.
 
     Raises
     ------
@@ -438,5 +449,5 @@ def build_spec(model: type[SpecT], /, **fields: Any) -> SpecT:
     """
     spec, faults = check_spec(model, fields)
     if spec is None:
-        raise error_for(str(fields.get("name", "kernel")), faults, fields)
+        raise error_for(str(fields.get("name", "kernel")), faults, fields, arguments or {})
     return spec

@@ -168,6 +168,26 @@ class TestAttributes:
         assert Doubler(2).__doc__ == "A kernel with attributes of its own."
 
 
+def test_messages_call_arguments_by_their_names() -> None:
+    with pytest.raises(kspec.SpecError) as caught:
+        kspec.ReductionKernel("T x, T x", "T y,", "x;", " ", "y = (a", "0", "a b")
+    assert str(caught.value).splitlines() == [
+        "kernel 'a b' is declared wrongly:",
+        "  name: Invalid kernel name 'a b': 'a b' is not a C identifier",
+        "  in_params: two parameters are called 'x'; every parameter needs its own name",
+        "  out_params: empty parameter; is there a comma too many?",
+        "      T y,",
+        "         ^",
+        "  map_expr: must be an expression; leave out ';'",
+        "      x;",
+        "       ^",
+        "  reduce_expr: must not be empty",
+        "  post_map_expr: '(' is never closed",
+        "      y = (a",
+        "          ^",
+    ]
+
+
 class TestIdentity:
     def test_setting_it_declares_the_kernel_anew(self, place: ArrayDevice) -> None:
         kernel = reduction()

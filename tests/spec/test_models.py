@@ -159,8 +159,14 @@ def test_zero_outputs_are_for_elementwise_kernels_only() -> None:
 def test_one_wrong_parameter_raises_the_parser_error() -> None:
     with pytest.raises(SignatureSyntaxError, match="comma too many"):
         elementwise(inputs="T x,")
-    with pytest.raises(UnknownTypeError, match="did you mean 'float32'"):
+    with pytest.raises(UnknownTypeError, match="did you mean 'float32'") as caught:
         elementwise(inputs="flaot32 x")
+    assert str(caught.value).splitlines() == [
+        "kernel 'f': inputs: unknown type 'flaot32'; did you mean 'float32'?",
+        "    flaot32 x",
+        "    ^^^^^^^",
+    ]
+    assert (caught.value.text, caught.value.offset, caught.value.length) == ("flaot32 x", 0, 7)
     with pytest.raises(SignatureSyntaxError, match="needs a type and a name"):
         build_spec(RawSpec, name="f", code="x", params=["float*"])
 
