@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kspec import dtypes
-from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
+from kspec.errors import ArgumentTypeError, DeviceMismatchError, UnsupportedDTypeError
 from kspec.runtime import arrays, dlpack, driver
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import HOST, Device
@@ -350,12 +350,14 @@ def stream_of_call(
     Raises
     ------
     ArgumentTypeError
-        If `stream` is none, or one of another device.
+        If `stream` is none.
+    DeviceMismatchError
+        If it belongs to another device.
     """
     if stream is not None:
         handle = stream_handle(stream)
         if not device.is_host and not driver.is_stream_of(device.ordinal, handle):
-            raise ArgumentTypeError(
+            raise DeviceMismatchError(
                 f"the stream belongs to another device than {device}, where the arrays live"
             )
     else:

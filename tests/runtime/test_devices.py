@@ -74,7 +74,9 @@ class TestContexts:
         gpu = Device("cuda", 1)
         for stream in (0, 1, 2, 1007):
             assert stream_of_call(stream, None, gpu) == stream
-        with pytest.raises(TypeError, match="the stream belongs to another device than cuda:1"):
+        with pytest.raises(
+            kspec.DeviceMismatchError, match="the stream belongs to another device than cuda:1"
+        ):
             stream_of_call(7, None, gpu)
         assert stream_of_call(7, None, HOST) == 7
         assert interop.stream_handle(SimpleNamespace(ptr=7)) == 7
