@@ -34,6 +34,10 @@ def float64(array: Any) -> np.ndarray:
     return np.asarray(array).astype(np.float64)
 
 
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 def tolerance(dtype: str) -> float:
     return {"float16": 1e-3, "bfloat16": 1e-2, "float32": 2e-6}.get(dtype, 1e-12)
 
@@ -78,18 +82,19 @@ def test_every_binding_agrees_with_the_reference(
     ]
     axes = {"axis": spec.example.axis, "keepdims": spec.example.keepdims}
     keywords = axes if isinstance(spec, ReductionSpec) else {}
-    result = place.numpy(kernel(name)(*arguments, **keywords))
+    results = as_tuple(kernel(name)(*arguments, **keywords))
     names = {"np": np, "math": math, **axes, **sources}
-    expected = np.asarray(eval(spec.reference.strip(), names))
-    assert result.shape == expected.shape
-    output = spec.outputs.params[0]
-    dtype = binding.get(output.type, output.type)
-    assert result.dtype == np.dtype(dtype)
-    wide = np.complex128 if result.dtype.kind == "c" else np.float64
-    rtol = spec.example.tolerance or tolerance(dtype)
-    np.testing.assert_allclose(
-        result.astype(wide), expected.astype(wide), rtol=rtol, atol=rtol * 1e-2
-    )
+    references = as_tuple(eval(spec.reference.strip(), names))
+    for param, array, reference in zip(spec.outputs, results, references, strict=True):
+        result, expected = place.numpy(array), np.asarray(reference)
+        assert result.shape == expected.shape
+        dtype = binding.get(param.type, param.type)
+        assert result.dtype == np.dtype(dtype)
+        wide = np.complex128 if result.dtype.kind == "c" else np.float64
+        rtol = spec.example.tolerance or tolerance(dtype)
+        np.testing.assert_allclose(
+            result.astype(wide), expected.astype(wide), rtol=rtol, atol=rtol * 1e-2
+        )
 
 
 def test_elementwise_specs_need_no_options() -> None:
