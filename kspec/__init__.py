@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kspec.runtime.arrays import DeviceArray, asarray, asnumpy, empty, zeros
     from kspec.runtime.device import Device, devices
     from kspec.runtime.raw import RawKernel, RawModule
+    from kspec.runtime.views import make_aligned_dtype
 
 __version__ = "0.1.0"
 
@@ -80,6 +81,7 @@ _HOMES = {
     "kspec.runtime.arrays": ("DeviceArray", "asarray", "asnumpy", "empty", "zeros"),
     "kspec.runtime.device": ("Device", "devices"),
     "kspec.runtime.raw": ("RawKernel", "RawModule"),
+    "kspec.runtime.views": ("make_aligned_dtype",),
 }
 # What declaring kernels needs, and calling generated ones does not.
 _AUTHORING = ("pydantic", "jinja2")
@@ -121,6 +123,7 @@ __all__ = [
     "checking",
     "devices",
     "empty",
+    "make_aligned_dtype",
     "texture",
     "zeros",
 ]

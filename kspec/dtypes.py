@@ -2,17 +2,22 @@
 
 >>> lookup("float32").ctype
 'float'
->>> canonical_name("f4"), canonical_name("int")
-('float32', 'int64')
+>>> canonical_name("f4"), canonical_name("int"), canonical_name("{x: f4, n: int[2]}")
+('float32', 'int64', '{x: float32, n: int64[2]}')
 
 Names are NumPy's, also where C disagrees (``int`` is 64 bits wide, as `numpy.dtype` has it).
+A structured dtype is named by its text (`kspec.structs`), so that every dtype is a string.
 `kspec.signature` spells parameters with these rows, `kspec.runtime.marshal` packs by them.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+import re
 from dataclasses import dataclass
 
+from kspec import structs
 from kspec.errors import UnknownTypeError
 
 
@@ -29,11 +34,16 @@ class DType:
     itemsize, alignment : int
         In bytes, on the device; NumPy aligns complex numbers less strictly.
     kind : str
-        ``b`` bool, ``i`` signed, ``u`` unsigned, ``f`` floating, ``c`` complex.
+        ``b`` bool, ``i`` signed, ``u`` unsigned, ``f`` floating, ``c`` complex, ``V`` structs and
+        raw bytes, ``t`` texture.
     accumulator : str
         C++ type that reductions accumulate in unless the spec names one.
     header : str
         Header of ours that defines `ctype`, or the empty string.
+    package : str
+        Package that NumPy needs for the dtype, or the empty string.
+    fields : tuple of Field
+        Of a struct; empty for everything else.
     """
 
     name: str
@@ -43,6 +53,38 @@ class DType:
     kind: str
     accumulator: str
     header: str = ""
+    package: str = ""
+    fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """One member of a struct.
+
+    Attributes
+    ----------
+    name : str
+        As NumPy has it.
+    member : str
+        As C++ has it; ``field_2`` where NumPy's name is no C++ identifier.
+    dtype : DType
+        Of one element.
+    shape : tuple of int
+        Extents of an array member; empty for a single value.
+    offset : int
+        In bytes.
+    """
+
+    name: str
+    member: str
+    dtype: DType
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of all its elements."""
+        return self.dtype.itemsize * math.prod(self.shape)
 
 
 TABLE: tuple[DType, ...] = (
@@ -57,12 +99,25 @@ TABLE: tuple[DType, ...] = (
     DType("uint64", "unsigned long long", 8, 8, "u", "unsigned long long"),
     # Half the bits hold half the sum: 16-bit floats accumulate in 32.
     DType("float16", "float16", 2, 2, "f", "float", "kspec/half.cuh"),
-    DType("bfloat16", "bfloat16", 2, 2, "f", "float", "kspec/half.cuh"),
+    DType("bfloat16", "bfloat16", 2, 2, "f", "float", "kspec/half.cuh", "ml_dtypes"),
+    *(
+        DType(name, name, 1, 1, "f", "float", "kspec/float8.cuh", "ml_dtypes")
+        for name in (
+            "float8_e4m3fn",
+            "float8_e5m2",
+            "float8_e4m3fnuz",
+            "float8_e5m2fnuz",
+            "float8_e4m3b11fnuz",
+        )
+    ),
     DType("float32", "float", 4, 4, "f", "float"),
     DType("float64", "double", 8, 8, "f", "double"),
     DType("complex64", "complex<float>", 8, 8, "c", "complex<float>", "kspec/complex.cuh"),
     DType("complex128", "complex<double>", 16, 16, "c", "complex<double>", "kspec/complex.cuh"),
 )
+
+# What a placeholder stands for when a texture object is passed: a type, but no dtype.
+TEXTURE = DType("cudaTextureObject_t", "cudaTextureObject_t", 8, 8, "t", "")
 
 _BY_NAME = {row.name: row for row in TABLE}
 _BY_CTYPE = {row.ctype: row for row in TABLE}
@@ -128,9 +183,20 @@ _C_ALIASES = {
     "__half": "float16",
     "__nv_bfloat16": "bfloat16",
     "nv_bfloat16": "bfloat16",
+    "__nv_fp8_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2",
     "cuFloatComplex": "complex64",
     "cuDoubleComplex": "complex128",
 }
+
+
+# Of NumPy's spellings, those of types that no kernel has.
+_UNSUPPORTED = re.compile(
+    r"c?longdouble|g|G|longfloat|(float|complex)(96|128|192|256)|[fc](12|16|24|32)"
+    r"|(str|bytes|object|void|datetime64|timedelta64|unicode|string)_?(\[.*\])?"
+    r"|[OSUaMmT]\d*(\[.*\])?|V0?"
+)
+_VOID = re.compile(r"V([1-9]\d*)")
 
 
 def is_known(name: str) -> bool:
@@ -140,25 +206,90 @@ def is_known(name: str) -> bool:
 
 def lookup(name: str) -> DType:
     """Return the row of a canonical name; raise `UnknownTypeError` for any other."""
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise UnknownTypeError(f"unsupported dtype {name!r}; kernels know {names()}") from None
+    row = _BY_NAME.get(name) or _made(name)
+    if row is None or row.name != name:
+        raise UnknownTypeError(f"unsupported dtype {name!r}; kernels know {names()}")
+    return row
 
 
 def canonical_name(spelling: str) -> str:
     """Return the canonical name of anything `numpy.dtype` accepts, native byte order only.
+
+    A struct is spelled as `kspec.structs` has it: ``{x: f4, y: i4}``.
 
     Raises
     ------
     UnknownTypeError
         For a spelling that is not a dtype, or a dtype that kernels do not support.
     """
-    bare = spelling[1:] if spelling[:1] in "<=|" else spelling
+    bare = spelling[1:] if spelling[:1] in ("<", "=", "|") else spelling
     name = _ALIASES.get(bare, bare)
-    if name not in _BY_NAME:
-        raise UnknownTypeError(f"unknown type {spelling!r}; expected one of {names()}")
-    return name
+    if name in _BY_NAME:
+        return name
+    row = _made(bare)
+    if row is None or row is TEXTURE:
+        raise UnknownTypeError(unknown_type(spelling))
+    return row.name
+
+
+def unknown_type(spelling: str) -> str:
+    """Return a message for a spelling that `canonical_name` does not know."""
+    bare = spelling.lstrip("<>=|")
+    if spelling[:1] == ">" and (bare in _ALIASES or bare in _BY_NAME):
+        return (
+            f"Unsupported dtype {spelling!r}: kernels compute in the machine's byte order; "
+            f"write {_ALIASES.get(bare, bare)!r}, and convert big-endian arrays first"
+        )
+    if _UNSUPPORTED.fullmatch(bare):
+        return f"Unsupported dtype {spelling!r}; kernels know {names()}"
+    return f"unknown type {spelling!r}; expected one of {names()}"
+
+
+@functools.cache
+def _made(spelling: str) -> DType | None:
+    """Return the row of what is in no table: a struct, ``V<n>`` (n raw bytes), a texture."""
+    if spelling == TEXTURE.name:
+        return TEXTURE
+    if spelling.lstrip().startswith("{"):
+        return struct_dtype(structs.parse_struct(spelling))
+    match = _VOID.fullmatch(spelling)
+    if match is None:
+        return None
+    ctype = f"kspec::Void<{match[1]}>"
+    return DType(spelling, ctype, int(match[1]), 1, "V", ctype, "kspec/struct.cuh")
+
+
+def struct_dtype(struct: structs.StructText) -> DType:
+    """Return the row of a struct: its layout checked, its name canonical.
+
+    Raises
+    ------
+    UnknownTypeError
+        If a field's type is unknown, or its offset, the size or the alignment is one that no
+        C++ struct has; the message names the field.
+    """
+    rows = [lookup(canonical_name(field.type)) for field in struct.fields]
+    canonical, layout = structs.check_layout(
+        struct,
+        [row.name for row in rows],
+        [row.itemsize for row in rows],
+        [row.alignment for row in rows],
+    )
+    fields = tuple(
+        Field(field.name, member, row, field.shape, offset)
+        for field, member, row, offset in zip(
+            struct.fields, structs.member_names(struct), rows, layout.offsets, strict=True
+        )
+    )
+    ctype = structs.type_name(canonical, struct)
+    header = "kspec/struct.cuh"
+    return DType(canonical, ctype, layout.size, layout.alignment, "V", ctype, header, "", fields)
+
+
+def headers(row: DType) -> tuple[str, ...]:
+    """Return the headers of ours that a dtype needs, those of a struct's fields first."""
+    inner = [header for field in row.fields for header in headers(field.dtype)]
+    return tuple(dict.fromkeys([*inner, *([row.header] if row.header else ())]))
 
 
 def from_ctype(ctype: str) -> DType | None:

@@ -9,7 +9,7 @@ from kspec.errors import UnknownTypeError
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 @pytest.mark.parametrize("row", dtypes.TABLE, ids=lambda row: row.name)
@@ -18,7 +18,7 @@ def test_the_table_agrees_with_numpy(row: dtypes.DType) -> None:
     assert dtype.name == row.name
     assert dtype.itemsize == row.itemsize
     assert row.alignment == row.itemsize  # on the device, complex numbers too
-    if row.name != "bfloat16":  # ml_dtypes calls its kind "V"
+    if row.package != "ml_dtypes":  # it calls most of its kinds "V"
         assert dtype.kind == row.kind
     assert dtypes.lookup(row.name) is row
     assert dtypes.from_ctype(row.ctype) is row
@@ -37,13 +37,45 @@ def test_native_byte_order_is_accepted(spelling: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling", ["", ">f4", "f16", "longdouble", "str", "object", "M8[s]", "float3", "<<f4", "O"]
+    "spelling",
+    ["", ">f4", "f16", "longdouble", "str", "object", "M8[s]", "float3", "<<f4", "O", "V", "V0"],
 )
 def test_unsupported_types(spelling: str) -> None:
     with pytest.raises(UnknownTypeError) as caught:
         dtypes.canonical_name(spelling)
     assert isinstance(caught.value, TypeError)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["longdouble", "clongdouble", "str", "U3", "bytes", "S", "object", "datetime64[ns]", "m8", "V"],
+)
+def test_what_numpy_has_and_kernels_have_not_is_an_unsupported_dtype(spelling: str) -> None:
+    np.dtype(spelling)
+    with pytest.raises(UnknownTypeError, match=r"Unsupported dtype .*; kernels know bool, int8"):
+        dtypes.canonical_name(spelling)
+
+
+def test_big_endian_numbers_are_not_taken_for_native_ones() -> None:
+    message = (
+        "Unsupported dtype '>f4': kernels compute in the machine's byte order; write 'float32'"
+    )
+    with pytest.raises(UnknownTypeError, match=message):
+        dtypes.canonical_name(">f4")
+
+
+@pytest.mark.parametrize("name", ["V1", "V8", "V300"])
+def test_raw_bytes(name: str) -> None:
+    row = dtypes.lookup(dtypes.canonical_name(f"|{name}"))
+    assert (row.name, row.itemsize, row.alignment) == (name, int(name[1:]), 1)
+    assert row.ctype == f"kspec::Void<{name[1:]}>"
+
+
+def test_the_type_of_textures_is_no_dtype() -> None:
+    assert dtypes.lookup("cudaTextureObject_t") is dtypes.TEXTURE
+    with pytest.raises(UnknownTypeError):
+        dtypes.canonical_name("cudaTextureObject_t")
 
 
 def test_lookup_wants_canonical_names() -> None:

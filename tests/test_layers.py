@@ -12,7 +12,18 @@ from tests.projects import BLOCKED, ROOT, run_python
 
 PACKAGE = ROOT / "kspec"
 # Each may import those to its left, and `typing` none of them.
-BASE = ("errors", "config", "checks", "dtypes", "signature", "declaration", "stages", "manifest")
+BASE = (
+    "errors",
+    "config",
+    "checks",
+    "structs",
+    "dtypes",
+    "definitions",
+    "signature",
+    "declaration",
+    "stages",
+    "manifest",
+)
 EVERY_BASE = {*BASE, "typing"}
 # Layer to the kspec packages it may import beside its own.
 LAYERS = {

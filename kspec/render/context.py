@@ -17,6 +17,8 @@ from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
+# In a C++ template `p.at<0>()` is a comparison, unless the word `template` says otherwise.
+_FIELD_BY_NUMBER = re.compile(r"(\.|->)(\s*at\s*<[^<>;()]*>\s*\()")
 _HOISTED = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 
 Binding = Sequence[tuple[str, str]]
@@ -55,6 +57,8 @@ class Origin:
 
     def fragment(self, field: str, text: str) -> Fragment:
         """Return the field's text with its position: ``specs/a.toml``, or ``<sq.operation>``."""
+        if field not in ("preamble", "code"):
+            text = _FIELD_BY_NUMBER.sub(r"\1template \2", text)
         if self.lines is None:
             return Fragment(text, f"<{self.path}.{field}>")
         return Fragment(text, self.path, self.lines.get(field, 1))

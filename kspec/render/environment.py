@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
+from kspec.definitions import definitions_for
 from kspec.errors import RenderError
 from kspec.render import context
 from kspec.render.context import Binding, Origin
-from kspec.render.includes import includes_for
+from kspec.render.includes import includes_for, types_of
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.stages import CudaSource
@@ -66,8 +67,9 @@ def render_file(spec_file: SpecFile) -> str:
             }
             origin = Origin(spec_file.path, lines)
             contexts.append(_generated_context(spec, origin, None))
-    includes = includes_for(_generated(spec_file.specs))
-    return _render(contexts, includes, spec_file.path, f"{spec_file.stem}.cu")
+    generated = _generated(spec_file.specs)
+    surroundings = includes_for(generated), definitions_for(types_of(generated))
+    return _render(contexts, *surroundings, spec_file.path, f"{spec_file.stem}.cu")
 
 
 def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = None) -> CudaSource:
@@ -90,8 +92,9 @@ def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = Non
             contexts.append(context.raw_context(spec, origin))
         else:
             contexts.append(_generated_context(spec, origin, binding))
-    includes = includes_for(_generated(specs), binding)
-    text = _render(contexts, includes, "Python", name)
+    generated = _generated(specs)
+    surroundings = includes_for(generated, binding), definitions_for(types_of(generated, binding))
+    text = _render(contexts, *surroundings, "Python", name)
     return CudaSource(name, text, options=compiler_options(specs))
 
 
@@ -119,10 +122,17 @@ def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:
     return Origin(spec_file.path, {"code": spec_file.lines.get((spec.name, "code"), 1)})
 
 
-def _render(contexts: Sequence[Context], includes: tuple[str, ...], origin: str, name: str) -> str:
+def _render(
+    contexts: Sequence[Context],
+    includes: tuple[str, ...],
+    structs: tuple[str, ...],
+    origin: str,
+    name: str,
+) -> str:
     values: Mapping[str, object] = {
         "origin": origin,
         "includes": includes,
+        "structs": structs,
         "kernels": tuple(_included_once(contexts)),
     }
     try:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kspec import dtypes
+from kspec.definitions import headers_for
 from kspec.spec.fragments import identifiers
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
@@ -20,6 +21,7 @@ _UNSEARCHABLE = re.compile(r"^[ \t]*#[ \t]*include\b|##", re.MULTILINE)
 _TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
 _LIBRARY = {
     "CUPY_FOR": "kspec/loop.cuh",
+    "Void": "kspec/struct.cuh",
     "_floor_divide": "kspec/floor_divide.cuh",
     "atomicAdd": "kspec/atomics.cuh",
     "atomicMax": "kspec/atomics.cuh",
@@ -41,7 +43,7 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
     binding : sequence of (str, str), optional
         The only binding it is compiled for; without one, those that `types` lists.
     """
-    types = set(_type_headers(specs, binding))
+    types = set(headers_for(types_of(specs, binding)))
     library: set[str] = set()
     for spec in specs:
         text = "\n".join([*spec.fragments.values(), spec.preamble, *spec.macros])
@@ -59,11 +61,11 @@ def _named(table: Mapping[str, str], words: set[str], searchable: bool) -> Itera
     return (header for word, header in table.items() if word in words or not searchable)
 
 
-def _type_headers(specs: Iterable[_Spec], binding: _Binding | None) -> Iterator[str]:
-    """Yield the headers of every type that a parameter may have."""
+def types_of(specs: Iterable[_Spec], binding: _Binding | None = None) -> tuple[str, ...]:
+    """Return every dtype that a parameter may have; arguments as for `includes_for`."""
+    found: dict[str, None] = {}
     for spec in specs:
         bindings = spec.bindings() if binding is None else (binding,)
-        bound = [dtype for one in bindings for _, dtype in one]
-        fixed = [param.type for param in spec.params if not param.is_placeholder]
-        headers = (dtypes.lookup(dtype).header for dtype in (*bound, *fixed))
-        yield from (header for header in headers if header)
+        found |= dict.fromkeys(dtype for one in bindings for _, dtype in one)
+        found |= dict.fromkeys(param.type for param in spec.params if not param.is_placeholder)
+    return tuple(found)

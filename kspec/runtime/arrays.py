@@ -27,6 +27,8 @@ from kspec.runtime import dlpack, driver
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.views import c_strides, dtype_name, is_c_contiguous, numpy_dtype
 
+_ALIGNMENT = 16  # of host memory: that of the most aligned dtype
+
 
 class Memory(Protocol):
     """A block of device memory that is freed with its last reference."""
@@ -165,7 +167,7 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         text = np.array2string(asnumpy(self), separator=", ", prefix="DeviceArray(")
-        return f"DeviceArray({text}, dtype={self.dtype.name}, device={self.device})"
+        return f"DeviceArray({text}, dtype={dtype_name(self.dtype)}, device={self.device})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies and pickles have memory of their own.
@@ -184,8 +186,10 @@ class DeviceArray:
         """NumPy's protocol, without a copy; missing on CUDA devices."""
         if not self.device.is_host:
             raise AttributeError("a CUDA array has no __array_interface__; use kspec.asnumpy")
-        if self.dtype.kind == "V":
-            raise AttributeError("the protocol has no bfloat16; NumPy calls __array__ instead")
+        if self.dtype.names is not None or dtypes.lookup(dtype_name(self.dtype)).package:
+            raise AttributeError(
+                f"the protocol has no {self.dtype.name}; NumPy calls __array__ instead"
+            )
         return self._interface()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -196,7 +200,9 @@ class DeviceArray:
             )
         address = (ctypes.c_char * max(1, self._memory.nbytes)).from_address(self._memory.ptr)
         base = np.frombuffer(memoryview(address), np.uint8)
-        view = np.ndarray(self.shape, self.dtype, base, self.ptr - self._memory.ptr, self.strides)
+        offset = self.ptr - self._memory.ptr
+        # As plain bytes: the protocol does not have every dtype.
+        view = np.ndarray(self.shape, self._plain, base, offset, self.strides)
         # The NumPy array borrows the memory: it must keep this array alive.
         shared = np.asarray(_Borrowed(self, view)).view(self.dtype)
         return np.array(shared, dtype, copy=copy) if dtype or copy else shared
@@ -228,11 +234,17 @@ class DeviceArray:
             "typestr": self.dtype.str,
             "data": (self.ptr, False),
             "version": 3,
+            **({} if self.dtype.names is None else {"descr": self.dtype.descr}),
         }
+
+    @property
+    def _plain(self) -> np.dtype[Any]:
+        """The dtype of elements as bytes."""
+        return np.dtype(f"V{self.dtype.itemsize}")
 
     def _shadow(self) -> npt.NDArray[Any]:
         """Return a NumPy array of this layout over no real memory: for index arithmetic only."""
-        base: npt.NDArray[Any] = np.empty((), self.dtype)
+        base: npt.NDArray[Any] = np.empty((), self._plain)
         return np.lib.stride_tricks.as_strided(base, self.shape, self.strides)
 
     def _view(self, shadow: npt.NDArray[Any], view: npt.NDArray[Any]) -> DeviceArray:
@@ -286,8 +298,7 @@ def empty(
         raise MemoryError(f"no device has the {nbytes} bytes of {extents} elements")
     memory: Memory
     if place.is_host:
-        alignment = dtypes.lookup(element.name).alignment
-        memory = host.allocate(nbytes, max(16, alignment))
+        memory = host.allocate(nbytes, _ALIGNMENT)
     else:
         memory = CudaMemory(place.ordinal, nbytes)
     strides = c_strides(extents, element.itemsize)
@@ -376,12 +387,14 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex]) -> tuple[int, ...]:
 
 def as_element_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return the NumPy dtype of array elements; raise `UnsupportedDTypeError` for all others."""
-    return numpy_dtype(dtype_name(_as_dtype(dtype)))
+    given = _as_dtype(dtype)
+    name = dtype_name(given)
+    return given if given.names is not None else numpy_dtype(name)
 
 
 def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        return numpy_dtype("bfloat16")
+    if isinstance(dtype, str) and dtypes.is_known(dtype):
+        return numpy_dtype(dtype)  # also where nobody has told NumPy of ml_dtypes
     try:
         return np.dtype(dtype)
     except TypeError as error:

@@ -17,7 +17,7 @@ import numpy as np
 from kspec import dtypes
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.runtime.device import HOST, Device
-from kspec.runtime.views import c_strides
+from kspec.runtime.views import c_strides, dtype_name
 
 _NAME = b"dltensor"  # consumers rename it to "used_dltensor" when they take ownership
 _VERSIONED = b"dltensor_versioned"
@@ -140,13 +140,13 @@ def export(
     Raises
     ------
     BufferError
-        If strides are no multiples of the element size, which DLPack can not say.
+        If strides are no multiples of the element size, which DLPack can not say, or for structs.
     """
     if any(stride % dtype.itemsize for stride in strides):
         raise BufferError("strides that are no multiple of the element size can not be exported")
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     steps = (ctypes.c_int64 * max(1, len(shape)))(*(step // dtype.itemsize for step in strides))
-    row = dtypes.lookup(dtype.name)
+    row = dtypes.lookup(dtype_name(dtype))
     code = _type_code(row.name, row.kind)
     if code is None:
         raise BufferError(f"DLPack has no {row.name}")

@@ -200,7 +200,7 @@ class CudaArrayInterface:
             ) from error
         if interface.get("mask") is not None:
             raise UnsupportedDTypeError("masked arrays are not supported")
-        dtype = np.dtype(interface["typestr"])
+        dtype = _described(interface)
         name = dtype_name(dtype)
         ptr, readonly = interface["data"]
         shape = tuple(interface["shape"])
@@ -281,6 +281,16 @@ class CuPyConvertible:
 
     def _library(self, device: Device) -> Library:
         return NumPy() if device.is_host else CuPy()
+
+
+def _described(interface: dict[str, Any]) -> np.dtype[Any]:
+    """Return the dtype of an exported array: that of its description if it is a struct."""
+    dtype: np.dtype[Any] = np.dtype(interface["typestr"])
+    description = interface.get("descr", ())
+    if dtype.kind == "V" and len(description) > 1:
+        # The format of .npy files has the same descriptions, with the gaps as unnamed fields.
+        dtype = np.lib.format.descr_to_dtype(list(description))
+    return dtype
 
 
 _DLPACK = DLPack()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
+from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.layout import Axes, Shape, Strides, size_of
 from kspec.runtime.views import ArrayView, numpy_dtype
@@ -60,8 +61,16 @@ def is_number(value: object) -> bool:
     )
 
 
+def is_scalar(value: object) -> bool:
+    """Return whether a value can be converted to a parameter: a number, or a NumPy struct."""
+    return is_number(value) or isinstance(value, np.void)
+
+
 def convert_scalar(value: object, dtype: str) -> bytes:
     """Return a Python or NumPy scalar as bytes of a dtype, by NumPy's assignment rules.
+
+    A number given to a struct sets each of its fields; a struct gives its fields in their order.
+    Raw bytes are copied from anything, truncated or filled up with zeros.
 
     Raises
     ------
@@ -72,18 +81,43 @@ def convert_scalar(value: object, dtype: str) -> bytes:
     ArgumentTypeError
         For a complex number given to a real parameter, or a value that is no number.
     """
-    if isinstance(value, np.integer | np.bool_):
-        value = value.item()  # NumPy integers wrap silently, Python's are checked
-    elif isinstance(value, np.generic) and dtypes.lookup(dtype).kind in "iu":
-        value = float(value)  # so do NumPy's floats in unsigned integers, NaN becomes a number
+    row = dtypes.lookup(dtype)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise OverflowError(f"Python int {value} is too large for a kernel parameter")
-    slot: np.ndarray[Any, Any] = np.empty((), numpy_dtype(dtype))
+    if row.kind == "V" and not row.fields:
+        return np.asarray(value).tobytes()[: row.itemsize].ljust(row.itemsize, b"\0")
+    if isinstance(value, np.void) and not (row.fields and value.dtype.names):
+        kind = "struct" if value.dtype.names else "raw bytes"
+        raise ArgumentTypeError(f"can not pass {kind} {value!r} as {dtype}")
+    slot: np.ndarray[Any, Any] = np.zeros((), numpy_dtype(dtype))
     try:
-        slot[()] = value
+        slot[()] = _checkable(value, row)
     except TypeError as error:
         raise ArgumentTypeError(f"can not pass {value!r} as {dtype}: {error}") from None
     return slot.tobytes()
+
+
+def _checkable(value: object, row: DType) -> object:
+    """Return a scalar as one that NumPy checks when it assigns it."""
+    if isinstance(value, np.integer | np.bool_):
+        value = value.item()  # NumPy integers wrap silently, Python's are checked
+    elif (
+        isinstance(value, np.generic)
+        and not isinstance(value, np.void)
+        and (row.kind in "iu" or (row.fields and not isinstance(value, np.complexfloating)))
+    ):
+        value = float(value)  # so do NumPy's floats in unsigned integers, NaN becomes a number
+    if row.package:
+        if isinstance(value, np.complexfloating):
+            value = float(value)  # warns that the imaginary part is lost, which ml_dtypes does not
+        elif isinstance(value, int):
+            value = float(value)  # ml_dtypes takes no integers beyond 63 bits
+    return value
+
+
+def pack_handle(handle: int) -> bytes:
+    """Pack ``In<cudaTextureObject_t>``: no array, but the handle as its value."""
+    return struct.pack("PQ", 0, handle)
 
 
 def pack_input(view: ArrayView | None, scalar: bytes, dtype: str) -> bytes:

@@ -19,13 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kspec import config, dtypes, manifest
+from kspec import config, manifest
 from kspec.declaration import (
     Declaration,
     ElementwiseDeclaration,
     RawDeclaration,
     ReductionDeclaration,
 )
+from kspec.definitions import prelude
 from kspec.errors import ArgumentTypeError, ManifestError
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
@@ -196,13 +197,11 @@ class _SourceReader:
 
 
 def _with_types(text: str, wanted: Wanted, name: str) -> str:
-    """Return a shipped text with the headers of types that it was not written for."""
+    """Return a shipped text with the headers and structs of types that it was not written for."""
     if not isinstance(wanted, Specialization):
         return text  # raw kernels include what they use
-    needed = dict.fromkeys(dtypes.lookup(dtype).header for _, dtype in wanted.binding)
-    lines = [f'#include "{header}"' for header in needed if header]
-    missing = [line for line in lines if line not in text]
-    return "\n".join([*missing, f'#line 1 "{name}"', text]) if missing else text
+    missing = prelude((dtype for _, dtype in wanted.binding), text)
+    return f'{missing}#line 1 "{name}"\n{text}' if missing else text
 
 
 def fits(archs: tuple[str, ...], capability: tuple[int, int]) -> bool:

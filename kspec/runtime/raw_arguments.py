@@ -29,8 +29,10 @@ class RawArgument:
     def __init__(self, number: int, value: Any) -> None:
         self.number = number
         self.value = value
-        # A structured array is a C struct, passed by value.
-        structured = isinstance(value, np.ndarray) and value.dtype.names is not None
+        # A structured array of one element is a C struct, passed by value.
+        structured = (
+            isinstance(value, np.ndarray) and value.dtype.names is not None and value.size == 1
+        )
         self.library: Library | None = None if structured else library_of(value)
         self.view: ArrayView | None = self.library.view(value) if self.library else None
 

@@ -22,11 +22,14 @@ from kspec.signature import CParam, Param, Signature
 from kspec.spec.c_params import parse_c_params
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
+from kspec.structs import FieldText, StructText
 
 _INTEGER = {"type": "integer"}
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
 _STRING_OR_LIST = {"anyOf": [_STRING, _STRINGS]}
+# A struct may be a table of its fields' types; nested ones are not described further.
+_DTYPE = {"anyOf": [_STRING, {"type": "object", "minProperties": 1}]}
 
 
 def _wrong_type(value: object, expected: str, *location: str | int) -> FaultError:
@@ -109,22 +112,44 @@ def identity_text(value: object) -> str | None:
 
 
 def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
-    items = [value] if isinstance(value, str) else value
+    single = isinstance(value, str | Mapping)
+    items = [value] if single else value
     if not isinstance(items, list | tuple):
         raise _wrong_type(value, "a list of dtype names", *location)
     found: dict[str, None] = {}
     faults: list[Fault] = []
     for index, item in enumerate(items):
-        where = location if isinstance(value, str) else (*location, index)
-        if not isinstance(item, str):
-            faults += _wrong_type(item, "a dtype name", *where).faults
-            continue
         try:
-            found[dtypes.canonical_name(item)] = None
-        except UnknownTypeError:
-            faults.append(Fault(where, unknown_type(item), offset=0, length=len(item)))
+            found[_dtype_name(item, *(location if single else (*location, index)))] = None
+        except FaultError as error:
+            faults += error.faults
     raise_faults(faults)
     return tuple(found)
+
+
+def _dtype_name(item: object, *where: str | int) -> str:
+    """Return the canonical name of a dtype; a struct may be a table of its fields' types."""
+    if isinstance(item, Mapping):
+        fields = [
+            FieldText(str(key), _dtype_name(type_, *where, str(key))) for key, type_ in item.items()
+        ]
+        if not fields:
+            raise FaultError([Fault(where, "a struct needs at least one field")])
+        return dtypes.canonical_name(str(StructText(tuple(fields))))
+    if not isinstance(item, str):
+        raise _wrong_type(item, "a dtype name", *where)
+    if item == dtypes.TEXTURE.name:
+        return item
+    try:
+        return dtypes.canonical_name(item)
+    except UnknownTypeError as error:
+        if error.text:
+            fault = Fault(where, error.message, offset=error.offset, length=error.length)
+        elif item.lstrip().startswith("{"):
+            fault = Fault(where, error.message)
+        else:
+            fault = Fault(where, unknown_type(item), offset=0, length=len(item))
+        raise FaultError([fault]) from None
 
 
 def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], ...]:
@@ -137,7 +162,7 @@ def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], 
         if not isinstance(row, Mapping):
             raise _wrong_type(row, "a table such as { T = 'float32' }", index)
         for key, item in row.items():
-            if not isinstance(item, str):
+            if not isinstance(item, str | Mapping):
                 raise _wrong_type(item, "one dtype name", index, str(key))
         rows.append({key: names[0] for key, names in _type_lists(row, index).items()})
     return tuple(rows)
@@ -202,11 +227,11 @@ TypesField = Annotated[
             "anyOf": [
                 {
                     "type": "object",
-                    "additionalProperties": _STRINGS,
+                    "additionalProperties": {"type": "array", "items": _DTYPE},
                 },
                 {
                     "type": "array",
-                    "items": {"type": "object", "additionalProperties": _STRING},
+                    "items": {"type": "object", "additionalProperties": _DTYPE},
                 },
             ]
         }

@@ -131,10 +131,13 @@ def unknown_type(spelling: str) -> str:
     """
     names = [row.name for row in dtypes.TABLE]
     near = difflib.get_close_matches(spelling, names, 1)
+    message = dtypes.unknown_type(spelling)
+    if message.startswith("Unsupported"):
+        return message
     hint = _dtype_hint(spelling)
-    if not hint:
-        hint = f"; did you mean {near[0]!r}?" if near else f"; expected one of {dtypes.names()}"
-    return f"unknown type {spelling!r}{hint}"
+    if not hint and near:
+        hint = f"; did you mean {near[0]!r}?"
+    return f"unknown type {spelling!r}{hint}" if hint else message
 
 
 def _dtype_hint(ctype: str) -> str:

@@ -115,10 +115,11 @@ class Memory:
         assert self._place.numpy(self._own).tobytes() == self.buffer.tobytes()
 
     def _numpy_view(self, buffer: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        strides = tuple(step * buffer.itemsize for step in self._layout.strides)
-        view: npt.NDArray[Any] = np.lib.stride_tricks.as_strided(
-            buffer[self._layout.start :], self._layout.shape, strides
-        )
+        size = buffer.itemsize
+        strides = tuple(step * size for step in self._layout.strides)
+        # Through bytes: NumPy's protocols do not have every dtype of ml_dtypes.
+        raw, start = buffer.view(np.uint8), self._layout.start * size
+        view: npt.NDArray[Any] = np.ndarray(self._layout.shape, buffer.dtype, raw, start, strides)
         return view
 
 

@@ -62,11 +62,11 @@ class TestGrammar:
             ("unsigned x", UNKNOWN, "unknown type 'unsigned'"),
             ("float3 x", UNKNOWN, "unknown type 'float3'"),
             ("flaot32 x", UNKNOWN, "did you mean 'float32'?"),
-            ("object x", UNKNOWN, "unknown type 'object'"),
-            ("str x", UNKNOWN, "unknown type 'str'"),
-            ("datetime64 x", UNKNOWN, "unknown type 'datetime64'"),
-            ("longdouble x", UNKNOWN, "unknown type 'longdouble'"),
-            (">f4 x", UNKNOWN, "unknown type '>f4'"),
+            ("object x", UNKNOWN, "Unsupported dtype 'object'"),
+            ("str x", UNKNOWN, "Unsupported dtype 'str'"),
+            ("datetime64 x", UNKNOWN, "Unsupported dtype 'datetime64'"),
+            ("longdouble x", UNKNOWN, "Unsupported dtype 'longdouble'"),
+            (">f4 x", UNKNOWN, "Unsupported dtype '>f4'"),
         ],
     )
     def test_what_does_not_parse(

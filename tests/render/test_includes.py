@@ -19,6 +19,7 @@ from kspec.stages import CudaSource, Specialization, Target
 
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
+FLOAT8, STRUCT = "kspec/float8.cuh", "kspec/struct.cuh"
 
 
 def elementwise(**fields: Any) -> ElementwiseSpec:
@@ -77,7 +78,7 @@ def test_names_in_each_part_of_a_reduction(field: str) -> None:
 
 @pytest.mark.parametrize("preamble", ['#include "mine.h"', "#define PASTE(p, q) p##q"])
 def test_a_text_that_can_not_be_searched_gets_everything(preamble: str) -> None:
-    everything = {COMPLEX, HALF, LOOP, DIVIDE, ATOMICS}
+    everything = {COMPLEX, FLOAT8, HALF, LOOP, DIVIDE, ATOMICS, STRUCT}
     assert library(elementwise(preamble=preamble), (("T", "float32"),)) == everything
 
 

@@ -150,7 +150,7 @@ class TestDLPackOnTheHost:
             ({"code": 3}, "code 3, 64 bits"),
             ({"code": 2, "bits": 128}, "code 2, 128 bits"),
             ({"code": 17, "bits": 4}, "code 17"),
-            ({"code": 13, "bits": 8}, "Unsupported dtype float8_e5m2fnuz"),
+            ({"code": 14, "bits": 8}, "Unsupported dtype float8_e8m0fnu"),
         ],
     )
     def test_unknown_dtypes(self, tensor: dict[str, Any], message: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kspec import dtypes
 from kspec.compiler import ImageCache, compile_source
 from kspec.config import cache_dir
+from kspec.definitions import definitions_for, headers_for
 from kspec.errors import ArgumentTypeError
 from kspec.host.device import load_module
 from kspec.runtime import marshal, reduction
@@ -36,11 +37,14 @@ def view(shape: tuple[int, ...], dtype: str) -> ArrayView:
     return ArrayView(4096, shape, c_strides(shape, itemsize), dtype, HOST)
 
 
+STRUCT = "{x: float32, z: complex128, n: int8[3]}"
+ROWS = (*dtypes.TABLE, dtypes.lookup("V3"), dtypes.lookup(STRUCT))
 PACKED = {
     **{
         f"kspec::In<{row.ctype}>": marshal.pack_input(None, bytes(row.itemsize), row.name)
-        for row in dtypes.TABLE
+        for row in ROWS
     },
+    "kspec::In<unsigned long long>": marshal.pack_handle(4096),
     "kspec::Out<float>": marshal.pack_pointer(view((3,), "float32")),
     "kspec::InOut<double>": marshal.pack_pointer(view((3,), "float64")),
     "kspec::Array<float, 0>": marshal.pack_raw(view((), "float32")),
@@ -62,9 +66,9 @@ PACKED = {
 def test_packed_sizes_are_the_compilers() -> None:
     types = list(PACKED)
     params = ", ".join(f"{ctype} p{number}" for number, ctype in enumerate(types))
-    includes = "".join(
-        f'#include "kspec/{name}.cuh"\n' for name in ("complex", "half", "elements", "reduce")
-    )
+    headers = (*headers_for(row.name for row in ROWS), "kspec/elements.cuh", "kspec/reduce.cuh")
+    includes = "".join(f'#include "{name}"\n' for name in headers)
+    includes += "\n".join(definitions_for([STRUCT])) + "\n"
     source = CudaSource("sizes.cu", f"{includes}__global__ void sizes({params}) {{}}\n", ("sizes",))
     image = compile_source(source, HOST_TARGET, ImageCache(cache_dir()))
     kernel = load_module(image).get_kernel(image.symbols["sizes"])

@@ -29,6 +29,7 @@ from kspec.runtime.package import (
     open_module,
     read_manifest,
 )
+from kspec.runtime.views import make_aligned_dtype
 from kspec.spec.loader import load_specs
 from kspec.stages import Specialization
 
@@ -215,3 +216,15 @@ def test_added_headers_leave_the_lines_where_they_are(folder: Path) -> None:
     line = path.read_text().count("\n")
     with pytest.raises(CompileError, match=rf"m\.cu[:(]{line}\b"):
         open_at(folder).elementwise("double_it")(np.ones(3, np.float16))
+
+
+def test_structs_that_the_shipped_text_was_not_written_for(folder: Path) -> None:
+    dtype = np.dtype([("x", "f4"), ("z", "c8")], align=True)
+    with pytest.raises(CompileError, match=r"specs/m\.toml[:(]5\b"):  # a struct times 2
+        open_at(folder).elementwise("double_it")(np.zeros(3, make_aligned_dtype(dtype)))
+    path = folder / "m.cu"
+    path.write_text(path.read_text().replace("y = 2 * x", "y = x; y.x *= 2"))
+    x = np.ones(3, make_aligned_dtype(dtype))
+    result = open_at(folder).elementwise("double_it")(x)
+    np.testing.assert_array_equal(result["x"], [2, 2, 2])
+    np.testing.assert_array_equal(result["z"], x["z"])

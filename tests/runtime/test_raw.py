@@ -330,8 +330,19 @@ def test_a_structured_array_of_one_element_is_passed_by_value(place: ArrayDevice
     for value in (pair, pair[0]):
         kspec.RawKernel(code, "add")((1,), (1,), (value, out))
         np.testing.assert_array_equal(place.numpy(out), [3.5])
-    with pytest.raises(TypeError, match="can not pass a ndarray"):
+    with pytest.raises(TypeError, match=r"parameter 0 has 16 bytes|is a NumPy array next to"):
         kspec.RawKernel(code, "add")((1,), (1,), (np.repeat(pair, 2), out))
+
+
+def test_a_structured_array_of_several_elements_is_a_pointer(place: ArrayDevice) -> None:
+    code = """
+    struct Pair { int a; double b; };
+    extern "C" __global__ void add(const Pair* pairs, double* out) { out[0] = pairs[1].b; }
+    """
+    pairs = np.array([(1, 2.5), (2, 7.5)], np.dtype([("a", "i4"), ("b", "f8")], align=True))
+    out = place.zeros(1)
+    kspec.RawKernel(code, "add")((1,), (1,), (place.array(pairs), out))
+    np.testing.assert_array_equal(place.numpy(out), [7.5])
 
 
 @pytest.mark.gpu

@@ -101,10 +101,11 @@ def test_syntax_errors(text: str, marked: str, message: str) -> None:
         ("flaot32 x", "did you mean 'float32'"),
         ("size_t x", "write 'uint64' for 'size_t'"),
         ("char x", "write 'int8' for 'char'"),
-        (">f4 x", "unknown type '>f4'"),
-        ("float128 x", "did you mean"),
-        ("object x", "expected one of bool, int8"),
-        ("datetime64 x", "unknown type"),
+        (">f4 x", "Unsupported dtype '>f4': kernels compute in the machine's byte order"),
+        ("float128 x", "Unsupported dtype 'float128'; kernels know bool, int8"),
+        ("object x", "Unsupported dtype 'object'"),
+        ("datetime64 x", "Unsupported dtype 'datetime64'"),
+        ("vector x", "unknown type 'vector'; expected one of bool, int8"),
     ],
 )
 def test_unknown_types(text: str, message: str) -> None:
