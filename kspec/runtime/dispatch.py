@@ -1,12 +1,13 @@
 """A call's arguments in, checked operands, device and binding out.
 
 The order of the checks is CuPy's: number of arguments, what each one is, device, and (after
-broadcasting, which `elementwise` and `reduction` do) types.  Scalars never bind a placeholder.
+broadcasting, which `elementwise` and `reduction` do) types.  Scalars never bind a placeholder;
+a texture binds the one that it alone has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, Unb
 from kspec.runtime import marshal
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_of_call
+from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
 from kspec.signature import Param
 from kspec.stages import MAX_NDIM
@@ -34,7 +36,7 @@ class Operand:
     value : object
         What the caller gave.
     view : ArrayView or None
-        Its elements, if it is an array.
+        Its elements, if it is an array; scalars and textures have none.
     library : Library or None
         Whose array it is.
     is_output : bool
@@ -46,6 +48,20 @@ class Operand:
     view: ArrayView | None
     library: Library | None
     is_output: bool = False
+
+    @property
+    def dtype(self) -> str | None:
+        """The type it binds its placeholder to; None for a scalar."""
+        if self.view is not None:
+            return self.view.dtype
+        return dtypes.TEXTURE.name if isinstance(self.value, TextureObject) else None
+
+    @property
+    def device(self) -> Device | None:
+        """Where it lives; None for a scalar."""
+        if self.view is not None:
+            return self.view.device
+        return self.value.device if isinstance(self.value, TextureObject) else None
 
 
 @dataclass(frozen=True)
@@ -103,19 +119,17 @@ def classify(
     nin = len(declaration.inputs)
     given = [*arguments[nin:], *outputs]
     inputs = tuple(
-        _operand(declaration.name, param, value, output=False)
+        _operand(declaration.kind, declaration.name, param, value, output=False)
         for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
     )
     outs = tuple(
-        _operand(declaration.name, param, value, output=True)
+        _operand(declaration.kind, declaration.name, param, value, output=True)
         for param, value in zip(declaration.outputs, given, strict=bool(given))
     )
-    arrays = [operand for operand in (*inputs, *outs) if operand.view is not None]
-    if not arrays:
-        return Call(inputs, outs, default_device(), None)
-    _check_devices(declaration.name, arrays)
-    assert arrays[0].view is not None
-    return Call(inputs, outs, arrays[0].view.device, arrays[0].library)
+    operands = (*inputs, *outs)
+    device = _common_device(declaration.name, operands) or default_device()
+    libraries = (operand.library for operand in operands if operand.library is not None)
+    return Call(inputs, outs, device, next(libraries, None))
 
 
 def resolve_stream(call: Call, stream: object) -> int:
@@ -137,21 +151,22 @@ def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:
     """
     bound: dict[str, tuple[str, str]] = {}
     for operand in (*call.outputs, *call.inputs):
-        if operand.view is None:
+        param, dtype = operand.param, operand.dtype
+        if dtype is None:
             continue
-        param, dtype = operand.param, operand.view.dtype
         if not param.is_placeholder:
             if dtype != param.type:
+                found = f"the array has dtype {dtype}" if operand.view else f"it is a {dtype}"
                 raise ArgumentTypeError(
                     f"Type is mismatched. {declaration.name}: {param.name} is declared "
-                    f"{param.type}, but the array has dtype {dtype}"
+                    f"{param.type}, but {found}"
                 )
             continue
         before, by = bound.setdefault(param.type, (dtype, param.name))
         if before != dtype:
             raise ArgumentTypeError(
                 f"Type is mismatched. {declaration.name}: {param.type} is {before} "
-                f"by {by}, but {param.name} has dtype {dtype}"
+                f"by {by}, but {param.name} {'has dtype' if operand.view else 'is'} {dtype}"
             )
     for letter in declaration.placeholders:
         if letter not in bound:
@@ -160,7 +175,23 @@ def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:
                 f"{declaration.name}: no array decides the type {letter} (of {users}); scalars "
                 "do not, so give an output array, or a NumPy or device array as input"
             )
+    if any(dtype == dtypes.TEXTURE.name for dtype, _ in bound.values()):
+        _check_textures(declaration, call, bound)
     return tuple((letter, bound[letter][0]) for letter in declaration.placeholders)
+
+
+def _check_textures(
+    declaration: GeneratedDeclaration, call: Call, bound: Mapping[str, tuple[str, str]]
+) -> None:
+    """Refuse scalars, and outputs to be allocated, of the placeholder that a texture has bound."""
+    given = [operand.param for operand in call.inputs if operand.dtype is None]
+    for param in (*given, *(declaration.outputs if not call.outputs else ())):
+        dtype, by = bound.get(param.type, ("", ""))
+        if dtype == dtypes.TEXTURE.name:
+            raise ArgumentTypeError(
+                f"Type is mismatched. {declaration.name}: {param.type} is {dtype} by {by}, but "
+                f"{param.name} is no texture; give the texture a placeholder of its own"
+            )
 
 
 def param_dtype(param: Param, binding: Binding) -> str:
@@ -168,13 +199,16 @@ def param_dtype(param: Param, binding: Binding) -> str:
     return dict(binding)[param.type] if param.is_placeholder else param.type
 
 
-def _operand(kernel: str, param: Param, value: object, output: bool) -> Operand:
+def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) -> Operand:
     library = library_of(value)
     where = f"{kernel}: argument {param.name}"
     if library is None:
+        if isinstance(value, TextureObject | SurfaceObject):
+            _check_handle(where, kind, param, value, output)
+            return Operand(param, value, None, None)
         if output or param.raw or param.non_const:
             raise ArgumentTypeError(f"{where} must be an array, not {type(value).__name__}")
-        if not marshal.is_number(value):
+        if not marshal.is_scalar(value):
             raise ArgumentTypeError(
                 f"{where} must be an array or a number, not {type(value).__name__}"
             )
@@ -202,11 +236,29 @@ def _check_alignment(where: str, view: ArrayView) -> None:
         )
 
 
-def _check_devices(kernel: str, arrays: Sequence[Operand]) -> None:
+def _check_handle(
+    where: str, kind: str, param: Param, value: TextureObject | SurfaceObject, output: bool
+) -> None:
+    """Refuse what is no texture given as a plain input of an elementwise kernel."""
+    if output or param.raw or param.non_const:
+        raise ArgumentTypeError(f"{where} must be an array, not a {type(value).__name__}")
+    if isinstance(value, SurfaceObject):
+        raise ArgumentTypeError(
+            f"{where} is a surface; only raw kernels (kspec.RawKernel) take surfaces"
+        )
+    if kind != "elementwise":
+        raise ArgumentTypeError(
+            f"{where} is a texture; a {kind} takes none: read the texture in an elementwise "
+            "kernel, and reduce what it returns"
+        )
+
+
+def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
+    """Return where the arrays and textures of a call live; None if there are none."""
     places: dict[Device, str] = {}
-    for operand in arrays:
-        assert operand.view is not None
-        places.setdefault(operand.view.device, operand.param.name)
+    for operand in operands:
+        if operand.device is not None:
+            places.setdefault(operand.device, operand.param.name)
     if len(places) > 1:
         listed = ", ".join(f"{name} on {device}" for device, name in places.items())
         advice = (
@@ -218,3 +270,4 @@ def _check_devices(kernel: str, arrays: Sequence[Operand]) -> None:
         raise DeviceMismatchError(
             f"{kernel}: arguments live on different devices: {listed}; {advice}"
         )
+    return next(iter(places), None)

@@ -226,6 +226,8 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
     view: ArrayView | None = operand.view
     param = operand.param
     if view is None:
+        if operand.dtype is not None:
+            return marshal.pack_handle(operand.value.ptr)
         dtype = dispatch.param_dtype(param, binding)
         return marshal.pack_input(None, marshal.convert_scalar(operand.value, dtype), dtype)
     if param.raw:

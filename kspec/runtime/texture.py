@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from kspec import dtypes
 from kspec.errors import ArgumentTypeError, NotSupportedError
 from kspec.host import device as host
 from kspec.host.texture import MAGIC, TextureData
@@ -257,7 +258,7 @@ class ResourceDescriptor:
 
     def _check_memory(self) -> None:
         itemsize = self.channels.itemsize
-        held = self._view.size * np.dtype(self._view.dtype).itemsize
+        held = self._view.size * dtypes.lookup(self._view.dtype).itemsize
         needed = self.sizeInBytes
         if self.restype == cudaResourceTypePitch2D:
             if self.width < 1 or self.height < 1 or self.pitchInBytes < self.width * itemsize:
