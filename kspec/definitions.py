@@ -39,9 +39,10 @@ def definitions_for(names: Iterable[str]) -> tuple[str, ...]:
 def prelude(names: Iterable[str], text: str) -> str:
     """Return what `text` lacks in front of it to be compiled for these dtypes."""
     wanted = tuple(names)
-    lines = [f'#include "{header}"\n' for header in headers_for(wanted)]
-    lines = [line for line in lines if line not in text]
     structs = [one for one in definitions_for(wanted) if one not in text]
+    lines = [f'#include "{header}"\n' for header in headers_for(wanted)]
+    if not structs:  # which would need theirs in front of them, also if the text has them
+        lines = [line for line in lines if line not in text]
     return "".join([*lines, *(f"{one}\n" for one in structs)])
 
 

@@ -120,6 +120,8 @@ def test_a_prelude_is_what_a_text_lacks() -> None:
     text = definitions.prelude([name, "float16"], "")
     assert text.startswith('#include "kspec/struct.cuh"\n#include "kspec/half.cuh"\nstruct ')
     assert definitions.prelude([name], text) == ""
+    other = definitions.prelude(["{y: float32}"], text)
+    assert other.startswith('#include "kspec/struct.cuh"\nstruct ')  # before its own use
 
 
 def test_different_layouts_are_different_types() -> None:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from kspec import dtypes
 from kspec.errors import SpecError
-from kspec.runtime.views import numpy_dtype
+from kspec.runtime.views import dtype_name, numpy_dtype
 from kspec.signature import CParam
 from kspec.spec.models import ElementwiseSpec, Example, RawSpec, ReductionSpec, Spec
 
@@ -38,8 +38,14 @@ _TOLERANCES = {
     "float64": 1e-12,
     "complex64": 1e-5,
     "complex128": 1e-12,
+    # Half a unit in the last of their three or two bits, and a little.
+    "float8_e4m3fn": 7e-2,
+    "float8_e4m3fnuz": 7e-2,
+    "float8_e4m3b11fnuz": 7e-2,
+    "float8_e5m2": 1.3e-1,
+    "float8_e5m2fnuz": 1.3e-1,
 }
-_EXACT: dict[str, type] = {"float16": np.float64, "bfloat16": np.float64, "float32": np.float64}
+_EXACT: dict[str, type] = {name: np.float64 for name in _TOLERANCES if "float" in name}
 _EXACT |= {"complex64": np.complex128}
 # NumPy's methods import parts of NumPy through the caller's builtins.
 _BUILTINS = {"__import__": builtins.__import__}
@@ -80,7 +86,7 @@ class Call:
     def dtype(self) -> str:
         """Distinct dtypes of the arrays, in order."""
         arrays = [value for value in self.values.values() if isinstance(value, np.ndarray)]
-        return ", ".join(dict.fromkeys(array.dtype.name for array in arrays))
+        return ", ".join(dict.fromkeys(dtype_name(array.dtype) for array in arrays))
 
 
 def has_example(spec: Spec) -> bool:
@@ -205,12 +211,22 @@ def tolerance(call: Call, results: Sequence[Array]) -> float:
     example = call.spec.example
     if example is not None and example.tolerance is not None:
         return example.tolerance
-    return max((_TOLERANCES.get(array.dtype.name, 0.0) for array in results), default=0.0)
+    return max((_dtype_tolerance(array.dtype) for array in results), default=0.0)
+
+
+def _dtype_tolerance(dtype: np.dtype[Any]) -> float:
+    if dtype.names is not None:
+        return max(_dtype_tolerance(dtype[name].base) for name in dtype.names)
+    return _TOLERANCES.get(dtype.name, 0.0)
 
 
 def _error(got: Array, want: Array) -> float:
     if got.shape != want.shape:
         return math.inf
+    if got.dtype.names is not None:
+        if got.dtype.names != want.dtype.names:
+            return math.inf
+        return max(_error(got[name], want[name]) for name in got.dtype.names)
     with np.errstate(all="ignore"):
         wide_got, wide_want = _exact(got), _exact(want)
         difference = np.abs(wide_got - wide_want) / np.maximum(1, np.abs(wide_want))

@@ -145,3 +145,14 @@ def test_a_package_that_is_not_there(tmp_path: Path) -> None:
 
     with pytest.raises(LoadError, match="kspec build"):
         import_package(tmp_path)
+
+
+def test_structs_are_compared_field_by_field() -> None:
+    dtype = np.dtype([("x", "f4"), ("n", "i4")])
+    want = np.array([(1, 2), (np.nan, 4)], dtype)
+    assert examples.worst_error([want], [want]) == 0
+    got = want.copy()
+    got["n"][1] += 4
+    assert examples.worst_error([got], [want]) == 1
+    other = want.astype([("y", "f4"), ("n", "i4")])
+    assert examples.worst_error([other], [want]) == math.inf
