@@ -40,7 +40,8 @@ lint: $(VENV)/.dev-stamp
 	$(BIN)/kspec schema --check
 
 bench: $(VENV)/.dev-stamp
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --json build/bench/results.json \
+		--markdown build/bench/RESULTS.md --plots build/bench
 
 clean:
 	rm -rf $(VENV) build dist generated/.kspec_kernels.* generated/kspec_kernels/*.fatbin

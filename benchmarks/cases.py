@@ -1,22 +1,23 @@
-"""What is measured: one row per kernel and shape, the same work in every library.
+"""What is measured: one row per kernel, layout and dtype.
 
-A `Case` makes its arguments with an array module (`numpy` or `cupy`) and names the kernel as
-each library spells it; `benchmarks.__main__` times them side by side and checks the results.
+``elementwise_cases`` and ``reduction_cases`` hold the rows.  A case says how its operands look
+for a number of elements, so that one table serves a GPU (2^28), the host and tests.  Cases that
+are `held_out` played no part when schedules were chosen; they show whether the rules carry over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
-import kspec
+import numpy as np
 
-SQUARED_DIFF = ("T x, T y", "T z", "z = (x - y) * (x - y)", "squared_diff")
-L2NORM = ("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
-
-squared_diff = kspec.ElementwiseKernel(*SQUARED_DIFF)
-l2norm = kspec.ReductionKernel(*L2NORM)
+from benchmarks.kernels import Text
+from benchmarks.operands import Operand, Operands, Shape
+from benchmarks.references import Axis
 
 
 @dataclass(frozen=True)
@@ -26,42 +27,125 @@ class Case:
     Attributes
     ----------
     name : str
-        What is computed, on which shape.
-    shapes : tuple of shapes
-        Of the inputs, float32.
-    run : callable
-        The kernel of kspec: ``run(*inputs)``.
-    array_module : callable
-        The same with an array module: ``array_module(xp, *inputs)``.
-    bytes_moved : int
-        Each input read once, each output written once.
+        What is special about it.
+    text : Text
+        The kernel.
+    inputs : callable
+        Operands of about so many elements: ``inputs(n)``.
+    outputs : callable or None
+        Likewise; None: C-ordered, of the shape that follows from the inputs.
+    axis : tuple of int or None
+        Reduced axes; None: all.
+    target : float or None
+        Fraction that has to be reached, of the copy or of what `of` names.
+    of : str
+        What the target is a fraction of: ``"copy"``, ``"CuPy"``, or the bandwidth of a case of
+        that name, which comes earlier in the table.
+    held_out : bool
+        Whether the case is in none of the tables that schedules were tuned on.
+    scale : float
+        Elements, in units of the run's.
+    latency : bool
+        Whether the time itself, in microseconds, is of interest.
+    section : str
+        Group it is listed in; default: the kind of its kernel.
     """
 
     name: str
-    shapes: tuple[tuple[int, ...], ...]
-    run: Callable[..., Any]
-    array_module: Callable[..., Any]
-    bytes_moved: int
+    text: Text
+    inputs: Operands
+    outputs: Operands | None = None
+    axis: Axis | None = None
+    target: float | None = None
+    of: str = "copy"
+    held_out: bool = False
+    scale: float = 1.0
+    latency: bool = False
+    section: str = ""
+
+    @property
+    def group(self) -> str:
+        """``"elementwise"``, ``"reduction"`` or another section."""
+        return self.section or self.text.kind
+
+    @property
+    def label(self) -> str:
+        """The name with its group, which patterns are matched with."""
+        return f"{self.group}/{self.name}"
+
+    def bind(self, n: int) -> BoundCase:
+        """Return the case for about n elements."""
+        n = max(1, int(n * self.scale))
+        inputs = tuple(self.inputs(n))
+        shapes = _output_shapes(self, inputs)
+        dtypes = self.text.output_dtypes(inputs[0].dtype)
+        if self.outputs is not None:
+            outputs = tuple(self.outputs(n))
+        else:
+            outputs = tuple(Operand(dtype, shapes) for dtype in dtypes)
+        return BoundCase(self, inputs, outputs)
 
 
-def _difference(xp: Any, x: Any, y: Any) -> Any:
-    return xp.square(x - y)
+@dataclass(frozen=True)
+class BoundCase:
+    """A case of a certain size.
+
+    Attributes
+    ----------
+    case : Case
+        The row of the table.
+    inputs, outputs : tuple of Operand
+        What they look like.
+    """
+
+    case: Case
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Each input read once, each output written once."""
+        return sum(operand.nbytes for operand in (*self.inputs, *self.outputs))
+
+    @property
+    def elements(self) -> int:
+        """Elements the operation is done for: the broadcast size of the inputs."""
+        return math.prod(broadcast_shape(self.inputs))
+
+    @property
+    def axes(self) -> Axis:
+        """The reduced axes, all of them spelled out."""
+        ndim = len(broadcast_shape(self.inputs))
+        return tuple(range(ndim)) if self.case.axis is None else self.case.axis
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keywords of the call: the axes of reductions."""
+        if self.case.text.kind == "elementwise":
+            return {}
+        return {"axis": self.case.axis}
 
 
-def _norm(axis: int | None) -> Callable[..., Any]:
-    return lambda xp, x: xp.sqrt((x * x).sum(axis=axis))
+def broadcast_shape(operands: Sequence[Operand]) -> Shape:
+    """Return the shape that operands broadcast to."""
+    return np.broadcast_shapes(*(operand.view_shape for operand in operands))
 
 
-def cases(elements: int) -> list[Case]:
-    """Return the cases for about `elements` elements, a square number."""
-    side = round(elements**0.5)
-    n, square = side * side, (side, side)
-    return [
-        Case("squared_diff, contiguous", ((n,), (n,)), squared_diff, _difference, 12 * n),
-        Case("squared_diff, row broadcast", (square, (side,)), squared_diff, _difference, 8 * n),
-        Case("l2norm, full", ((n,),), l2norm, _norm(None), 4 * n),
-        Case("l2norm, axis 1", (square,), lambda x: l2norm(x, axis=1), _norm(1), 4 * n),
-        Case("l2norm, axis 0", (square,), lambda x: l2norm(x, axis=0), _norm(0), 4 * n),
-        Case("squared_diff, 1000 elements", ((1000,), (1000,)), squared_diff, _difference, 12000),
-        Case("l2norm, 1000 elements", ((1000,),), l2norm, _norm(None), 4000),
-    ]
+def _output_shapes(case: Case, inputs: Sequence[Operand]) -> Shape:
+    shape = broadcast_shape(inputs)
+    if case.text.kind == "elementwise":
+        return shape
+    reduced = range(len(shape)) if case.axis is None else case.axis
+    return tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)
+
+
+def select(cases: Sequence[Case], pattern: str | None) -> list[Case]:
+    """Return the cases whose label contains the pattern, or matches it as shells do."""
+    return [case for case in cases if is_selected(case.label, pattern)]
+
+
+def is_selected(label: str, pattern: str | None) -> bool:
+    """Whether a label contains the pattern, or matches it as shells do; None matches all."""
+    if pattern is None:
+        return True
+    pattern, label = pattern.lower(), label.lower()
+    return pattern in label or fnmatchcase(label, pattern)

@@ -1,0 +1,167 @@
+"""Results as pictures, PNG and SVG: bandwidth by case, overhead by call, roofline.
+
+matplotlib is imported when something is drawn, so that runs without it lose the pictures only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import Overhead, Results, Throughput, fraction
+
+# A palette that stays apart for colour-blind readers (Okabe and Ito).
+_COLOURS = {
+    "kspec": "#0072B2",
+    "CuPy": "#E69F00",
+    "torch": "#D55E00",
+    "NumPy": "#E69F00",
+    "floor": "#999999",
+}
+_MARKERS = {"CuPy": "o", "torch": "D", "NumPy": "o"}
+
+
+def draw_plots(results: Results, folder: Path) -> list[Path]:
+    """Draw what the results allow.
+
+    Parameters
+    ----------
+    results : Results
+        A run, complete or not.
+    folder : Path
+        Where to write; it is made.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If there is no matplotlib.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "kspec"  # same results, same file
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    for group in ("elementwise", "reduction"):
+        rows = [row for row in results.throughput if row.group == group and row.bandwidth()]
+        if rows:
+            paths += _save(_bandwidths(results, group, rows), folder / f"bandwidth-{group}")
+    calls = [row for row in results.overhead if row.samples]
+    if calls:
+        paths += _save(_overheads(results, calls), folder / "overhead")
+    shipped = [row for row in results.throughput if row.group == "shipped" and row.bandwidth()]
+    if shipped:
+        paths += _save(_roofline(results, shipped), folder / "roofline")
+    return paths
+
+
+def _save(figure: Any, stem: Path) -> list[Path]:
+    import matplotlib.pyplot as plt
+
+    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+    figure.savefig(paths[0], dpi=150)
+    figure.savefig(paths[1], metadata={"Date": None})
+    plt.close(figure)
+    return paths
+
+
+def _bandwidths(results: Results, group: str, rows: Sequence[Throughput]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 1.2 + 0.17 * len(rows)), layout="constrained")
+    places = range(len(rows))
+    shares = [fraction(results, row, "copy") or 0.0 for row in rows]
+    fills = [_COLOURS["kspec"] if not row.held_out else "#56B4E9" for row in rows]
+    axes.barh(places, shares, color=fills, height=0.7)
+    for peer, marker in _MARKERS.items():
+        points = [
+            (value / results.copy_bandwidth, place)
+            for place, row in zip(places, rows, strict=True)
+            if (value := row.bandwidth(peer)) and results.copy_bandwidth
+        ]
+        if points:
+            x, y = zip(*points, strict=True)
+            axes.plot(x, y, marker, color=_COLOURS[peer], markersize=4, label=peer)
+    targets = [
+        (row.target, place)
+        for place, row in zip(places, rows, strict=True)
+        if row.target is not None and row.of == "copy"
+    ]
+    if targets:
+        x, y = zip(*targets, strict=True)
+        axes.plot(x, y, "|", color="black", markersize=9, label="target")
+    axes.axvline(1, color="black", linewidth=0.8, linestyle="--", label="copy")
+    axes.bar([0], [0], color=_COLOURS["kspec"], label="kspec")
+    if any(row.held_out for row in rows):
+        axes.bar([0], [0], color="#56B4E9", label="kspec, held-out shapes")
+    axes.set_yticks(places, [row.name for row in rows], fontsize=7)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("bandwidth, in units of a copy on the device")
+    axes.set_title(f"{results.name}: {group} kernels")
+    figure.legend(loc="outside lower center", ncols=6, fontsize=7, frameon=False)
+    return figure
+
+
+def _overheads(results: Results, rows: Sequence[Overhead]) -> Any:
+    import matplotlib.pyplot as plt
+
+    present = [name for name in _COLOURS if any(name in row.samples for row in rows)]
+    height = 0.8 / len(present)
+    figure, axes = plt.subplots(figsize=(8, 1.2 + 0.3 * len(rows)), layout="constrained")
+    for number, name in enumerate(present):
+        points = [
+            (place + (number - (len(present) - 1) / 2) * height, 1e6 * row.samples[name].median)
+            for place, row in enumerate(rows)
+            if name in row.samples
+        ]
+        y, x = zip(*points, strict=True)
+        axes.barh(y, x, height=height, color=_COLOURS[name], label=name)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=7)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlabel("microseconds per call, median of bursts")
+    axes.set_title(f"{results.name}: calls with 1000 elements")
+    axes.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _roofline(results: Results, rows: Sequence[Throughput]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    points = [
+        (
+            row.flops * row.elements / row.nbytes,
+            row.flops * row.elements / row.samples["kspec"].median,
+        )
+        for row in rows
+    ]
+    low, high = min(x for x, _ in points) / 2, max(x for x, _ in points) * 4
+    if results.copy_bandwidth:
+        if results.peak_flops:
+            high = max(high, 2 * results.peak_flops / results.copy_bandwidth)
+            axes.axhline(results.peak_flops, color="grey", label="float32 peak")
+        ends = (low, high)
+        axes.plot(
+            ends,
+            [results.copy_bandwidth * x for x in ends],
+            color="black",
+            label="bandwidth of the copy",
+        )
+    for row, (x, y), number in zip(rows, points, range(len(rows)), strict=True):
+        marker = "os^vD<>phXP*"[number % 12]
+        axes.plot([x], [y], marker, markersize=6, label=row.name)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("operations per byte moved")
+    axes.set_ylabel("operations per second")
+    axes.set_title(f"{results.name}: the shipped kernels")
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure

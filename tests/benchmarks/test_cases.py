@@ -1,0 +1,254 @@
+"""The table of cases: complete, computable at any size, and right on the host device."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from benchmarks import elementwise_cases, kernels, overhead, reduction_cases, shipped
+from benchmarks.cases import BoundCase, Case, select
+from benchmarks.kernels import Text
+from benchmarks.machines import HostMachine
+from benchmarks.operands import FULL_SIZE, array, bits, like, rows_in, rows_of, square, transposed
+from benchmarks.suite import CASES
+from benchmarks.throughput import Runner
+from kspec.compiler import compile_source
+from kspec.render import render_specs, specializations
+from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
+from kspec.stages import CudaSource, Target
+
+TINY = 3000
+EVERY = [*CASES, *shipped.CASES]
+
+
+def by_name(name: str) -> Case:
+    (found,) = [case for case in CASES if case.name == name]
+    return found
+
+
+class TestTable:
+    def test_labels_differ(self) -> None:
+        labels = [case.label for case in EVERY]
+        assert len(set(labels)) == len(labels)
+
+    def test_as_many_held_out_shapes_as_tuned_ones(self) -> None:
+        for cases in (elementwise_cases, reduction_cases):
+            assert len(cases.HELD_OUT) >= len(cases.TUNED)
+        assert all(case.target is None for case in CASES if case.held_out)
+
+    def test_targets(self) -> None:
+        targets = {case.name: case.target for case in CASES if case.of == "copy" and case.target}
+        assert targets == {
+            "f32 contiguous": 0.95,
+            "f16 contiguous": 0.95,
+            "int8 contiguous": 0.90,
+            "row broadcast": 0.95,
+            "column broadcast": 0.95,
+            "x.T + y": 0.80,
+            "all Fortran": 0.95,
+            "full": 0.95,
+            "axis 1 of a square": 0.95,
+            "axis 0 of a square": 0.95,
+            "axis 1 of (8M,32)": 0.90,
+            "axis 1 of (64,4M)": 0.95,
+            "axis 0 of (64,4M)": 0.95,
+            "axis 0 of (4M,64)": 0.90,
+            "axis 1 of (256,1024,1024)": 0.95,
+            "axes 0, 2 of (256,1024,1024)": 0.90,
+            "f16 full": 0.95,
+        }
+        assert (by_name("stride 2").of, by_name("stride 2").target) == ("CuPy", 0.95)
+        assert by_name("dot, 16M").of == "full, 16M"
+
+    def test_a_case_that_others_are_compared_with_comes_first(self) -> None:
+        names = [case.name for case in CASES]
+        for case in CASES:
+            if case.of not in ("copy", "CuPy"):
+                assert names.index(case.of) < names.index(case.name)
+
+    def test_select(self) -> None:
+        assert len(select(CASES, None)) == len(CASES)
+        assert [case.name for case in select(CASES, "DOT, 16m")] == ["dot, 16M"]
+        assert {case.group for case in select(CASES, "reduction/*axis 1*")} == {"reduction"}
+        assert select(CASES, "nothing like it") == []
+
+
+@pytest.mark.parametrize("size", [FULL_SIZE, 2**22, TINY])
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.label)
+def test_every_case_has_operands_that_fit(case: Case, size: int) -> None:
+    bound = case.bind(size)
+    for operand in (*bound.inputs, *bound.outputs):
+        assert all(extent > 0 for extent in operand.view_shape), str(operand)
+        assert operand.count * np.dtype(operand.dtype).itemsize <= 2**32
+    if case.text.kind == "elementwise":
+        assert all(one.view_shape == bound.outputs[0].view_shape for one in bound.outputs)
+    # Tiny sizes may not divide as they should, and rows stay as long as they are.
+    limit = 1.1 * size if size == FULL_SIZE else 2.1 * max(size, 65536)
+    assert bound.elements <= limit * max(1.0, case.scale)
+
+
+def test_full_size_shapes_are_those_of_the_tables() -> None:
+    shapes = {
+        case.name: [one.view_shape for one in case.bind(FULL_SIZE).inputs]
+        for case in CASES
+        if not case.held_out
+    }
+    assert shapes["row broadcast"] == [(16384, 16384), (16384,)]
+    assert shapes["axis 1 of (8M,32)"] == [(8388608, 32)]
+    assert shapes["axis 0 of (64,4M)"] == [(64, 4194304)]
+    assert shapes["axis 1 of (256,1024,1024)"] == [(256, 1024, 1024)]
+    assert shapes["dot, 16M"] == [(2**24,), (2**24,)]
+    assert shapes["full, 1000003 elements"] == [(1000003,)]
+    assert shapes["int8 to int32 axis 0"] == [(32768, 32768)]
+    assert shapes["x.T + y, odd"] == [(16381, 16381)] * 2
+
+
+class TestBytes:
+    @pytest.mark.parametrize(
+        ("name", "wanted"),
+        [
+            ("f32 contiguous", 12 * FULL_SIZE),
+            ("f16 contiguous", 6 * FULL_SIZE),
+            ("int8 contiguous", 3 * FULL_SIZE),
+            ("f64 contiguous", 12 * FULL_SIZE),
+            ("row broadcast", 8 * FULL_SIZE + 4 * 16384),
+            ("stride 2", 6 * FULL_SIZE),
+            ("f16 and f32 to f32", 10 * FULL_SIZE),
+            ("(n,3) with (n,1)", 28 * (FULL_SIZE // 3)),
+            ("full", 4 * FULL_SIZE + 4),
+            ("axis 1 of (8M,32)", 4 * FULL_SIZE + 4 * FULL_SIZE // 32),
+            ("dot, 16M", 2 * 4 * 2**24 + 4),
+            ("int8 to int32 full", 4 * FULL_SIZE + 4),
+            ("argmax axis 1", 4 * FULL_SIZE + 8 * 16384),
+            ("two outputs", 16 * FULL_SIZE),
+        ],
+    )
+    def test_each_input_once_each_output_once(self, name: str, wanted: int) -> None:
+        assert by_name(name).bind(FULL_SIZE).nbytes == wanted
+
+
+class TestShapes:
+    def test_shapes(self) -> None:
+        assert square(FULL_SIZE) == (16384, 16384)
+        assert square(FULL_SIZE // 2) == (11584, 11584)
+        assert square(100, 1) == (9, 9)
+        assert rows_of(100, 7) == (14, 7)
+        assert rows_in(100, 7) == (7, 14)
+        assert bits(FULL_SIZE, 8, 10, 10) == (256, 1024, 1024)
+        assert math.prod(bits(TINY, 8, 10, 10)) <= 2 * TINY
+        assert like(FULL_SIZE, 501, 713, 747) == (501, 713, 747)
+
+    def test_views_are_what_they_say(self) -> None:
+        base = np.arange(60, dtype="int8")
+        operand = array("int8", (5, 12), np.s_[1:, ::2], (1, 0))
+        view = operand.view(base)
+        np.testing.assert_array_equal(view, base.reshape(5, 12)[1:, ::2].T)
+        assert operand.view_shape == view.shape == (6, 4)
+        assert operand.nbytes == 24
+        assert str(operand) == "int8[5, 12][1:, ::2].transpose(1, 0)"
+        assert transposed("int8", (3, 4)).view(base).shape == (3, 4)
+        assert np.shares_memory(view, base)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Runner:
+    machine = HostMachine(TINY)
+    machine.cache_bytes = 0
+    return Runner(machine, budget=0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_kspec_gives_what_the_reference_says(case: Case, runner: Runner) -> None:
+    row = runner.run(case)
+    assert not row.problem
+    assert row.error <= 1
+    assert set(row.samples) == {"kspec", "NumPy"}
+    assert not row.notes
+
+
+@pytest.mark.parametrize("case", shipped.CASES, ids=lambda case: case.label)
+def test_shipped_kernels_give_what_the_reference_says(case: Case, runner: Runner) -> None:
+    row = runner.run(case, with_peers=False, kernel=shipped.kernel_of(case))
+    assert not row.problem
+    assert set(row.samples) == {"kspec"}
+
+
+def binding_of(bound: BoundCase, kernel: Any) -> dict[str, str]:
+    declaration = kernel.declaration
+    pairs = [
+        *zip(declaration.inputs, bound.inputs, strict=False),
+        *zip(declaration.outputs, bound.outputs, strict=True),
+    ]
+    return {param.type: operand.dtype for param, operand in pairs if param.is_placeholder}
+
+
+def texts() -> list[tuple[Text, list[dict[str, str]]]]:
+    """Return each kernel with every binding that a case has."""
+    found: dict[int, list[dict[str, str]]] = defaultdict(list)
+    by_id: dict[int, Text] = {}
+    for case in CASES:
+        text = case.text
+        by_id[id(text)] = text
+        binding = binding_of(case.bind(TINY), text.build(kspec))
+        if binding not in found[id(text)]:
+            found[id(text)].append(binding)
+    return [(by_id[key], bindings) for key, bindings in found.items()]
+
+
+_BUILD: dict[str, Callable[..., Any]] = {
+    "elementwise": lambda inputs, outputs, operation, name, **more: build_spec(
+        ElementwiseSpec, name=name, inputs=inputs, outputs=outputs, operation=operation, **more
+    ),
+    "reduction": lambda inputs, outputs, map, reduce, post_map, identity, name, **more: build_spec(
+        ReductionSpec,
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        map=map,
+        reduce=reduce,
+        post_map=post_map,
+        identity=identity,
+        **more,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "bindings"), texts(), ids=lambda one: getattr(one, "name", ""))
+def test_every_text_compiles_for_sm_90(text: Text, bindings: list[dict[str, str]]) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    for binding in bindings:
+        types = [binding] if binding else []
+        spec = _BUILD[text.kind](*text.arguments, **text.options, types=types)
+        names = tuple(one.name_expression for one in specializations(spec))
+        source = render_specs([spec], f"{spec.name}.cu", tuple(binding.items()))
+        image = compile_source(replace(source, name_expressions=names), Target("sm_90"))
+        assert set(image.symbols) == set(names)
+
+
+@pytest.mark.parametrize("name", ["floor", "overhead"])
+def test_raw_texts_compile_for_sm_90(name: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from benchmarks import floor
+
+    code = {"floor": floor.CODE, "overhead": overhead.RAW_CODE}[name]
+    image = compile_source(CudaSource(f"{name}.cu", code), Target("sm_90"))
+    assert image.format == "cubin"
+
+
+def test_kernel_names_do_not_change_what_cupy_makes_of_them() -> None:
+    # CuPy treats reductions with these words in their names specially.
+    for case in CASES:
+        assert not {"mean", "argmax", "argmin"} & set(case.text.name.split("_"))
+
+
+def test_outputs_of_texts() -> None:
+    assert kernels.SUM_AND_DIFFERENCE.output_dtypes("float16") == ("float16", "float16")
+    assert kernels.LESS.output_dtypes("float32") == ("bool",)
+    assert kernels.SUM_INT8.output_dtypes("int8") == ("int32",)
