@@ -41,9 +41,9 @@ def floor_call(arrays: Sequence[Any], n: int) -> Callable[[], object]:
     """Return a call that adds n floats of two arrays into a third, by ``cuLaunchKernelEx``."""
     ordinal = driver.current_ordinal()
     target = target_for_capability(*driver.compute_capability(ordinal))
-    image = compile_source(CudaSource("floor.cu", CODE, ("add",)), target)
+    image = compile_source(CudaSource("floor.cu", CODE), target)
     module = driver.load_module(ordinal, image.code)
-    function = driver.get_function(ordinal, module, image.symbols.get("add", "add"))
+    function = driver.get_function(ordinal, module, "add")
     values: list[Any] = [ctypes.c_void_p(address_of(array)) for array in arrays]
     values.append(ctypes.c_longlong(n))
     table = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))

@@ -89,7 +89,11 @@ def _line(name: str, cells: Sequence[str], target: str, status: str) -> str:
 
 def summary(results: Results) -> list[str]:
     """Return what to say at the end: targets met, targets missed, problems."""
-    rows = (*results.throughput, *results.overhead, *results.figures)
+    rows: tuple[Throughput | Overhead | Figure, ...] = (
+        *results.throughput,
+        *results.overhead,
+        *results.figures,
+    )
     judged = [(row, is_met(results, row)) for row in rows]
     met = sum(one is True for _, one in judged)
     missed = [row for row, one in judged if one is False]
