@@ -213,7 +213,7 @@ def _convert(dtype: str) -> Text:
         "T z",
         "z = x",
         "convert",
-        lambda ops, x: ops.wide(x),
+        lambda ops, x: ops.convert(x, dtype),
         outputs=(dtype,),
         torch=lambda torch, x, outputs: outputs[0].copy_(x),
         torch_name="copy_",

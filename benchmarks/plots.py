@@ -75,11 +75,41 @@ def _save(figure: Any, stem: Path) -> list[Path]:
 def _bandwidths(results: Results, group: str, rows: Sequence[Throughput]) -> Any:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 1.2 + 0.17 * len(rows)), layout="constrained")
+    parts = {
+        "tuned shapes": [row for row in rows if not row.held_out],
+        "held-out shapes": [row for row in rows if row.held_out],
+    }
+    parts = {title: part for title, part in parts.items() if part}
+    longest = max(map(len, parts.values()))
+    figure, columns = plt.subplots(
+        ncols=len(parts),
+        figsize=(6.5 * len(parts), 1.4 + 0.17 * longest),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for axes, (title, part) in zip(columns[0], parts.items(), strict=True):
+        _bars(axes, results, part)
+        axes.set_ylim(longest - 0.4, -0.6)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("bandwidth, in units of a copy on the device", fontsize=9)
+    columns[0][0].set_xlim(left=0)  # of all: when every point is there
+    figure.suptitle(f"{results.name}: {group} kernels")
+    handles = {
+        label: handle
+        for axes in columns[0]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        handles.values(), handles, loc="outside lower center", ncols=6, fontsize=8, frameon=False
+    )
+    return figure
+
+
+def _bars(axes: Any, results: Results, rows: Sequence[Throughput]) -> None:
     places = range(len(rows))
     shares = [fraction(results, row, "copy") or 0.0 for row in rows]
-    fills = [_COLOURS["kspec"] if not row.held_out else "#56B4E9" for row in rows]
-    axes.barh(places, shares, color=fills, height=0.7)
+    axes.barh(places, shares, color=_COLOURS["kspec"], height=0.7, label="kspec")
     for peer, marker in _MARKERS.items():
         points = [
             (value / results.copy_bandwidth, place)
@@ -98,16 +128,7 @@ def _bandwidths(results: Results, group: str, rows: Sequence[Throughput]) -> Any
         x, y = zip(*targets, strict=True)
         axes.plot(x, y, "|", color="black", markersize=9, label="target")
     axes.axvline(1, color="black", linewidth=0.8, linestyle="--", label="copy")
-    axes.bar([0], [0], color=_COLOURS["kspec"], label="kspec")
-    if any(row.held_out for row in rows):
-        axes.bar([0], [0], color="#56B4E9", label="kspec, held-out shapes")
     axes.set_yticks(places, [row.name for row in rows], fontsize=7)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("bandwidth, in units of a copy on the device")
-    axes.set_title(f"{results.name}: {group} kernels")
-    figure.legend(loc="outside lower center", ncols=6, fontsize=7, frameon=False)
-    return figure
 
 
 def _overheads(results: Results, rows: Sequence[Overhead]) -> Any:

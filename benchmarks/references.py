@@ -26,6 +26,9 @@ class Ops(Protocol):
     def wide(self, x: Any) -> Any:
         """Return x in the widest type of its kind."""
 
+    def convert(self, x: Any, dtype: str) -> Any:
+        """Return x in the type it is converted to, or a wider one."""
+
     def sqrt(self, x: Any) -> Any: ...
     def exp(self, x: Any) -> Any: ...
     def cos(self, x: Any) -> Any: ...
@@ -71,6 +74,9 @@ class ArrayModuleOps:
 
     def wide(self, x: Any) -> Any:
         return x.astype(_WIDE[x.dtype.kind]) if self._widen else x
+
+    def convert(self, x: Any, dtype: str) -> Any:
+        return self.wide(x) if self._widen else x.astype(dtype)
 
     def erfc(self, x: Any) -> Any:
         if self._xp is np:
@@ -126,6 +132,9 @@ class TorchOps:
         if x.is_complex():
             return x.to(self._torch.complex128)
         return x.to(self._torch.float64 if x.is_floating_point() else self._torch.int64)
+
+    def convert(self, x: Any, dtype: str) -> Any:
+        return self.wide(x)
 
     def flip(self, x: Any) -> Any:
         return self._torch.flip(x, tuple(range(x.ndim)))

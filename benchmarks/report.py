@@ -250,14 +250,16 @@ def _bandwidth(results: Results, row: Throughput, who: str) -> str:
 
 
 def _ratio(value: float | None) -> str:
-    return _MISSING if value is None else f"{value:.2f}"
+    if value is None:
+        return _MISSING
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def _micro(sample: Sample | None, minimum: bool = False) -> str:
     if sample is None:
         return _MISSING
     value = 1e6 * (sample.minimum if minimum else sample.median)
-    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
 def _target(row: Throughput) -> str:
