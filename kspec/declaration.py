@@ -58,6 +58,11 @@ class ElementwiseDeclaration(_Generated):
         Parameters whose arrays the operation reads as ``_raw_<name>``.
     scalars : tuple of str
         Inputs read before or after the loop; they must be given as scalars.
+    in_place : bool
+        The operation works on memory, not on values: it indexes arrays by itself, or takes the
+        address of an output; or it leaves the thread.
+    leaves : bool
+        The operation has a `return`, so a thread can have one element only.
     """
 
     ordered: bool = False
@@ -65,6 +70,8 @@ class ElementwiseDeclaration(_Generated):
     return_tuple: bool = False
     raw_views: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
+    in_place: bool = False
+    leaves: bool = False
 
     kind = "elementwise"
 

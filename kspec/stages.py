@@ -10,20 +10,40 @@ compiler needs; `Image` is everything a loader needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kspec import dtypes
 
-# Capacity, in collapsed axes, of the strided layouts. Precompiled kernels have the first.
+# How a kernel walks its operands: tags of ``kspec/layout.cuh``. Any layout can be strided, with up
+# to so many collapsed axes; precompiled kernels have the first capacity.
+FLAT, ROWS = "kspec::Flat", "kspec::Rows"
+PACKS, TILES = "kspec::Packs", "kspec::Tiles"
 STRIDED_AXES = (8, 64)
-FLAT = 0
 MAX_NDIM = STRIDED_AXES[-1]  # of an array argument; NumPy has no more either
 
 
 def strided_capacity(ndim: int) -> int:
-    """Return the smallest layout capacity that holds `ndim` collapsed axes."""
+    """Return the smallest capacity that holds `ndim` collapsed axes."""
     return next(capacity for capacity in STRIDED_AXES if ndim <= capacity)
+
+
+def strided(ndim: int) -> str:
+    """Return the smallest strided layout that holds `ndim` collapsed axes.
+
+    >>> strided(3)
+    'kspec::Strided<8>'
+    """
+    return f"kspec::Strided<{strided_capacity(ndim)}>"
+
+
+def pack_size(itemsizes: Iterable[int]) -> int:
+    """Return how many elements of each operand a thread takes at once: ``kspec::PackSize``.
+
+    As many of the widest as fill a 16-byte access; 1 if one of them does not divide it evenly.
+    """
+    sizes = set(itemsizes)
+    return 16 // max(sizes) if sizes and sizes <= {1, 2, 4, 8} else 1
 
 
 @dataclass(frozen=True)
@@ -36,28 +56,28 @@ class Specialization:
         Name of the kernel.
     binding : tuple of (str, str)
         Placeholder and canonical dtype name, in the declaration's order.
-    axes : int
-        Capacity of the layout in axes; 0 (`FLAT`) when all operands are contiguous alike.
+    layout : str
+        C++ tag of the layout, such as ``kspec::Flat``: all operands contiguous alike.
     raw_ndims : tuple of int
         Dimensions of each ``raw`` argument, then of each ``_raw_<name>``, in the declaration's
         order.
 
     Examples
     --------
-    >>> Specialization("l2norm", (("T", "float32"),), 8).name_expression
-    'l2norm<float, 8>'
+    >>> Specialization("l2norm", (("T", "float32"),), strided(2)).name_expression
+    'l2norm<float, kspec::Strided<8>>'
     """
 
     kernel: str
     binding: tuple[tuple[str, str], ...] = ()
-    axes: int = FLAT
+    layout: str = FLAT
     raw_ndims: tuple[int, ...] = ()
 
     @property
     def name_expression(self) -> str:
         """The C++ template specialization the source is asked for."""
         arguments = [dtypes.lookup(dtype).ctype for _, dtype in self.binding]
-        arguments += [str(self.axes), *map(str, self.raw_ndims)]
+        arguments += [self.layout, *map(str, self.raw_ndims)]
         return f"{self.kernel}<{', '.join(arguments)}>"
 
 

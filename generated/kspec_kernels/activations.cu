@@ -3,23 +3,21 @@
 #include "kspec/elements.cuh"
 
 // ---- clipped_relu(float64 x, float64 cap -> float64 y)
-template <int _AXES>
+template <class _Layout>
 __global__ void clipped_relu(
-    const kspec::Elements<_AXES, 3> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const kspec::In<double> _arg_x,
     const kspec::In<double> _arg_cap,
     const kspec::Out<double> _arg_y
 ) {
-  KSPEC_ELEMENTS(i, _elements) {
-    const auto _at = KSPEC_AT(i, _elements);
-    const double x = _arg_x.load(_at[0]);
-    const double cap = _arg_cap.load(_at[1]);
-    double& y = _arg_y.at(_at[2]);
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const double x, const double cap, double& y) {
+    do {  // for `continue`
 #line 12 "specs/activations.toml"
 y = min(max(x, 0.0), cap)
 ;
-#line 22 "activations.cu"
-  }
+#line 19 "activations.cu"
+    } while (false);
+  }, _arg_x, _arg_cap, _arg_y);
 }
 
 // ---- gelu_bias(T x, T bias -> T y)
@@ -29,24 +27,22 @@ namespace kspec_gelu_bias {
 __device__ inline float gelu(float v) { return 0.5f * v * erfcf(-0.707106781f * v); }
 __device__ inline double gelu(double v) { return 0.5 * v * erfc(-0.70710678118654752 * v); }
 
-#line 33 "activations.cu"
+#line 31 "activations.cu"
 }  // namespace kspec_gelu_bias
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void gelu_bias(
-    const kspec::Elements<_AXES, 3> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const kspec::In<T> _arg_x,
     const kspec::In<T> _arg_bias,
     const kspec::Out<T> _arg_y
 ) {
   using namespace kspec_gelu_bias;
-  KSPEC_ELEMENTS(i, _elements) {
-    const auto _at = KSPEC_AT(i, _elements);
-    const T x = _arg_x.load(_at[0]);
-    const T bias = _arg_bias.load(_at[1]);
-    T& y = _arg_y.at(_at[2]);
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T bias, T& y) {
+    do {  // for `continue`
 #line 31 "specs/activations.toml"
 y = gelu(x + bias)
 ;
-#line 51 "activations.cu"
-  }
+#line 46 "activations.cu"
+    } while (false);
+  }, _arg_x, _arg_bias, _arg_y);
 }

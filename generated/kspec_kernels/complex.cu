@@ -3,21 +3,20 @@
 #include "kspec/elements.cuh"
 
 // ---- abs_squared(complex128 z -> float64 mag2)
-template <int _AXES>
+template <class _Layout>
 __global__ void abs_squared(
-    const kspec::Elements<_AXES, 2> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 2> _elements,
     const kspec::In<complex<double>> _arg_z,
     const kspec::Out<double> _arg_mag2
 ) {
-  KSPEC_ELEMENTS(i, _elements) {
-    const auto _at = KSPEC_AT(i, _elements);
-    const complex<double> z = _arg_z.load(_at[0]);
-    double& mag2 = _arg_mag2.at(_at[1]);
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const complex<double> z, double& mag2) {
+    do {  // for `continue`
 #line 10 "specs/complex.toml"
 mag2 = z.real() * z.real() + z.imag() * z.imag()
 ;
-#line 20 "complex.cu"
-  }
+#line 18 "complex.cu"
+    } while (false);
+  }, _arg_z, _arg_mag2);
 }
 
 // ---- my_func
@@ -31,4 +30,4 @@ void my_func(const complex<float>* x1, const complex<float>* x2,
     y[tid] = x1[tid] + a * x2[tid];
 }
 
-#line 35 "complex.cu"
+#line 34 "complex.cu"

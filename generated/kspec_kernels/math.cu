@@ -4,84 +4,78 @@
 #include "kspec/elements.cuh"
 
 // ---- squared_diff(float32 x, float32 y -> float32 z)
-template <int _AXES>
+template <class _Layout>
 __global__ void squared_diff(
-    const kspec::Elements<_AXES, 3> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const kspec::In<float> _arg_x,
     const kspec::In<float> _arg_y,
     const kspec::Out<float> _arg_z
 ) {
-  KSPEC_ELEMENTS(i, _elements) {
-    const auto _at = KSPEC_AT(i, _elements);
-    const float x = _arg_x.load(_at[0]);
-    const float y = _arg_y.load(_at[1]);
-    float& z = _arg_z.at(_at[2]);
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const float x, const float y, float& z) {
+    do {  // for `continue`
 #line 12 "specs/math.toml"
 z = (x - y) * (x - y)
 ;
-#line 23 "math.cu"
-  }
+#line 20 "math.cu"
+    } while (false);
+  }, _arg_x, _arg_y, _arg_z);
 }
 
 // ---- squared_diff_generic(T x, T y -> T z)
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void squared_diff_generic(
-    const kspec::Elements<_AXES, 3> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const kspec::In<T> _arg_x,
     const kspec::In<T> _arg_y,
     const kspec::Out<T> _arg_z
 ) {
-  KSPEC_ELEMENTS(i, _elements) {
-    const auto _at = KSPEC_AT(i, _elements);
-    const T x = _arg_x.load(_at[0]);
-    const T y = _arg_y.load(_at[1]);
-    T& z = _arg_z.at(_at[2]);
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T y, T& z) {
+    do {  // for `continue`
 #line 25 "specs/math.toml"
 T diff = x - y;
 z = diff * diff;
 
 ;
-#line 45 "math.cu"
-  }
+#line 40 "math.cu"
+    } while (false);
+  }, _arg_x, _arg_y, _arg_z);
 }
 
 // ---- squared_diff_super_generic(X x, Y y -> Z z)
-template <class X, class Y, class Z, int _AXES>
+template <class X, class Y, class Z, class _Layout>
 __global__ void squared_diff_super_generic(
-    const kspec::Elements<_AXES, 3> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const kspec::In<X> _arg_x,
     const kspec::In<Y> _arg_y,
     const kspec::Out<Z> _arg_z
 ) {
-  KSPEC_ELEMENTS(i, _elements) {
-    const auto _at = KSPEC_AT(i, _elements);
-    const X x = _arg_x.load(_at[0]);
-    const Y y = _arg_y.load(_at[1]);
-    Z& z = _arg_z.at(_at[2]);
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const X x, const Y y, Z& z) {
+    do {  // for `continue`
 #line 40 "specs/math.toml"
 z = (x - y) * (x - y)
 ;
-#line 65 "math.cu"
-  }
+#line 58 "math.cu"
+    } while (false);
+  }, _arg_x, _arg_y, _arg_z);
 }
 
 // ---- add_reverse(T x, raw T y -> T z)
-template <class T, int _AXES, int _NDIM_y>
+template <class T, class _Layout, int _NDIM_y>
 __global__ void add_reverse(
-    const kspec::Elements<_AXES, 2> _elements,
+    const __grid_constant__ kspec::Elements<_Layout, 2> _elements,
     const kspec::In<T> _arg_x,
     const kspec::Array<const T, _NDIM_y> y,
     const kspec::Out<T> _arg_z
 ) {
-  kspec::Indexer<kspec::Elements<_AXES, 2>> _ind(_elements);
+  kspec::Indexer<kspec::Elements<_Layout, 2>> _ind(_elements);
   KSPEC_ELEMENTS(i, _elements) {
     _ind.set(i);
     const auto _at = KSPEC_AT(i, _elements);
-    const T x = _arg_x.load(_at[0]);
-    T& z = _arg_z.at(_at[1]);
+    const T x = _arg_x.item(_at[0]);
+    T& z = _arg_z.item(_at[1]);
 #line 60 "specs/math.toml"
 z = x + y[_ind.size() - i - 1]
 ;
-#line 86 "math.cu"
+#line 80 "math.cu"
   }
 }

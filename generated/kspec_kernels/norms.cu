@@ -23,7 +23,7 @@ struct _Op {
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.load(_at[0]);
+    const T x = _arg_x.item(_at[0]);
     return static_cast<_Acc>(
 #line 12 "specs/norms.toml"
 x * x
@@ -39,7 +39,7 @@ a + b
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
-    T& y = _arg_y.at(_at[1]);
+    T& y = _arg_y.item(_at[1]);
 #line 14 "specs/norms.toml"
 y = sqrt(a)
 ;
@@ -47,9 +47,9 @@ y = sqrt(a)
   }
 };
 }  // namespace kspec_l2norm
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void __launch_bounds__(kspec::REDUCE_THREADS) l2norm(
-    const kspec::Reduction<_AXES, 1, 1> _plan,
+    const kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y
 ) {
@@ -82,7 +82,7 @@ struct _Op {
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const double x = _arg_x.load(_at[0]);
+    const double x = _arg_x.item(_at[0]);
     return static_cast<_Acc>(
 #line 26 "specs/norms.toml"
 x * x
@@ -98,7 +98,7 @@ a + b
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
-    double& y = _arg_y.at(_at[1]);
+    double& y = _arg_y.item(_at[1]);
 #line 28 "specs/norms.toml"
 y = a
 ;
@@ -106,9 +106,9 @@ y = a
   }
 };
 }  // namespace kspec_l2_norm_sq
-template <int _AXES>
+template <class _Layout>
 __global__ void __launch_bounds__(kspec::REDUCE_THREADS) l2_norm_sq(
-    const kspec::Reduction<_AXES, 1, 1> _plan,
+    const kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<double> _arg_x,
     const kspec::Out<double> _arg_y
 ) {
@@ -142,8 +142,8 @@ struct _Op {
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.load(_at[0]);
-    const double eps = _arg_eps.load(_at[1]);
+    const T x = _arg_x.item(_at[0]);
+    const double eps = _arg_eps.item(_at[1]);
     return static_cast<_Acc>(
 #line 43 "specs/norms.toml"
 x * x
@@ -160,7 +160,7 @@ a + b
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     const double eps = _arg_eps.value;
-    T& y = _arg_y.at(_at[2]);
+    T& y = _arg_y.item(_at[2]);
 #line 46 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
@@ -168,9 +168,9 @@ y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
   }
 };
 }  // namespace kspec_rms_scale
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void __launch_bounds__(kspec::REDUCE_THREADS) rms_scale(
-    const kspec::Reduction<_AXES, 2, 1> _plan,
+    const kspec::Reduction<_Layout, 2, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_eps,
     const kspec::Out<T> _arg_y
@@ -229,7 +229,7 @@ ScaledSum<T>()
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.load(_at[0]);
+    const T x = _arg_x.item(_at[0]);
     return static_cast<_Acc>(
 #line 92 "specs/norms.toml"
 ScaledSum<T>(x)
@@ -245,7 +245,7 @@ add(a, b)
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
-    T& y = _arg_y.at(_at[1]);
+    T& y = _arg_y.item(_at[1]);
 #line 94 "specs/norms.toml"
 y = a.log_value()
 ;
@@ -253,9 +253,9 @@ y = a.log_value()
   }
 };
 }  // namespace kspec_logsumexp
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void __launch_bounds__(kspec::REDUCE_THREADS) logsumexp(
-    const kspec::Reduction<_AXES, 1, 1> _plan,
+    const kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y
 ) {

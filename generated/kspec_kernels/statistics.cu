@@ -34,7 +34,7 @@ struct _Op {
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.load(_at[0]);
+    const T x = _arg_x.item(_at[0]);
     return static_cast<_Acc>(
 #line 27 "specs/statistics.toml"
 Candidate<T>{x, _J}
@@ -50,7 +50,7 @@ precedes(a, b) ? a : b
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
-    long long& index = _arg_index.at(_at[1]);
+    long long& index = _arg_index.item(_at[1]);
 #line 29 "specs/statistics.toml"
 index = a.index
 ;
@@ -58,9 +58,9 @@ index = a.index
   }
 };
 }  // namespace kspec_argmax
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void __launch_bounds__(kspec::REDUCE_THREADS) argmax(
-    const kspec::Reduction<_AXES, 1, 1> _plan,
+    const kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<long long> _arg_index
 ) {
@@ -117,8 +117,8 @@ Moments<T>()
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.load(_at[0]);
-    const double ddof = _arg_ddof.load(_at[1]);
+    const T x = _arg_x.item(_at[0]);
+    const double ddof = _arg_ddof.item(_at[1]);
     return static_cast<_Acc>(
 #line 71 "specs/statistics.toml"
 Moments<T>{x, 0, 1}
@@ -135,8 +135,8 @@ combined(a, b)
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     const double ddof = _arg_ddof.value;
-    T& mean = _arg_mean.at(_at[2]);
-    T& variance = _arg_variance.at(_at[3]);
+    T& mean = _arg_mean.item(_at[2]);
+    T& variance = _arg_variance.item(_at[3]);
 #line 74 "specs/statistics.toml"
 mean = a.count ? a.mean : CUDART_NAN_F;
 // The difference is 0, or NaN where the mean is not finite: then no variance is.
@@ -147,9 +147,9 @@ variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
   }
 };
 }  // namespace kspec_mean_var
-template <class T, int _AXES>
+template <class T, class _Layout>
 __global__ void __launch_bounds__(kspec::REDUCE_THREADS) mean_var(
-    const kspec::Reduction<_AXES, 2, 2> _plan,
+    const kspec::Reduction<_Layout, 2, 2> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_ddof,
     const kspec::Out<T> _arg_mean,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.signature import Param
+from kspec.spec.fragments import LEAVING, assigns_first, macros, mentions
 from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
@@ -83,6 +84,9 @@ class ElementwiseContext:
     after_loop: Fragment
     before_loop: tuple[str, ...]
     in_loop: tuple[str, ...]
+    in_place: bool
+    parameters: str
+    operand_names: str
     template: str = "elementwise.cu.j2"
 
 
@@ -155,14 +159,15 @@ def elementwise_context(
     before += [_scalar(param) for param in spec.inputs if param.name in declaration.scalars]
     inside = []
     if "_ind" in spec.words:
-        before.append(f"kspec::Indexer<kspec::Elements<_AXES, {len(operands)}>> _ind(_elements);")
+        before.append(f"kspec::Indexer<kspec::Elements<_Layout, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
-    if operands:
-        inside.append("const auto _at = KSPEC_AT(i, _elements);")
-    inside += [
-        _element(param, f"_at[{number}]", output=param in declaration.outputs.params)
-        for number, param in enumerate(operands)
-    ]
+    if declaration.in_place:
+        inside += ["const auto _at = KSPEC_AT(i, _elements);"] if operands else []
+        inside += [
+            _element(param, f"_at[{number}]", output=param in declaration.outputs.params)
+            for number, param in enumerate(operands)
+        ]
+    items = [_item(param, declaration) for param in operands]
     preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
     return ElementwiseContext(
         name=spec.name,
@@ -171,12 +176,15 @@ def elementwise_context(
         tail=tail,
         template_params=_template_params(declaration),
         operands=len(operands),
-        arguments=_arguments(declaration),
+        arguments=_arguments(declaration, _assigned(spec)),
         scope=_scope(spec.name) if preamble else "",
         typedefs=typedefs,
         preamble=preamble,
         before_loop=tuple(before),
         in_loop=tuple(inside),
+        in_place=declaration.in_place,
+        parameters=", ".join(["const ptrdiff_t i", *items]),
+        operand_names="".join(f", {_argument_name(param)}" for param in operands),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
         after_loop=fragments["after_loop"],
@@ -192,7 +200,8 @@ def reduction_context(
     outputs = list(declaration.outputs)
     reduce = origin.fragment("reduce", spec.reduce)
     post_map = origin.fragment("post_map", spec.post_map)
-    op_template, arguments = _op_template(declaration)
+    arguments = _arguments(declaration, declaration.outputs.names)
+    op_template, op_arguments = _op_template(declaration)
     head, tail = _surroundings(spec)
     preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
     post_locals = _scalars(declaration, post_map) + [
@@ -207,14 +216,14 @@ def reduction_context(
         template_params=_template_params(declaration),
         inputs=len(inputs),
         outputs=len(outputs),
-        arguments=_arguments(declaration),
+        arguments=arguments,
         scope=_scope(spec.name),
         typedefs=typedefs,
         preamble=preamble,
         op_template=op_template,
-        op_type=f"{_scope(spec.name)}::_Op{arguments}",
+        op_type=f"{_scope(spec.name)}::_Op{op_arguments}",
         accumulator=_accumulator(declaration),
-        members=tuple(argument.removeprefix("const ") for argument in _arguments(declaration)),
+        members=tuple(argument.removeprefix("const ") for argument in arguments),
         member_names=tuple(_argument_name(param) for param in declaration.params),
         identity=origin.fragment("identity", spec.identity or ""),
         map=origin.fragment("map", spec.map),
@@ -263,13 +272,13 @@ def _argument_name(param: Param) -> str:
     return param.name if param.raw else f"_arg_{param.name}"
 
 
-def _argument(param: Param, output: bool) -> str:
+def _argument(param: Param, output: bool, assigned: bool = True) -> str:
     ctype, name = _ctype(param), _argument_name(param)
     if param.raw:
         return _array(param, output)
-    if output:
+    if output and assigned:
         return f"const kspec::Out<{ctype}> {name}"
-    return f"const kspec::{'InOut' if param.non_const else 'In'}<{ctype}> {name}"
+    return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype}> {name}"
 
 
 def _array(param: Param, output: bool, prefix: str = "") -> str:
@@ -284,20 +293,33 @@ def _views(declaration: GeneratedDeclaration) -> list[Param]:
     return [param for param in declaration.params if param.name in declaration.raw_views]
 
 
-def _arguments(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+def _item(param: Param, declaration: GeneratedDeclaration) -> str:
+    """Return an operand's element as the operation's parameter."""
+    written = param.non_const or param in declaration.outputs.params
+    return f"{_ctype(param)}& {param.name}" if written else f"const {_ctype(param)} {param.name}"
+
+
+def _arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
     inputs, outputs = declaration.inputs, declaration.outputs
     return (
         *(_argument(param, output=False) for param in inputs),
-        *(_argument(param, output=True) for param in outputs),
+        *(_argument(param, True, param.name in assigned) for param in outputs),
         *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
     )
+
+
+def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
+    """Return the outputs whose old values the operation can not see."""
+    if mentions(set(LEAVING), macros(spec.preamble)):
+        return ()  # a macro may leave before the assignment
+    return tuple(name for name in spec.outputs.names if assigns_first(name, spec.operation))
 
 
 def _element(param: Param, at: str, output: bool) -> str:
     ctype, name = _ctype(param), _argument_name(param)
     if output or param.non_const:
-        return f"{ctype}& {param.name} = {name}.at({at});"
-    return f"const {ctype} {param.name} = {name}.load({at});"
+        return f"{ctype}& {param.name} = {name}.item({at});"
+    return f"const {ctype} {param.name} = {name}.item({at});"
 
 
 def _scalar(param: Param) -> str:
@@ -324,7 +346,7 @@ def _raw_params(declaration: GeneratedDeclaration) -> list[str]:
 
 
 def _template_params(declaration: GeneratedDeclaration) -> str:
-    return ", ".join([*_type_params(declaration), "int _AXES", *_raw_params(declaration)])
+    return ", ".join([*_type_params(declaration), "class _Layout", *_raw_params(declaration)])
 
 
 def _op_template(declaration: ReductionDeclaration) -> tuple[str, str]:

@@ -7,14 +7,12 @@ with CuPy's constructor in front.
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from typing import Any, SupportsIndex
 
-from kspec import config
-from kspec.checks import NO_CHECKS, Checks
+from kspec.checks import Checks
 from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
-from kspec.host.device import MAX_BLOCK_THREADS, MAX_GRID
+from kspec.host.device import MAX_BLOCK_THREADS
 from kspec.runtime import dispatch, interop, layout, marshal
 from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
@@ -24,10 +22,8 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Shape
 from kspec.runtime.loop import make_loop
 from kspec.runtime.views import ArrayView
+from kspec.runtime.walk import Walk
 from kspec.stages import Specialization
-
-# Elements below which a host thread is not worth waking.
-_HOST_CHUNK = 16384
 
 
 class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
@@ -47,7 +43,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         self,
         *args: Any,
         size: int = -1,
-        block_size: int = 128,
+        block_size: int | None = None,
         stream: Any = None,
         sanitize: str | None = None,
         order: str | None = None,
@@ -62,8 +58,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             outputs included; ``raw`` ones do not take part.
         size : int, optional
             Number of elements, when all arrays are raw.
-        block_size : int, default 128
-            Threads of a block on a CUDA device.
+        block_size : int, optional
+            Threads of a block on a CUDA device; default: what suits the layout of the arrays.
+            Layouts of two dimensions keep their own.
         stream : stream, optional
             Default: the current stream of the first array's library.
         sanitize, order, timeout : optional
@@ -107,13 +104,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         call = self._with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         if 0 not in shape:
-            launch = _geometry(
-                call.device,
-                layout.size_of(shape),
-                threads,
-                dispatch.resolve_stream(call, stream),
-            )
-            self._launch(call, shape, binding, launch, checks)
+            handle = dispatch.resolve_stream(call, stream)
+            self._launch(call, shape, binding, threads, handle, checks)
         return self._result(call)
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
@@ -140,18 +132,24 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         return Call(call.inputs, tuple(outputs), call.device, library)
 
     def _launch(
-        self, call: Call, shape: Shape, binding: Binding, launch: Launch, checks: Checks
+        self,
+        call: Call,
+        shape: Shape,
+        binding: Binding,
+        block_size: int | None,
+        stream: int,
+        checks: Checks,
     ) -> None:
         operands = (*call.inputs, *call.outputs)
-        loop = make_loop(self.declaration, operands, shape)
-        parameters = [marshal.pack_elements(loop.size, loop.axes, loop.capacity)]
+        loop = make_loop(self.declaration, operands, shape, binding, call.device)
+        wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
+        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
+        grid, block = _geometry(loop.walk, block_size, layout.size_of(shape), call.device)
+        regions = regions_of_operands(checks, operands)
+        parameters = [loop.walk.elements]
         parameters += [pack_operand(operand, binding) for operand in operands]
         parameters += loop.views
-        wanted = Specialization(self.__name__, binding, loop.capacity, loop.raw_ndims)
-        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
-        if checks != NO_CHECKS:
-            regions = regions_of_operands(checks, operands)
-            launch = replace(launch, checks=checks, regions=regions)
+        launch = Launch(grid, block, 0, stream, checks, regions)
         kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def _result(self, call: Call) -> Any:
@@ -161,8 +159,10 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         return values[0] if len(values) == 1 and not self.declaration.return_tuple else values
 
 
-def _checked_block_size(block_size: object) -> int:
+def _checked_block_size(block_size: object) -> int | None:
     """Return the block size as an integer; whole floats are taken too, as in CuPy."""
+    if block_size is None:
+        return None
     if isinstance(block_size, float) and block_size.is_integer():
         block_size = int(block_size)
     if isinstance(block_size, bool) or not isinstance(block_size, SupportsIndex):
@@ -237,13 +237,16 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
     return marshal.pack_input(view, b"", view.dtype)
 
 
-def _geometry(device: Device, size: int, block_size: int, stream: int) -> Launch:
-    block = min(block_size, size)
+def _geometry(
+    walk: Walk, block_size: int | None, size: int, device: Device
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Return the number of blocks, and of threads in each, along every axis."""
+    block = min(block_size or walk.block, size)
     if block > MAX_BLOCK_THREADS:
         raise LaunchError(f"block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads")
+    block = min(block, walk.threads)
+    if walk.grid:
+        return walk.grid, (walk.block, 1, 1)
     if device.is_host:
-        # KSPEC_FOR gives each thread one chunk: a few chunks a core balance the load.
-        chunks = min(-(-size // _HOST_CHUNK), 4 * config.host_threads())
-        return Launch((chunks, 1, 1), (1, 1, 1), 0, stream)
-    grid = min(-(-size // block), MAX_GRID[0])
-    return Launch((grid, 1, 1), (block, 1, 1), 0, stream)
+        block = walk.block
+    return (-(-walk.threads // block), 1, 1), (block, 1, 1)

@@ -123,15 +123,6 @@ def _continues(inner: tuple[int, tuple[int, ...]], outer_steps: tuple[int, ...])
     return all(outer == step * extent for step, outer in zip(steps, outer_steps, strict=True))
 
 
-def is_flat(axes: Axes, itemsizes: Sequence[int]) -> bool:
-    """Return whether all operands are contiguous in the order of the loop."""
-    if not axes.extents:
-        return True
-    return len(axes.extents) == 1 and all(
-        steps == (itemsize,) for steps, itemsize in zip(axes.strides, itemsizes, strict=True)
-    )
-
-
 def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Return the reduced axes, sorted, all in ``range(ndim)``.
 

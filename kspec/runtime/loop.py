@@ -11,61 +11,63 @@ from dataclasses import dataclass
 
 from kspec import dtypes
 from kspec.declaration import ElementwiseDeclaration
-from kspec.runtime import layout, marshal
-from kspec.runtime.dispatch import Operand
+from kspec.runtime import dispatch, layout, marshal
+from kspec.runtime.device import Device
+from kspec.runtime.dispatch import Binding, Operand
 from kspec.runtime.layout import Axes, Shape
-from kspec.stages import FLAT, strided_capacity
+from kspec.runtime.walk import Member, Walk, choose, choose_host, choose_single
+from kspec.stages import FLAT
 
 
 @dataclass(frozen=True)
 class Loop:
-    """How a launch walks over its operands.
+    """What a launch walks over.
 
     Attributes
     ----------
-    size : int
-        Number of elements.
-    axes : Axes
-        What is walked along, with the strides of the operands that are not raw.
-    capacity : int
-        Axes there is room for; 0 (`FLAT`) when all operands are contiguous alike.
+    walk : Walk
+        How it walks over the operands that are not raw.
     raw_ndims : tuple of int
         Dimensions of the arrays the kernel indexes by hand: the raw ones, then ``_raw_<name>``.
     views : tuple of bytes
         The packed ``_raw_<name>``.
     """
 
-    size: int
-    axes: Axes
-    capacity: int
+    walk: Walk
     raw_ndims: tuple[int, ...]
     views: tuple[bytes, ...]
 
 
 def make_loop(
-    declaration: ElementwiseDeclaration, operands: Sequence[Operand], shape: Shape
+    declaration: ElementwiseDeclaration,
+    operands: Sequence[Operand],
+    shape: Shape,
+    binding: Binding,
+    device: Device,
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes."""
     merge = declaration.reduce_dims or not declaration.ordered
     looped = [operand for operand in operands if not operand.param.raw]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
     axes = layout.collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
-    flat = (merge or len(axes.extents) == 1) and _is_flat(looped, axes)
+    members = [_member(operand, binding) for operand in looped]
+    flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
+    size = layout.size_of(shape)
+    if device.is_host:
+        walk = choose_host(axes, members, size, flat=flat, single=declaration.leaves)
+    elif declaration.in_place:
+        walk = choose_single(axes, members, size, flat=flat)
+    else:
+        walk = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
     raw_ndims = [len(x.view.shape) for x in operands if x.param.raw and x.view is not None]
-    ndim = 1 if flat else len(axes.extents)
+    ndim = 1 if walk.layout == FLAT else len(axes.extents)
     views = [
-        _pack_view(operand, axes, number, flat)
+        _pack_view(operand, axes, number, walk)
         for name in declaration.raw_views
         for number, operand in enumerate(looped)
         if operand.param.name == name
     ]
-    return Loop(
-        layout.size_of(shape),
-        axes,
-        FLAT if flat else strided_capacity(ndim),
-        (*raw_ndims, *[ndim] * len(views)),
-        tuple(views),
-    )
+    return Loop(walk, (*raw_ndims, *[ndim] * len(views)), tuple(views))
 
 
 def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
@@ -75,25 +77,20 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
     return layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
 
 
-def _is_flat(operands: Sequence[Operand], axes: Axes) -> bool:
-    arrays = [
-        (steps, _itemsize(operand))
-        for operand, steps in zip(operands, axes.strides, strict=True)
-        if operand.view is not None
-    ]
-    moving = Axes(axes.extents, tuple(steps for steps, _ in arrays))
-    return layout.is_flat(moving, [itemsize for _, itemsize in arrays])
+def _member(operand: Operand, binding: Binding) -> Member:
+    itemsize = dtypes.lookup(dispatch.param_dtype(operand.param, binding)).itemsize
+    written = operand.is_output or operand.param.non_const
+    return Member(itemsize, operand.view.ptr if operand.view else 0, written)
 
 
-def _pack_view(operand: Operand, axes: Axes, number: int, flat: bool) -> bytes:
+def _pack_view(operand: Operand, axes: Axes, number: int, walk: Walk) -> bytes:
     """Pack an operand as the kernel walks over it: with the shape of the loop."""
     assert operand.view is not None  # dispatch has refused scalars
-    if flat:
-        return marshal.pack_array(operand.view.ptr, (axes.size,), (_itemsize(operand),), True)
+    itemsize = dtypes.lookup(operand.view.dtype).itemsize
+    if walk.layout == FLAT:
+        moves = not axes.extents or any(axes.strides[number])
+        return marshal.pack_array(
+            operand.view.ptr, (axes.size,), (itemsize if moves else 0,), moves
+        )
     shape, strides = axes.extents[::-1], axes.strides[number][::-1]
     return marshal.pack_array(operand.view.ptr, shape, strides, False)
-
-
-def _itemsize(operand: Operand) -> int:
-    assert operand.view is not None
-    return dtypes.lookup(operand.view.dtype).itemsize

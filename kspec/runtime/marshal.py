@@ -148,16 +148,10 @@ def pack_array(ptr: int, shape: Shape, strides: Strides, contiguous: bool) -> by
     )
 
 
-def pack_elements(size: int, axes: Axes, capacity: int) -> bytes:
-    """Pack ``Elements<AXES, OPERANDS>``; a capacity of 0 is the flat layout."""
-    head = struct.pack("q", size)
-    return head + pack_axes(axes, capacity) if capacity else head
-
-
 def pack_axes(axes: Axes, capacity: int) -> bytes:
     """Pack ``Axes<AXES, OPERANDS>``."""
     unused = capacity - len(axes.extents)
-    divisors = [number for extent in axes.extents for number in _divisor(extent)]
+    divisors = [number for extent in axes.extents for number in divisor(extent)]
     parts = [
         struct.pack("ii", len(axes.extents), axes.size < _NARROW_LIMIT),
         struct.pack(f"{capacity}q", *axes.extents, *[1] * unused),
@@ -167,7 +161,7 @@ def pack_axes(axes: Axes, capacity: int) -> bytes:
     return b"".join(parts)
 
 
-def _divisor(extent: int) -> tuple[int, int]:
+def divisor(extent: int) -> tuple[int, int]:
     """Return magic and shift of ``kspec::Divisor``.
 
     Wide loops divide in 64 bits and empty ones not at all: theirs may be anything.

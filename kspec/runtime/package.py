@@ -35,7 +35,7 @@ from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
-from kspec.stages import FLAT, CudaSource, Header, Image, Specialization
+from kspec.stages import CudaSource, Header, Image, Specialization
 
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
 
@@ -235,7 +235,7 @@ def _advice(entry: ModuleEntry, wanted: Wanted, device: Device) -> str:
     if wanted.name_expression in symbols:
         return f"add an architecture for {device} to archs in [tool.kspec], then `kspec build`"
     if isinstance(wanted, Specialization) and wanted.binding:
-        instance = replace(wanted, axes=FLAT, raw_ndims=()).name_expression.removesuffix("0>")
+        instance = replace(wanted, layout="", raw_ndims=()).name_expression.removesuffix(">")
         if any(symbol.startswith(instance) for symbol in symbols):
             return "its dtypes are precompiled, but not for arrays of this layout or so many axes"
         types = ", ".join(f'{letter} = ["{dtype}"]' for letter, dtype in wanted.binding)

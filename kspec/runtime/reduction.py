@@ -189,7 +189,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         raw_ndims = tuple(
             len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
         )
-        wanted = Specialization(self.__name__, binding, capacity, raw_ndims)
+        wanted = Specialization(self.__name__, binding, f"kspec::Strided<{capacity}>", raw_ndims)
         kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
         operands = [pack_operand(operand, binding) for operand in (*call.inputs, *call.outputs)]
         grid, block = (schedule.tiles, schedule.splits, 1), (schedule.lanes * schedule.rows, 1, 1)

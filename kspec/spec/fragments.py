@@ -26,6 +26,8 @@ _TOKEN = re.compile(
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el)", re.MULTILINE)
+# Words that leave a statement's place, so that what follows may not run.
+LEAVING = frozenset({"return", "continue", "break", "goto"})
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
 
 
@@ -103,3 +105,34 @@ def end_of_expression(text: str) -> int:
         elif match["sign"] == ";" and not depth:
             return match.start()
     return -1
+
+
+def takes_address(name: str, fragment: str) -> bool:
+    """Return whether a fragment may take the address of `name`; ``x & name`` looks alike.
+
+    >>> takes_address("y", "atomicAdd(&y, x)"), takes_address("y", "y = x && y")
+    (True, False)
+    """
+    code = _TOKEN.sub(lambda match: match[0] if match["word"] else " ", fragment)
+    return re.search(rf"(?<!&)&\s*\(*\s*{re.escape(name)}\b", code) is not None
+
+
+def assigns_first(name: str, fragment: str) -> bool:
+    """Return whether statements set `name` in every case before they can read it.
+
+    True only where that is plain to see: a statement ``name = ...;`` outside of braces and
+    parentheses that does not mention `name` on its right, with no way around it.
+
+    >>> assigns_first("z", "T d = x - y; z = d * d;"), assigns_first("z", "if (x > 0) z = x;")
+    (True, False)
+    """
+    code = _TOKEN.sub(lambda match: match[0] if match["word"] or match["sign"] else " ", fragment)
+    depth = 0
+    for statement in re.split(r"(?<=[;{}])", code):
+        target = re.match(r"\s*(\w+)\s*=(?!=)", statement)
+        if depth == 0 and target and target[1] == name:
+            return name not in identifiers(statement[target.end() :])
+        if "#" in statement or mentions({name, *LEAVING}, statement):
+            return False
+        depth += sum((one in "({") - (one in ")}") for one in statement)
+    return False

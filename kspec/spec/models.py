@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
-from kspec.signature import Signature
+from kspec.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.faults import Fault, error_for, faults_of, raise_faults, refused_fields
 from kspec.spec.fields import (
@@ -42,7 +42,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
-from kspec.spec.fragments import identifiers, macros
+from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 
 _NO_PARAMS = Signature()
@@ -206,6 +206,7 @@ class ElementwiseSpec(_GeneratedSpec):
             for param in self.params
             if not param.raw and f"_raw_{param.name}" in self.words
         )
+        leaves = mentions({"return"}, self.operation)
         return ElementwiseDeclaration(
             self.name,
             self.inputs,
@@ -221,7 +222,15 @@ class ElementwiseSpec(_GeneratedSpec):
                 for param in self.inputs
                 if param.name in outside and not param.raw and not param.non_const
             ),
+            in_place=leaves or bool(views) or any(map(self._is_in_place, self.params)),
+            leaves=leaves,
         )
+
+    def _is_in_place(self, param: Param) -> bool:
+        """Whether the operation needs a parameter's memory, not only its element."""
+        written = param.non_const or param in self.outputs.params
+        text = "\n".join((self.operation, macros(self.preamble), *self.macros))
+        return param.raw or (written and takes_address(param.name, text))
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)

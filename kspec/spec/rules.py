@@ -29,7 +29,8 @@ from kspec.spec.fragments import (
 )
 from kspec.spec.names import name_problem
 
-Bindings = tuple[tuple[tuple[str, str], ...], ...]
+Binding = tuple[tuple[str, str], ...]
+Bindings = tuple[Binding, ...]
 
 # Names generated code uses beside the user's, per kind; those starting with "_" always.
 _INDEX_NAMES = {

@@ -146,7 +146,7 @@ def test_show(run, toy: Path) -> None:
         return out
 
     assert show("square", "signature").startswith("elementwise square(T x) -> (T y)\n")
-    assert "  square<int, 0>\n" in show("squares.square", "signature")
+    assert "  square<int, kspec::Flat>\n" in show("squares.square", "signature")
     assert "shift(grid: Dim3, block: Dim3, x: AnyArray | None, n: Scalar" in (
         show("shift", "signature")
     )

@@ -39,7 +39,7 @@ def test_a_build_writes_the_package(toy: Path) -> None:
     image = index.module("squares").image
     assert image is not None and image.archs == ("sm_90", "compute_80")
     assert set(image.symbols) == set(index.module("squares").precompiled)
-    assert image.figures["sm_90"]["square<float, 0>"].registers > 0
+    assert image.figures["sm_90"]["square<float, kspec::Flat>"].registers > 0
     assert index.module("shifts").headers == ("amount.cuh",)
 
 

@@ -59,7 +59,6 @@ PROTOCOL = [
     Refusal(
         "block-size-text", ADD, arrays(3, 3, 3), TYPE, "block_size", keywords(block_size="128")
     ),
-    Refusal("block-size-none", ADD, arrays(3, 3, 3), TYPE, "block_size", keywords(block_size=None)),
     Refusal("block-size-half", ADD, arrays(3, 3, 3), TYPE, "block_size", keywords(block_size=0.5)),
     Refusal(
         "block-size-beyond-the-device",

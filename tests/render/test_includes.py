@@ -15,7 +15,7 @@ from kspec.render import compiler_options, render_file, specializations
 from kspec.render.includes import includes_for
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
-from kspec.stages import CudaSource, Specialization, Target
+from kspec.stages import CudaSource, Specialization, Target, strided
 
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
@@ -84,7 +84,7 @@ def test_a_text_that_can_not_be_searched_gets_everything(preamble: str) -> None:
 
 def test_a_lazy_reduction_is_one_small_compilation() -> None:
     spec = reduction(map="x * x", post_map="y = sqrt(a)", identity=0)
-    wanted = Specialization("r", (("T", "float32"),), 8)
+    wanted = Specialization("r", (("T", "float32"),), strided(1))
     source = carry_headers(LazySource(spec)(wanted))
     assert missing_includes(source) == ()  # nothing of the toolkit, no CCCL
     assert all(header.name.startswith("kspec/") for header in source.headers)
@@ -118,7 +118,7 @@ def test_everything_compiles_for_cuda_with_hostile_macros(arch: str) -> None:
         loop_prep="CUPY_FOR(k, 3) w[k] = k;",
         options=("-DA=3", "-DN=4", "-DT2=float", *(f"-D{letter}=x" for letter in "BCDEIJKR")),
     )
-    wanted = Specialization("k", (), 8, (2,))
+    wanted = Specialization("k", (), strided(1), (2,))
     image = compile_source(LazySource(spec)(wanted), Target(arch))
     assert set(image.symbols) == {wanted.name_expression}
     assert image.log == ""

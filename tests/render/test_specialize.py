@@ -8,21 +8,33 @@ def names(spec) -> list[str]:
     return [one.name_expression for one in specializations(spec)]
 
 
-def test_elementwise_has_a_flat_and_a_strided_layout_for_each_binding() -> None:
+def test_elementwise_has_every_layout_for_each_binding() -> None:
     spec = build_spec(
         ElementwiseSpec,
         name="f",
         inputs="T x",
         outputs="U y",
         operation="y = x",
-        types=[{"T": "float32", "U": "int8"}, {"T": "complex64", "U": "bool"}],
+        types=[{"T": "float32", "U": "int8"}, {"T": "complex128", "U": "bool"}],
     )
     assert names(spec) == [
-        "f<float, signed char, 0>",
-        "f<float, signed char, 8>",
-        "f<complex<float>, bool, 0>",
-        "f<complex<float>, bool, 8>",
+        "f<float, signed char, kspec::Flat>",
+        "f<float, signed char, kspec::Strided<8>>",
+        "f<float, signed char, kspec::Rows>",
+        "f<float, signed char, kspec::Packs>",
+        "f<float, signed char, kspec::Tiles>",
+        # One complex128 is as wide as an access: there are no packs of it.
+        "f<complex<double>, bool, kspec::Flat>",
+        "f<complex<double>, bool, kspec::Strided<8>>",
     ]
+
+
+def test_elements_that_ask_for_their_number_are_visited_in_order() -> None:
+    spec = build_spec(
+        ElementwiseSpec, name="f", inputs="float32 x", outputs="float32 y", operation="y = x * i",
+    )  # fmt: skip
+    assert "f<kspec::Tiles>" not in names(spec)
+    assert "f<kspec::Rows>" in names(spec)
 
 
 def test_raw_arguments_multiply_the_layouts_by_their_dimensions() -> None:
@@ -30,7 +42,12 @@ def test_raw_arguments_multiply_the_layouts_by_their_dimensions() -> None:
         ElementwiseSpec, name="f", inputs="float32 x, raw int32 w", outputs="float32 y",
         operation="y = x * w[i]",
     )  # fmt: skip
-    assert names(spec) == ["f<0, 1>", "f<0, 2>", "f<8, 1>", "f<8, 2>"]
+    assert names(spec) == [
+        "f<kspec::Flat, 1>",
+        "f<kspec::Flat, 2>",
+        "f<kspec::Strided<8>, 1>",
+        "f<kspec::Strided<8>, 2>",
+    ]
 
 
 def test_only_raw_arguments_have_no_strided_layout() -> None:
@@ -38,7 +55,7 @@ def test_only_raw_arguments_have_no_strided_layout() -> None:
         ElementwiseSpec, name="f", inputs="raw int32 w", outputs="raw int32 y",
         operation="y[i] = w[i]",
     )  # fmt: skip
-    assert names(spec) == ["f<0, 1, 1>", "f<0, 2, 2>"]
+    assert names(spec) == ["f<kspec::Flat, 1, 1>", "f<kspec::Flat, 2, 2>"]
 
 
 def test_a_generic_kernel_without_types_is_lazy_only() -> None:
@@ -71,7 +88,7 @@ def test_views_are_precompiled_for_the_axes_of_each_layout() -> None:
     )  # fmt: skip
     names = [one.name_expression for one in specializations(spec)]
     assert names == [
-        "f<0, 1, 1>",
-        "f<0, 2, 1>",
-        *(f"f<8, {w}, {x}>" for w in (1, 2) for x in (1, 2)),
+        "f<kspec::Flat, 1, 1>",
+        "f<kspec::Flat, 2, 1>",
+        *(f"f<kspec::Strided<8>, {w}, {x}>" for w in (1, 2) for x in (1, 2)),
     ]

@@ -19,13 +19,14 @@ from kspec.runtime import marshal, reduction
 from kspec.runtime.device import HOST
 from kspec.runtime.layout import Axes
 from kspec.runtime.views import ArrayView, c_strides, numpy_dtype
+from kspec.runtime.walk import Member, _walk_strided, choose, choose_host
 from kspec.stages import HOST as HOST_TARGET
 from kspec.stages import CudaSource
 
 
 @given(st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))
 def test_the_divisor_divides(divisor: int, n: int) -> None:
-    magic, shift = marshal._divisor(divisor)
+    magic, shift = marshal.divisor(divisor)
     assert magic < 2**32
     high = (n * magic) >> 32
     assert high + n < 2**32  # the kernel adds in 32 bits
@@ -39,6 +40,7 @@ def view(shape: tuple[int, ...], dtype: str) -> ArrayView:
 
 STRUCT = "{x: float32, z: complex128, n: int8[3]}"
 ROWS = (*dtypes.TABLE, dtypes.lookup("V3"), dtypes.lookup(STRUCT))
+FLOAT, RESULT = Member(4, 4096, False), Member(4, 8192, True)
 PACKED = {
     **{
         f"kspec::In<{row.ctype}>": marshal.pack_input(None, bytes(row.itemsize), row.name)
@@ -50,10 +52,25 @@ PACKED = {
     "kspec::Array<float, 0>": marshal.pack_raw(view((), "float32")),
     "kspec::Array<const float, 1>": marshal.pack_raw(view((3,), "float32")),
     "kspec::Array<complex<double>, 3>": marshal.pack_raw(view((2, 3, 4), "complex128")),
-    "kspec::Elements<0, 3>": marshal.pack_elements(6, Axes((6,), ((4,),) * 3), 0),
-    "kspec::Elements<8, 3>": marshal.pack_elements(6, Axes((3, 2), ((4, 12),) * 3), 8),
-    "kspec::Elements<64, 1>": marshal.pack_elements(6, Axes((3, 2), ((4, 12),)), 64),
-    "kspec::Reduction<8, 2, 1>": reduction._pack_plan(
+    "kspec::Elements<kspec::Flat, 3>": choose_host(
+        Axes((6,), ((4,),) * 3), [FLOAT] * 3, 6
+    ).elements,
+    "kspec::Elements<kspec::Strided<8>, 3>": _walk_strided(
+        Axes((3, 2), ((4, 8),) * 3), 6, 1
+    ).elements,
+    "kspec::Elements<kspec::Strided<64>, 1>": _walk_strided(
+        Axes((2,) * 9, ((4,) * 9,)), 512, 1
+    ).elements,
+    "kspec::Elements<kspec::Rows, 2>": choose(
+        Axes((64, 6), ((4, 512), (4, 0))), [FLOAT] * 2, 384
+    ).elements,
+    "kspec::Elements<kspec::Packs, 2>": choose(
+        Axes((9, 6), ((4, 512), (4, 0))), [FLOAT] * 2, 54
+    ).elements,
+    "kspec::Elements<kspec::Tiles, 2>": choose(
+        Axes((64, 64), ((256, 4), (4, 256))), [FLOAT, RESULT], 4096
+    ).elements,
+    "kspec::Reduction<kspec::Strided<8>, 2, 1>": reduction._pack_plan(
         Axes((3,), ((4,),) * 3),
         Axes((2,), ((4,),) * 2),
         reduction.Schedule(1, 1, False, 1, 2, 3),

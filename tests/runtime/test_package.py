@@ -48,7 +48,7 @@ name_expressions = ["fill<float>", "fill<int>"]
 params = ["T* x", "T value"]
 """
 GPU = Device("cuda", 0)
-DOUBLE = Specialization("double_it", (("T", "float32"),), 0)
+DOUBLE = Specialization("double_it", (("T", "float32"),))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_the_image_answers_for_the_gpu(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "device"),
-    [(Specialization("double_it", (("T", "float64"),), 0), GPU), (DOUBLE, HOST)],
+    [(Specialization("double_it", (("T", "float64"),)), GPU), (DOUBLE, HOST)],
     ids=["another dtype", "the host"],
 )
 def test_the_image_does_not_answer(folder: Path, wanted, device: Device) -> None:
@@ -131,8 +131,8 @@ def test_never_compiling_says_what_is_there_and_what_to_add(
     with pytest.raises(SpecializationNotBuilt) as caught:
         open_at(folder).elementwise("double_it")(np.arange(3))
     message = str(caught.value)
-    assert "no image of double_it<long long, 0> for host" in message
-    assert "m.fatbin has sm_90, compute_80 of double_it<float, 0>" in message
+    assert "no image of double_it<long long, kspec::Flat> for host" in message
+    assert "m.fatbin has sm_90, compute_80 of double_it<float, kspec::Flat>" in message
     assert "forbidden by KSPEC_JIT=never" in message
     assert "the host device compiles what it runs" in message
 
@@ -146,7 +146,7 @@ def test_never_compiling_says_what_is_there_and_what_to_add(
             'add to double_it in specs/m.toml: types = { T = ["int64"] }, then `kspec build`',
         ),
         (
-            replace(DOUBLE, axes=64),
+            replace(DOUBLE, layout="kspec::Strided<64>"),
             "its dtypes are precompiled, but not for arrays of this layout or so many axes",
         ),
     ],

@@ -49,7 +49,7 @@ def test_eight_first_calls_compile_once(compiles: list[str], place: ArrayDevice)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
-    assert compiles == ["add_once<float, 0>"]
+    assert compiles == ["add_once<float, kspec::Flat>"]
 
 
 def test_different_specializations_compile_at_the_same_time(
@@ -111,7 +111,7 @@ class TestFailures:
                 kernel(x, x)
             except CompileError as error:
                 errors.append(error)
-        assert compiles == ["misspelt<double, 0>"]
+        assert compiles == ["misspelt<double, kspec::Flat>"]
         assert len(set(map(id, errors))) == 3
         # Each has the frames of its own call only.
         depths = {len(traceback.extract_tb(error.__traceback__)) for error in errors}
@@ -126,7 +126,7 @@ class TestFailures:
             with pytest.raises(CompileError, match="parity"):
                 kernel(place.zeros(3, "float32"))
         assert place.numpy(kernel(place.array([1, 2, 3]))).tolist() == [1, 0, 1]
-        assert compiles == ["parity<float, 0>", "parity<long long, 0>"]
+        assert compiles == ["parity<float, kspec::Flat>", "parity<long long, kspec::Flat>"]
 
     def test_of_eight_threads(self, compiles: list[str], place: ArrayDevice) -> None:
         kernel = add("broken_for_all", "z = ")

@@ -12,7 +12,7 @@ import kspec
 from kspec import ElementwiseKernel, ReductionKernel
 from kspec.compiler import compile_source
 from kspec.pipeline import LazySource
-from kspec.stages import Specialization, Target
+from kspec.stages import FLAT, Specialization, Target
 from tests.devices import ArrayDevice
 
 BASE = np.arange(24.0).reshape(2, 3, 4)
@@ -49,7 +49,7 @@ def test_indexing(view: Any, operation: str, index: Any, place: ArrayDevice) -> 
     kernel = ElementwiseKernel("raw T x", "T y", operation, "indexed")
     y = kernel(place.array(BASE)[view], place.empty(1))
     assert place.numpy(y)[0] == BASE[view][index]
-    wanted = Specialization("indexed", (("T", "float64"),), 0, (np.ndim(BASE[view]),))
+    wanted = Specialization("indexed", (("T", "float64"),), FLAT, (np.ndim(BASE[view]),))
     assert compile_source(LazySource(kernel.spec)(wanted), Target("sm_90")).log == ""
 
 

@@ -1,116 +1,87 @@
-// The loop of an elementwise kernel: Elements<AXES, OPERANDS> says where element i of each
-// operand is; Indexer is what the user's fragments see as `_ind`.
+// The loop of an elementwise kernel. Elements<Layout, OPERANDS> says which elements there are and
+// where each operand has them. An operation on values is called for each of them:
+//
+//   kspec::for_each(elements, [&](ptrdiff_t i, const float x, float& y) { y = x; }, _arg_x, _arg_y);
+//
+// One that works on memory by itself stands in a plain loop (layouts Flat and Strided):
 //
 //   KSPEC_ELEMENTS(i, elements) { const auto at = KSPEC_AT(i, elements); ... }
+//
+// Indexer is what the operation sees as `_ind`. kspec/runtime/walk.py packs the same
+// structures.
 #pragma once
 
 #include "kspec/axes.cuh"
+#include "kspec/layout.cuh"
 #include "kspec/loop.cuh"
 #include "kspec/operand.cuh"
 
-#ifdef KSPEC_HOST
-// A thread walks its chunk in runs along the innermost axis, so that only a run's first element
-// costs divisions.
-#define KSPEC_ELEMENTS(i, elements)                                                            \
-  for (auto kspec_run = kspec::first_run(elements); kspec_run.more(); kspec_run.next())        \
-    for (ptrdiff_t i = kspec_run.begin; i < kspec_run.end; ++i)
-#define KSPEC_AT(i, elements) kspec_run.at(i)
-#else
-#define KSPEC_ELEMENTS(i, elements) KSPEC_FOR(i, (elements).size())
-#define KSPEC_AT(i, elements) (elements).at(i)
-#endif
-
 namespace kspec {
 
-template <int AXES, int OPERANDS> struct Elements {
-  enum { room = AXES };
-  ptrdiff_t size_;
-  Axes<AXES, OPERANDS> axes_;
+template <class Layout, int OPERANDS> struct Elements;
 
-  __device__ inline ptrdiff_t size() const { return size_; }
-  __device__ inline int ndim() const { return axes_.ndim; }
-  __device__ inline ptrdiff_t inner_extent() const { return axes_.extents[0]; }
-  __device__ inline ptrdiff_t inner_stride(int operand) const { return axes_.strides[operand][0]; }
-  __device__ inline Offsets<AXES, OPERANDS> at(ptrdiff_t i) const {
-    return Offsets<AXES, OPERANDS>(axes_, i);
-  }
-  template <class Visitor> __device__ inline void visit(ptrdiff_t i, Visitor& visitor) const {
-    axes_.visit(i, visitor);
-  }
-};
-
-// All operands contiguous and alike: the element number is the position.
-struct FlatOffsets {
-  ptrdiff_t index;
-  __device__ inline Flat operator[](int) const { return Flat{index}; }
-};
-
-template <int OPERANDS> struct Elements<0, OPERANDS> {
+// The element number is the position.
+template <int OPERANDS> struct Elements<Flat, OPERANDS> {
   enum { room = 1 };
   ptrdiff_t size_;
+  unsigned long long moving;   // bit k: operand k has an array of elements, not a single one
+  unsigned long long aligned;  // bit k: its packs are aligned, once `head` elements are done
+  int head;
 
   __device__ inline ptrdiff_t size() const { return size_; }
+  __device__ inline bool moves(int k) const { return moving >> k & 1; }
   __device__ inline int ndim() const { return 1; }
-  __device__ inline ptrdiff_t inner_extent() const { return size_; }
-  __device__ inline FlatOffsets at(ptrdiff_t i) const { return FlatOffsets{i}; }
+
+  struct At {
+    const Elements& elements;
+    ptrdiff_t i;
+    __device__ inline Nth operator[](int k) const { return Nth{elements.moves(k) ? i : 0}; }
+  };
+  __device__ inline At at(ptrdiff_t i) const { return At{*this, i}; }
   template <class Visitor> __device__ inline void visit(ptrdiff_t i, Visitor& visitor) const {
     visitor.add(0, i);
   }
 };
 
-#ifdef KSPEC_HOST
-// The position of an element `step` after the first of a run.
-template <int AXES, int OPERANDS> struct RunOffsets {
-  const Elements<AXES, OPERANDS>& elements;
-  const Offsets<AXES, OPERANDS>& first;
-  ptrdiff_t step;
+template <int AXES, int OPERANDS> struct Elements<Strided<AXES>, OPERANDS> {
+  enum { room = AXES };
+  ptrdiff_t size_;
+  Axes<AXES, OPERANDS> axes;
 
-  Bytes operator[](int operand) const {
-    return Bytes{first.offset[operand] + step * elements.inner_stride(operand)};
+  __device__ inline ptrdiff_t size() const { return size_; }
+  __device__ inline int ndim() const { return axes.ndim; }
+  __device__ inline Offsets<AXES, OPERANDS> at(ptrdiff_t i) const {
+    return Offsets<AXES, OPERANDS>(axes, i);
+  }
+  template <class Visitor> __device__ inline void visit(ptrdiff_t i, Visitor& visitor) const {
+    axes.visit(i, visitor);
   }
 };
-template <int AXES, int OPERANDS>
-inline RunOffsets<AXES, OPERANDS> run_offsets(const Elements<AXES, OPERANDS>& elements,
-                                              const Offsets<AXES, OPERANDS>& first, ptrdiff_t step,
-                                              ptrdiff_t) {
-  return RunOffsets<AXES, OPERANDS>{elements, first, step};
-}
-template <int OPERANDS>
-inline FlatOffsets run_offsets(const Elements<0, OPERANDS>&, const FlatOffsets&, ptrdiff_t,
-                               ptrdiff_t i) {
-  return FlatOffsets{i};
-}
-template <class Loop> struct Run;
-template <class Loop> inline Run<Loop> first_run(const Loop& elements) {
-  return Run<Loop>(elements, chunk_begin(elements.size()), chunk_end(elements.size()));
-}
 
-// Neighbouring elements [begin, end) of one thread's chunk, which ends at `stop`.
-template <class Loop> struct Run {
-  const Loop& elements;
-  ptrdiff_t begin, end, stop;
-  decltype(elements.at(0)) first;
-
-  Run(const Loop& elements, ptrdiff_t begin, ptrdiff_t stop)
-      : elements(elements), begin(begin), end(begin), stop(stop), first(elements.at(begin)) {
-    reach();
-  }
-  bool more() const { return begin < stop; }
-  void next() {
-    begin = end;
-    if (!more()) return;
-    first = elements.at(begin);
-    reach();
-  }
-  auto at(ptrdiff_t i) const { return run_offsets(elements, first, i - begin, i); }
-
- private:
-  void reach() {
-    const ptrdiff_t row_end = (begin / elements.inner_extent() + 1) * elements.inner_extent();
-    end = row_end < stop ? row_end : stop;
-  }
+// Rows in the grid's y and z; 2^lanes threads side by side in a row, the rest of a block in others.
+template <int OPERANDS> struct Elements<Rows, OPERANDS> : Elements<Strided<8>, OPERANDS> {
+  Axes<8, OPERANDS> outer;  // all but the innermost axis
+  int lanes;
 };
-#endif
+
+// Fewer than 2^31 elements.
+template <int OPERANDS> struct Elements<Packs, OPERANDS> : Elements<Strided<8>, OPERANDS> {
+  unsigned long long flat;     // bit k: operand k is contiguous in the order of the loop
+  unsigned long long aligned;  // bit k: its packs are aligned
+};
+
+// Axis 0 is the one the output runs along, axis 1 another that some operand runs along.
+template <int OPERANDS> struct Elements<Tiles, OPERANDS> {
+  enum { room = 1 };
+  ptrdiff_t size_;
+  ptrdiff_t extents[2];
+  ptrdiff_t strides[OPERANDS][2];
+  unsigned int tiles[2];  // along each of them
+  Divisor divisors[2];
+  Axes<8, OPERANDS> outer;
+
+  __device__ inline ptrdiff_t size() const { return size_; }
+};
 
 // `_ind`: the size of the loop, and the multi-index of the current element over the loop's axes,
 // outermost first; null where there are none. The index is split only when `get` is called.
@@ -132,5 +103,28 @@ template <class Loop> class Indexer {
   ptrdiff_t i_;
   ptrdiff_t index_[Loop::room];
 };
+
+// 0, 1, ... N - 1 as a parameter pack: the numbers of the operands.
+template <int... K> struct Numbers {};
+template <int N, int... K> struct UpTo : UpTo<N - 1, N - 1, K...> {};
+template <int... K> struct UpTo<0, K...> { typedef Numbers<K...> type; };
+
+}  // namespace kspec
+
+#ifdef KSPEC_HOST
+#include "kspec/elements_host.cuh"
+#else
+#include "kspec/elements_cuda.cuh"
+#endif
+
+namespace kspec {
+
+// Call op(i, x, y, ...) for all elements a thread is given; it takes inputs by value and what it
+// writes by reference, which may be a copy in a register until the thread is done.
+template <class Layout, int N, class Op, class... Args>
+__device__ inline void for_each(const Elements<Layout, N>& elements, const Op& op,
+                                const Args&... args) {
+  each(elements, op, typename UpTo<N>::type(), args...);
+}
 
 }  // namespace kspec

@@ -7,10 +7,10 @@
 namespace kspec {
 
 // Where an element is: its number among contiguous elements, or its distance in bytes.
-struct Flat { ptrdiff_t index; };
+struct Nth { ptrdiff_t index; };
 struct Bytes { ptrdiff_t offset; };
 
-template <class T> __device__ inline T* element(T* data, Flat at) { return data + at.index; }
+template <class T> __device__ inline T* element(T* data, Nth at) { return data + at.index; }
 template <class T> __device__ inline T* element(T* data, Bytes at) {
   return reinterpret_cast<T*>(reinterpret_cast<size_t>(data) + at.offset);
 }
@@ -18,25 +18,30 @@ template <class T> __device__ inline T* element(T* data, Bytes at) {
 // An input: an array, or (null pointer) a scalar that travels in the parameter itself. The test
 // is uniform over the launch; it spares a specialization for each mix of arrays and scalars.
 template <class T> struct In {
+  typedef T type;
   const T* data;
   T value;
 
-  template <class At> __device__ inline T load(At at) const {
+  template <class At> __device__ inline T item(At at) const {
     return data ? *element(data, at) : value;
   }
 };
 
-// An input the kernel may write to (`_non_const`); always an array.
+// What the kernel may read before it writes it: `_non_const` inputs, and outputs that the
+// operation does not simply assign.
 template <class T> struct InOut {
+  typedef T type;
   T* data;
 
-  template <class At> __device__ inline T& at(At at) const { return *element(data, at); }
+  template <class At> __device__ inline T& item(At at) const { return *element(data, at); }
 };
 
+// An output whose old value nobody sees.
 template <class T> struct Out {
+  typedef T type;
   T* data;
 
-  template <class At> __device__ inline T& at(At at) const { return *element(data, at); }
+  template <class At> __device__ inline T& item(At at) const { return *element(data, at); }
 };
 
 // What `x[{a, b}]` is converted to. With less than two axes it would compete with `x[{k}]`, which

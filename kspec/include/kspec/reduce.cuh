@@ -8,13 +8,16 @@
 
 #include "kspec/accumulator.cuh"
 #include "kspec/axes.cuh"
+#include "kspec/layout.cuh"
 #include "kspec/operand.cuh"
 
 namespace kspec {
 
 enum { REDUCE_THREADS = 256 };  // most threads of a block; kspec/runtime/reduction.py agrees
 
-template <int AXES, int INPUTS, int OUTPUTS> struct Reduction {
+template <class Layout, int INPUTS, int OUTPUTS> struct Reduction;
+
+template <int AXES, int INPUTS, int OUTPUTS> struct Reduction<Strided<AXES>, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;                        // number of results
   ptrdiff_t length;                         // elements of each
   ptrdiff_t chunk;                          // elements of one split
@@ -93,7 +96,7 @@ template <int AXES, int INPUTS, int OUTPUTS> struct StretchOffsets {
 // stretches along the innermost axis: only the first element of each costs divisions, and
 // folding a stretch by itself keeps rounding errors from adding up over all elements.
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
-inline typename Op::_Acc fold_chunk(const Op& op, const Reduction<AXES, INPUTS, OUTPUTS>& plan,
+inline typename Op::_Acc fold_chunk(const Op& op, const Reduction<Strided<AXES>, INPUTS, OUTPUTS>& plan,
                                     const Offsets<AXES, INPUTS + OUTPUTS>& base, ptrdiff_t output,
                                     ptrdiff_t begin, ptrdiff_t end, int) {
   typedef StretchOffsets<AXES, INPUTS, OUTPUTS> At;
@@ -115,7 +118,7 @@ inline typename Op::_Acc fold_chunk(const Op& op, const Reduction<AXES, INPUTS, 
 #else
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
 __device__ inline typename Op::_Acc fold_chunk(const Op& op,
-                                               const Reduction<AXES, INPUTS, OUTPUTS>& plan,
+                                               const Reduction<Strided<AXES>, INPUTS, OUTPUTS>& plan,
                                                const Offsets<AXES, INPUTS + OUTPUTS>& base,
                                                ptrdiff_t output, ptrdiff_t begin, ptrdiff_t end,
                                                int step) {
@@ -131,7 +134,7 @@ __device__ inline typename Op::_Acc fold_chunk(const Op& op,
 #endif
 
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
-__device__ inline void reduce(const Op& op, const Reduction<AXES, INPUTS, OUTPUTS>& plan) {
+__device__ inline void reduce(const Op& op, const Reduction<Strided<AXES>, INPUTS, OUTPUTS>& plan) {
   typedef typename Op::_Acc Acc;
   static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
   __shared__ __align__(16) unsigned char memory[REDUCE_THREADS * sizeof(Acc)];

@@ -1,0 +1,287 @@
+// The loop on a GPU: which elements a thread takes, for each layout. One pack (or two elements) a
+// thread and no loop: the hardware hands out blocks faster than a resident grid walks.
+#pragma once
+
+#include "kspec/elements.cuh"
+#include "kspec/slots.cuh"
+
+// One element a thread; a loop all the same, for the user's `continue`.
+#define KSPEC_ELEMENTS(i, elements)                                                            \
+  for (ptrdiff_t i = kspec::thread_number(); i < (elements).size(); i = (elements).size())
+#define KSPEC_AT(i, elements) (elements).at(i)
+
+namespace kspec {
+
+__device__ inline ptrdiff_t thread_number() {
+  return (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+// ---- Flat
+
+template <int V> struct FlatPlace {
+  ptrdiff_t i;
+  bool moving, aligned;
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
+    if (!moving)
+      pack.fill(*data);
+    else if (aligned)
+      pack.load(data + i);
+    else
+      pack.load_unaligned(data + i);
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
+    if (aligned) {
+      store_pack(data + i, value);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) data[i + j] = value[j];
+    }
+  }
+};
+
+template <int N, class Op, class... Args, int... K>
+__device__ inline void each(const Elements<Flat, N>& elements, const Op& op, Numbers<K...>,
+                            const Args&... args) {
+  enum { V = PackSize<Args...>::value };
+  const auto place = [&](int k, ptrdiff_t i) {
+    return FlatPlace<V>{i, elements.moves(k), (elements.aligned >> k & 1) != 0};
+  };
+  const ptrdiff_t packs = (elements.size() - elements.head) / V, thread = thread_number();
+  if (thread < packs) {
+    const ptrdiff_t i = elements.head + thread * V;
+    compute<V>(op, i, 1, All(), Operand<Args, V, FlatPlace<V>>(args, place(K, i))...);
+  } else if (V > 1 && thread < packs + elements.size() - packs * V) {
+    // What no pack holds, element by element: before the first pack, and after the last.
+    const ptrdiff_t rest = thread - packs;
+    const ptrdiff_t i = rest < elements.head ? rest : rest + packs * V;
+    compute<1>(op, i, 1, All(), Operand<Args, 1, FlatPlace<1>>(
+        args, FlatPlace<1>{i, elements.moves(K), true})...);
+  }
+}
+
+// ---- Strided: two elements a thread, a block's width apart
+
+template <int V> struct StridedPlace {
+  ptrdiff_t offset[V];
+  int count;
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
+#pragma unroll
+    for (int j = 0; j < V; ++j) pack.put(j, *element(data, Bytes{offset[j]}));
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      if (j < count) *element(data, Bytes{offset[j]}) = value[j];
+  }
+};
+
+template <int AXES, int N, class Op, class... Args, int... K>
+__device__ inline void each(const Elements<Strided<AXES>, N>& elements, const Op& op,
+                            Numbers<K...>, const Args&... args) {
+  enum { V = 2 };
+  const ptrdiff_t width = blockDim.x;
+  const ptrdiff_t i = (ptrdiff_t)blockIdx.x * V * width + threadIdx.x;
+  if (i >= elements.size()) return;
+  const int count = i + width < elements.size() ? 2 : 1;
+  const Offsets<AXES, N> first(elements.axes, i);
+  // The last thread may have a single element; it loads that twice.
+  const Offsets<AXES, N> second(elements.axes, count == 2 ? i + width : i);
+  compute<V>(op, i, width, First{count}, Operand<Args, V, StridedPlace<V>>(
+      args, StridedPlace<V>{{first.offset[K], second.offset[K]}, count})...);
+}
+
+// ---- Rows: all threads of a row share one split of the index
+
+template <int V> struct RowsPlace {
+  ptrdiff_t offset;
+  bool moving;
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
+    if (moving)
+      pack.load(element(data, Bytes{offset}));
+    else
+      pack.fill(*element(data, Bytes{offset}));
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
+    store_pack(element(data, Bytes{offset}), value);
+  }
+};
+
+template <int N, class Op, class... Args, int... K>
+__device__ inline void each(const Elements<Rows, N>& elements, const Op& op, Numbers<K...>,
+                            const Args&... args) {
+  enum { V = PackSize<Args...>::value };
+  const unsigned int lane = threadIdx.x & ((1u << elements.lanes) - 1);
+  const unsigned int pack = (blockIdx.x << elements.lanes) + lane;
+  const unsigned int row = (blockIdx.y + blockIdx.z * gridDim.y) * (blockDim.x >> elements.lanes) +
+                           (threadIdx.x >> elements.lanes);
+  const ptrdiff_t length = elements.axes.extents[0], inner = (ptrdiff_t)pack * V;
+  const ptrdiff_t i = row * length + inner;
+  if (inner >= length || i >= elements.size()) return;
+  const Offsets<8, N> at(elements.outer, row, Narrow());
+  compute<V>(op, i, 1, All(), Operand<Args, V, RowsPlace<V>>(
+      args, RowsPlace<V>{at.offset[K] + inner * elements.axes.strides[K][0],
+                         elements.axes.strides[K][0] != 0})...);
+}
+
+// ---- Packs: V elements that follow each other in the order of the loop
+
+template <int V, class Loop> struct PacksPlace {
+  const Loop& loop;
+  const int k;
+  const ptrdiff_t i, offset;
+  const int inside;  // elements from here to the end of the row
+
+  __device__ inline bool is_flat() const { return loop.flat >> k & 1; }
+  __device__ inline bool is_aligned() const { return loop.aligned >> k & 1; }
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
+    const ptrdiff_t step = loop.axes.strides[k][0];
+    if (is_flat()) {
+      load_row(data + i, pack);
+    } else if (inside < V) {
+      walk([&](int j, ptrdiff_t at) { pack.put(j, *element(data, Bytes{at})); });
+    } else if (step == 0) {
+      pack.fill(*element(data, Bytes{offset}));
+    } else if (step == sizeof(T)) {
+      load_row(element(data, Bytes{offset}), pack);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) pack.put(j, *element(data, Bytes{offset + j * step}));
+    }
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
+    if (is_aligned() && is_flat())
+      store_pack(data + i, value);
+    else if (is_aligned() && inside >= V && loop.axes.strides[k][0] == sizeof(T))
+      store_pack(element(data, Bytes{offset}), value);
+    else
+      walk([&](int j, ptrdiff_t at) { *element(data, Bytes{at}) = value[j]; });
+  }
+
+ private:
+  template <class T> __device__ inline void load_row(const T* data, Pack<T, V>& pack) const {
+    if (is_aligned())
+      pack.load(data);
+    else
+      pack.load_unaligned(data);
+  }
+  // Along the row; the index is split again only where the next row begins.
+  template <class Visit> __device__ inline void walk(const Visit& visit) const {
+    ptrdiff_t at = offset;
+    int left = inside;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      visit(j, at);
+      at += loop.axes.strides[k][0];
+      if (--left == 0 && j + 1 < V) {
+        at = loop.axes.offset(k, (unsigned int)(i + j + 1));
+        left = (int)loop.axes.extents[0];
+      }
+    }
+  }
+};
+
+template <int N, class Op, class... Args, int... K>
+__device__ inline void each(const Elements<Packs, N>& elements, const Op& op, Numbers<K...>,
+                            const Args&... args) {
+  enum { V = PackSize<Args...>::value };
+  typedef PacksPlace<V, Elements<Packs, N>> Place;
+  const int size = (int)elements.size(), packs = size / V;
+  const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+  if (thread < packs) {
+    const int i = thread * V;
+    const Offsets<8, N> at(elements.axes, (unsigned int)i, Narrow());
+    const int inside = (int)(elements.axes.extents[0] - at.inner);
+    compute<V>(op, i, 1, All(), Operand<Args, V, Place>(
+        args, Place{elements, K, i, at.offset[K], inside})...);
+  } else if (V > 1 && thread < packs + size % V) {
+    const int i = thread - packs + packs * V;
+    const Offsets<8, N> at(elements.axes, (unsigned int)i, Narrow());
+    compute<1>(op, i, 1, All(), Operand<Args, 1, StridedPlace<1>>(
+        args, StridedPlace<1>{{at.offset[K]}, 1})...);
+  }
+}
+
+// ---- Tiles: 4 x 4 elements a thread, each operand read along its own axis, transposed by naming
+// registers. A warp covers 32 x 16 elements, so that every access fills whole sectors.
+
+enum { TILE = 4, LANES_ACROSS = 8, LANES_DOWN = 4, WARPS_ACROSS = 2, WARPS_DOWN = 4 };
+
+struct Inside {  // which elements of the tile exist
+  int across, down;
+  __device__ inline bool operator[](int j) const { return j % TILE < across && j / TILE < down; }
+  __device__ inline bool all() const { return across >= TILE && down >= TILE; }
+};
+
+struct TilePlace {
+  ptrdiff_t offset, across, down;  // in bytes: of the first element, to the next ones
+  Inside inside;
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, TILE * TILE>& pack) const {
+    Pack<T, TILE> line;
+    if (inside.all() && across == sizeof(T)) {
+#pragma unroll
+      for (int r = 0; r < TILE; ++r) {
+        line.load(element(data, Bytes{offset + r * down}));
+#pragma unroll
+        for (int c = 0; c < TILE; ++c) pack.put(r * TILE + c, line.get(c));
+      }
+    } else if (inside.all() && down == sizeof(T)) {
+#pragma unroll
+      for (int c = 0; c < TILE; ++c) {
+        line.load(element(data, Bytes{offset + c * across}));
+#pragma unroll
+        for (int r = 0; r < TILE; ++r) pack.put(r * TILE + c, line.get(r));
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < TILE * TILE; ++j)
+        if (inside[j]) pack.put(j, *element(data, Bytes{at(j)}));
+    }
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[TILE * TILE]) const {
+    if (inside.all() && across == sizeof(T)) {
+#pragma unroll
+      for (int r = 0; r < TILE; ++r) {
+        T row[TILE];
+#pragma unroll
+        for (int c = 0; c < TILE; ++c) row[c] = value[r * TILE + c];
+        store_pack(element(data, Bytes{offset + r * down}), row);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < TILE * TILE; ++j)
+        if (inside[j]) *element(data, Bytes{at(j)}) = value[j];
+    }
+  }
+
+ private:
+  __device__ inline ptrdiff_t at(int j) const {
+    return offset + j % TILE * across + j / TILE * down;
+  }
+};
+
+template <int N, class Op, class... Args, int... K>
+__device__ inline void each(const Elements<Tiles, N>& elements, const Op& op, Numbers<K...>,
+                            const Args&... args) {
+  const unsigned int rest = elements.divisors[0].divide(blockIdx.x);
+  const unsigned int outer = elements.divisors[1].divide(rest);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int x = (int)(blockIdx.x - rest * elements.tiles[0]) * (LANES_ACROSS * WARPS_ACROSS) +
+                warp % WARPS_ACROSS * LANES_ACROSS + lane % LANES_ACROSS;
+  const int y = (int)(rest - outer * elements.tiles[1]) * (LANES_DOWN * WARPS_DOWN) +
+                warp / WARPS_ACROSS * LANES_DOWN + lane / LANES_ACROSS;
+  const ptrdiff_t i0 = (ptrdiff_t)x * TILE, i1 = (ptrdiff_t)y * TILE;
+  const ptrdiff_t left = elements.extents[0] - i0, below = elements.extents[1] - i1;
+  if (left <= 0 || below <= 0) return;
+  const Inside inside{left < TILE ? (int)left : TILE, below < TILE ? (int)below : TILE};
+  const Offsets<8, N> base(elements.outer, outer, Narrow());
+  compute<TILE * TILE>(op, 0, 0, inside, Operand<Args, TILE * TILE, TilePlace>(
+      args, TilePlace{base.offset[K] + i0 * elements.strides[K][0] + i1 * elements.strides[K][1],
+                      elements.strides[K][0], elements.strides[K][1], inside})...);
+}
+
+}  // namespace kspec

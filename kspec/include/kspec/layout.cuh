@@ -1,0 +1,13 @@
+// How the elements of a loop lie in memory; each layout is a kernel of its own, chosen at the call
+// by kspec/runtime/walk.py.
+#pragma once
+
+namespace kspec {
+
+struct Flat {};                         // every operand contiguous alike, or a single element
+struct Rows {};                         // whole aligned packs along the innermost axis
+struct Packs {};                        // packs along the innermost axis, broadcast or cropped
+struct Tiles {};                        // some operand runs along another axis than the output
+template <int AXES> struct Strided {};  // anything, up to so many axes
+
+}  // namespace kspec

@@ -1,0 +1,140 @@
+// Pack<T, V>: V neighbouring elements that move between memory and registers in one access.
+//
+// A pack stays in 32-bit words until an element is asked for: narrow elements carried through
+// control flow as variables of their own take up to four times the registers.
+#pragma once
+
+#include "kspec/constants.cuh"
+
+namespace kspec {
+
+// How many elements of each operand a thread takes at once: as many of the widest type as fill a
+// 16-byte access, or 1 where some type does not divide it evenly.
+template <class... Args> struct PackSize;
+template <> struct PackSize<> { enum { widest = 1, even = 1, value = 1 }; };
+template <class Arg, class... Rest> struct PackSize<Arg, Rest...> {
+  enum {
+    size = sizeof(typename Arg::type),
+    widest = (int)size > (int)PackSize<Rest...>::widest ? (int)size : (int)PackSize<Rest...>::widest,
+    even = PackSize<Rest...>::even && (size == 1 || size == 2 || size == 4 || size == 8),
+    value = even ? 16 / widest : 1
+  };
+};
+
+// The type of one access of so many bytes.
+template <int BYTES> struct Word;
+template <> struct Word<16> { typedef uint4 type; };
+template <> struct Word<8> { typedef uint2 type; };
+template <> struct Word<4> { typedef unsigned int type; };
+template <> struct Word<2> { typedef unsigned short type; };
+template <> struct Word<1> { typedef unsigned char type; };
+
+template <class T, int V> struct Pack {
+  enum { BYTES = sizeof(T) * V, WORDS = (BYTES + 3) / 4, ACCESS = BYTES > 16 ? 16 : BYTES };
+  typedef typename Word<ACCESS>::type Access;
+
+  unsigned int word[WORDS];
+
+  __device__ inline T get(int j) const {
+    T value;
+    if (sizeof(T) == 1) {
+      const unsigned char bits = (unsigned char)(word[j / 4] >> (8 * (j % 4)));
+      memcpy(&value, &bits, 1);
+    } else if (sizeof(T) == 2) {
+      const unsigned short bits = (unsigned short)(word[j / 2] >> (16 * (j % 2)));
+      memcpy(&value, &bits, 2);
+    } else {
+      memcpy(&value, &word[j * (sizeof(T) / 4)], sizeof(T));
+    }
+    return value;
+  }
+  // `value` comes by copy: memcpy from a reference to global memory would load byte by byte.
+  __device__ inline void put(int j, T value) {
+    if (sizeof(T) == 1) {
+      unsigned char bits;
+      memcpy(&bits, &value, 1);
+      word[j / 4] = (word[j / 4] & ~(0xffu << (8 * (j % 4)))) | ((unsigned int)bits << (8 * (j % 4)));
+    } else if (sizeof(T) == 2) {
+      unsigned short bits;
+      memcpy(&bits, &value, 2);
+      word[j / 2] =
+          (word[j / 2] & ~(0xffffu << (16 * (j % 2)))) | ((unsigned int)bits << (16 * (j % 2)));
+    } else {
+      memcpy(&word[j * (sizeof(T) / 4)], &value, sizeof(T));
+    }
+  }
+  __device__ inline void fill(T value) {
+    if (sizeof(T) < 4) {
+      unsigned int bits = 0;
+      memcpy(&bits, &value, sizeof(T));
+#pragma unroll
+      for (int k = 0; k < WORDS; ++k) word[k] = bits * (sizeof(T) == 1 ? 0x01010101u : 0x00010001u);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; ++j) put(j, value);
+    }
+  }
+  // All of it, from an address that is a multiple of its size (or of 16).
+  __device__ inline void load(const T* data) {
+#pragma unroll
+    for (int k = 0; k < BYTES / ACCESS; ++k) {
+      const Access part = reinterpret_cast<const Access*>(data)[k];
+      if (BYTES < 4) word[0] = 0;
+      memcpy(&word[k * (ACCESS / 4)], &part, ACCESS);
+    }
+  }
+  // All of it, from any address: the aligned 16-byte blocks around it, moved into place. Touches
+  // no block without a wanted byte, so it never leaves the memory of the array's pages.
+  __device__ inline void load_unaligned(const T* data) {
+    if (BYTES % 16 != 0) {
+#pragma unroll
+      for (int k = 0; k < WORDS; ++k) word[k] = 0;
+#pragma unroll
+      for (int j = 0; j < V; ++j) put(j, data[j]);
+      return;
+    }
+    enum { BLOCKS = BYTES / 16 > 0 ? BYTES / 16 : 1 };
+    const size_t address = reinterpret_cast<size_t>(data);
+    const unsigned int shift = (unsigned int)address & 15u;
+    const uint4* blocks = reinterpret_cast<const uint4*>(address - shift);
+    unsigned int raw[4 * BLOCKS + 4];
+#pragma unroll
+    for (int k = 0; k <= BLOCKS; ++k) {
+      const uint4 block = blocks[k < BLOCKS || shift ? k : BLOCKS - 1];
+      memcpy(&raw[4 * k], &block, 16);
+    }
+#pragma unroll
+    for (int k = 0; k < 4 * BLOCKS + 2; ++k) raw[k] = shift & 8 ? raw[k + 2] : raw[k];
+#pragma unroll
+    for (int k = 0; k < 4 * BLOCKS + 1; ++k) raw[k] = shift & 4 ? raw[k + 1] : raw[k];
+#pragma unroll
+    for (int k = 0; k < 4 * BLOCKS; ++k)
+      word[k < WORDS ? k : 0] = __funnelshift_r(raw[k], raw[k + 1], (shift & 3) * 8);
+  }
+};
+
+// A type no access divides into, and single elements, are copied as they are.
+template <class T> struct Pack<T, 1> {
+  T value;
+
+  __device__ inline T get(int) const { return value; }
+  __device__ inline void put(int, T one) { value = one; }
+  __device__ inline void fill(T one) { value = one; }
+  __device__ inline void load(const T* data) { value = *data; }
+  __device__ inline void load_unaligned(const T* data) { value = *data; }
+};
+
+// Write V elements to an address that is a multiple of their size (or of 16).
+template <int V, class T> __device__ inline void store_pack(T* data, const T (&value)[V]) {
+  enum { BYTES = sizeof(T) * V, ACCESS = BYTES > 16 ? 16 : BYTES };
+  typedef typename Word<ACCESS>::type Access;
+  Access part[BYTES / ACCESS];
+  memcpy(part, value, BYTES);
+#pragma unroll
+  for (int k = 0; k < BYTES / ACCESS; ++k) reinterpret_cast<Access*>(data)[k] = part[k];
+}
+template <class T> __device__ inline void store_pack(T* data, const T (&value)[1]) {
+  *data = value[0];
+}
+
+}  // namespace kspec
