@@ -56,6 +56,11 @@ class DType:
     package: str = ""
     fields: tuple[Field, ...] = ()
 
+    @property
+    def pack_width(self) -> int:
+        """Bytes of an element in a pack (`kspec.stages.pack_size`); structs fill one alone."""
+        return 16 if self.fields else self.itemsize
+
 
 @dataclass(frozen=True)
 class Field:

@@ -37,12 +37,12 @@ def strided(ndim: int) -> str:
     return f"kspec::Strided<{strided_capacity(ndim)}>"
 
 
-def pack_size(itemsizes: Iterable[int]) -> int:
+def pack_size(widths: Iterable[int]) -> int:
     """Return how many elements of each operand a thread takes at once: ``kspec::PackSize``.
 
     As many of the widest as fill a 16-byte access; 1 if one of them does not divide it evenly.
     """
-    sizes = set(itemsizes)
+    sizes = set(widths)
     return 16 // max(sizes) if sizes and sizes <= {1, 2, 4, 8} else 1
 
 

@@ -55,7 +55,7 @@ def _layouts(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, 
         return (FLAT,)
     bound = dict(binding)
     types = [bound.get(param.type, param.type) for param in looped]
-    packs = pack_size(dtypes.lookup(dtype).itemsize for dtype in types)
+    packs = pack_size(dtypes.lookup(dtype).pack_width for dtype in types)
     if declaration.in_place or packs == 1:
         return FLAT, strided(1)
     layouts = (FLAT, strided(1), ROWS, PACKS)

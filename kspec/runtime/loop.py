@@ -78,9 +78,10 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
 
 
 def _member(operand: Operand, binding: Binding) -> Member:
-    itemsize = dtypes.lookup(dispatch.param_dtype(operand.param, binding)).itemsize
+    dtype = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
     written = operand.is_output or operand.param.non_const
-    return Member(itemsize, operand.view.ptr if operand.view else 0, written)
+    ptr = operand.view.ptr if operand.view else 0
+    return Member(dtype.itemsize, dtype.pack_width, ptr, written)
 
 
 def _pack_view(operand: Operand, axes: Axes, number: int, walk: Walk) -> bytes:

@@ -3,8 +3,8 @@
 The layouts are those of ``kspec/layout.cuh``; what is packed here are the structures of
 ``kspec/elements.cuh``.  The choice depends on strides, alignment and sizes alone.
 
->>> row = Member(itemsize=4, ptr=4096, written=False)
->>> choose(Axes((64,), ((4,), (4,))), (row, Member(4, 8192, True)), 64).layout
+>>> x, y = Member(4, 4, ptr=4096, written=False), Member(4, 4, ptr=8192, written=True)
+>>> choose(Axes((64,), ((4,), (4,))), (x, y), 64).layout
 'kspec::Flat'
 """
 
@@ -33,9 +33,20 @@ _TILE_LEAST = 16  # shorter rows do not fill the sectors that a warp of tiles to
 
 @dataclass(frozen=True)
 class Member:
-    """One operand of the loop: size of its elements, address (0: a scalar), whether written."""
+    """One operand of the loop.
+
+    Attributes
+    ----------
+    itemsize, pack_width : int
+        Size of an element in memory, and of its part of a pack (`DType.pack_width`).
+    ptr : int
+        Address of the first element; 0 for a scalar.
+    written : bool
+        Whether it is an output.
+    """
 
     itemsize: int
+    pack_width: int
     ptr: int
     written: bool
 
@@ -90,7 +101,7 @@ def choose(
     """
     if len(members) > _MASK_BITS:
         return _walk_strided(axes, size, 2)
-    pack = pack_size(member.itemsize for member in members)
+    pack = pack_size(member.pack_width for member in members)
     in_order = _in_order(axes, members)
     if flat and _is_all_flat(axes, members, in_order):
         return _walk_flat(members, in_order, size, pack)

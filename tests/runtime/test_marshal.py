@@ -21,7 +21,7 @@ from kspec.runtime.layout import Axes
 from kspec.runtime.views import ArrayView, c_strides, numpy_dtype
 from kspec.runtime.walk import Member, _walk_strided, choose, choose_host
 from kspec.stages import HOST as HOST_TARGET
-from kspec.stages import CudaSource
+from kspec.stages import CudaSource, pack_size
 
 
 @given(st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))
@@ -40,7 +40,7 @@ def view(shape: tuple[int, ...], dtype: str) -> ArrayView:
 
 STRUCT = "{x: float32, z: complex128, n: int8[3]}"
 ROWS = (*dtypes.TABLE, dtypes.lookup("V3"), dtypes.lookup(STRUCT))
-FLOAT, RESULT = Member(4, 4096, False), Member(4, 8192, True)
+FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
 PACKED = {
     **{
         f"kspec::In<{row.ctype}>": marshal.pack_input(None, bytes(row.itemsize), row.name)
@@ -80,18 +80,31 @@ PACKED = {
 }
 
 
+HEADERS = (*headers_for(row.name for row in ROWS), "kspec/elements.cuh", "kspec/reduce.cuh")
+PROLOGUE = "".join(f'#include "{name}"\n' for name in (*HEADERS, "kspec/pack.cuh"))
+PROLOGUE += "\n".join(definitions_for([STRUCT])) + "\n"
+
+
 def test_packed_sizes_are_the_compilers() -> None:
     types = list(PACKED)
     params = ", ".join(f"{ctype} p{number}" for number, ctype in enumerate(types))
-    headers = (*headers_for(row.name for row in ROWS), "kspec/elements.cuh", "kspec/reduce.cuh")
-    includes = "".join(f'#include "{name}"\n' for name in headers)
-    includes += "\n".join(definitions_for([STRUCT])) + "\n"
-    source = CudaSource("sizes.cu", f"{includes}__global__ void sizes({params}) {{}}\n", ("sizes",))
+    source = CudaSource("sizes.cu", f"{PROLOGUE}__global__ void sizes({params}) {{}}\n", ("sizes",))
     image = compile_source(source, HOST_TARGET, ImageCache(cache_dir()))
     kernel = load_module(image).get_kernel(image.symbols["sizes"])
     assert dict(zip(types, kernel.parameter_sizes, strict=True)) == {
         ctype: len(packed) for ctype, packed in PACKED.items()
     }
+
+
+def test_packs_are_of_the_compilers_size() -> None:
+    sizes = {f"kspec::In<{row.ctype}>": pack_size([row.pack_width]) for row in ROWS}
+    sizes["kspec::In<short>, kspec::Out<double>"] = 2
+    asserts = "".join(
+        f'static_assert((int)kspec::PackSize<{args}>::value == {size}, "{args}");\n'
+        for args, size in sizes.items()
+    )
+    text = f"{PROLOGUE}{asserts}__global__ void k() {{}}\n"
+    compile_source(CudaSource("packs.cu", text, ("k",)), HOST_TARGET, ImageCache(cache_dir()))
 
 
 def test_a_parameter_block_points_at_aligned_copies() -> None:

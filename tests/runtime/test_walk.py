@@ -18,7 +18,7 @@ def walk(*arrays: np.ndarray, out: np.ndarray, offsets: tuple[int, ...] = (), **
     strides = [layout.broadcast_strides(x.shape, x.strides, shape) for x in operands]
     axes = layout.collapse(shape, strides, keep_order=False)
     members = [
-        Member(x.itemsize, 4096 + offset, x is out)
+        Member(x.itemsize, x.itemsize, 4096 + offset, x is out)
         for x, offset in zip(operands, offsets, strict=True)
     ]
     return choose(axes, members, int(np.prod(shape)), **options)
@@ -85,6 +85,6 @@ def test_pack_sizes(itemsizes: list[int], size: int) -> None:
 
 def test_the_host_walks_flat_or_strided() -> None:
     axes = layout.collapse((6, 4), [(16, 4), (16, 4)])
-    members = [Member(4, 4096, False), Member(4, 8192, True)]
+    members = [Member(4, 4, 4096, False), Member(4, 4, 8192, True)]
     assert choose_host(axes, members, 24).layout == FLAT
     assert choose_host(axes, members, 24, flat=False).layout == "kspec::Strided<8>"

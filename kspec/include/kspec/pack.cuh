@@ -9,14 +9,16 @@
 namespace kspec {
 
 // How many elements of each operand a thread takes at once: as many of the widest type as fill a
-// 16-byte access, or 1 where some type does not divide it evenly.
+// 16-byte access, or 1 where some type does not divide it evenly or is no plain bytes (the gaps of
+// a struct are not to be written).
 template <class... Args> struct PackSize;
 template <> struct PackSize<> { enum { widest = 1, even = 1, value = 1 }; };
 template <class Arg, class... Rest> struct PackSize<Arg, Rest...> {
   enum {
     size = sizeof(typename Arg::type),
     widest = (int)size > (int)PackSize<Rest...>::widest ? (int)size : (int)PackSize<Rest...>::widest,
-    even = PackSize<Rest...>::even && (size == 1 || size == 2 || size == 4 || size == 8),
+    plain = __is_trivially_copyable(typename Arg::type),
+    even = PackSize<Rest...>::even && plain && (size == 1 || size == 2 || size == 4 || size == 8),
     value = even ? 16 / widest : 1
   };
 };
