@@ -15,7 +15,7 @@ import kspec
 from kspec.compiler import compile_source
 from kspec.pipeline import LazySource
 from kspec.runtime.views import dtype_name
-from kspec.stages import Specialization, Target
+from kspec.stages import FLAT, Specialization, Target, strided
 from tests.devices import ArrayDevice
 
 POINT = np.dtype([("x", "f4"), ("n", "i4")], align=True)
@@ -397,9 +397,9 @@ class TestMakeAlignedDtype:
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "V5", dtype_name(POINT), dtype_name(RICH)])
 def test_cuda_compiles_them(dtype: str, arch: str) -> None:
     reduction = kspec.ReductionKernel("T p", "T q", "p", "a == b ? a : b", "q = a", "0", "pick")
-    for kernel, capacities in ((COPY, (0, 8)), (reduction, (8,))):
-        for capacity in capacities:
-            wanted = Specialization(kernel.__name__, (("T", dtype),), capacity)
+    for kernel, layouts in ((COPY, (FLAT, strided(1))), (reduction, (strided(1),))):
+        for layout in layouts:
+            wanted = Specialization(kernel.__name__, (("T", dtype),), layout)
             image = compile_source(LazySource(kernel.spec)(wanted), Target(arch))
             assert list(image.symbols) == [wanted.name_expression]
 
@@ -408,5 +408,5 @@ def test_cuda_compiles_members(tmp_path: Path) -> None:
     kernel = kspec.ElementwiseKernel(
         "T p", "T q", "q = p; q.at<0>() = true; q.point = {1, 2}; q.table[0][1] = q.at<7>()", "uses"
     )
-    wanted = Specialization("uses", (("T", dtype_name(RICH)),), 0)
+    wanted = Specialization("uses", (("T", dtype_name(RICH)),))
     assert compile_source(LazySource(kernel.spec)(wanted), Target("sm_90")).symbols

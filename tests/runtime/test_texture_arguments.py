@@ -11,7 +11,7 @@ import kspec
 from kspec import texture
 from kspec.compiler import compile_source
 from kspec.pipeline import LazySource
-from kspec.stages import Specialization, Target
+from kspec.stages import Specialization, Target, strided
 from tests.devices import ArrayDevice
 
 IMAGE = np.arange(12, dtype="f4").reshape(3, 4)
@@ -126,6 +126,6 @@ class TestRefused:
 
 
 def test_precompiled_for_textures() -> None:
-    wanted = Specialization("fetch", (("T", "float32"), ("U", "cudaTextureObject_t")), 8)
+    wanted = Specialization("fetch", (("T", "float32"), ("U", "cudaTextureObject_t")), strided(1))
     image = compile_source(LazySource(FETCH.spec)(wanted), Target("sm_90"))
     assert list(image.symbols) == ["fetch<float, cudaTextureObject_t, 8>"]
