@@ -252,24 +252,25 @@ class TestReductions:
         np.testing.assert_array_equal(place.numpy(q)["n"], [4, 4, 4])
 
     @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
-    def test_8_bit_floats_accumulate_in_float(self, dtype: Any, device: ArrayDevice) -> None:
+    def test_8_bit_floats_accumulate_in_float(self, dtype: Any, place: ArrayDevice) -> None:
         kernel = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_small")
         ones = np.ones((3, 200), dtype)
-        total = device.numpy(kernel(device.array(ones), axis=1))
+        total = place.numpy(kernel(place.array(ones), axis=1))
         assert total.dtype == np.dtype(dtype)
         np.testing.assert_array_equal(total, np.full(3, 200).astype(dtype))
 
 
 class TestSmallFloats:
     @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"])
-    def test_fixed_types_compute_in_float(self, name: str, device: ArrayDevice) -> None:
+    def test_fixed_types_compute_in_float(self, name: str, place: ArrayDevice) -> None:
+        # CuPy's own arrays can not hold them.
         dtype = np.dtype(getattr(ml_dtypes, name))
         kernel = kspec.ElementwiseKernel(
             f"{name} x, T y", f"{name} z", "z = x * y + 1", f"fma_{name}"
         )
         x = np.linspace(-2, 2, 50).astype(dtype)
         y = np.linspace(1, 3, 50).astype("f4")
-        z = device.numpy(kernel(device.array(x), device.array(y)))
+        z = place.numpy(kernel(place.array(x), place.array(y)))
         expected = (x.astype("f8") * y + 1).astype("f4").astype(dtype)
         assert z.dtype == dtype
         np.testing.assert_array_equal(z.view("u1"), expected.view("u1"))

@@ -128,4 +128,4 @@ class TestRefused:
 def test_precompiled_for_textures() -> None:
     wanted = Specialization("fetch", (("T", "float32"), ("U", "cudaTextureObject_t")), strided(1))
     image = compile_source(LazySource(FETCH.spec)(wanted), Target("sm_90"))
-    assert list(image.symbols) == ["fetch<float, cudaTextureObject_t, 8>"]
+    assert list(image.symbols) == ["fetch<float, cudaTextureObject_t, kspec::Strided<8>>"]

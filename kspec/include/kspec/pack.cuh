@@ -31,7 +31,13 @@ template <> struct Word<4> { typedef unsigned int type; };
 template <> struct Word<2> { typedef unsigned short type; };
 template <> struct Word<1> { typedef unsigned char type; };
 
-template <class T, int V> struct Pack {
+template <class T> struct FitsWords {
+  enum { size = sizeof(T), value = size == 1 || size == 2 || size == 4 || size == 8 || size == 16 };
+};
+
+template <class T, int V, bool WORDS = FitsWords<T>::value && (V > 1)> struct Pack;
+
+template <class T, int V> struct Pack<T, V, true> {
   enum { BYTES = sizeof(T) * V, WORDS = (BYTES + 3) / 4, ACCESS = BYTES > 16 ? 16 : BYTES };
   typedef typename Word<ACCESS>::type Access;
 
@@ -115,15 +121,21 @@ template <class T, int V> struct Pack {
   }
 };
 
-// A type no access divides into, and single elements, are copied as they are.
-template <class T> struct Pack<T, 1> {
-  T value;
+// Single elements, and those no access divides into, are copied one by one.
+template <class T, int V> struct Pack<T, V, false> {
+  T value[V];
 
-  __device__ inline T get(int) const { return value; }
-  __device__ inline void put(int, T one) { value = one; }
-  __device__ inline void fill(T one) { value = one; }
-  __device__ inline void load(const T* data) { value = *data; }
-  __device__ inline void load_unaligned(const T* data) { value = *data; }
+  __device__ inline T get(int j) const { return value[j]; }
+  __device__ inline void put(int j, T one) { value[j] = one; }
+  __device__ inline void fill(T one) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) value[j] = one;
+  }
+  __device__ inline void load(const T* data) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) value[j] = data[j];
+  }
+  __device__ inline void load_unaligned(const T* data) { load(data); }
 };
 
 // Write V elements to an address that is a multiple of their size (or of 16).
