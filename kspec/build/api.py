@@ -21,7 +21,7 @@ from kspec import dtypes
 from kspec.build import docs
 from kspec.build.plan import BuildPlan, Unit
 from kspec.errors import RenderError
-from kspec.render.environment import make_environment
+from kspec.render.environment import template_environment
 from kspec.signature import CParam, Param
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
@@ -153,7 +153,7 @@ def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
 
 def _render(template: str, origin: str, context: ModuleContext | PackageContext) -> str:
     try:
-        body = make_environment().get_template(f"package/{template}").render(module=context)
+        body = template_environment().get_template(f"package/{template}").render(module=context)
     except TemplateError as error:
         raise RenderError(f"{origin}: {error}") from error
     digest = hashlib.sha256(body.encode()).hexdigest()

@@ -6,6 +6,7 @@ Same specs, same bytes: no time, no machine, no absolute path enters the text.  
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -33,8 +34,13 @@ def template_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
-def make_environment() -> Environment:
-    """Return the Jinja environment all templates are rendered in."""
+@functools.cache
+def template_environment() -> Environment:
+    """Return the Jinja environment all templates are rendered in.
+
+    It is made once and keeps the templates it has compiled: every kernel compiled at run time
+    renders four of them.
+    """
     return Environment(
         loader=FileSystemLoader(template_folder()),
         undefined=StrictUndefined,
@@ -136,7 +142,7 @@ def _render(
         "kernels": tuple(_included_once(contexts)),
     }
     try:
-        text = make_environment().get_template("file.cu.j2").render(values)
+        text = template_environment().get_template("file.cu.j2").render(values)
     except TemplateError as error:
         raise RenderError(f"{name}: {error}") from error
     return _resume_lines(text, name)
