@@ -1,7 +1,8 @@
 """A spec in, the strings its template needs out: frozen, so a template can not compute.
 
 `elementwise_context`, `reduction_context` and `raw_context` each serve the template of the same
-name; `kspec.render.environment` puts the two together.
+name; `kspec.render.parameters` has the C++ of parameters, `kspec.render.environment` puts contexts
+and templates together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.signature import Param
+from kspec.render import parameters
 from kspec.spec.fragments import LEAVING, assigns_first, macros, mentions
 from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
@@ -156,7 +157,9 @@ def elementwise_context(
     fragments = {field: origin.fragment(field, text) for field, text in spec.fragments.items()}
     operands = [param for param in declaration.params if not param.raw]
     before = ["const ptrdiff_t n = _elements.size();"] if "n" in spec.words else []
-    before += [_scalar(param) for param in spec.inputs if param.name in declaration.scalars]
+    before += [
+        parameters.scalar(param) for param in spec.inputs if param.name in declaration.scalars
+    ]
     inside = []
     if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_Layout, {len(operands)}>> _ind(_elements);")
@@ -164,19 +167,19 @@ def elementwise_context(
     if declaration.in_place:
         inside += ["const auto _at = KSPEC_AT(i, _elements);"] if operands else []
         inside += [
-            _element(param, f"_at[{number}]", output=param in declaration.outputs.params)
+            parameters.element(param, f"_at[{number}]", output=param in declaration.outputs.params)
             for number, param in enumerate(operands)
         ]
-    items = [_item(param, declaration) for param in operands]
+    items = [parameters.item(param, param in declaration.outputs.params) for param in operands]
     preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
     return ElementwiseContext(
         name=spec.name,
         signature=_signature(declaration),
         head=head,
         tail=tail,
-        template_params=_template_params(declaration),
+        template_params=parameters.template_params(declaration),
         operands=len(operands),
-        arguments=_arguments(declaration, _assigned(spec)),
+        arguments=parameters.arguments(declaration, _assigned(spec)),
         scope=_scope(spec.name) if preamble else "",
         typedefs=typedefs,
         preamble=preamble,
@@ -184,7 +187,7 @@ def elementwise_context(
         in_loop=tuple(inside),
         in_place=declaration.in_place,
         parameters=", ".join(["const ptrdiff_t i", *items]),
-        operand_names="".join(f", {_argument_name(param)}" for param in operands),
+        operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
         after_loop=fragments["after_loop"],
@@ -200,12 +203,12 @@ def reduction_context(
     outputs = list(declaration.outputs)
     reduce = origin.fragment("reduce", spec.reduce)
     post_map = origin.fragment("post_map", spec.post_map)
-    arguments = _arguments(declaration, declaration.outputs.names)
+    arguments = parameters.arguments(declaration, declaration.outputs.names)
     op_template, op_arguments = _op_template(declaration)
     head, tail = _surroundings(spec)
     preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
     post_locals = _scalars(declaration, post_map) + [
-        _element(param, f"_at[{len(inputs) + number}]", output=True)
+        parameters.element(param, f"_at[{len(inputs) + number}]", output=True)
         for number, param in enumerate(outputs)
     ]
     return ReductionContext(
@@ -213,7 +216,7 @@ def reduction_context(
         signature=_signature(declaration),
         head=head,
         tail=tail,
-        template_params=_template_params(declaration),
+        template_params=parameters.template_params(declaration),
         inputs=len(inputs),
         outputs=len(outputs),
         arguments=arguments,
@@ -224,11 +227,12 @@ def reduction_context(
         op_type=f"{_scope(spec.name)}::_Op{op_arguments}",
         accumulator=_accumulator(declaration),
         members=tuple(argument.removeprefix("const ") for argument in arguments),
-        member_names=tuple(_argument_name(param) for param in declaration.params),
+        member_names=tuple(parameters.argument_name(param) for param in declaration.params),
         identity=origin.fragment("identity", spec.identity or ""),
         map=origin.fragment("map", spec.map),
         map_locals=tuple(
-            _element(param, f"_at[{number}]", output=False) for number, param in enumerate(inputs)
+            parameters.element(param, f"_at[{number}]", output=False)
+            for number, param in enumerate(inputs)
         ),
         reduce=reduce,
         reduce_locals=tuple(_scalars(declaration, reduce)),
@@ -263,51 +267,6 @@ def _scope(name: str) -> str:
     return f"kspec_{name}"
 
 
-def _ctype(param: Param) -> str:
-    return param.type if param.is_placeholder else dtypes.lookup(param.type).ctype
-
-
-def _argument_name(param: Param) -> str:
-    # A raw argument is the name the user writes; the others become elements under that name.
-    return param.name if param.raw else f"_arg_{param.name}"
-
-
-def _argument(param: Param, output: bool, assigned: bool = True) -> str:
-    ctype, name = _ctype(param), _argument_name(param)
-    if param.raw:
-        return _array(param, output)
-    if output and assigned:
-        return f"const kspec::Out<{ctype}> {name}"
-    return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype}> {name}"
-
-
-def _array(param: Param, output: bool, prefix: str = "") -> str:
-    element = _ctype(param) if output or param.non_const else f"const {_ctype(param)}"
-    return f"const kspec::Array<{element}, _NDIM_{prefix}{param.name}> {prefix}{param.name}"
-
-
-def _views(declaration: GeneratedDeclaration) -> list[Param]:
-    """The parameters that the kernel also gets as arrays."""
-    if isinstance(declaration, ReductionDeclaration):
-        return []
-    return [param for param in declaration.params if param.name in declaration.raw_views]
-
-
-def _item(param: Param, declaration: GeneratedDeclaration) -> str:
-    """Return an operand's element as the operation's parameter."""
-    written = param.non_const or param in declaration.outputs.params
-    return f"{_ctype(param)}& {param.name}" if written else f"const {_ctype(param)} {param.name}"
-
-
-def _arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
-    inputs, outputs = declaration.inputs, declaration.outputs
-    return (
-        *(_argument(param, output=False) for param in inputs),
-        *(_argument(param, True, param.name in assigned) for param in outputs),
-        *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
-    )
-
-
 def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
     """Return the outputs whose old values the operation can not see."""
     if mentions(set(LEAVING), macros(spec.preamble)):
@@ -315,43 +274,18 @@ def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
     return tuple(name for name in spec.outputs.names if assigns_first(name, spec.operation))
 
 
-def _element(param: Param, at: str, output: bool) -> str:
-    ctype, name = _ctype(param), _argument_name(param)
-    if output or param.non_const:
-        return f"{ctype}& {param.name} = {name}.item({at});"
-    return f"const {ctype} {param.name} = {name}.item({at});"
-
-
-def _scalar(param: Param) -> str:
-    return f"const {_ctype(param)} {param.name} = _arg_{param.name}.value;"
-
-
 def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]:
     """Inputs that a fragment without elements reads: the dispatcher insists on scalars."""
     return [
-        _scalar(param)
+        parameters.scalar(param)
         for param in declaration.inputs
         if param.name in declaration.scalars and fragment.mentions(param.name)
     ]
 
 
-def _type_params(declaration: GeneratedDeclaration) -> list[str]:
-    return [f"class {placeholder}" for placeholder in declaration.placeholders]
-
-
-def _raw_params(declaration: GeneratedDeclaration) -> list[str]:
-    raw = [param.name for param in declaration.params if param.raw]
-    views = [f"_raw_{param.name}" for param in _views(declaration)]
-    return [f"int _NDIM_{name}" for name in (*raw, *views)]
-
-
-def _template_params(declaration: GeneratedDeclaration) -> str:
-    return ", ".join([*_type_params(declaration), "class _Layout", *_raw_params(declaration)])
-
-
 def _op_template(declaration: ReductionDeclaration) -> tuple[str, str]:
     """Return the template head of the operation's struct, and the arguments to name it by."""
-    params = [*_type_params(declaration), *_raw_params(declaration)]
+    params = [*parameters.type_params(declaration), *parameters.raw_params(declaration)]
     if not params:
         return "", ""
     names = ", ".join(param.split()[-1] for param in params)

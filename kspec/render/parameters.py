@@ -1,0 +1,92 @@
+"""Parameters in, the C++ out that declares them and reads them: strings for the contexts.
+
+>>> from kspec.declaration import ElementwiseDeclaration
+>>> from kspec.signature import Signature
+>>> inputs, outputs = Signature((Param("T", "x"),)), Signature((Param("float32", "y"),))
+>>> arguments(ElementwiseDeclaration("sq", inputs, outputs), assigned=["y"])
+('const kspec::In<T> _arg_x', 'const kspec::Out<float> _arg_y')
+
+The classes named here are those of ``kspec/include/kspec/operand.cuh``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kspec import dtypes
+from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.signature import Param
+
+
+def template_params(declaration: GeneratedDeclaration) -> str:
+    """Return the parameters of the kernel's C++ template: types, layout, ranks of arrays."""
+    return ", ".join([*type_params(declaration), "class _Layout", *raw_params(declaration)])
+
+
+def type_params(declaration: GeneratedDeclaration) -> list[str]:
+    """Return the template parameters that stand for the type placeholders."""
+    return [f"class {placeholder}" for placeholder in declaration.placeholders]
+
+
+def raw_params(declaration: GeneratedDeclaration) -> list[str]:
+    """Return the template parameters that are the ranks of arrays indexed by hand."""
+    raw = [param.name for param in declaration.params if param.raw]
+    views = [f"_raw_{param.name}" for param in _views(declaration)]
+    return [f"int _NDIM_{name}" for name in (*raw, *views)]
+
+
+def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
+    """Return the kernel's parameters; the old values of `assigned` outputs are not read."""
+    inputs, outputs = declaration.inputs, declaration.outputs
+    return (
+        *(_argument(param, output=False) for param in inputs),
+        *(_argument(param, True, param.name in assigned) for param in outputs),
+        *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
+    )
+
+
+def _argument(param: Param, output: bool, assigned: bool = True) -> str:
+    ctype, name = _ctype(param), argument_name(param)
+    if param.raw:
+        return _array(param, output)
+    if output and assigned:
+        return f"const kspec::Out<{ctype}> {name}"
+    return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype}> {name}"
+
+
+def _array(param: Param, output: bool, prefix: str = "") -> str:
+    element = _ctype(param) if output or param.non_const else f"const {_ctype(param)}"
+    return f"const kspec::Array<{element}, _NDIM_{prefix}{param.name}> {prefix}{param.name}"
+
+
+def _views(declaration: GeneratedDeclaration) -> list[Param]:
+    """The parameters that the kernel also gets as arrays."""
+    if isinstance(declaration, ReductionDeclaration):
+        return []
+    return [param for param in declaration.params if param.name in declaration.raw_views]
+
+
+def argument_name(param: Param) -> str:
+    """Return the name of the kernel's parameter."""
+    # A raw argument is the name the user writes; the others become elements under that name.
+    return param.name if param.raw else f"_arg_{param.name}"
+
+
+def _ctype(param: Param) -> str:
+    return param.type if param.is_placeholder else dtypes.lookup(param.type).ctype
+
+
+def item(param: Param, output: bool) -> str:
+    """Return the variable that is a parameter's element, under the name that the user writes."""
+    written = output or param.non_const
+    return f"{_ctype(param)}& {param.name}" if written else f"const {_ctype(param)} {param.name}"
+
+
+def element(param: Param, at: str, output: bool) -> str:
+    """Return that variable, set from the slot `at`."""
+    return f"{item(param, output)} = {argument_name(param)}.item({at});"
+
+
+def scalar(param: Param) -> str:
+    """Return the variable that holds an input given as a number."""
+    return f"const {_ctype(param)} {param.name} = _arg_{param.name}.value;"
