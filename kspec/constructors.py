@@ -17,7 +17,8 @@ from kspec import dtypes
 from kspec.pipeline import loader_for
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.reduction import ReductionCallable
-from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
+from kspec.spec.building import build_spec
+from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 # Fields of specs that CuPy's constructors call differently.
 _ARGUMENTS = {

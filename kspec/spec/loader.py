@@ -21,8 +21,9 @@ from typing import Any
 
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec import rules
+from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
-from kspec.spec.models import MODELS, Spec, check_spec
+from kspec.spec.models import MODELS, Spec
 from kspec.spec.positions import Span, content_offsets, scan_positions
 
 _TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)

@@ -6,42 +6,25 @@
 ((('T', 'float32'),), (('T', 'float64'),))
 
 In go the tables of a spec file or the arguments of the Python constructors, out comes a spec
-that the renderer can trust.  Use `build_spec` where a user's mistake must become a `SpecError`.
-`kspec.spec.loader` reads files of these; `kspec.render` turns them into source.
+that the renderer can trust.  `kspec.spec.building` makes a `SpecError` of a user's mistakes,
+`kspec.spec.loader` reads files of specs, `kspec.render` turns them into source.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    StrictBool,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
 
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.signature import Param, Signature
 from kspec.spec import rules
-from kspec.spec.faults import Fault, error_for, faults_of, raise_faults, refused_fields
-from kspec.spec.fields import (
-    ArgumentField,
-    AxesField,
-    CParamsField,
-    IdentityField,
-    NumberField,
-    OptionsField,
-    SignatureField,
-    TypesField,
-)
+from kspec.spec.base import BaseSpec, accepted
+from kspec.spec.faults import Fault
+from kspec.spec.fields import CParamsField, IdentityField, SignatureField, TypesField
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 
@@ -50,67 +33,7 @@ _ELEMENT_ORDER = frozenset({"i", "_ind"})
 _REDUCTION_ORDER = frozenset({"_J", "_i", "_in_ind", "_out_ind"})
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
-
-
-class Example(_Model):
-    """How tests and demonstrations call a kernel: with random arrays of these shapes."""
-
-    shapes: dict[str, tuple[int, ...]] = Field({}, description="Shape of each array argument.")
-    scalars: dict[str, NumberField] = Field({}, description="Value of each scalar argument.")
-    types: dict[str, str] = Field(
-        {}, description="Placeholder to dtype; absent: the first precompiled binding."
-    )
-    axis: AxesField = Field(None, description="Axes to reduce; absent: all.")
-    keepdims: StrictBool = Field(False, description="Keep reduced axes with extent 1.")
-    size: int | None = Field(None, ge=0, description="Loop size when every array is raw.")
-    grid: tuple[int, ...] = Field((), description="Blocks per axis (raw kernels).")
-    block: tuple[int, ...] = Field((), description="Threads per axis of a block (raw kernels).")
-    shared_mem: int = Field(0, ge=0, description="Dynamic shared memory in bytes (raw kernels).")
-    args: tuple[ArgumentField, ...] = Field(
-        (), description="Arguments in order: names of shapes and scalars, or numbers."
-    )
-    name_expression: str = Field("", description="Name expression to call; absent: the first.")
-    low: float = Field(-1.0, description="Least random value.")
-    high: float = Field(1.0, description="Bound of the random values.")
-    tolerance: float | None = Field(
-        None, ge=0, description="Relative tolerance against the reference; absent: by dtype."
-    )
-
-
-class _Spec(_Model):
-    kind: ClassVar[str]
-
-    name: str = Field(description="C identifier; in a spec file the key of the table.")
-    doc: str = Field("", description="Documentation of the generated Python function.")
-    options: OptionsField = Field((), description="Compiler options, such as '-DN=3'.")
-    reference: str | None = Field(
-        None, description="NumPy expression of the parameters: the oracle of `kspec demo`."
-    )
-    example: Example | None = Field(None, description="How to call it with random arguments.")
-
-    @property
-    def compiler_options(self) -> tuple[str, ...]:
-        """The options that the compiler gets."""
-        return self.options
-
-    @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        raise_faults(self._faults(info))
-        return self
-
-    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
-        yield from rules.kernel_name(self.name)
-        yield from rules.reference_is_expression(self.reference)
-
-    def _example_faults(self, arrays: Iterable[str], scalars: Iterable[str]) -> Iterator[Fault]:
-        if self.example:
-            given = {"shapes": tuple(self.example.shapes), "scalars": tuple(self.example.scalars)}
-            yield from rules.example_fits(arrays, scalars, given)
-
-
-class _GeneratedSpec(_Spec):
+class _GeneratedSpec(BaseSpec):
     """What elementwise and reduction specs share: signatures and types."""
 
     fragment_fields: ClassVar[tuple[str, ...]]
@@ -177,7 +100,7 @@ class _GeneratedSpec(_Spec):
         yield from super()._faults(info)
         yield from rules.reserved_names(self.kind, self.inputs, self.outputs)
         yield from rules.clashing_names(self.name, self.inputs, self.outputs)
-        if not _accepted(info, "inputs", "outputs"):
+        if not accepted(info, "inputs", "outputs"):
             return
         type_faults = tuple(rules.types_fit(self.placeholders, self.types))
         yield from type_faults
@@ -235,7 +158,7 @@ class ElementwiseSpec(_GeneratedSpec):
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
         written = any(param.non_const for param in self.inputs)
-        missing = "outputs" not in self.model_fields_set and _accepted(info, "inputs", "outputs")
+        missing = "outputs" not in self.model_fields_set and accepted(info, "inputs", "outputs")
         if missing and not written:
             yield Fault((), "missing key 'outputs'; a kernel that has none says outputs = ''")
         yield from rules.not_empty(operation=self.operation)
@@ -278,7 +201,7 @@ class ReductionSpec(_GeneratedSpec):
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
-        if not self.outputs.params and _accepted(info, "outputs"):
+        if not self.outputs.params and accepted(info, "outputs"):
             yield Fault(("outputs",), "a reduction needs at least one output, such as 'T y'")
         for param in self.outputs:
             if param.raw:
@@ -290,13 +213,13 @@ class ReductionSpec(_GeneratedSpec):
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)
-        if _accepted(info, "inputs", "outputs"):
+        if accepted(info, "inputs", "outputs"):
             yield from rules.reduce_type_is_known(
                 self.reduce_type, self.placeholders, self.preamble
             )
 
 
-class RawSpec(_Spec):
+class RawSpec(BaseSpec):
     """A kernel written as CUDA C++, in the spec or in a file beside it."""
 
     kind = "raw"
@@ -329,13 +252,13 @@ class RawSpec(_Spec):
         yield from super()._faults(info)
         self._text = self.code
         if bool(self.source) == bool(self.code.strip()):
-            if _accepted(info, "source", "code"):
+            if accepted(info, "source", "code"):
                 yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
         elif self.source:
             yield from self._read_source((info.context or {}).get("folder"))
         included = any(option.startswith(("-I", "-D", "-include")) for option in self.options)
-        named = _accepted(info, "name", "name_expressions")
-        if named and not included and _accepted(info, "options"):
+        named = accepted(info, "name", "name_expressions")
+        if named and not included and accepted(info, "options"):
             yield from rules.kernels_exist(self._text, self.name_expressions or (self.name,))
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
@@ -371,92 +294,3 @@ MODELS: dict[str, type[Spec]] = {
     "reduction": ReductionSpec,
     "raw": RawSpec,
 }
-
-SpecT = TypeVar("SpecT", bound=_Spec)
-
-
-def check_spec(
-    model: type[SpecT], fields: dict[str, Any], folder: Path | None = None
-) -> tuple[SpecT | None, tuple[Fault, ...]]:
-    """Build a spec; return it, or None and everything wrong with it.
-
-    Parameters
-    ----------
-    model : type
-        `ElementwiseSpec`, `ReductionSpec` or `RawSpec`.
-    fields : dict
-        The fields, ``name`` among them.
-    folder : Path, optional
-        Folder of the spec file, in which a raw kernel's `source` is looked up.
-    """
-    try:
-        return model.model_validate(fields, context={"folder": folder}), ()
-    except ValidationError as error:
-        keys = [key for key in model.model_fields if key != "name"]
-        faults = faults_of(error, keys)
-        refused = refused_fields(error)
-        if refused:
-            faults += _faults_of_the_rest(model, fields, folder, refused)
-        return None, tuple(sorted(faults, key=lambda fault: _rank(model, fault)))
-
-
-def _faults_of_the_rest(
-    model: type[_Spec], fields: dict[str, Any], folder: Path | None, refused: dict[str, object]
-) -> tuple[Fault, ...]:
-    """Return what is wrong with the fields beside those that Pydantic refused.
-
-    Of those it takes the usable part, or a value that nothing is wrong with.
-    """
-    accepted = {key: value for key, value in fields.items() if key not in refused}
-    partial = {key: value for key, value in refused.items() if value is not None}
-    required = [key for key, field in model.model_fields.items() if field.is_required()]
-    stand_ins = {key: "kernel" for key in required if key in refused}
-    context = {"folder": folder, "refused": frozenset(refused)}
-    try:
-        model.model_validate({**accepted, **stand_ins, **partial}, context=context)
-    except ValidationError as error:
-        found = faults_of(error, ())
-        return tuple(x for x in found if x.location[:1] not in {(key,) for key in stand_ins})
-    return ()
-
-
-def _accepted(info: ValidationInfo, *fields: str) -> bool:
-    """Return whether the values of `fields` are the user's, not stand-ins for refused ones."""
-    refused: frozenset[str] = (info.context or {}).get("refused", frozenset())
-    return refused.isdisjoint(fields)
-
-
-def _rank(model: type[_Spec], fault: Fault) -> int:
-    """Return the place of a fault's field among the fields; what is about all of them is first."""
-    names = list(model.model_fields)
-    field = fault.location[0] if fault.location else ""
-    return names.index(str(field)) + 1 if field in names else 0
-
-
-def build_spec(
-    model: type[SpecT], arguments: Mapping[str, str] | None = None, /, **fields: Any
-) -> SpecT:
-    """Build a spec from Python values.
-
-    Parameters
-    ----------
-    model : type
-        `ElementwiseSpec`, `ReductionSpec` or `RawSpec`.
-    arguments : mapping of str to str, optional
-        What messages call fields that the caller knows under another name.
-    **fields
-        The fields, `name` among them.
-
-    Raises
-    ------
-    SignatureSyntaxError, UnknownTypeError
-        If one parameter is wrong and nothing else.
-    SpecTypeError
-        If fields have values of the wrong Python type; also a `TypeError`.
-    SpecError
-        For anything else; the message lists every problem.
-    """
-    spec, faults = check_spec(model, fields)
-    if spec is None:
-        raise error_for(str(fields.get("name", "kernel")), faults, fields, arguments or {})
-    return spec

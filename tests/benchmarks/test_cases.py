@@ -21,7 +21,8 @@ from benchmarks.suite import CASES
 from benchmarks.throughput import Runner
 from kspec.compiler import compile_source
 from kspec.render import render_specs, specializations
-from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
+from kspec.spec.building import build_spec
+from kspec.spec.models import ElementwiseSpec, ReductionSpec
 from kspec.stages import CudaSource, Target
 
 TINY = 3000

@@ -13,8 +13,9 @@ from kspec.compiler.headers import carry_headers, missing_includes
 from kspec.pipeline import LazySource
 from kspec.render import compiler_options, render_file, specializations
 from kspec.render.includes import includes_for
+from kspec.spec.building import build_spec
 from kspec.spec.loader import load_specs
-from kspec.spec.models import ElementwiseSpec, ReductionSpec, build_spec
+from kspec.spec.models import ElementwiseSpec, ReductionSpec
 from kspec.stages import CudaSource, Specialization, Target, strided
 
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"

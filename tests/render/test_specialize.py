@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from kspec.render import render_specs, specializations
-from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, build_spec
+from kspec.spec.building import build_spec
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
 
 def names(spec) -> list[str]:

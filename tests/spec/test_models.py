@@ -8,8 +8,9 @@ from pydantic import ValidationError
 
 from kspec.errors import SignatureSyntaxError, SpecError, UnknownTypeError
 from kspec.signature import CParam, Signature
+from kspec.spec.building import build_spec
 from kspec.spec.faults import SpecTypeError
-from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, build_spec
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
 ELEMENTWISE: dict[str, Any] = {
     "name": "f",
