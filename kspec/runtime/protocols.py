@@ -1,0 +1,86 @@
+"""Arrays of libraries that the runtime does not know, by the protocols that they speak.
+
+Each class is a `kspec.runtime.libraries.Library`.  A protocol says where an array is, not how to
+make another one, so outputs are kspec's own arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
+from kspec.runtime import dlpack, driver
+from kspec.runtime.device import Device
+from kspec.runtime.libraries import Own
+from kspec.runtime.views import ArrayView, c_strides, dtype_name
+
+
+class CudaArrayInterface(Own):
+    """Any other object with ``__cuda_array_interface__``."""
+
+    name = "cuda array interface"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type export CUDA memory."""
+        return hasattr(kind, "__cuda_array_interface__")
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are; work on its stream is waited for."""
+        try:
+            interface = array.__cuda_array_interface__
+        except AttributeError as error:  # an array on the CPU, for instance
+            if DLPACK.recognises(type(array)):
+                return DLPACK.view(array)
+            kind = type(array).__name__
+            raise ArgumentTypeError(
+                f"this {kind} is no CUDA array ({error}); a NumPy array runs on the host device"
+            ) from error
+        if interface.get("mask") is not None:
+            raise UnsupportedDTypeError("masked arrays are not supported")
+        dtype = _described(interface)
+        name = dtype_name(dtype)
+        ptr, readonly = interface["data"]
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
+        ordinal = driver.device_of_pointer(ptr) if ptr else driver.current_ordinal()
+        stream = interface.get("stream")
+        if stream == 0:
+            raise ArgumentTypeError(
+                "stream 0 in __cuda_array_interface__ is ambiguous: 1 is the legacy default "
+                "stream, 2 that of the thread"
+            )
+        if stream is not None:
+            driver.synchronize_stream(ordinal, int(stream))
+        return ArrayView(ptr, shape, tuple(strides), name, Device("cuda", ordinal), readonly)
+
+
+class DLPack(Own):
+    """Any other object with ``__dlpack__``, on the CPU or CUDA."""
+
+    name = "dlpack"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type export themselves by DLPack."""
+        return hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the array's elements are; the legacy default stream waits for them."""
+        one = dlpack.import_array(array)
+        return ArrayView(
+            one.ptr, one.shape, one.strides, one.dtype, one.device, one.readonly, one.owner
+        )
+
+
+def _described(interface: dict[str, Any]) -> np.dtype[Any]:
+    """Return the dtype of an exported array: that of its description if it is a struct."""
+    dtype: np.dtype[Any] = np.dtype(interface["typestr"])
+    description = interface.get("descr", ())
+    if dtype.kind == "V" and len(description) > 1:
+        # The format of .npy files has the same descriptions, with the gaps as unnamed fields.
+        dtype = np.lib.format.descr_to_dtype(list(description))
+    return dtype
+
+
+DLPACK = DLPack()
