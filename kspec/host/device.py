@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,12 +228,39 @@ class HostKernel:
         _check_configuration(self.name, grid, block, shared_mem)
         if cooperative:
             _check_cooperative(self.name, grid, block)
-        run = self._module._runtime
         checked = self._module.sanitize or order != "forward"
         threads = 1 if checked or grid == (1, 1, 1) else config.host_threads()
         options = _PLAIN
         if checked or cooperative:
             options = _launch_options(self._module, order, regions, cooperative)
+        self._run((*grid, *block, shared_mem, params), threads, timeout or 0.0, options)
+
+    def prepare(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        shared_mem: int = 0,
+    ) -> Callable[[], int]:
+        """Return a function that runs the kernel, unchecked, as often as wanted, and returns 0.
+
+        Parameters and errors are those of `launch`.
+        """
+        _check_configuration(self.name, grid, block, shared_mem)
+        sizes = (*grid, *block, shared_mem, params)
+        alone = grid == (1, 1, 1)
+
+        def start() -> int:
+            self._run(sizes, 1 if alone else config.host_threads(), 0.0, _PLAIN)
+            return 0
+
+        return start
+
+    def _run(
+        self, sizes: Sequence[int], threads: int, timeout: float, options: runtime.LaunchOptions
+    ) -> None:
+        """Run the kernel; `sizes` are grid, block, shared memory and address of parameters."""
+        run = self._module._runtime
         text = ""
         fault = None
         with _launching:
@@ -242,13 +269,10 @@ class HostKernel:
                 self._entry,
                 self._sizes,
                 self._module._slots,
-                *grid,
-                *block,
-                shared_mem,
-                params,
+                *sizes,
                 threads,
                 _takes_interrupt(),
-                timeout or 0.0,
+                timeout,
                 options,
             )
             self._module.return_globals(before)

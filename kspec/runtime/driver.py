@@ -67,9 +67,21 @@ def check(result: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
+def check_code(code: int) -> None:
+    """Raise `DriverError` for the code of a function that was called without the bindings."""
+    if code:
+        check((_bindings().CUresult(code),))
+
+
 def device_count() -> int:
     """Return the number of CUDA devices."""
     return int(check(_bindings().cuDeviceGetCount()))
+
+
+@functools.cache
+def several_devices() -> bool:
+    """Return whether the current device matters: there is more than one."""
+    return device_count() > 1
 
 
 @functools.cache
@@ -318,24 +330,26 @@ def launch_cooperative(
     shared_mem: int,
     stream: int,
 ) -> None:
-    """Launch a kernel whose blocks are all resident; parameters as for `launch`."""
+    """Launch a kernel whose blocks are all resident.
+
+    Parameters
+    ----------
+    ordinal : int
+        Device.
+    function : CUfunction
+        The kernel.
+    grid, block : tuple of int
+        Blocks, and threads of each, along every axis.
+    params : int
+        Address of an array of parameter addresses.
+    shared_mem : int
+        Dynamic shared memory in bytes.
+    stream : int
+        Handle.
+    """
     with on_device(ordinal):
         check(
             _bindings().cuLaunchCooperativeKernel(
                 function, *grid, *block, shared_mem, stream, params
             )
         )
-
-
-def launch(
-    ordinal: int,
-    function: Any,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    params: int,
-    shared_mem: int,
-    stream: int,
-) -> None:
-    """Launch a kernel; `params` is the address of an array of parameter addresses."""
-    with on_device(ordinal):
-        check(_bindings().cuLaunchKernel(function, *grid, *block, shared_mem, stream, params, 0))

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
+from kspec.checks import NO_CHECKS
 from kspec.errors import ArgumentTypeError, DriverError, LaunchError, LoadError
 from kspec.host import device as host
 from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.launch import Launch
+from kspec.runtime.launcher import Start, launch_once, prepare_launch, relaunch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.stages import Image
 
@@ -35,6 +37,16 @@ class LoadedKernel(Protocol):
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Launch it."""
+
+    def prepare(self, launch: Launch, params: ParameterBlock) -> tuple[Start, tuple[Any, ...]]:
+        """Return a function and its arguments that launch it, as often as wanted, unchecked.
+
+        Each launch takes what the memory of `params` holds then.  The function returns 0, or a
+        code for `relaunch`.
+        """
+
+    def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+        """Launch once more what returned a code, or raise."""
 
 
 class LoadedModule(Protocol):
@@ -59,10 +71,11 @@ class CudaKernel:
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Queue the kernel on the launch's stream."""
         check_parameters(self, params)
-        if launch.cooperative:
-            self._check_residency(launch)
-        start = driver.launch_cooperative if launch.cooperative else driver.launch
-        start(
+        if not launch.cooperative:
+            launch_once(self._module.ordinal, self._function, launch, params.address)
+            return
+        self._check_residency(launch)
+        driver.launch_cooperative(
             self._module.ordinal,
             self._function,
             launch.grid,
@@ -71,6 +84,15 @@ class CudaKernel:
             launch.shared_mem,
             launch.stream,
         )
+
+    def prepare(self, launch: Launch, params: ParameterBlock) -> tuple[Start, tuple[Any, ...]]:
+        """Return what launches the kernel again and again, with what `params` holds then."""
+        check_parameters(self, params)
+        return prepare_launch(self._module.ordinal, self._function, launch, params.address)
+
+    def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+        """Deal with a launch of `prepare` that returned a code other than 0."""
+        relaunch(self._module.ordinal, start, arguments, code)
 
     def _check_residency(self, launch: Launch) -> None:
         """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""
@@ -134,6 +156,18 @@ class HostKernel:
             launch.regions,
             cooperative=launch.cooperative,
         )
+
+    def prepare(self, launch: Launch, params: ParameterBlock) -> tuple[Start, tuple[Any, ...]]:
+        """Return what runs the kernel again and again, with what `params` holds then."""
+        check_parameters(self, params)
+        assert launch.checks == NO_CHECKS
+        assert not launch.cooperative
+        start = self._kernel.prepare(launch.grid, launch.block, params.address, launch.shared_mem)
+        return start, ()
+
+    def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+        """Never needed: what `prepare` returns raises errors by itself."""
+        raise AssertionError(code)
 
 
 class HostModule:

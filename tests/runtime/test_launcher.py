@@ -1,0 +1,127 @@
+"""Launching through a pointer to the driver's function: what it is given, and what it answers.
+
+The driver here is a Python function behind a C pointer, so no GPU is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kspec.errors import DriverError
+from kspec.runtime import driver, launcher
+from kspec.runtime.launch import Launch
+from kspec.runtime.marshal import ParameterBlock
+
+LAUNCH = Launch((3, 2, 1), (64, 4, 1), 128, 0x77)
+PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+)
+
+
+class FakeDriver:
+    """Remembers launches; answers with `codes` in turn, then with 0."""
+
+    CUdriverProcAddress_flags = SimpleNamespace(CU_GET_PROC_ADDRESS_DEFAULT=0)
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.launches: list[tuple[Any, ...]] = []
+        self.devices: list[int] = []
+        self.count = 1
+        self._function = PROTOTYPE(self._launch)  # ctypes frees it with us
+
+    def _launch(self, config: int, function: int, params: Any, extra: int | None) -> int:
+        packed = ctypes.string_at(config, 56)
+        values = [struct.unpack("q", ctypes.string_at(params[k], 8))[0] for k in range(2)]
+        self.launches.append((struct.unpack("7I4xPPI4x", packed), function, values, extra))
+        return self.codes.pop(0) if self.codes else 0
+
+    def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Any, int, int]:
+        assert (name, version) == (b"cuLaunchKernelEx", 11080)
+        return SimpleNamespace(value=0), ctypes.cast(self._function, ctypes.c_void_p).value or 0, 0
+
+    def cuDeviceGetCount(self) -> tuple[Any, int]:
+        return SimpleNamespace(value=0), self.count
+
+    @staticmethod
+    def CUresult(code: int) -> Any:
+        return SimpleNamespace(value=code, name=f"CUDA_ERROR_{code}")
+
+    @staticmethod
+    def cuGetErrorString(error: Any) -> tuple[Any, bytes]:
+        return SimpleNamespace(value=0), b"because"
+
+    @contextmanager
+    def on_device(self, ordinal: int) -> Iterator[None]:
+        self.devices.append(ordinal)
+        yield
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    made = FakeDriver()
+    monkeypatch.setattr(driver, "_bindings", lambda: made)
+    monkeypatch.setattr(driver, "on_device", made.on_device)
+    monkeypatch.setattr(driver, "several_devices", driver.several_devices.__wrapped__)
+    monkeypatch.setattr(launcher, "_launch_function", launcher._launch_function.__wrapped__)
+    return made
+
+
+def params(*values: int) -> ParameterBlock:
+    return ParameterBlock([struct.pack("q", value) for value in values])
+
+
+CONFIG = (3, 2, 1, 64, 4, 1, 128, 0x77, 0, 0)
+
+
+def test_the_driver_gets_what_was_prepared(fake: FakeDriver) -> None:
+    block = params(5, -6)
+    start, arguments = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
+    assert start(*arguments) == start(*arguments) == 0
+    assert fake.launches == [(CONFIG, 0xF00, [5, -6], None)] * 2
+    assert fake.devices == []
+
+
+def test_a_single_launch_makes_the_device_current(fake: FakeDriver) -> None:
+    block = params(1, 2)
+    launcher.launch_once(2, 0xF00, LAUNCH, block.address)
+    assert fake.launches == [(CONFIG, 0xF00, [1, 2], None)]
+    assert fake.devices == [2]
+
+
+def test_with_several_devices_each_launch_does(fake: FakeDriver) -> None:
+    fake.count = 2
+    block = params(1, 2)
+    start, arguments = launcher.prepare_launch(1, 0xF00, LAUNCH, block.address)
+    assert start(*arguments) == start(*arguments) == 0
+    assert fake.devices == [1, 1]
+
+
+@pytest.mark.parametrize("code", [201, 400])
+def test_a_thread_without_the_context_gets_it(code: int, fake: FakeDriver) -> None:
+    fake.codes = [code]
+    block = params(1, 2)
+    start, arguments = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
+    launcher.relaunch(0, start, arguments, start(*arguments))
+    assert len(fake.launches) == 2
+    assert fake.devices == [0]
+
+
+@pytest.mark.parametrize("codes", [[700], [201, 700]])
+def test_other_codes_are_errors(codes: list[int], fake: FakeDriver) -> None:
+    fake.codes = list(codes)
+    block = params(1, 2)
+    start, arguments = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
+    with pytest.raises(DriverError, match=r"CUDA_ERROR_700.*because"):
+        launcher.relaunch(0, start, arguments, start(*arguments))
+    assert len(fake.launches) == len(codes)
+    with pytest.raises(DriverError, match="CUDA_ERROR_1"):
+        fake.codes = [1]
+        launcher.launch_once(0, 0xF00, LAUNCH, block.address)
