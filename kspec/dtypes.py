@@ -273,7 +273,7 @@ def struct_dtype(struct: structs.StructText) -> DType:
         If a field's type is unknown, or its offset, the size or the alignment is one that no
         C++ struct has; the message names the field.
     """
-    rows = [lookup(canonical_name(field.type)) for field in struct.fields]
+    rows = [_field_dtype(field) for field in struct.fields]
     canonical, layout = structs.check_layout(
         struct,
         [row.name for row in rows],
@@ -291,6 +291,13 @@ def struct_dtype(struct: structs.StructText) -> DType:
     return DType(canonical, ctype, layout.size, layout.alignment, "V", ctype, header, "", fields)
 
 
+def _field_dtype(field: structs.FieldText) -> DType:
+    try:
+        return lookup(canonical_name(field.type))
+    except UnknownTypeError as error:
+        raise UnknownTypeError(f"field {field.name!r}: {error.message}") from None
+
+
 def headers(row: DType) -> tuple[str, ...]:
     """Return the headers of ours that a dtype needs, those of a struct's fields first."""
     inner = [header for field in row.fields for header in headers(field.dtype)]
@@ -306,4 +313,4 @@ def from_ctype(ctype: str) -> DType | None:
 
 def names() -> str:
     """Return all canonical names in one line, for messages."""
-    return ", ".join(_BY_NAME)
+    return f"{', '.join(_BY_NAME)}, structs such as {{x: float32, n: int32}}, raw bytes such as V8"

@@ -19,6 +19,8 @@ from pydantic import ValidationError
 
 from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 
+# Pydantic's words, and ours: a list is what TOML and JSON call a tuple.
+_WORDING = {"a valid tuple": "a list", "a valid integer": "an integer", "a valid ": "a "}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -114,7 +116,8 @@ def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]
         yield Fault(location, f"missing key {location[-1]!r}")
     else:
         message = str(cause) if cause else entry["msg"].replace("Input should be", "must be")
-        message = message.replace("a valid tuple", "a list")  # TOML's word, and JSON's
+        for wording, better in _WORDING.items():
+            message = message.replace(wording, better)
         found = type(entry["input"]).__name__
         wrong_type = entry["type"].endswith("_type")
         yield Fault(

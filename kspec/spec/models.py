@@ -215,7 +215,7 @@ class ReductionSpec(_GeneratedSpec):
         yield from rules.balanced(fragments, self.preamble, self.options)
         if accepted(info, "inputs", "outputs"):
             yield from rules.reduce_type_is_known(
-                self.reduce_type, self.placeholders, self.preamble
+                self.reduce_type, self.placeholders, self.preamble, self.options
             )
 
 

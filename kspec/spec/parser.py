@@ -47,6 +47,8 @@ def parse_signature(text: str) -> Signature:
 
 def scan_signature(text: str) -> tuple[Signature, tuple[SignatureSyntaxError, ...]]:
     """Parse like `parse_signature`, but return every error beside what could be parsed."""
+    if "{" in text:
+        return Signature(), (_struct_in_signature(text),)
     params: list[Param] = []
     errors: list[SignatureSyntaxError] = []
     for start, end in _items(text):
@@ -55,6 +57,16 @@ def scan_signature(text: str) -> tuple[Signature, tuple[SignatureSyntaxError, ..
         except SignatureSyntaxError as error:
             errors.append(error)
     return Signature(tuple(params)), tuple(errors)
+
+
+def _struct_in_signature(text: str) -> SignatureSyntaxError:
+    start = text.index("{")
+    length = max(text.rfind("}") + 1 - start, 1)
+    message = (
+        "a struct can not be written here; write a placeholder, such as 'T p', for which arrays of "
+        "structs may be passed (the 'types' of a spec file name those to precompile)"
+    )
+    return SignatureSyntaxError(message, text, start, length)
 
 
 def _items(text: str) -> Iterator[tuple[int, int]]:

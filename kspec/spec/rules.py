@@ -39,6 +39,11 @@ _INDEX_NAMES = {
 }
 _ACCUMULATORS = ("a", "b")
 
+# Names of types that need no declaration, beside those of dtypes.
+_CUDA_TYPES = re.compile(r"\w+_t|u?(char|short|int|long|longlong)[1-4]|(float|double)[1-4]|dim3")
+# Options that may declare more than the text shows.
+_DEFINES = re.compile(r"-D|-I|--?include|--define|--pre-include")
+
 # Keyword arguments of the generated Python functions, which parameters must not hide.
 _CALL_KEYWORDS = {
     "elementwise": ("size", "stream", "block_size"),
@@ -233,14 +238,16 @@ def preamble_is_generic(
 
 
 def reduce_type_is_known(
-    reduce_type: str, placeholders: tuple[str, ...], preamble: str
+    reduce_type: str, placeholders: tuple[str, ...], preamble: str, options: tuple[str, ...]
 ) -> Iterator[Fault]:
     """Check a reduction's accumulator type as far as that is possible without a compiler."""
-    if len(reduce_type) == 1 and reduce_type not in placeholders:
+    if reduce_type in placeholders or reduce_type in identifiers(preamble):
+        return
+    if len(reduce_type) == 1:
         have = ", ".join(placeholders) or "none"
         message = f"{reduce_type!r} is not a type placeholder of the signature (it has: {have})"
         yield Fault(("reduce_type",), message, offset=0)
-    elif dtypes.is_known(reduce_type) and reduce_type not in identifiers(preamble):
+    elif dtypes.is_known(reduce_type):
         ctype = dtypes.lookup(reduce_type).ctype
         if ctype != reduce_type:
             message = f"{reduce_type!r} is a NumPy name; the accumulator needs a C++ type"
@@ -250,6 +257,23 @@ def reduce_type_is_known(
                 offset=0,
                 length=len(reduce_type),
             )
+    elif _is_nobodys(reduce_type, preamble, options):
+        message = (
+            f"the preamble declares no {reduce_type!r}; the accumulator is a C++ type, such as "
+            "'double', a placeholder, or a struct of the preamble"
+        )
+        yield Fault(("reduce_type",), message, offset=0, length=len(reduce_type))
+
+
+def _is_nobodys(name: str, preamble: str, options: tuple[str, ...]) -> bool:
+    """Return whether a plain name is surely no type: neither C++'s nor CUDA's nor the user's."""
+    elsewhere = re.search(r"#\s*include|##", preamble) or any(map(_DEFINES.match, options))
+    return (
+        re.fullmatch(r"[A-Za-z]\w*", name) is not None
+        and dtypes.from_ctype(name) is None
+        and not _CUDA_TYPES.fullmatch(name)
+        and not elsewhere
+    )
 
 
 def reference_is_expression(reference: str | None) -> Iterator[Fault]:

@@ -67,6 +67,7 @@ class TestGrammar:
             ("datetime64 x", UNKNOWN, "Unsupported dtype 'datetime64'"),
             ("longdouble x", UNKNOWN, "Unsupported dtype 'longdouble'"),
             (">f4 x", UNKNOWN, "Unsupported dtype '>f4'"),
+            ("T z, {x: float32, n: int32} p", SYNTAX, "write a placeholder, such as 'T p'"),
         ],
     )
     def test_what_does_not_parse(
@@ -215,7 +216,7 @@ class TestConstructors:
     )
     def test_fragments_are_strings(self, make: Any, field: str) -> None:
         for wrong in (1, None, ["y = x"]):
-            with pytest.raises(TypeError, match="must be a valid string"):
+            with pytest.raises(TypeError, match="must be a string"):
                 make(**{field: wrong})
 
     @BOTH
@@ -250,6 +251,28 @@ class TestConstructors:
     def test_an_unknown_letter_as_reduce_type(self) -> None:
         with pytest.raises(ValueError, match="'S' is not a type placeholder"):
             reduction(reduce_type="S")
+
+    @pytest.mark.parametrize("name", ["Sum", "flaot", "s64"])
+    def test_accumulators_that_nobody_declares(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"reduce_type: the preamble declares no '{name}'"):
+            reduction(reduce_type=name)
+
+    @pytest.mark.parametrize(
+        ("reduce_type", "preamble", "options"),
+        [
+            ("S", "typedef double S;", ()),
+            ("Sum", "typedef double Sum;", ()),
+            ("Sum", "#define Sum double", ()),
+            ("Sum", "", ("-DSum=double",)),
+            ("ptrdiff_t", "", ()),
+            ("unsigned", "", ()),
+        ],
+    )
+    def test_accumulators_that_somebody_declares(
+        self, reduce_type: str, preamble: str, options: tuple[str, ...], place: ArrayDevice
+    ) -> None:
+        kernel = reduction(reduce_type=reduce_type, preamble=preamble, options=options)
+        assert place.numpy(kernel(place.array([1.0, 2.0]))) == 3
 
     @pytest.mark.parametrize(
         ("identity", "expected"), [("1", 7), (1, 7), (1.5, 7.5), (np.float32(2), 8), ("0.5 * 2", 7)]

@@ -241,7 +241,7 @@ def test_a_parameter_list_that_does_not_parse_hides_nothing_else() -> None:
         "  outputs: empty parameter; is there a comma too many?",
         "      T y,",
         "         ^",
-        "  operation: must be a valid string, not int",
+        "  operation: must be a string, not int",
         "  loop_prep: '(' is never closed",
         "      int k = (1;",
         "              ^",

@@ -36,7 +36,7 @@ def test_white_space_does_not_matter(signature: Signature, space: str) -> None:
         assert parse_signature(text + space) == signature
 
 
-@given(st.text(alphabet="T xyraw,f4_non_const?*\n8é", max_size=30))
+@given(st.text(alphabet="T xyraw,f4_non_const?*\n8é{:}", max_size=30))
 def test_any_text_parses_or_points_at_a_character(text: str) -> None:
     signature, errors = scan_signature(text)
     for error in errors:
