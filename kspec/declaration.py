@@ -59,8 +59,8 @@ class ElementwiseDeclaration(_Generated):
     scalars : tuple of str
         Inputs read before or after the loop; they must be given as scalars.
     in_place : bool
-        The operation works on memory, not on values: it indexes arrays by itself, or takes the
-        address of an output; or it leaves the thread.
+        The operation works on memory, not on values: it indexes arrays by itself, takes the
+        address of an output, or is atomic; or it leaves the thread.
     leaves : bool
         The operation has a `return`, so a thread can have one element only.
     """

@@ -69,7 +69,11 @@ class _GeneratedSpec(BaseSpec):
     @property
     def words(self) -> frozenset[str]:
         """Every identifier that the kernel may contain, macros expanded."""
-        return frozenset(identifiers(*self.fragments.values(), macros(self.preamble), *self.macros))
+        return frozenset(identifiers(*self.fragments.values(), *self._macro_texts))
+
+    @property
+    def _macro_texts(self) -> tuple[str, ...]:
+        return macros(self.preamble), *self.macros
 
     @property
     def params(self) -> Signature:
@@ -129,7 +133,9 @@ class ElementwiseSpec(_GeneratedSpec):
             for param in self.params
             if not param.raw and f"_raw_{param.name}" in self.words
         )
-        leaves = mentions({"return"}, self.operation)
+        leaves = mentions({"return"}, self.operation, *self._macro_texts)
+        # A helper of the preamble, or a reference, hides whose address an atomic function takes.
+        atomic = any("atomic" in word for word in identifiers(self.operation, self.preamble))
         return ElementwiseDeclaration(
             self.name,
             self.inputs,
@@ -145,14 +151,14 @@ class ElementwiseSpec(_GeneratedSpec):
                 for param in self.inputs
                 if param.name in outside and not param.raw and not param.non_const
             ),
-            in_place=leaves or bool(views) or any(map(self._is_in_place, self.params)),
+            in_place=leaves or atomic or bool(views) or any(map(self._is_in_place, self.params)),
             leaves=leaves,
         )
 
     def _is_in_place(self, param: Param) -> bool:
         """Whether the operation needs a parameter's memory, not only its element."""
         written = param.non_const or param in self.outputs.params
-        text = "\n".join((self.operation, macros(self.preamble), *self.macros))
+        text = "\n".join((self.operation, *self._macro_texts))
         return param.raw or (written and takes_address(param.name, text))
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:

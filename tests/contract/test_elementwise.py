@@ -249,6 +249,21 @@ class TestBody:
         np.testing.assert_array_equal(device.numpy(y), [0, 2, 4])
         np.testing.assert_array_equal(device.numpy(x), [-1, 1, -1, 3, -1, 5])
 
+    @pytest.mark.parametrize(
+        "operation", ["atomicAdd(&count, x)", "T& c = count; atomicAdd(&c, x)", "add_to(count, x)"]
+    )
+    def test_one_element_for_all_threads(self, operation: str, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x, _non_const T count",
+            "",
+            operation,
+            "count_up",
+            preamble="__device__ void add_to(T& sum, T x) { atomicAdd(&sum, x); }",
+        )
+        count = place.zeros(1, "int32")
+        kernel(place.array(np.ones(500_000, "int32")), count)
+        np.testing.assert_array_equal(place.numpy(count), [500_000])
+
     def test_const_inputs_are_const(self, place: ArrayDevice) -> None:
         kernel = kspec.ElementwiseKernel("T x", "T y", "x = 2; y = x", "assigns_input")
         with pytest.raises(kspec.CompileError):

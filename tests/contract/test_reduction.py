@@ -62,6 +62,33 @@ class TestReturns:
         assert SUM(x, axis=0).strides == (40, 8)
 
 
+class TestStreams:
+    def test_stream(self, place: ArrayDevice, launches: list[str]) -> None:
+        x = values(3, 4)
+        np.testing.assert_array_equal(place.numpy(SUM(place.array(x), stream=0)), x.sum())
+        launches.clear()
+        out = place.empty(())
+        for wrong in ("0", object(), 0.0, True):
+            with pytest.raises(TypeError, match="stream must be"):
+                SUM(place.array(x), out, stream=wrong)
+        assert launches == [] and place.numpy(out) == -77
+
+    @pytest.mark.gpu
+    def test_streams_of_cupy(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        x = cupy.ones((1000, 1000))
+        y = cupy.empty(1000)
+        stream = cupy.cuda.Stream(non_blocking=True)
+        cupy.cuda.Device().synchronize()
+        assert SUM(x, y, axis=0, stream=stream) is y
+        stream.synchronize()
+        np.testing.assert_array_equal(cupy.asnumpy(y), np.full(1000, 1000.0))
+        with stream:
+            z = SUM(x, axis=1)
+        stream.synchronize()
+        np.testing.assert_array_equal(cupy.asnumpy(z), np.full(1000, 1000.0))
+
+
 class TestAxes:
     FORMS = (
         None,

@@ -118,6 +118,29 @@ class TestFailures:
         assert len(depths) == 1
         assert len({str(error) for error in errors}) == 1
 
+    @pytest.mark.parametrize(
+        ("fields", "where"),
+        [
+            ({"map_expr": "x +\n  xx"}, r"<misspelt\.map>(\(2\)|:2:\d+): error: .*xx"),
+            ({"reduce_expr": "a + c"}, r"<misspelt\.reduce>(\(1\)|:1:\d+): error: .*c"),
+            ({"post_map_expr": "y = a;\ny = q"}, r"<misspelt\.post_map>(\(2\)|:2:\d+): error: .*q"),
+            ({"identity": "zero"}, r"<misspelt\.identity>(\(1\)|:1:\d+): error: .*zero"),
+            ({"preamble": "\n\nint f() { return g(); }"}, r"<misspelt\.preamble>(\(3\)|:3:\d+): "),
+        ],
+        ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    )
+    def test_of_reductions_too(
+        self, fields: dict[str, str], where: str, compiles: list[str], place: ArrayDevice
+    ) -> None:
+        given = {"map_expr": "x", "reduce_expr": "a + b", "post_map_expr": "y = a", "identity": "0"}
+        kernel = kspec.ReductionKernel("T x", "T y", **{**given, **fields}, name="misspelt")
+        out = place.empty(())
+        for _ in range(3):
+            with pytest.raises(CompileError, match=where):
+                kernel(place.zeros(3), out)
+        assert len(compiles) == 1
+        assert place.numpy(out) == -77
+
     def test_leave_other_specializations_alone(
         self, compiles: list[str], place: ArrayDevice
     ) -> None:

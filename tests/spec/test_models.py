@@ -102,6 +102,40 @@ def test_elementwise_order(fields: dict[str, Any], ordered: bool) -> None:
     assert elementwise(**fields).declaration().ordered is ordered
 
 
+@pytest.mark.parametrize(
+    ("fields", "in_place", "leaves"),
+    [
+        ({}, False, False),
+        ({"operation": "y = 1; if (y > x) continue"}, False, False),
+        ({"operation": "y = x && y & x"}, False, False),
+        ({"outputs": "T y, raw T z"}, True, False),
+        ({"operation": "y = _raw_x[0]"}, True, False),
+        ({"operation": "atomicAdd(&y, x)"}, True, False),
+        ({"operation": "T* p = &(y); *p = x"}, True, False),
+        ({"operation": "const T* p = &x; y = *p"}, False, False),
+        ({"inputs": "_non_const T x", "operation": "T* p = &x; y = *p"}, True, False),
+        ({"operation": "T& r = y; atomicAdd(&r, x)"}, True, False),
+        (
+            {
+                "operation": "add(y, x)",
+                "preamble": "template <class S> __device__ void add(S& s, S x) { atomicAdd(&s, x); }",
+            },
+            True,
+            False,
+        ),
+        ({"operation": "if (x > 0) return; y = x"}, True, True),
+        ({"operation": "y = x; LEAVE", "preamble": "#define LEAVE return"}, True, True),
+        ({"operation": "y = x; LEAVE", "options": ["-DLEAVE=return"]}, True, True),
+        ({"preamble": "__device__ int f() { return 1; }", "operation": "y = f()"}, False, False),
+    ],
+)
+def test_operations_that_work_on_memory(
+    fields: dict[str, Any], in_place: bool, leaves: bool
+) -> None:
+    declaration = elementwise(**fields).declaration()
+    assert (declaration.in_place, declaration.leaves) == (in_place, leaves)
+
+
 @pytest.mark.parametrize("word", ["_J", "_i", "_in_ind", "_out_ind"])
 def test_reduction_order(word: str) -> None:
     assert reduction(map=f"x * {word}").declaration().ordered
