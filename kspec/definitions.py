@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from kspec import dtypes
 from kspec.dtypes import DType, Field
+from kspec.structs import aligned
 
 _CONSTANTS = ("field_count", "size", "alignment")
 
@@ -101,11 +102,11 @@ def _members(row: DType) -> Iterator[str]:
     """Yield the members by offset, and bytes where C would not leave a gap by itself."""
     end = 0
     for number, field in enumerate(sorted(row.fields, key=lambda field: field.offset)):
-        if _up(end, field.dtype.alignment) != field.offset:
+        if aligned(end, field.dtype.alignment) != field.offset:
             yield f"unsigned char kspec_gap_{number}[{field.offset - end}];"
         yield f"{_declared(field, field.member)};"
         end = field.offset + field.itemsize
-    if _up(end, row.alignment) != row.itemsize:
+    if aligned(end, row.alignment) != row.itemsize:
         yield f"unsigned char kspec_gap_{len(row.fields)}[{row.itemsize - end}];"
 
 
@@ -116,7 +117,3 @@ def _declared(field: Field, name: str, const: bool = False) -> str:
         return f"{field.dtype.ctype} {name}{extents}"
     reference = f"(&{name}){extents}" if extents else f"&{name}"
     return f"const {field.dtype.ctype} {reference}"
-
-
-def _up(number: int, alignment: int) -> int:
-    return -(-number // alignment) * alignment

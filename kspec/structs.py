@@ -194,7 +194,7 @@ def check_layout(
     fields: list[FieldText] = []
     end = 0
     for field, type_, size, alignment in zip(struct.fields, types, sizes, alignments, strict=True):
-        natural = _up(end, alignment)
+        natural = aligned(end, alignment)
         offset = natural if field.offset is None else field.offset
         if offset % alignment:
             raise UnknownTypeError(
@@ -215,7 +215,7 @@ def check_layout(
     layout = Layout(tuple(offsets), *_size_and_alignment(struct, max(ends), max(alignments)))
     text = StructText(
         tuple(fields),
-        None if layout.size == _up(max(ends), layout.alignment) else layout.size,
+        None if layout.size == aligned(max(ends), layout.alignment) else layout.size,
         None if layout.alignment == max(alignments) else layout.alignment,
     )
     return str(text), layout
@@ -235,7 +235,7 @@ def _size_and_alignment(struct: StructText, end: int, minimum: int) -> tuple[int
             f"alignment {alignment} of a struct must be a power of two from {minimum}, which its "
             f"fields need, to {_MAX_ALIGNMENT}"
         )
-    size = _up(end, alignment) if struct.size is None else struct.size
+    size = aligned(end, alignment) if struct.size is None else struct.size
     if size < end:
         raise UnknownTypeError(
             f"size {size} of a struct is less than the {end} bytes of its fields"
@@ -269,5 +269,6 @@ def type_name(canonical: str, struct: StructText) -> str:
     return f"Struct_{re.sub('_+', '_', words[:24]).strip('_')}_{digest}".replace("__", "_")
 
 
-def _up(number: int, alignment: int) -> int:
-    return -(-number // alignment) * alignment
+def aligned(offset: int, alignment: int) -> int:
+    """Return the first multiple of `alignment` from `offset` on."""
+    return -(-offset // alignment) * alignment

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kspec import dtypes
 from kspec.errors import SignatureSyntaxError
 from kspec.signature import CParam
 from kspec.spec.names import name_problem
@@ -112,9 +111,3 @@ def normalize_ctype(ctype: str) -> str:
         return f"{sign}char"
     size = "short" if "short" in words else " ".join(["long"] * words.count("long")) or "int"
     return f"unsigned {size}" if unsigned else size
-
-
-def dtype_of(param: CParam) -> str:
-    """Return the dtype name of a parameter's type, or the empty string if it has none."""
-    row = dtypes.from_ctype(param.type)
-    return row.name if row else ""

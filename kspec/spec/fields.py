@@ -24,7 +24,6 @@ from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
 from kspec.structs import FieldText, StructText
 
-_INTEGER = {"type": "integer"}
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
 _STRING_OR_LIST = {"anyOf": [_STRING, _STRINGS]}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kspec import dtypes
 from kspec.errors import SignatureSyntaxError
 from kspec.signature import CParam
-from kspec.spec.c_params import dtype_of, parse_c_params
+from kspec.spec.c_params import parse_c_params
 from kspec.spec.names import name_problem
 
 names = st.from_regex(r"[A-Za-z_]\w{0,6}", fullmatch=True).filter(lambda x: not name_problem(x))
@@ -53,14 +53,6 @@ def test_no_parameters() -> None:
 
 def test_commas_inside_templates() -> None:
     assert [param.name for param in parse_c_params("pair<int, float>* p, int n")] == ["p", "n"]
-
-
-@pytest.mark.parametrize(
-    ("text", "name"), [("size_t n", "uint64"), ("long n", "int64"), ("half h", "float16")]
-)
-def test_dtype_of(text: str, name: str) -> None:
-    assert dtype_of(*parse_c_params(text)) == name
-    assert dtype_of(CParam("my_struct", "s")) == ""
 
 
 @pytest.mark.parametrize(
