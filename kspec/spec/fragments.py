@@ -107,6 +107,20 @@ def end_of_expression(text: str) -> int:
     return -1
 
 
+def dangling_operator(text: str) -> int:
+    """Return the offset of an operator at the end that wants another operand, or -1.
+
+    >>> dangling_operator("x * // y"), dangling_operator("x++")
+    (2, -1)
+    """
+    comments = ("//", "/*")
+    code = _TOKEN.sub(
+        lambda match: " " * len(match[0]) if match[0].startswith(comments) else match[0], text
+    )
+    found = re.search(r"(?:(?<!\+)\+|(?<!-)-|[*/%&|^=<!~?:,])\s*$", code)
+    return found.start() if found else -1
+
+
 def takes_address(name: str, fragment: str) -> bool:
     """Return whether a fragment may take the address of `name`; ``x & name`` looks alike.
 

@@ -20,6 +20,7 @@ from kspec import dtypes
 from kspec.signature import Signature
 from kspec.spec.faults import Fault
 from kspec.spec.fragments import (
+    dangling_operator,
     end_of_expression,
     identifiers,
     macros,
@@ -140,11 +141,13 @@ def around_the_loop(loop_prep: str, after_loop: str) -> dict[str, str]:
 
 
 def expressions(**fragments: str) -> Iterator[Fault]:
-    """Check that what must be one expression is not several statements."""
+    """Check that what must be one expression is neither several statements nor half of one."""
     for field, text in fragments.items():
         offset = end_of_expression(text)
         if offset >= 0:
             yield Fault((field,), "must be an expression; leave out ';'", offset)
+        elif (offset := dangling_operator(text)) >= 0:
+            yield Fault((field,), f"the expression ends with {text[offset]!r}", offset)
 
 
 def raw_views_exist(params: Signature, fragments: Mapping[str, str]) -> Iterator[Fault]:

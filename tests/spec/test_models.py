@@ -343,6 +343,20 @@ def test_expressions_are_no_statements(field: str) -> None:
     assert reduction(post_map="y = a; y += 1;").post_map == "y = a; y += 1;"
 
 
+@pytest.mark.parametrize("field", ["map", "reduce", "identity"])
+@pytest.mark.parametrize(
+    "text", ["a +", "a -  // b", "a > b ? a :", "max(a, b) *\n", "a,", "p->x ="]
+)
+def test_expressions_are_whole(field: str, text: str) -> None:
+    with pytest.raises(SpecError, match=f"{field}: the expression ends with "):
+        reduction(**{field: text})
+
+
+@pytest.mark.parametrize("text", ["a++", "a--", "1.", "pi<T>", "a // +", "a /* + */", "'+'"])
+def test_whole_expressions(text: str) -> None:
+    assert reduction(map=text).map == text
+
+
 @pytest.mark.parametrize("options", ["-DX", 3, None, ["-DX", 3], {"-DX": 1}])
 def test_options_are_several_strings(options: object) -> None:
     with pytest.raises(TypeError, match=r"options.*must be a"):
