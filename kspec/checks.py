@@ -111,6 +111,8 @@ def current_checks() -> Checks:
 
 @functools.lru_cache(maxsize=16)
 def _environment(sanitize: str, order: str, timeout: str) -> Checks:
+    if not (sanitize or order or timeout):
+        return NO_CHECKS
     try:
         seconds = float(timeout) if timeout else None
     except ValueError:

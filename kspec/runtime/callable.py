@@ -16,6 +16,7 @@ from kspec.declaration import Declaration, GeneratedDeclaration
 from kspec.errors import NotCompiledError
 from kspec.runtime.dispatch import param_dtype
 from kspec.runtime.provider import KernelLoader
+from kspec.runtime.route import Routes
 from kspec.runtime.views import numpy_dtype
 from kspec.signature import Param
 from kspec.stages import Specialization
@@ -48,6 +49,7 @@ class KernelCallable(Generic[DeclarationT]):
         """Take a declaration; what was compiled for the one before is forgotten."""
         self._declaration = declaration
         self._loader = loader
+        self._routes = Routes()
         self.__doc__ = declaration.doc or type(self).__doc__
 
     @property

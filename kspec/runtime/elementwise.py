@@ -7,21 +7,22 @@ with CuPy's constructor in front.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
-from kspec.checks import Checks
 from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.device import MAX_BLOCK_THREADS
-from kspec.runtime import dispatch, interop, layout, marshal
+from kspec.runtime import dispatch, interop, layout
 from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
-from kspec.runtime.dispatch import Binding, Call, Operand
+from kspec.runtime.dispatch import Binding, Call
 from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Shape
 from kspec.runtime.loop import make_loop
-from kspec.runtime.views import ArrayView
+from kspec.runtime.plan import Prepared
+from kspec.runtime.route import Argument, Pattern, argument_of
 from kspec.runtime.walk import Walk
 from kspec.stages import Specialization
 
@@ -83,10 +84,20 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        threads = _checked_block_size(block_size)
+        if (
+            sanitize is None
+            and order is None
+            and timeout is None
+            and type(size) is int
+            and (block_size is None or type(block_size) is int)
+        ):
+            route = self._routes.get(tuple(map(type, args)))
+            if route is not None:
+                return route(self, *args, size, block_size, stream)
         declaration = self.declaration
         other = interop.overriding(args)
         if other is not None:
+            _checked_block_size(block_size)
             dispatch.check_count(declaration, args)
             keywords = _given(
                 size=size,
@@ -97,16 +108,72 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                 timeout=timeout,
             )
             return other.__cupy_override_elementwise_kernel__(self, *args, **keywords)
+        prepared = self.prepare(args, size, block_size, stream, sanitize, order, timeout)
+        result = prepared.run()
+        self._routes.learn(args, lambda: self._pattern(args))
+        return result
+
+    def prepare(
+        self,
+        args: Sequence[Any],
+        size: int = -1,
+        block_size: int | None = None,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Prepared:
+        """Check a call, with parameters and errors as those of the call, and make its outputs."""
+        threads = _checked_block_size(block_size)
+        declaration = self.declaration
+        given = len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args)
         _check_kinds(declaration, call)
         shape = _loop_shape(call, size)
         binding = dispatch.resolve_types(declaration, call)
         call = self._with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
-        if 0 not in shape:
-            handle = dispatch.resolve_stream(call, stream)
-            self._launch(call, shape, binding, threads, handle, checks)
-        return self._result(call)
+        if 0 in shape:
+            return Prepared(self._result(call))
+        handle = dispatch.resolve_stream(call, stream)
+        operands = (*call.inputs, *call.outputs)
+        loop = make_loop(declaration, operands, shape, binding, call.device)
+        wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
+        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
+        grid, block = _geometry(loop.walk, threads, layout.size_of(shape), call.device)
+        regions = regions_of_operands(checks, operands)
+        return Prepared(
+            self._result(call),
+            kernel,
+            Launch(grid, block, 0, handle, checks, regions),
+            binding,
+            (loop.walk.elements,),
+            operands,
+            loop.views,
+            given,
+        )
+
+    def _pattern(self, args: Sequence[Any]) -> Pattern | None:
+        """Return what calls with arguments of these types have in common."""
+        declaration = self.declaration
+        arguments: list[Argument | None] = []
+        for param, value in zip(declaration.params, args, strict=False):
+            output = len(arguments) >= len(declaration.inputs)
+            exact = param.raw or param.name in declaration.raw_views
+            written = output or param.non_const
+            arguments.append(argument_of(value, written=written, exact=exact))
+        known = tuple(one for one in arguments if one is not None)
+        if len(known) < len(arguments) or not any(one.access for one in known):
+            return None
+        outputs = len(declaration.outputs)
+        returned = "one" if outputs == 1 and not declaration.return_tuple else "tuple"
+        return Pattern(
+            known,
+            new=len(declaration.params) - len(known),
+            options=("size", "block_size"),
+            outputs=outputs,
+            returned="none" if declaration.no_return else returned,
+        )
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
         """Check the given outputs, or allocate them."""
@@ -130,27 +197,6 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             array = library.empty(shape, dtype, call.device)
             outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
-
-    def _launch(
-        self,
-        call: Call,
-        shape: Shape,
-        binding: Binding,
-        block_size: int | None,
-        stream: int,
-        checks: Checks,
-    ) -> None:
-        operands = (*call.inputs, *call.outputs)
-        loop = make_loop(self.declaration, operands, shape, binding, call.device)
-        wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
-        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
-        grid, block = _geometry(loop.walk, block_size, layout.size_of(shape), call.device)
-        regions = regions_of_operands(checks, operands)
-        parameters = [loop.walk.elements]
-        parameters += [pack_operand(operand, binding) for operand in operands]
-        parameters += loop.views
-        launch = Launch(grid, block, 0, stream, checks, regions)
-        kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def _result(self, call: Call) -> Any:
         if self.declaration.no_return:
@@ -219,22 +265,6 @@ def _loop_shape(call: Call, size: int) -> Shape:
     if not shapes:
         raise ShapeError("Loop size is undecided. Pass an array that is not raw, or give size=")
     return layout.broadcast_shapes(shapes)
-
-
-def pack_operand(operand: Operand, binding: Binding) -> bytes:
-    """Pack one argument as the structure its parameter has in the kernel."""
-    view: ArrayView | None = operand.view
-    param = operand.param
-    if view is None:
-        if operand.dtype is not None:
-            return marshal.pack_handle(operand.value.ptr)
-        dtype = dispatch.param_dtype(param, binding)
-        return marshal.pack_input(None, marshal.convert_scalar(operand.value, dtype), dtype)
-    if param.raw:
-        return marshal.pack_raw(view)
-    if param.non_const or operand.is_output:
-        return marshal.pack_pointer(view)
-    return marshal.pack_input(view, b"", view.dtype)
 
 
 def _geometry(

@@ -29,13 +29,13 @@ class Loop:
         How it walks over the operands that are not raw.
     raw_ndims : tuple of int
         Dimensions of the arrays the kernel indexes by hand: the raw ones, then ``_raw_<name>``.
-    views : tuple of bytes
-        The packed ``_raw_<name>``.
+    views : tuple of (int, bytes)
+        The packed ``_raw_<name>``, each with the number of its operand.
     """
 
     walk: Walk
     raw_ndims: tuple[int, ...]
-    views: tuple[bytes, ...]
+    views: tuple[tuple[int, bytes], ...]
 
 
 def make_loop(
@@ -47,7 +47,8 @@ def make_loop(
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes."""
     merge = declaration.reduce_dims or not declaration.ordered
-    looped = [operand for operand in operands if not operand.param.raw]
+    numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
+    looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
     axes = layout.collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     members = [_member(operand, binding) for operand in looped]
@@ -62,7 +63,7 @@ def make_loop(
     raw_ndims = [len(x.view.shape) for x in operands if x.param.raw and x.view is not None]
     ndim = 1 if walk.layout == FLAT else len(axes.extents)
     views = [
-        _pack_view(operand, axes, number, walk)
+        (numbers[number], _pack_view(operand, axes, number, walk))
         for name in declaration.raw_views
         for number, operand in enumerate(looped)
         if operand.param.name == name

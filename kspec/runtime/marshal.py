@@ -7,9 +7,11 @@ the sizes against what the compiler says.  `ParameterBlock` is what a launch tak
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,20 +35,25 @@ class ParameterBlock:
         Address of a ``void*[]``, as `cuLaunchKernel` takes it.
     sizes : tuple of int
         Size of each parameter in bytes.
+    memory : ctypes array
+        What holds everything.
+    offsets : tuple of int
+        Where each parameter is in it: neighbours are their sizes apart, rounded up to 16 bytes.
     """
 
     def __init__(self, parameters: Sequence[bytes]) -> None:
         self.sizes = tuple(map(len, parameters))
-        rooms = [_up(size, _ALIGNMENT) for size in self.sizes]
-        table = _up(8 * len(rooms), _ALIGNMENT)
+        rooms = [up(size, _ALIGNMENT) for size in self.sizes]
+        table = up(8 * len(rooms), _ALIGNMENT)
         starts = tuple(itertools.accumulate(rooms, initial=table))
         # ctypes aligns buffers to 8 bytes: shift the start up to the next multiple of 16.
-        self._memory = ctypes.create_string_buffer(starts[-1] + _ALIGNMENT)
-        base = ctypes.addressof(self._memory)
+        self.memory = ctypes.create_string_buffer(starts[-1] + _ALIGNMENT)
+        base = ctypes.addressof(self.memory)
         shift = -base % _ALIGNMENT
         self.address = base + shift
-        addresses = [self.address + start for start in starts[:-1]]
-        struct.pack_into(f"{len(addresses)}P", self._memory, shift, *addresses)
+        self.offsets = tuple(shift + start for start in starts[:-1])
+        addresses = [base + offset for offset in self.offsets]
+        struct.pack_into(f"{len(addresses)}P", self.memory, shift, *addresses)
         for address, parameter in zip(addresses, parameters, strict=True):
             ctypes.memmove(address, parameter, len(parameter))
 
@@ -97,6 +104,41 @@ def convert_scalar(value: object, dtype: str) -> bytes:
     return slot.tobytes()
 
 
+# Formats of `struct` for dtypes, and the largest Python int and float that it packs as NumPy does:
+# beyond, and for what is no number, NumPy warns or raises.
+_FLOATS = {
+    "float16": ("e", 65504, 65504.0),
+    "float32": ("f", 2**53, 3.4028234663852886e38),
+    "float64": ("d", 2**53, math.inf),
+}
+_INTEGERS = dict(zip(("int8", "int16", "int32", "int64"), "bhiq", strict=True))
+_UNSIGNED = dict(zip(("uint8", "uint16", "uint32", "uint64"), "BHIQ", strict=True))
+
+
+def converter(kind: type, dtype: str) -> Callable[[Any], bytes]:
+    """Return `convert_scalar` for values of one class, faster where the class is Python's own."""
+    general = functools.partial(convert_scalar, dtype=dtype)
+    low: float
+    high: float
+    if kind in (bool, int, float) and dtype in _FLOATS:
+        code, *limits = _FLOATS[dtype]
+        high = limits[kind is float]
+        low = -high
+    elif kind in (bool, int) and dtype in _INTEGERS:
+        code, high = _INTEGERS[dtype], 2 ** (8 * dtypes.lookup(dtype).itemsize - 1) - 1
+        low = -high - 1
+    elif kind in (bool, int) and dtype in _UNSIGNED:
+        code, low, high = _UNSIGNED[dtype], 0, 2 ** (8 * dtypes.lookup(dtype).itemsize) - 1
+    else:
+        return general
+    pack = struct.Struct(code).pack
+
+    def convert(value: Any) -> bytes:
+        return pack(value) if low <= value <= high else general(value)
+
+    return convert
+
+
 def _checkable(value: object, row: DType) -> object:
     """Return a scalar as one that NumPy checks when it assigns it."""
     if isinstance(value, np.integer | np.bool_):
@@ -125,9 +167,14 @@ def pack_input(view: ArrayView | None, scalar: bytes, dtype: str) -> bytes:
     row = dtypes.lookup(dtype)
     value = scalar or bytes(row.itemsize)
     return _padded(
-        struct.pack("P", view.ptr if view else 0).ljust(_up(8, row.alignment), b"\0") + value,
+        struct.pack("P", view.ptr if view else 0).ljust(value_offset(row), b"\0") + value,
         max(8, row.alignment),
     )
+
+
+def value_offset(row: DType) -> int:
+    """Return where ``In<T>`` has the value of a scalar."""
+    return up(8, row.alignment)
 
 
 def pack_pointer(view: ArrayView) -> bytes:
@@ -172,9 +219,10 @@ def divisor(extent: int) -> tuple[int, int]:
     return ((1 << 32) * ((1 << shift) - extent)) // extent + 1, shift
 
 
-def _up(size: int, alignment: int) -> int:
+def up(size: int, alignment: int) -> int:
+    """Return a size rounded up to a multiple."""
     return -(-size // alignment) * alignment
 
 
 def _padded(data: bytes, alignment: int) -> bytes:
-    return data.ljust(_up(len(data), alignment), b"\0")
+    return data.ljust(up(len(data), alignment), b"\0")

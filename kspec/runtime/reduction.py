@@ -26,9 +26,9 @@ from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
-from kspec.runtime.elementwise import pack_operand
 from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
+from kspec.runtime.plan import pack_operand
 from kspec.runtime.scratch import Scratch
 from kspec.stages import Specialization, strided_capacity
 

@@ -1,0 +1,184 @@
+"""How generated code reads arrays, and the cheapest way to make new ones, library by library.
+
+An `Access` is a row of Python expressions with ``{x}`` for the array; `kspec.runtime.route` puts
+them into the function that answers repeated calls.  What two arrays can differ in that a kernel
+or its checks look at is in the key, or the array is refused and checked in full.
+
+Only the classes themselves have a row, not their subclasses, which may mean something else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kspec.runtime import driver
+from kspec.runtime.arrays import DeviceArray
+from kspec.runtime.device import Device
+from kspec.runtime.libraries import Library
+from kspec.runtime.views import c_strides, numpy_dtype
+
+Maker = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Expressions about an array ``{x}``.
+
+    Attributes
+    ----------
+    pointer : str
+        Address of the first element.
+    key : str
+        Elements of a key: dtype, shape, device, and strides unless it is C-contiguous.
+    exact : str
+        The same with strides in any case, for kernels that read them.
+    stream : str
+        Handle of the library's current stream, where ``{x}`` lives.
+    writable : str
+        Element of a key for arrays that are written to.
+    refused : str
+        Condition, also on its address ``{p}``, under which the array is to be checked in full.
+    names : mapping of str to object
+        What the expressions refer to.
+    """
+
+    pointer: str
+    key: str
+    exact: str
+    stream: str = "0"
+    writable: str = ""
+    refused: str = ""
+    names: Mapping[str, object] = field(default_factory=dict)
+
+
+def access_of(kind: type) -> Access | None:
+    """Return the row of a class of arrays, or None if its arrays are checked at every call."""
+    if kind is np.ndarray:
+        return _NUMPY
+    if kind is DeviceArray:
+        return _OWN
+    for name, find in (("cupy", _cupy), ("torch", _torch)):
+        module = sys.modules.get(name)
+        if module is not None and kind is getattr(module, _CLASSES[name], None):
+            return find()
+    return None
+
+
+def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) -> Maker:
+    """Return a function that makes new C-ordered arrays as ``library.empty`` does, but faster."""
+    public = functools.partial(library.empty, shape, dtype, device)
+    if library.name == "numpy":
+        return functools.partial(np.empty, shape, numpy_dtype(dtype))
+    if library.name in _CLASSES and not device.is_host and not driver.several_devices():
+        private = _MAKERS[library.name]
+        # Not all versions of a library have it, and not all agree on what it does.
+        try:
+            make, one, other = private(shape, dtype), private(shape, dtype)(), public()
+            if _look(one) == _look(other):
+                return make
+        except Exception:
+            return public
+    return public
+
+
+def _look(array: Any) -> tuple[Any, ...]:
+    """Return what must not depend on how an array was made."""
+    strides = array.stride() if hasattr(array, "data_ptr") else array.strides
+    return type(array), tuple(array.shape), tuple(strides), array.dtype, array.device
+
+
+def numpy_address(array: Any) -> int:
+    """Return ``array.ctypes.data``, which takes five times as long."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):
+        return int(array.ctypes.data)  # read-only, strided, empty, or a dtype of ml_dtypes
+
+
+_STRIDED = "{x}.dtype, {x}.shape, {x}.strides"
+_NUMPY = Access(
+    "address({x})",
+    _STRIDED,
+    _STRIDED,
+    writable="{x}.flags.writeable",
+    names={"address": numpy_address},
+)
+_OWN_KEY = f"{_STRIDED}, {{x}}.device.kind, {{x}}.device.ordinal"
+_OWN = Access("{x}.ptr", _OWN_KEY, _OWN_KEY)
+_CLASSES = {"cupy": "ndarray", "torch": "Tensor"}
+
+
+@functools.cache
+def _cupy() -> Access:
+    cupy = sys.modules["cupy"]
+    several = driver.several_devices()
+    place = ", {x}.data.device_id" if several else ""
+    # The flag is CuPy's own; strides say the same.
+    flag = "{x}._c_contiguous or " if hasattr(cupy.ndarray, "_c_contiguous") else ""
+    return Access(
+        "{x}.data.ptr",
+        f"{{x}}.dtype, {{x}}.shape, {flag}{{x}}.strides{place}",
+        _STRIDED + place,
+        "cupy_stream({x}.data.device_id)" if several else "current_stream().ptr",
+        names={"cupy_stream": _cupy_stream, "current_stream": cupy.cuda.get_current_stream},
+    )
+
+
+def _cupy_stream(ordinal: int) -> int:
+    cupy = sys.modules["cupy"]
+    with cupy.cuda.Device(ordinal):
+        return int(cupy.cuda.get_current_stream().ptr)
+
+
+@functools.cache
+def _torch() -> Access:
+    torch = sys.modules["torch"]
+    # Of tensors that are not contiguous the sign may be kept as a flag (x.conj().imag).
+    strides = "({x}.stride(), {x}.is_neg())"
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # the public way makes an object
+    return Access(
+        "{x}.data_ptr()",
+        f"{{x}}.dtype, {{x}}.shape, {{x}}.is_contiguous() or {strides}, {{x}}.get_device()",
+        f"{{x}}.dtype, {{x}}.shape, {strides}, {{x}}.get_device()",
+        "torch_stream({x}.get_device())",
+        refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
+        names={"torch_stream": functools.partial(_torch_stream, raw or _public_stream)},
+    )
+
+
+def _torch_stream(current: Callable[[int], int], ordinal: int) -> int:
+    return 0 if ordinal < 0 else current(ordinal)
+
+
+def _public_stream(ordinal: int) -> int:
+    return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
+
+
+def _cupy_maker(shape: tuple[int, ...], dtype: str) -> Maker:
+    """Make arrays without the arguments that `cupy.ndarray` looks for."""
+    kind: Any = sys.modules["cupy"].ndarray
+    new, start, element = kind.__base__.__new__, kind._init, numpy_dtype(dtype)
+
+    def make() -> Any:
+        array = new(kind)
+        start(array, shape, element)
+        return array
+
+    return make
+
+
+def _torch_maker(shape: tuple[int, ...], dtype: str) -> Maker:
+    """Make tensors by the function that compiled code of torch uses."""
+    torch = sys.modules["torch"]
+    make = torch._C._dynamo.guards._empty_strided_cuda
+    return functools.partial(make, shape, c_strides(shape, 1), getattr(torch, dtype))
+
+
+_MAKERS = {"cupy": _cupy_maker, "torch": _torch_maker}

@@ -1,0 +1,260 @@
+"""A checked call in, everything for the next call like it out.
+
+`Prepared` is what the checks of a call end with: a kernel, how it is launched, and what its
+parameters hold.  A `Plan` keeps what is the same for all calls with the same key (which
+`kspec.runtime.route` makes of everything that was checked), and has the rest written anew:
+
+>>> block = plan.take()                                                      # doctest: +SKIP
+>>> plan.pack(block.memory, block.begin, x.data.ptr, plan.convert[1](2.5), z.data.ptr)
+...                                                                          # doctest: +SKIP
+>>> block.start(*block.arguments); plan.give(block)                          # doctest: +SKIP
+
+A block belongs to one call at a time: taking and giving back are atomic, so calls of several
+threads never share one, and no call waits.  A block that an exception loses is garbage.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kspec import config, dtypes
+from kspec.checks import NO_CHECKS, Checks, resolve_checks
+from kspec.runtime import dispatch, marshal
+from kspec.runtime.access import Maker, maker
+from kspec.runtime.dispatch import Binding, Operand
+from kspec.runtime.launch import Launch
+from kspec.runtime.launcher import Start
+from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.module import LoadedKernel
+
+Refusal = Callable[[Any, Sequence[Any]], bool]
+
+ALIGNMENT = 16  # bytes: layouts depend on addresses modulo this
+
+
+_NO_LAUNCH = Launch((1, 1, 1), (1, 1, 1))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked call.
+
+    Attributes
+    ----------
+    result : object
+        What the call returns.
+    kernel : LoadedKernel or None
+        What is launched; None: there is nothing to do.
+    launch : Launch
+        How.
+    binding : Binding
+        Dtypes of the placeholders.
+    constants : tuple of bytes
+        Parameters in front of those of the operands.
+    operands : tuple of Operand
+        Inputs and outputs.
+    views : tuple of (int, bytes)
+        Parameters after them, which hold an array once more: the number of its operand, and all
+        bytes. The first eight are its address.
+    given : bool
+        Whether the caller gave the outputs.
+    """
+
+    result: Any
+    kernel: LoadedKernel | None = None
+    launch: Launch = _NO_LAUNCH
+    binding: Binding = ()
+    constants: tuple[bytes, ...] = ()
+    operands: tuple[Operand, ...] = ()
+    views: tuple[tuple[int, bytes], ...] = ()
+    given: bool = True
+
+    def parameters(self) -> list[bytes]:
+        """Return the bytes of all parameters."""
+        operands = [pack_operand(operand, self.binding) for operand in self.operands]
+        return [*self.constants, *operands, *(packed for _, packed in self.views)]
+
+    def run(self) -> Any:
+        """Launch the kernel once, and return the result."""
+        if self.kernel is not None:
+            self.kernel.launch(self.launch, ParameterBlock(self.parameters()))
+        return self.result
+
+
+def pack_operand(operand: Operand, binding: Binding) -> bytes:
+    """Pack one argument as the structure its parameter has in the kernel."""
+    view, param = operand.view, operand.param
+    if view is None:
+        if operand.dtype is not None:
+            return marshal.pack_handle(operand.value.ptr)
+        dtype = dispatch.param_dtype(param, binding)
+        return marshal.pack_input(None, marshal.convert_scalar(operand.value, dtype), dtype)
+    if param.raw:
+        return marshal.pack_raw(view)
+    if param.non_const or operand.is_output:
+        return marshal.pack_pointer(view)
+    return marshal.pack_input(view, b"", view.dtype)
+
+
+class Block(NamedTuple):
+    """Parameters in memory, and what launches the kernel with them."""
+
+    memory: Any
+    begin: int
+    start: Start
+    arguments: tuple[Any, ...]
+
+
+class Plan:
+    """What is the same for all calls with one key.
+
+    Attributes
+    ----------
+    take, give : callable
+        Take a free block, or raise `IndexError`; give it back.
+    pack : callable
+        Writes the parameters of all operands: ``pack(memory, begin, *values)``. An array's value
+        is its address, a scalar's its bytes.
+    convert : tuple of callable
+        For each operand, what makes these bytes of a scalar.
+    make : tuple of callable
+        What makes each output that the caller does not give.
+    refuses : callable or None
+        Called with the kernel and its arrays, says whether a call must be checked after all.
+    """
+
+    __slots__ = (
+        "_first",
+        "_kernel",
+        "_launch",
+        "_parameters",
+        "convert",
+        "give",
+        "make",
+        "pack",
+        "refuses",
+        "take",
+    )
+
+    def __init__(self, prepared: Prepared) -> None:
+        assert prepared.kernel is not None
+        self._kernel = prepared.kernel
+        self._launch = prepared.launch
+        self._parameters = prepared.parameters()
+        self._first = len(prepared.constants)
+        blocks: list[Block] = []
+        self.take, self.give = blocks.pop, blocks.append
+        self.pack = _packer(prepared, self._parameters[self._first :])
+        self.convert = tuple(_converter(one, prepared.binding) for one in prepared.operands)
+        self.make = () if prepared.given else _makers(prepared)
+        self.refuses = _refusal(prepared)
+
+    def fresh(self) -> Block:
+        """Return a new block.
+
+        Whoever takes blocks does not look into them: one could launch a graph instead.
+        """
+        params = ParameterBlock(self._parameters)
+        start, arguments = self._kernel.prepare(self._launch, params)
+        return Block(params.memory, params.offsets[self._first], start, arguments)
+
+    def relaunch(self, block: Block, code: int) -> None:
+        """Deal with a launch that returned a code other than 0."""
+        self._kernel.relaunch(block.start, block.arguments, code)
+
+
+def make_plan(prepared: Prepared) -> Plan | None:
+    """Return the plan of a call; None if the next one like it must be checked again."""
+    if prepared.kernel is None or prepared.launch.checks != NO_CHECKS:
+        return None
+    for operand in prepared.operands:
+        view = operand.view
+        if view is None:
+            continue
+        if dtypes.lookup(view.dtype).fields:
+            return None  # NumPy takes structs that differ in their alignment for equal
+        if operand.library and operand.library.name == "torch" and view.size <= 1:
+            return None  # contiguous, whatever its strides: its sign may be kept as a flag
+        if operand.is_output and not prepared.given and view.ptr % ALIGNMENT:
+            return None  # keys hold the alignment of arguments only
+    return Plan(prepared)
+
+
+def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
+    """Return what writes the values of all operands into a block."""
+    apart = prepared.views or any(operand.param.raw for operand in prepared.operands)
+    if not apart:
+        formats = [
+            _format(operand, data, prepared.binding)
+            for operand, data in zip(prepared.operands, packed, strict=True)
+        ]
+        return struct.Struct("".join(formats)).pack_into
+    # Behind the address of such an array is its shape, which must stay: one by one.
+    starts = [0, *itertools.accumulate(marshal.up(len(data), 16) for data in packed)]
+    fields = []
+    for number, operand in enumerate(prepared.operands):
+        write = _pack_address
+        if operand.view is None:
+            write = struct.Struct(_format(operand, packed[number], prepared.binding)).pack_into
+        fields.append((starts[number], number, write))
+    for (number, _), start in zip(prepared.views, starts[len(prepared.operands) :], strict=False):
+        fields.append((start, number, _pack_address))
+
+    def pack(memory: Any, begin: int, *values: Any) -> None:
+        for start, number, write in fields:
+            write(memory, begin + start, values[number])
+
+    return pack
+
+
+_pack_address = struct.Struct("P").pack_into
+
+
+def _format(operand: Operand, packed: bytes, binding: Binding) -> str:
+    """Return the format of a parameter and the room up to the next: an address or a scalar."""
+    room = marshal.up(len(packed), 16)
+    if operand.view is not None:
+        return f"P{room - 8}x"
+    row = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
+    offset, size = marshal.value_offset(row), row.itemsize
+    return f"{offset}x{size}s{room - offset - size}x"
+
+
+def _converter(operand: Operand, binding: Binding) -> Callable[[Any], bytes] | None:
+    if operand.view is not None:
+        return None
+    return marshal.converter(type(operand.value), dispatch.param_dtype(operand.param, binding))
+
+
+def _makers(prepared: Prepared) -> tuple[Maker, ...]:
+    return tuple(
+        maker(operand.library, operand.view.shape, operand.view.dtype, operand.view.device)
+        for operand in prepared.operands
+        if operand.is_output and operand.library is not None and operand.view is not None
+    )
+
+
+def _refusal(prepared: Prepared) -> Refusal | None:
+    """Return what else a call depends on: checks and cores on the host, conjugate tensors."""
+    views = [one.view for one in prepared.operands if one.view is not None]
+    conditions: list[Refusal] = []
+    if views[0].device.is_host:
+        threads = config.host_threads()
+        conditions.append(
+            lambda kernel, arrays: is_checked(kernel.checks) or config.host_threads() != threads
+        )
+    libraries = {one.library.name for one in prepared.operands if one.library is not None}
+    if "torch" in libraries and any(dtypes.lookup(view.dtype).kind == "c" for view in views):
+        conditions.append(lambda kernel, arrays: any(array.is_conj() for array in arrays))
+    if len(conditions) < 2:
+        return next(iter(conditions), None)
+    return lambda kernel, arrays: any(refuses(kernel, arrays) for refuses in conditions)
+
+
+def is_checked(checks: Checks | None) -> bool:
+    """Return whether a kernel with these checks of its own is checked on the host device."""
+    return resolve_checks(checks, None, None, None) is not NO_CHECKS
