@@ -110,9 +110,11 @@ def reduction_doc(
     lines.append("keepdims : bool, default False")
     lines += _indented("Keep reduced axes with extent 1.")
     lines += [*_stream(), "", *_returns(spec.outputs.params, outputs, False)]
-    empty = "" if spec.identity is not None else ", or there is nothing to reduce"
-    lines += _generated_raises(spec, f"Shapes do not fit{empty}.")
-    lines += ["numpy.exceptions.AxisError", "    An axis is out of range or given twice.", ""]
+    wrong = "Shapes do not fit, or an axis is given twice."
+    if spec.identity is None:
+        wrong = "Shapes do not fit, an axis is given twice, or there is nothing to reduce."
+    lines += _generated_raises(spec, wrong)
+    lines += ["numpy.exceptions.AxisError", "    An axis is out of range.", ""]
     steps = [
         ("map", spec.map),
         ("reduce", spec.reduce),
