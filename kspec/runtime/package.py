@@ -15,6 +15,7 @@ import functools
 import hashlib
 import re
 import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -154,13 +155,14 @@ class _ImageProvider:
         """Return None: images do not have their source with them."""
         return None
 
-    def describe(self) -> str:
-        """Return one line for the error that nothing was found."""
+    def describe(self, wanted: Wanted) -> str:
+        """Return what the image has of the wanted kernel, a line for each choice of types."""
         entry = self._entry.image
         if entry is None:
             return f"{self._entry.stem} has no compiled image; `kspec build` makes it"
-        names = ", ".join(sorted(entry.symbols))
-        return f"{entry.file} has {', '.join(entry.archs)} of {names}"
+        kernel = wanted.name_expression.partition("<")[0]
+        lines = "".join(f"\n    {line}" for line in _instances(kernel, entry.symbols))
+        return f"{entry.file} has, for {', '.join(entry.archs)}:{lines or ' nothing of it'}"
 
     def _read(self, entry: ImageEntry) -> Image | None:
         path = self._folder / entry.file
@@ -194,6 +196,21 @@ class _SourceReader:
             return (self._folder / name).read_text(encoding="utf-8")
         except OSError as error:
             raise ManifestError(f"{name} is missing from the package: {error}") from error
+
+
+def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:
+    """Yield the instances of a kernel; those that differ in their layout only on one line.
+
+    >>> list(_instances("f", ["f<int, kspec::Flat>", "f<int, kspec::Packs>", "g<kspec::Flat>"]))
+    ['f<int, Flat | Packs>']
+    """
+    layouts: dict[str, list[str]] = {}
+    for symbol in sorted(symbols):
+        if symbol.partition("<")[0] == kernel:
+            types, _, layout = symbol.rpartition("kspec::")
+            layouts.setdefault(types, []).append(layout.removesuffix(">") if types else layout)
+    for types, some in layouts.items():
+        yield f"{types}{' | '.join(some)}>" if types else ", ".join(some)
 
 
 def _with_types(text: str, wanted: Wanted, name: str) -> str:

@@ -39,8 +39,8 @@ class Provider(Protocol):
     def source(self, wanted: Wanted) -> CudaSource | None:
         """Return what `wanted` is or would be compiled from, if this provider knows."""
 
-    def describe(self) -> str:
-        """Return one line for the error that nothing was found."""
+    def describe(self, wanted: Wanted) -> str:
+        """Return what is here instead, for the error that nothing was found."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class CompilingProvider:
             target = target_for_capability(*driver.compute_capability(device.ordinal))
         return compile_source(self.source(wanted), target, user_cache(config.cache_dir()))
 
-    def describe(self) -> str:
+    def describe(self, wanted: Wanted) -> str:
         """Return one line for the error that nothing was found."""
         return "compiling at run time is forbidden by KSPEC_JIT=never"
 
@@ -191,7 +191,7 @@ class KernelLoader:
         except CompileError as error:
             self._failures[wanted, device, sanitize] = error.copy()
             raise
-        reasons = "".join(f"\n  {provider.describe()}" for provider in self._providers)
+        reasons = "".join(f"\n  {provider.describe(wanted)}" for provider in self._providers)
         hint = self._hint(wanted, device) if self._hint else ""
         raise SpecializationNotBuilt(
             f"no image of {wanted.name_expression} for {device}:{reasons}"

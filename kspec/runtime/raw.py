@@ -294,7 +294,7 @@ class _FileProvider:
         """Return None: whoever compiled the file has its source."""
         return None
 
-    def describe(self) -> str:
+    def describe(self, wanted: Wanted) -> str:
         """Return one line for the error that nothing was found."""
         return f"{self._path} has no such kernel"
 
