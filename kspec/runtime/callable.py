@@ -6,7 +6,9 @@ reduction kernels, whose parameters and sources can be read.
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,7 +16,9 @@ import numpy as np
 from kspec.checks import Checks
 from kspec.declaration import Declaration, GeneratedDeclaration
 from kspec.errors import NotCompiledError
+from kspec.runtime.bound import Bound
 from kspec.runtime.dispatch import param_dtype
+from kspec.runtime.plan import Prepared
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.route import Routes
 from kspec.runtime.views import numpy_dtype
@@ -99,6 +103,19 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
     def nargs(self) -> int:
         """Number of inputs and outputs."""
         return self.nin + self.nout
+
+    def _bound(self, prepared: Prepared, again: Callable[..., Any]) -> Bound:
+        """Return a prepared call with its arguments fixed; `again` takes them to be checked."""
+        operands = prepared.operands
+        on_host = any(one.view is not None and one.view.device.is_host for one in operands)
+        return Bound(
+            prepared.kernel,
+            prepared.launch,
+            prepared.parameters(),
+            functools.partial(again, *(one.value for one in operands)),
+            (lambda: self.checks) if on_host else None,
+            prepared.result,
+        )
 
     @property
     def cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:

@@ -6,6 +6,7 @@ with CuPy's constructor in front.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
@@ -14,6 +15,7 @@ from kspec.declaration import ElementwiseDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.device import MAX_BLOCK_THREADS
 from kspec.runtime import dispatch, interop, layout
+from kspec.runtime.bound import Bound
 from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
@@ -112,6 +114,28 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         result = prepared.run()
         self._routes.learn(args, lambda: self._pattern(args))
         return result
+
+    def bind(
+        self,
+        *args: Any,
+        size: int = -1,
+        block_size: int | None = None,
+        stream: Any = None,
+    ) -> Bound:
+        """Check a call now, for launching it many times with the same arguments.
+
+        Parameters and errors are those of a call. The arrays are kept alive, and must keep their
+        shape and memory; outputs that are not given are made once.  The stream is the one that is
+        current now.
+
+        Returns
+        -------
+        Bound
+            Calling it, without arguments, launches the kernel and returns the outputs.
+        """
+        prepared = self.prepare(args, size, block_size, stream, sanitize="", order="forward")
+        again = functools.partial(self, size=size, block_size=block_size, stream=stream)
+        return self._bound(prepared, again)
 
     def prepare(
         self,

@@ -7,6 +7,7 @@ that specs declare are in `raw_spec`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from typing import Any
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError
 from kspec.runtime import marshal
+from kspec.runtime.bound import Bound
 from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import HOST, Device, default_device, parse_device
-from kspec.runtime.launch import make_launch
+from kspec.runtime.launch import Launch, make_launch
 from kspec.runtime.memory import Symbol
+from kspec.runtime.module import HostKernel, LoadedKernel
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_arguments import (
     RawArgument,
@@ -142,6 +145,51 @@ class RawKernel:
             If the sizes are impossible, or the blocks of a cooperative launch can not all be
             resident.
         """
+        kernel, launch, parameters = self._prepare(
+            grid, block, args, shared_mem, stream, sanitize, order, timeout
+        )
+        kernel.launch(launch, marshal.ParameterBlock(parameters))
+
+    def bind(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Any = None,
+    ) -> Bound:
+        """Check a launch now, for repeating it with the same arguments.
+
+        Parameters and errors are those of a call. The arrays are kept alive, and must keep their
+        memory; the stream is the one that is current now.
+
+        Returns
+        -------
+        Bound
+            Calling it, without arguments, launches the kernel.
+        """
+        kernel, launch, parameters = self._prepare(
+            grid, block, args, shared_mem, stream, sanitize="", order="forward"
+        )
+        again = functools.partial(
+            self, grid, block, tuple(args), shared_mem=shared_mem, stream=stream
+        )
+        checks = (lambda: self.checks) if isinstance(kernel, HostKernel) else None
+        return Bound(kernel, launch, parameters, again, checks)
+
+    def _prepare(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        shared_mem: int,
+        stream: Any,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> tuple[LoadedKernel, Launch, list[bytes]]:
+        """Check a launch; return what, how, and the bytes of the parameters."""
         operands = [RawArgument(number, value) for number, value in enumerate(args)]
         device, library = place_of(self.name, operands)
         parameters = [pack_undeclared(self.name, operand, device) for operand in operands]
@@ -152,7 +200,7 @@ class RawKernel:
         launch = make_launch(grid, block, shared_mem, handle, checks, regions, cooperative)
         kernel = self._module.loader.kernel(RawSymbol(self.name), device, checks.sanitize)
         check_floats(self.name, operands, kernel.parameter_sizes)
-        kernel.launch(launch, marshal.ParameterBlock(parameters))
+        return kernel, launch, parameters
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""

@@ -1,0 +1,139 @@
+"""Bound calls: checked once, launched many times."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from tests.devices import ArrayDevice
+
+ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_bound")
+COUNT = kspec.ElementwiseKernel("T x", "T y", "y += x", "count_bound")
+FILL = kspec.ElementwiseKernel("float32 a", "raw float32 y", "y[i] = a", "fill_bound")
+OUTSIDE = kspec.ElementwiseKernel("raw T x, T y", "T z", "z = x[i + 1] + y", "outside_bound")
+CODE = r"""
+extern "C" __global__ void step(float* x, float a) { x[threadIdx.x] += a; }
+"""
+
+
+class TestElementwise:
+    def test_each_call_launches(self, device: ArrayDevice) -> None:
+        x, y = device.array([1.0, 2.0, 3.0]), device.zeros(3)
+        step = COUNT.bind(x, y)
+        np.testing.assert_array_equal(device.numpy(y), [0, 0, 0])  # binding does not
+        for _ in range(5):
+            assert step() is y
+        np.testing.assert_array_equal(device.numpy(y), [5, 10, 15])
+        assert step.result is y
+
+    def test_outputs_are_made_once(self, device: ArrayDevice) -> None:
+        x = device.array([1.0, 2.0])
+        double = ADD.bind(x, x)
+        first = double()
+        assert double() is first
+        np.testing.assert_array_equal(device.numpy(first), [2, 4])
+        x[...] = np.array([5.0, 6.0]) if device.library != "cupy" else device.array([5.0, 6.0])
+        double()
+        np.testing.assert_array_equal(device.numpy(first), [10, 12])
+
+    def test_options(self, place: ArrayDevice) -> None:
+        y = place.zeros(6, "float32")
+        assert FILL.bind(2.5, y, size=4, block_size=64, stream=0)() is y
+        np.testing.assert_array_equal(place.numpy(y), [2.5] * 4 + [0] * 2)
+
+    def test_empty_arrays(self, place: ArrayDevice) -> None:
+        x = place.zeros((0, 3))
+        z = ADD.bind(x, x)()
+        assert z.shape == (0, 3)
+
+    def test_bad_calls_are_refused_when_they_are_bound(self, place: ArrayDevice) -> None:
+        x = place.zeros(3)
+        with pytest.raises(kspec.ShapeError, match="could not be broadcast"):
+            ADD.bind(x, place.zeros(4))
+        with pytest.raises(kspec.ArgumentTypeError, match="takes 2 or 3 positional arguments"):
+            ADD.bind(x)
+
+    def test_arrays_are_kept_alive(self) -> None:
+        x = np.arange(1000.0)
+        reference = weakref.ref(x)
+        double = ADD.bind(x, x)
+        del x
+        gc.collect()
+        assert reference() is not None
+        np.testing.assert_array_equal(double(), 2 * np.arange(1000.0))
+        del double
+        gc.collect()
+        assert reference() is None
+
+    def test_threads(self, place: ArrayDevice) -> None:
+        x = place.array(np.arange(50.0))
+        double = ADD.bind(x, x)
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda _: double(), range(200)))
+        assert all(result is double.result for result in results)
+        np.testing.assert_array_equal(place.numpy(double.result), 2 * np.arange(50.0))
+
+
+class TestRaw:
+    def test_each_call_launches(self, device: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "step")
+        x = device.zeros(4, "float32")
+        step = kernel.bind((1,), (4,), (x, np.float32(0.5)))
+        assert [step() for _ in range(6)] == [None] * 6
+        np.testing.assert_array_equal(device.numpy(x), [3, 3, 3, 3])
+
+    def test_bad_calls_are_refused_when_they_are_bound(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "step")
+        x = place.zeros(4, "float32")
+        with pytest.raises(kspec.LaunchError, match=r"block\.x is 2000"):
+            kernel.bind((1,), (2000,), (x, np.float32(1)))
+        with pytest.raises(kspec.ArgumentTypeError, match="takes 2 parameters, but 1 were given"):
+            kernel.bind((1,), (4,), (x,))
+
+    def test_cooperative(self) -> None:
+        code = r"""
+        #include <cooperative_groups.h>
+        extern "C" __global__ void rounds(int* x) {
+          atomicAdd(x, 1);
+          cooperative_groups::this_grid().sync();
+          if (threadIdx.x == 0) x[1 + blockIdx.x] = x[0];
+        }
+        """
+        kernel = kspec.RawKernel(code, "rounds", enable_cooperative_groups=True)
+        x = np.zeros(3, "int32")
+        both = kernel.bind((2,), (8,), (x,))
+        both()
+        both()
+        assert x.tolist() == [32, 32, 32]
+
+
+class TestChecks:
+    def bound(self) -> Any:
+        return OUTSIDE.bind(np.zeros(4, "int32"), np.zeros(4, "int32"))
+
+    def test_those_of_the_call_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        call = self.bound()
+        call()
+        with kspec.checking("memory"), pytest.raises(kspec.HostFault, match="illegal-address"):
+            call()
+        call()
+        monkeypatch.setenv("KSPEC_HOST_SANITIZE", "memory")
+        with pytest.raises(kspec.HostFault, match="illegal-address"):
+            call()
+
+    def test_those_of_binding_do_not(self) -> None:
+        with kspec.checking("memory", timeout=100):
+            call = self.bound()
+        call()
+
+    def test_of_raw_kernels(self) -> None:
+        kernel = kspec.RawKernel(CODE, "step")
+        step = kernel.bind((1,), (8,), (np.zeros(7, "float32"), np.float32(1)))
+        with kspec.checking("memory"), pytest.raises(kspec.HostFault, match="illegal-address"):
+            step()
