@@ -19,6 +19,7 @@ from kspec import dtypes
 # to so many collapsed axes; precompiled kernels have the first capacity.
 FLAT, ROWS = "kspec::Flat", "kspec::Rows"
 PACKS, TILES = "kspec::Packs", "kspec::Tiles"
+LINES, SHORT_LINES, COLUMNS = "kspec::Lines", "kspec::ShortLines", "kspec::Columns"
 STRIDED_AXES = (8, 64)
 MAX_NDIM = STRIDED_AXES[-1]  # of an array argument; NumPy has no more either
 

@@ -21,20 +21,22 @@ struct _Op {
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
   }
-  template <class _At>
-  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.item(_at[0]);
+  __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
 #line 12 "specs/norms.toml"
 x * x
-#line 31 "norms.cu"
+#line 29 "norms.cu"
     );
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _J, _i);
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
 #line 13 "specs/norms.toml"
 a + b
-#line 38 "norms.cu"
+#line 40 "norms.cu"
     );
   }
   template <class _At>
@@ -43,13 +45,13 @@ a + b
 #line 14 "specs/norms.toml"
 y = sqrt(a)
 ;
-#line 47 "norms.cu"
+#line 49 "norms.cu"
   }
 };
 }  // namespace kspec_l2norm
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::REDUCE_THREADS) l2norm(
-    const kspec::Reduction<_Layout, 1, 1> _plan,
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) l2norm(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y
 ) {
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(kspec::REDUCE_THREADS) l2norm(
       _arg_y,
       {_plan.length * _plan.outputs},
       {_plan.outputs}};
-  kspec::reduce(_op, _plan);
+  kspec::reduce(_op, _plan, _arg_x);
 }
 
 // ---- l2_norm_sq(float64 x -> float64 y)
@@ -74,26 +76,28 @@ struct _Op {
     return static_cast<_Acc>(
 #line 29 "specs/norms.toml"
 0
-#line 78 "norms.cu"
+#line 80 "norms.cu"
     );
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
   }
-  template <class _At>
-  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const double x = _arg_x.item(_at[0]);
+  __device__ inline _Acc _value(const double x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
 #line 26 "specs/norms.toml"
 x * x
 #line 90 "norms.cu"
     );
   }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _J, _i);
+  }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
 #line 27 "specs/norms.toml"
 a + b
-#line 97 "norms.cu"
+#line 101 "norms.cu"
     );
   }
   template <class _At>
@@ -102,13 +106,13 @@ a + b
 #line 28 "specs/norms.toml"
 y = a
 ;
-#line 106 "norms.cu"
+#line 110 "norms.cu"
   }
 };
 }  // namespace kspec_l2_norm_sq
 template <class _Layout>
-__global__ void __launch_bounds__(kspec::REDUCE_THREADS) l2_norm_sq(
-    const kspec::Reduction<_Layout, 1, 1> _plan,
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) l2_norm_sq(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<double> _arg_x,
     const kspec::Out<double> _arg_y
 ) {
@@ -117,7 +121,7 @@ __global__ void __launch_bounds__(kspec::REDUCE_THREADS) l2_norm_sq(
       _arg_y,
       {_plan.length * _plan.outputs},
       {_plan.outputs}};
-  kspec::reduce(_op, _plan);
+  kspec::reduce(_op, _plan, _arg_x);
 }
 
 // ---- rms_scale(T x, float64 eps -> T y)
@@ -134,27 +138,28 @@ struct _Op {
     return static_cast<_Acc>(
 #line 47 "specs/norms.toml"
 0
-#line 138 "norms.cu"
+#line 142 "norms.cu"
     );
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
   }
-  template <class _At>
-  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.item(_at[0]);
-    const double eps = _arg_eps.item(_at[1]);
+  __device__ inline _Acc _value(const T x, const double eps, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
 #line 43 "specs/norms.toml"
 x * x
-#line 151 "norms.cu"
+#line 152 "norms.cu"
     );
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _arg_eps.item(_at[1]), _J, _i);
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
 #line 44 "specs/norms.toml"
 a + b
-#line 158 "norms.cu"
+#line 163 "norms.cu"
     );
   }
   template <class _At>
@@ -164,13 +169,13 @@ a + b
 #line 46 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
-#line 168 "norms.cu"
+#line 173 "norms.cu"
   }
 };
 }  // namespace kspec_rms_scale
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::REDUCE_THREADS) rms_scale(
-    const kspec::Reduction<_Layout, 2, 1> _plan,
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) rms_scale(
+    const __grid_constant__ kspec::Reduction<_Layout, 2, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_eps,
     const kspec::Out<T> _arg_y
@@ -181,7 +186,7 @@ __global__ void __launch_bounds__(kspec::REDUCE_THREADS) rms_scale(
       _arg_y,
       {_plan.length * _plan.outputs},
       {_plan.outputs}};
-  kspec::reduce(_op, _plan);
+  kspec::reduce(_op, _plan, _arg_x, _arg_eps);
 }
 
 // ---- logsumexp(T x -> T y)
@@ -209,7 +214,7 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 213 "norms.cu"
+#line 218 "norms.cu"
 template <class T>
 struct _Op {
   typedef ScaledSum<T> _Acc;
@@ -221,26 +226,28 @@ struct _Op {
     return static_cast<_Acc>(
 #line 95 "specs/norms.toml"
 ScaledSum<T>()
-#line 225 "norms.cu"
+#line 230 "norms.cu"
     );
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
   }
-  template <class _At>
-  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.item(_at[0]);
+  __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
 #line 92 "specs/norms.toml"
 ScaledSum<T>(x)
-#line 237 "norms.cu"
+#line 240 "norms.cu"
     );
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _J, _i);
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
 #line 93 "specs/norms.toml"
 add(a, b)
-#line 244 "norms.cu"
+#line 251 "norms.cu"
     );
   }
   template <class _At>
@@ -249,13 +256,13 @@ add(a, b)
 #line 94 "specs/norms.toml"
 y = a.log_value()
 ;
-#line 253 "norms.cu"
+#line 260 "norms.cu"
   }
 };
 }  // namespace kspec_logsumexp
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::REDUCE_THREADS) logsumexp(
-    const kspec::Reduction<_Layout, 1, 1> _plan,
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) logsumexp(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y
 ) {
@@ -264,5 +271,5 @@ __global__ void __launch_bounds__(kspec::REDUCE_THREADS) logsumexp(
       _arg_y,
       {_plan.length * _plan.outputs},
       {_plan.outputs}};
-  kspec::reduce(_op, _plan);
+  kspec::reduce(_op, _plan, _arg_x);
 }

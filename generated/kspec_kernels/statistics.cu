@@ -32,20 +32,22 @@ struct _Op {
   __device__ inline _Acc _initial(const _Acc& total) const {
     return total;
   }
-  template <class _At>
-  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.item(_at[0]);
+  __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
 #line 27 "specs/statistics.toml"
 Candidate<T>{x, _J}
-#line 42 "statistics.cu"
+#line 40 "statistics.cu"
     );
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _J, _i);
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
 #line 28 "specs/statistics.toml"
 precedes(a, b) ? a : b
-#line 49 "statistics.cu"
+#line 51 "statistics.cu"
     );
   }
   template <class _At>
@@ -54,13 +56,13 @@ precedes(a, b) ? a : b
 #line 29 "specs/statistics.toml"
 index = a.index
 ;
-#line 58 "statistics.cu"
+#line 60 "statistics.cu"
   }
 };
 }  // namespace kspec_argmax
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::REDUCE_THREADS) argmax(
-    const kspec::Reduction<_Layout, 1, 1> _plan,
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) argmax(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<long long> _arg_index
 ) {
@@ -69,7 +71,7 @@ __global__ void __launch_bounds__(kspec::REDUCE_THREADS) argmax(
       _arg_index,
       {_plan.length * _plan.outputs},
       {_plan.outputs}};
-  kspec::reduce(_op, _plan);
+  kspec::reduce(_op, _plan, _arg_x);
 }
 
 // ---- mean_var(T x, float64 ddof -> T mean, T variance)
@@ -95,7 +97,7 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
   return Moments<T>{mean, squares, count};
 }
 
-#line 99 "statistics.cu"
+#line 101 "statistics.cu"
 template <class T>
 struct _Op {
   typedef Moments<T> _Acc;
@@ -109,27 +111,28 @@ struct _Op {
     return static_cast<_Acc>(
 #line 78 "specs/statistics.toml"
 Moments<T>()
-#line 113 "statistics.cu"
+#line 115 "statistics.cu"
     );
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
   }
-  template <class _At>
-  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
-    const T x = _arg_x.item(_at[0]);
-    const double ddof = _arg_ddof.item(_at[1]);
+  __device__ inline _Acc _value(const T x, const double ddof, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
 #line 71 "specs/statistics.toml"
 Moments<T>{x, 0, 1}
-#line 126 "statistics.cu"
+#line 125 "statistics.cu"
     );
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _arg_ddof.item(_at[1]), _J, _i);
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
 #line 72 "specs/statistics.toml"
 combined(a, b)
-#line 133 "statistics.cu"
+#line 136 "statistics.cu"
     );
   }
   template <class _At>
@@ -143,13 +146,13 @@ mean = a.count ? a.mean : CUDART_NAN_F;
 variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
 
 ;
-#line 147 "statistics.cu"
+#line 150 "statistics.cu"
   }
 };
 }  // namespace kspec_mean_var
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::REDUCE_THREADS) mean_var(
-    const kspec::Reduction<_Layout, 2, 2> _plan,
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) mean_var(
+    const __grid_constant__ kspec::Reduction<_Layout, 2, 2> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_ddof,
     const kspec::Out<T> _arg_mean,
@@ -162,5 +165,5 @@ __global__ void __launch_bounds__(kspec::REDUCE_THREADS) mean_var(
       _arg_variance,
       {_plan.length * _plan.outputs},
       {_plan.outputs}};
-  kspec::reduce(_op, _plan);
+  kspec::reduce(_op, _plan, _arg_x, _arg_ddof);
 }

@@ -113,7 +113,9 @@ class ReductionContext:
     member_names: tuple[str, ...]
     identity: Fragment
     map: Fragment
-    map_locals: tuple[str, ...]
+    parameters: str
+    items: str
+    input_names: str
     reduce: Fragment
     reduce_locals: tuple[str, ...]
     post_map: Fragment
@@ -211,6 +213,7 @@ def reduction_context(
         parameters.element(param, f"_at[{len(inputs) + number}]", output=True)
         for number, param in enumerate(outputs)
     ]
+    items = [parameters.item(param, declaration) for param in inputs]
     return ReductionContext(
         name=spec.name,
         signature=_signature(declaration),
@@ -230,10 +233,11 @@ def reduction_context(
         member_names=tuple(parameters.argument_name(param) for param in declaration.params),
         identity=origin.fragment("identity", spec.identity or ""),
         map=origin.fragment("map", spec.map),
-        map_locals=tuple(
-            parameters.element(param, f"_at[{number}]", output=False)
-            for number, param in enumerate(inputs)
+        parameters=", ".join([*items, "ptrdiff_t _J", "ptrdiff_t _i"]),
+        items=", ".join(
+            [f"{parameters.argument_name(param)}.item(_at[{k}])" for k, param in enumerate(inputs)] + ["_J", "_i"]
         ),
+        input_names="".join(f", {parameters.argument_name(param)}" for param in inputs),
         reduce=reduce,
         reduce_locals=tuple(_scalars(declaration, reduce)),
         post_map=post_map,

@@ -13,7 +13,19 @@ from kspec import dtypes
 from kspec.declaration import ElementwiseDeclaration, GeneratedDeclaration, ReductionDeclaration
 from kspec.spec.models import RawSpec, Spec
 from kspec.spec.rules import Binding
-from kspec.stages import FLAT, PACKS, ROWS, TILES, RawSymbol, Specialization, pack_size, strided
+from kspec.stages import (
+    COLUMNS,
+    FLAT,
+    LINES,
+    PACKS,
+    ROWS,
+    SHORT_LINES,
+    TILES,
+    RawSymbol,
+    Specialization,
+    pack_size,
+    strided,
+)
 
 # Raw arguments of these many dimensions are precompiled; others compile on first use.
 RAW_NDIMS = (1, 2)
@@ -49,7 +61,10 @@ def _raw_ndims(declaration: GeneratedDeclaration, layout: str) -> list[tuple[int
 def _layouts(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...]:
     """Return the layouts a kernel is compiled for; `kspec.runtime.walk` chooses among them."""
     if isinstance(declaration, ReductionDeclaration):
-        return (strided(1),)
+        inputs = [param for param in declaration.inputs if not param.raw]
+        if any(param.non_const for param in inputs):
+            return (strided(1),)
+        return strided(1), LINES, SHORT_LINES, COLUMNS
     looped = [param for param in declaration.params if not param.raw]
     if not looped:
         return (FLAT,)

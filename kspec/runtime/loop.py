@@ -51,7 +51,7 @@ def make_loop(
     looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
     axes = layout.collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
-    members = [_member(operand, binding) for operand in looped]
+    members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = layout.size_of(shape)
     if device.is_host:
@@ -78,7 +78,8 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
     return layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
 
 
-def _member(operand: Operand, binding: Binding) -> Member:
+def member_of(operand: Operand, binding: Binding) -> Member:
+    """Return what a walk must know of an operand."""
     dtype = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
     written = operand.is_output or operand.param.non_const
     ptr = operand.view.ptr if operand.view else 0

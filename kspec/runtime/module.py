@@ -48,6 +48,9 @@ class LoadedKernel(Protocol):
     def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
         """Launch once more what returned a code, or raise."""
 
+    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
+        """Return how many blocks of so many threads the device holds at the same time."""
+
 
 class LoadedModule(Protocol):
     """A loaded image."""
@@ -67,6 +70,7 @@ class CudaKernel:
         self._module = module  # keeps the code loaded
         self._function = function
         self.parameter_sizes = driver.parameter_sizes(module.ordinal, function)
+        self._resident: dict[tuple[int, int], int] = {}
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Queue the kernel on the launch's stream."""
@@ -94,12 +98,19 @@ class CudaKernel:
         """Deal with a launch of `prepare` that returned a code other than 0."""
         relaunch(self._module.ordinal, start, arguments, code)
 
+    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
+        """Return how many blocks of so many threads the device holds at the same time."""
+        key = threads, shared_mem
+        if key not in self._resident:
+            self._resident[key] = driver.resident_blocks(
+                self._module.ordinal, self._function, threads, shared_mem
+            )
+        return self._resident[key]
+
     def _check_residency(self, launch: Launch) -> None:
         """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""
         blocks, threads = math.prod(launch.grid), math.prod(launch.block)
-        limit = driver.resident_blocks(
-            self._module.ordinal, self._function, threads, launch.shared_mem
-        )
+        limit = self.resident_blocks(threads, launch.shared_mem)
         if blocks > limit:
             raise LaunchError(
                 f"{self.name}: a cooperative grid of {blocks} blocks can not be resident; the "
@@ -168,6 +179,10 @@ class HostKernel:
     def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
         """Never needed: what `prepare` returns raises errors by itself."""
         raise AssertionError(code)
+
+    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
+        """Return 1: blocks run one after the other on each core."""
+        return 1
 
 
 class HostModule:

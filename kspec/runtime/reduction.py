@@ -1,22 +1,11 @@
-"""Calling a reduction kernel: axes, binding, outputs, schedule, launch.
-
-The schedule is chosen here from the shape alone, so equal calls give equal bits:
-
-* `lanes` threads fold each output, `rows` outputs share a block of at most 256 threads;
-* neighbouring threads take neighbouring outputs when those are closer in memory than
-  neighbouring elements of one output (a leading axis is reduced), else neighbouring elements;
-* with too few outputs to fill the device, `splits` blocks share an output and the last of them
-  adds the partial results.
-"""
+"""Calling a reduction kernel: axes, binding, outputs, schedule, launch."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from kspec import config
+from kspec import dtypes
 from kspec.checks import Checks
 from kspec.declaration import ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
@@ -24,30 +13,15 @@ from kspec.host.device import Region
 from kspec.runtime import dispatch, driver, layout, marshal
 from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
-from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
+from kspec.runtime.fold import MAX_ACCUMULATOR, choose, choose_host
 from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
+from kspec.runtime.loop import member_of
+from kspec.runtime.module import LoadedKernel
 from kspec.runtime.plan import pack_operand
 from kspec.runtime.scratch import Scratch
-from kspec.stages import Specialization, strided_capacity
-
-THREADS = 256  # kspec::REDUCE_THREADS
-_MAX_ACCUMULATOR = 192  # bytes; the static_assert in reduce.cuh
-_ELEMENTS_PER_LANE = 8  # fewer are not worth another thread
-_HOST_SPLIT = 65536  # elements of one output that are worth another host thread
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How threads and blocks share the work; see the fields of ``kspec::Reduction``."""
-
-    lanes: int
-    rows: int
-    neighbours: bool
-    splits: int
-    chunk: int
-    tiles: int
+from kspec.stages import Specialization
 
 
 class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
@@ -184,66 +158,49 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         kept_axes, reduced_axes = _split_axes(
             inputs, call.outputs, shape, kept, reduced, keepdims, keep_order
         )
-        schedule = choose_schedule(kept_axes, reduced_axes, call.device)
-        capacity = strided_capacity(max(len(kept_axes.extents), len(reduced_axes.extents)))
         raw_ndims = tuple(
             len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
         )
-        wanted = Specialization(self.__name__, binding, f"kspec::Strided<{capacity}>", raw_ndims)
-        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
+
+        def load(layout_tag: str) -> LoadedKernel:
+            wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
+            return self._loader.kernel(wanted, call.device, checks.sanitize)
+
+        if call.device.is_host:
+            fold = choose_host(kept_axes, reduced_axes)
+        else:
+            members = [member_of(operand, binding) for operand in inputs]
+            fold = choose(
+                kept_axes,
+                reduced_axes,
+                members,
+                driver.multiprocessors(call.device.ordinal),
+                lambda tag, threads: load(tag).resident_blocks(threads),
+            )
+        kernel = load(fold.layout)
         operands = [pack_operand(operand, binding) for operand in (*call.inputs, *call.outputs)]
-        grid, block = (schedule.tiles, schedule.splits, 1), (schedule.lanes * schedule.rows, 1, 1)
         regions = regions_of_operands(checks, (*call.inputs, *call.outputs))
-        nbytes, zeroed = _scratch_bytes(kept_axes.size, schedule), _ticket_bytes(schedule)
-        with Scratch(call.device, handle, nbytes, zeroed) as scratch:
+        nbytes = fold.scratch(_accumulator_size(self.declaration, binding))
+        with Scratch(call.device, handle, nbytes, fold.tickets) as scratch:
             if regions and scratch.ptr:
                 regions += (Region(scratch.ptr, nbytes, "the scratch memory"),)
+            grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
             launch = Launch(grid, block, 0, handle, checks, regions)
-            plan = _pack_plan(kept_axes, reduced_axes, schedule, capacity, scratch.ptr)
+            plan = fold.pack(scratch.ptr)
             kernel.launch(launch, marshal.ParameterBlock([plan, *operands]))
 
 
-def choose_schedule(kept: Axes, reduced: Axes, device: Device) -> Schedule:
-    """Return how to share `kept.size` outputs of `reduced.size` elements each."""
-    outputs, length = kept.size, max(1, reduced.size)
-    if device.is_host:
-        # One CUDA thread a block: no barriers, and one chunk of memory for each core.
-        splits = 1
-        if outputs < config.host_threads():
-            splits = max(1, min(4 * config.host_threads() // outputs, length // _HOST_SPLIT))
-        return _schedule(1, 1, False, splits, outputs, length)
-    neighbours = _first_step(kept) < _first_step(reduced)
-    lanes = 1
-    while lanes < THREADS and lanes * _ELEMENTS_PER_LANE < length:
-        lanes *= 2
-    rows = THREADS // lanes
-    if neighbours and rows < 32:
-        # Coalesce over outputs: a warp of neighbours, the rest of the block along the axis.
-        rows = min(32, _power_of_two(outputs))
-        lanes = THREADS // rows
-    tiles = -(-outputs // rows)
-    wanted_blocks = 8 * driver.multiprocessors(device.ordinal)
-    most_splits = max(1, length // (lanes * _ELEMENTS_PER_LANE))
-    splits = max(1, min(wanted_blocks // tiles, most_splits, 65535))
-    return _schedule(lanes, rows, neighbours, splits, outputs, length)
-
-
-def _schedule(
-    lanes: int, rows: int, neighbours: bool, splits: int, outputs: int, length: int
-) -> Schedule:
-    chunk = -(-length // splits)
-    splits = -(-length // chunk)  # no split without elements
-    return Schedule(lanes, rows, neighbours, splits, chunk, -(-outputs // rows))
-
-
-def _power_of_two(limit: int) -> int:
-    """Return the smallest power of two that is not below `limit`."""
-    return 1 << (limit - 1).bit_length()
-
-
-def _first_step(axes: Axes) -> int:
-    """Return the distance of neighbours along the innermost axis, over the first input."""
-    return abs(axes.strides[0][0]) if axes.extents else 2**63
+def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
+    """Return the bytes of an accumulator; the most there can be for a type of the user's."""
+    name = declaration.accumulator
+    if not name:
+        name = dispatch.param_dtype(declaration.outputs.params[0], binding)
+        row = dtypes.from_ctype(dtypes.lookup(name).accumulator)
+    elif name in dict(binding):
+        row = dtypes.lookup(dict(binding)[name])
+    else:
+        row = dtypes.from_ctype(name)
+    return row.itemsize if row else MAX_ACCUMULATOR
 
 
 def _output_shape(shape: Shape, reduced: tuple[int, ...], keepdims: bool) -> Shape:
@@ -281,34 +238,3 @@ def _split_axes(
         # Nothing is read: the kernel only has to see the length.
         return kept_axes, Axes((0,), tuple((0,) for _ in inputs))
     return kept_axes, layout.collapse(extents, reduced_strides, keep_order)
-
-
-def _scratch_bytes(outputs: int, schedule: Schedule) -> int:
-    """Return the size of tickets and partial results, 0 when one block folds each output."""
-    if schedule.splits == 1:
-        return 0
-    return _ticket_bytes(schedule) + outputs * schedule.splits * _MAX_ACCUMULATOR
-
-
-def _ticket_bytes(schedule: Schedule) -> int:
-    return -(-4 * schedule.tiles // 256) * 256
-
-
-def _pack_plan(kept: Axes, reduced: Axes, schedule: Schedule, capacity: int, scratch: int) -> bytes:
-    """Pack ``kspec::Reduction``; the scratch memory starts with the tickets."""
-    return (
-        struct.pack(
-            "3q4i2P",
-            kept.size,
-            reduced.size,
-            schedule.chunk,
-            schedule.lanes,
-            schedule.rows,
-            schedule.neighbours,
-            schedule.splits,
-            scratch + _ticket_bytes(schedule) if scratch else 0,
-            scratch,
-        )
-        + marshal.pack_axes(kept, capacity)
-        + marshal.pack_axes(reduced, capacity)
-    )

@@ -15,7 +15,7 @@ from kspec.config import cache_dir
 from kspec.definitions import definitions_for, headers_for
 from kspec.errors import ArgumentTypeError
 from kspec.host.device import load_module
-from kspec.runtime import marshal, reduction
+from kspec.runtime import fold, marshal
 from kspec.runtime.device import HOST
 from kspec.runtime.layout import Axes
 from kspec.runtime.views import ArrayView, c_strides, numpy_dtype
@@ -70,13 +70,19 @@ PACKED = {
     "kspec::Elements<kspec::Tiles, 2>": choose(
         Axes((64, 64), ((256, 4), (4, 256))), [FLOAT, RESULT], 4096
     ).elements,
-    "kspec::Reduction<kspec::Strided<8>, 2, 1>": reduction._pack_plan(
-        Axes((3,), ((4,),) * 3),
-        Axes((2,), ((4,),) * 2),
-        reduction.Schedule(1, 1, False, 1, 2, 3),
-        8,
-        0,
-    ),
+    "kspec::Reduction<kspec::Strided<8>, 2, 1>": fold.choose_host(
+        Axes((3,), ((4,),) * 3), Axes((2,), ((4,),) * 2)
+    ).pack(0),
+    "kspec::Reduction<kspec::Lines, 2, 1>": fold.choose(
+        Axes((3,), ((16384,), (16384,), (4,))),
+        Axes((4096,), ((4,),) * 2),
+        [FLOAT] * 2,
+        1,
+        lambda *_: 1,
+    ).pack(0),
+    "kspec::Reduction<kspec::Columns, 1, 1>": fold.choose(
+        Axes((64,), ((4,), (4,))), Axes((99,), ((256,),)), [FLOAT], 1, lambda *_: 1
+    ).pack(0),
 }
 
 

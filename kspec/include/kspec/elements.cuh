@@ -104,11 +104,6 @@ template <class Loop> class Indexer {
   ptrdiff_t index_[Loop::room];
 };
 
-// 0, 1, ... N - 1 as a parameter pack: the numbers of the operands.
-template <int... K> struct Numbers {};
-template <int N, int... K> struct UpTo : UpTo<N - 1, N - 1, K...> {};
-template <int... K> struct UpTo<0, K...> { typedef Numbers<K...> type; };
-
 }  // namespace kspec
 
 #ifdef KSPEC_HOST

@@ -1,5 +1,5 @@
 // How the elements of a loop lie in memory; each layout is a kernel of its own, chosen at the call
-// by kspec/runtime/walk.py.
+// by kspec/runtime/walk.py, for reductions by kspec/runtime/fold.py.
 #pragma once
 
 namespace kspec {
@@ -9,5 +9,9 @@ struct Rows {};                         // whole aligned packs along the innermo
 struct Packs {};                        // packs along the innermost axis, broadcast or cropped
 struct Tiles {};                        // some operand runs along another axis than the output
 template <int AXES> struct Strided {};  // anything, up to so many axes
+
+struct Lines {};       // reductions along contiguous elements: a group of threads for each output
+struct ShortLines {};  // the same for few elements: two outputs for each group
+struct Columns {};     // neighbouring outputs are neighbours in memory: packs of outputs
 
 }  // namespace kspec

@@ -15,6 +15,11 @@ template <class T> __device__ inline T* element(T* data, Bytes at) {
   return reinterpret_cast<T*>(reinterpret_cast<size_t>(data) + at.offset);
 }
 
+// 0, 1, ... N - 1 as a parameter pack: the numbers of the operands.
+template <int... K> struct Numbers {};
+template <int N, int... K> struct UpTo : UpTo<N - 1, N - 1, K...> {};
+template <int... K> struct UpTo<0, K...> { typedef Numbers<K...> type; };
+
 // An input: an array, or (null pointer) a scalar that travels in the parameter itself. The test
 // is uniform over the launch; it spares a specialization for each mix of arrays and scalars.
 template <class T> struct In {

@@ -1,0 +1,290 @@
+// Reductions along contiguous elements: 2^lanes threads fold each output, pack by pack.
+#pragma once
+
+#include "kspec/batch.cuh"
+#include "kspec/reduce.cuh"
+
+namespace kspec {
+
+template <class Acc> __device__ inline Partial<Acc> shuffle_down(const Partial<Acc>& from, int by) {
+  enum { WORDS = (sizeof(Partial<Acc>) + 3) / 4 };
+  unsigned int word[WORDS];
+  memcpy(word, &from, sizeof(from));
+#pragma unroll
+  for (int k = 0; k < WORDS; ++k) word[k] = __shfl_down_sync(0xffffffffu, word[k], by);
+  Partial<Acc> to;
+  memcpy(&to, word, sizeof(to));
+  return to;
+}
+
+// Join the partial results of a group's 2^lanes threads; the first thread gets the total.
+template <class Op, class Acc>
+__device__ inline Partial<Acc> join_lanes(const Op& op, Partial<Acc> mine, int lanes,
+                                          Partial<Acc>* shared) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int step = 4; step >= 0; --step) {
+    if (step < lanes) {  // the same for the whole block
+      const Partial<Acc> other = shuffle_down(mine, 1 << step);
+      if (other.some) mine.add(op, other.value);
+    }
+  }
+  if (lanes <= 5) return mine;
+  const int warps = 1 << (lanes - 5);  // of each group
+  __syncthreads();
+  if (lane == 0) shared[warp] = mine;
+  __syncthreads();
+  mine.some = false;
+  if (lane < warps) mine = shared[(warp & ~(warps - 1)) + lane];
+#pragma unroll
+  for (int step = 3; step >= 0; --step) {
+    if (step < lanes - 5) {
+      const Partial<Acc> other = shuffle_down(mine, 1 << step);
+      if (other.some) mine.add(op, other.value);
+    }
+  }
+  return mine;
+}
+
+// Where the inputs of one output are, and its first elements before the packs: so many that the
+// packs of the leading input are aligned.
+template <int I> struct Line {
+  ptrdiff_t base[I];
+  int head;
+};
+
+template <class Op, int I, int O, int... K, class... Inputs>
+__device__ inline Line<I> find_line(const Reduction<Lines, I, O>& plan, ptrdiff_t output,
+                                    Numbers<K...>, const Inputs&... inputs) {
+  enum { V = PackSize<Inputs...>::value };
+  Line<I> line;
+  const Offsets<8, I + O> at(plan.kept, (unsigned int)(output < plan.outputs ? output : 0), Narrow());
+#pragma unroll
+  for (int k = 0; k < I; ++k) line.base[k] = at.offset[k];
+  line.head = 0;
+  if (V > 1 && plan.leader >= 0) {
+    const auto head_of = [&](int k, const void* data, int size) {
+      const size_t address = reinterpret_cast<size_t>(data) + line.base[k];
+      if (k == plan.leader) line.head = (int)((0 - address) / size % V);
+    };
+    (head_of(K, inputs.data, (int)sizeof(typename Inputs::type)), ...);
+    if (line.head > plan.length) line.head = (int)plan.length;
+  }
+  return line;
+}
+
+// Fold the elements before and behind the packs, which are between `head` and `end`.
+template <int UNROLL, class Op, int I, int O, int... K, class... Inputs>
+__device__ inline void add_edges(const Op& op, const Reduction<Lines, I, O>& plan,
+                                 const Line<I>& line, ptrdiff_t end, int lane, int width,
+                                 ptrdiff_t output, Partial<typename Op::_Acc>& total, Numbers<K...>,
+                                 const Inputs&... inputs) {
+  enum { V = PackSize<Inputs...>::value };
+  const ptrdiff_t count = line.head + plan.length - end;
+  const auto number = [&](ptrdiff_t e) { return e < line.head ? e : end + e - line.head; };
+  Batch<1, Numbers<K...>, Inputs...> batch[UNROLL];
+  for (ptrdiff_t e = lane; e < count; e += UNROLL * width) {
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+      const ptrdiff_t j = number(e + u * width);
+      if (e + u * width < count)
+        batch[u].load(
+            [&](int k) {
+              return AlignedPlace{line.base[k] + j * (plan.reduced.strides[k][0] / V), true, true};
+            },
+            inputs...);
+    }
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+      if (e + u * width < count)
+        total.add(op, batch[u].map(op, 0, number(e + u * width), output));
+  }
+}
+
+template <class Op, int I, int O>
+__device__ inline void post_line(const Op& op, const Reduction<Lines, I, O>& plan,
+                                 const typename Op::_Acc& total, ptrdiff_t output) {
+  op._post(op._initial(total), Offsets<8, I + O>(plan.kept, (unsigned int)output, Narrow()),
+           output);
+}
+
+// Load pack number `pack` of a line.
+template <class Place, int V, int I, int O, int... K, class... Inputs>
+__device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
+                                    const Reduction<Lines, I, O>& plan, const Line<I>& line,
+                                    ptrdiff_t pack, const Inputs&... inputs) {
+  ptrdiff_t along[I];
+  offsets_along(plan.reduced, pack, along);
+  batch.load(
+      [&](int k) {
+        const ptrdiff_t step = plan.reduced.strides[k][0];
+        return Place{line.base[k] + along[k] + line.head * (step / V), step != 0,
+                     (plan.aligned >> k & 1) != 0};
+      },
+      inputs...);
+}
+
+// Fold packs first, first + step, ...: UNROLL of them are in flight at once.
+template <class Place, int UNROLL, class Op, int I, int O, int... K, class... Inputs>
+__device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& plan,
+                                 const Line<I>& line, ptrdiff_t first, ptrdiff_t step,
+                                 ptrdiff_t packs, ptrdiff_t output,
+                                 Partial<typename Op::_Acc>& total, Numbers<K...>,
+                                 const Inputs&... inputs) {
+  enum { V = PackSize<Inputs...>::value };
+  Batch<V, Numbers<K...>, Inputs...> batch[UNROLL];
+  for (; first + (UNROLL - 1) * step < packs; first += UNROLL * step) {
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+      load_pack_of<Place>(batch[u], plan, line, first + u * step, inputs...);
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+      total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
+  }
+  if (UNROLL == 1) return;
+  // The rest together, too: one after the other they would wait for each load.
+#pragma unroll
+  for (int u = 0; u < UNROLL - 1; ++u)
+    if (first + u * step < packs)
+      load_pack_of<Place>(batch[u], plan, line, first + u * step, inputs...);
+#pragma unroll
+  for (int u = 0; u < UNROLL - 1; ++u)
+    if (first + u * step < packs)
+      total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
+}
+
+template <class Op, int I, int O, int... K, class... Inputs>
+__device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& plan,
+                                    Numbers<K...> numbers, const Inputs&... inputs) {
+  typedef typename Op::_Acc Acc;
+  enum { V = PackSize<Inputs...>::value };
+  __shared__ __align__(16) unsigned char memory[16 * sizeof(Partial<Acc>)];
+  Partial<Acc>* shared = reinterpret_cast<Partial<Acc>*>(memory);
+  const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
+  const ptrdiff_t output =
+      (ptrdiff_t)blockIdx.x * (blockDim.x >> plan.lanes) + (threadIdx.x >> plan.lanes);
+  const Line<I> line = find_line<Op>(plan, output, numbers, inputs...);
+  const ptrdiff_t packs = (plan.length - line.head) / V;
+  const ptrdiff_t first = (ptrdiff_t)blockIdx.y * width + lane;
+  const ptrdiff_t step = (ptrdiff_t)width * plan.splits;
+  Partial<Acc> total;
+  total.some = false;
+  if (plan.abreast)
+    add_packs<AlignedPlace, 4>(op, plan, line, first, step, packs, output, total, numbers,
+                               inputs...);
+  else
+    add_packs<AnyPlace, 1>(op, plan, line, first, step, packs, output, total, numbers, inputs...);
+  if (V > 1 && blockIdx.y == 0)
+    add_edges<2>(op, plan, line, line.head + packs * V, lane, width, output, total, numbers,
+              inputs...);
+
+  total = join_lanes(op, total, plan.lanes, shared);
+  const bool mine = lane == 0 && output < plan.outputs;
+  if (plan.splits > 1) {
+    Acc* partials = reinterpret_cast<Acc*>(plan.partials) + output * plan.splits;
+    if (mine) partials[blockIdx.y] = total.value;
+    if (!is_last_block(plan)) return;
+    total.some = false;
+    if (output < plan.outputs)
+      for (int split = lane; split < plan.splits; split += width) total.add(op, partials[split]);
+    total = join_lanes(op, total, plan.lanes, shared);
+  }
+  if (mine) post_line(op, plan, total.value, output);
+}
+
+// Two packs of each of two outputs are all that a thread has: they are in flight at once.
+template <class Op, int I, int O, int... K, class... Inputs>
+__device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLines, I, O>& plan,
+                                          Numbers<K...> numbers, const Inputs&... inputs) {
+  typedef typename Op::_Acc Acc;
+  enum { V = PackSize<Inputs...>::value, UNROLL = 2, SIDE = 2 };
+  __shared__ __align__(16) unsigned char memory[16 * sizeof(Partial<Acc>)];
+  Partial<Acc>* shared = reinterpret_cast<Partial<Acc>*>(memory);
+  const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
+  const int groups = blockDim.x >> plan.lanes;
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (groups * SIDE) + (threadIdx.x >> plan.lanes);
+
+  Batch<V, Numbers<K...>, Inputs...> batch[SIDE][UNROLL];
+  int head[SIDE], packs[SIDE];
+#pragma unroll
+  for (int s = 0; s < SIDE; ++s) {
+    const Line<I> line = find_line<Op>(plan, output + s * groups, numbers, inputs...);
+    head[s] = line.head;
+    packs[s] = ((int)plan.length - line.head) / V;
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+      if (lane + u * width < packs[s])
+        load_pack_of<AlignedPlace>(batch[s][u], plan, line, lane + u * width, inputs...);
+  }
+  Partial<Acc> total[SIDE];
+#pragma unroll
+  for (int s = 0; s < SIDE; ++s) {
+    total[s].some = false;
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+      const int pack = lane + u * width;
+      if (pack < packs[s])
+        total[s].add(op, batch[s][u].fold(op, head[s] + pack * V, output + s * groups));
+    }
+  }
+#pragma unroll
+  for (int s = 0; s < SIDE; ++s) {
+    const ptrdiff_t number = output + s * groups;
+    if (plan.length != (ptrdiff_t)packs[s] * V) {
+      // Found again: kept until here, it would take registers from the loads.
+      const Line<I> line = find_line<Op>(plan, number, numbers, inputs...);
+      add_edges<1>(op, plan, line, line.head + (ptrdiff_t)packs[s] * V, lane, width, number, total[s],
+                numbers, inputs...);
+    }
+    total[s] = join_lanes(op, total[s], plan.lanes, shared);
+    if (lane == 0 && number < plan.outputs)
+      post_line(op, plan, total[s].value, number);
+  }
+}
+
+// Too few elements for packs: a thread for two outputs, element by element. Neighbouring threads
+// find theirs in the same cache lines.
+template <class Op, int I, int O, int... K, class... Inputs>
+__device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLines, I, O>& plan,
+                                         Numbers<K...> numbers, const Inputs&... inputs) {
+  typedef typename Op::_Acc Acc;
+  enum { V = PackSize<Inputs...>::value, SIDE = 2 };
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (blockDim.x * SIDE) + threadIdx.x;
+  Line<I> line[SIDE];
+  Acc total[SIDE];
+  const auto value = [&](int s, ptrdiff_t j) {
+    return op._value(
+        inputs.item(Bytes{line[s].base[K] + j * (plan.reduced.strides[K][0] / V)})..., j,
+        output + s * blockDim.x);
+  };
+#pragma unroll
+  for (int s = 0; s < SIDE; ++s) {
+    line[s] = find_line<Op>(plan, output + s * blockDim.x, numbers, inputs...);
+    total[s] = value(s, 0);
+  }
+#pragma unroll 4
+  for (ptrdiff_t j = 1; j < plan.length; ++j) {
+#pragma unroll
+    for (int s = 0; s < SIDE; ++s) total[s] = op._reduce(total[s], value(s, j));
+  }
+#pragma unroll
+  for (int s = 0; s < SIDE; ++s)
+    if (output + s * blockDim.x < plan.outputs)
+      post_line(op, plan, total[s], output + s * blockDim.x);
+}
+
+template <class Op, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<Lines, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce_lines(op, plan, typename UpTo<I>::type(), inputs...);
+}
+template <class Op, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ShortLines, I, O>& plan,
+                              const Inputs&... inputs) {
+  if (plan.packs)
+    reduce_short_lines(op, plan, typename UpTo<I>::type(), inputs...);
+  else
+    reduce_tiny_lines(op, plan, typename UpTo<I>::type(), inputs...);
+}
+
+}  // namespace kspec
