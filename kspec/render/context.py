@@ -213,7 +213,8 @@ def reduction_context(
         parameters.element(param, f"_at[{len(inputs) + number}]", output=True)
         for number, param in enumerate(outputs)
     ]
-    items = [parameters.item(param, declaration) for param in inputs]
+    items = [parameters.item(param, output=False) for param in inputs]
+    input_names = [parameters.argument_name(param) for param in inputs]
     return ReductionContext(
         name=spec.name,
         signature=_signature(declaration),
@@ -235,9 +236,9 @@ def reduction_context(
         map=origin.fragment("map", spec.map),
         parameters=", ".join([*items, "ptrdiff_t _J", "ptrdiff_t _i"]),
         items=", ".join(
-            [f"{parameters.argument_name(param)}.item(_at[{k}])" for k, param in enumerate(inputs)] + ["_J", "_i"]
+            [*(f"{name}.item(_at[{k}])" for k, name in enumerate(input_names)), "_J", "_i"]
         ),
-        input_names="".join(f", {parameters.argument_name(param)}" for param in inputs),
+        input_names="".join(f", {name}" for name in input_names),
         reduce=reduce,
         reduce_locals=tuple(_scalars(declaration, reduce)),
         post_map=post_map,

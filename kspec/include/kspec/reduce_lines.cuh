@@ -141,16 +141,17 @@ __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& pla
     for (int u = 0; u < UNROLL; ++u)
       total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
   }
-  if (UNROLL == 1) return;
-  // The rest together, too: one after the other they would wait for each load.
+  if constexpr (UNROLL > 1) {
+    // The rest together, too: one after the other they would wait for each load.
 #pragma unroll
-  for (int u = 0; u < UNROLL - 1; ++u)
-    if (first + u * step < packs)
-      load_pack_of<Place>(batch[u], plan, line, first + u * step, inputs...);
+    for (int u = 0; u < UNROLL - 1; ++u)
+      if (first + u * step < packs)
+        load_pack_of<Place>(batch[u], plan, line, first + u * step, inputs...);
 #pragma unroll
-  for (int u = 0; u < UNROLL - 1; ++u)
-    if (first + u * step < packs)
-      total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
+    for (int u = 0; u < UNROLL - 1; ++u)
+      if (first + u * step < packs)
+        total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
+  }
 }
 
 template <class Op, int I, int O, int... K, class... Inputs>

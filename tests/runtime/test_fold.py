@@ -1,0 +1,99 @@
+"""Which layout a reduction takes on a GPU, and how its work is shared."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from kspec.runtime import layout
+from kspec.runtime.fold import Fold, choose, choose_host
+from kspec.runtime.layout import Axes
+from kspec.runtime.walk import Member
+from kspec.stages import COLUMNS, LINES, SHORT_LINES
+
+SMS = 132  # of an H200
+STRIDED = "kspec::Strided<8>"
+
+
+def fold(*arrays: np.ndarray, axis: tuple[int, ...] | None = None, offset: int = 0) -> Fold:
+    """Return how a reduction of arrays is shared; their first addresses are aligned + offset."""
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    reduced = tuple(range(len(shape))) if axis is None else axis
+    kept = tuple(k for k in range(len(shape)) if k not in reduced)
+    strides = [layout.broadcast_strides(x.shape, x.strides, shape) for x in arrays]
+    out = np.empty([shape[k] for k in kept], "float32")
+    kept_strides = [tuple(steps[k] for k in kept) for steps in strides] + [out.strides]
+    return choose(
+        layout.collapse([shape[k] for k in kept], kept_strides, keep_order=False),
+        layout.collapse(
+            [shape[k] for k in reduced],
+            [tuple(steps[k] for k in reduced) for steps in strides],
+            keep_order=False,
+        ),
+        [Member(x.itemsize, x.itemsize, 4096 + offset, False) for x in arrays],
+        SMS,
+        lambda tag, threads: 4 * SMS,
+    )
+
+
+def big(*shape: int, dtype: str = "float32") -> np.ndarray:
+    """Return an array of any shape that takes no memory."""
+    strides = np.cumprod([np.dtype(dtype).itemsize, *shape[:0:-1]])[::-1]
+    return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, strides)
+
+
+CASES = {
+    "everything": ((big(1 << 28),), None, LINES, 1, 4 * SMS),
+    "rows": ((big(16384, 16384),), (1,), LINES, 16384 // 2, 1),
+    "columns": ((big(16384, 16384),), (0,), COLUMNS, 16384 // 128, 4),
+    "short rows": ((big(1 << 23, 32),), (1,), SHORT_LINES, (1 << 23) // 128, 1),
+    "tiny rows": ((big(1 << 23, 3),), (1,), SHORT_LINES, (1 << 23) // 256, 1),
+    "few long rows": ((big(64, 1 << 22),), (1,), LINES, 64, 8),
+    "wide and low": ((big(64, 1 << 22),), (0,), COLUMNS, (1 << 22) // 512, 1),
+    "tall and narrow": ((big(1 << 22, 64),), (0,), COLUMNS, 1, 4 * SMS),
+    "the middle axis": ((big(256, 1024, 1024),), (1,), COLUMNS, 256 * 8, 1),
+    "first and last": ((big(256, 1024, 1024),), (0, 2), LINES, 1024, 1),
+    "every other element": ((big(1 << 28)[::2],), None, STRIDED, 1, 8 * SMS),
+    "two inputs": ((big(1 << 24), big(1 << 24)), None, LINES, 1, 4 * SMS),
+    "a broadcast row": ((big(4096, 4096), big(4096)), (1,), LINES, 4096 // 2, 1),
+    "fewer columns than a pack": ((big(1 << 20, 3),), (0,), STRIDED, 1, None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layouts(name: str) -> None:
+    arrays, axis, wanted, tiles, splits = CASES[name]
+    found = fold(*arrays, axis=axis)
+    assert (found.layout, found.tiles) == (wanted, tiles)
+    assert splits is None or found.splits == splits
+
+
+def test_lines_of_any_alignment_are_lines() -> None:
+    assert fold(big(1 << 20), offset=4).layout == LINES
+    assert fold(big(4096, 1001), axis=(1,)).layout == LINES
+
+
+def test_more_axes_than_there_is_room_for() -> None:
+    x = np.zeros((2,) * 18, "float32").transpose(*range(0, 18, 2), *range(1, 18, 2))
+    found = fold(x, axis=tuple(range(9, 18)))
+    assert found.layout == "kspec::Strided<64>"
+
+
+def test_scratch_memory_begins_with_the_tickets() -> None:
+    shared, alone = fold(big(1 << 28)), fold(big(16384, 16384), axis=(1,))
+    assert (alone.tickets, alone.scratch(8)) == (0, 0)
+    assert shared.tickets == 256
+    assert shared.scratch(8) == 256 + 8 * shared.splits
+    pointers = shared.pack(1 << 20)[len(shared.head) :][:16]
+    assert struct.unpack("2P", pointers) == ((1 << 20) + 256, 1 << 20)
+
+
+def test_the_host_gives_each_core_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_HOST_THREADS", "4")
+    one = choose_host(Axes((), ((), ())), Axes((1 << 24,), ((4,),)))
+    many = choose_host(Axes((1000,), ((4,), (4,))), Axes((100,), ((4000,),)))
+    assert (one.layout, one.tiles, one.threads) == (STRIDED, 1, 1)
+    assert one.splits == 16
+    assert (many.tiles, many.splits) == (1000, 1)
