@@ -253,20 +253,19 @@ __device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLine
   const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (blockDim.x * SIDE) + threadIdx.x;
   Line<I> line[SIDE];
   Acc total[SIDE];
-  const auto value = [&](int s, ptrdiff_t j) {
-    return op._value(
-        inputs.item(Bytes{line[s].base[K] + j * (plan.reduced.strides[K][0] / V)})..., j,
-        output + s * blockDim.x);
+  const auto value = [&](const Line<I>& at, int s, ptrdiff_t j) {
+    return op._value(inputs.item(Bytes{at.base[K] + j * (plan.reduced.strides[K][0] / V)})..., j,
+                     output + s * blockDim.x);
   };
 #pragma unroll
   for (int s = 0; s < SIDE; ++s) {
     line[s] = find_line<Op>(plan, output + s * blockDim.x, numbers, inputs...);
-    total[s] = value(s, 0);
+    total[s] = value(line[s], s, 0);
   }
 #pragma unroll 4
   for (ptrdiff_t j = 1; j < plan.length; ++j) {
 #pragma unroll
-    for (int s = 0; s < SIDE; ++s) total[s] = op._reduce(total[s], value(s, j));
+    for (int s = 0; s < SIDE; ++s) total[s] = op._reduce(total[s], value(line[s], s, j));
   }
 #pragma unroll
   for (int s = 0; s < SIDE; ++s)
