@@ -21,7 +21,7 @@ import numpy as np
 from kspec.runtime import driver
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import Device
-from kspec.runtime.libraries import Library
+from kspec.runtime.libraries import CuPy, Library, Torch
 from kspec.runtime.views import c_strides, numpy_dtype
 
 Maker = Callable[[], Any]
@@ -77,15 +77,22 @@ def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) 
     if library.name == "numpy":
         return functools.partial(np.empty, shape, numpy_dtype(dtype))
     if library.name in _CLASSES and not device.is_host and not driver.several_devices():
-        private = _MAKERS[library.name]
-        # Not all versions of a library have it, and not all agree on what it does.
-        try:
-            make, one, other = private(shape, dtype), private(shape, dtype)(), public()
-            if _look(one) == _look(other):
-                return make
-        except Exception:
-            return public
+        private = _private_maker(library.name, device)
+        if private is not None:
+            return private(shape, dtype)
     return public
+
+
+@functools.cache
+def _private_maker(name: str, device: Device) -> Callable[..., Maker] | None:
+    """Return the way around a library's public function, if this version has it as we know it."""
+    library, private = _PRIVATE[name]
+    example = (2, 3), "float32"
+    try:
+        same = _look(private(*example)()) == _look(library.empty(*example, device))
+    except Exception:  # what a library raises where it has changed is its own
+        return None
+    return private if same else None
 
 
 def _look(array: Any) -> tuple[Any, ...]:
@@ -181,4 +188,7 @@ def _torch_maker(shape: tuple[int, ...], dtype: str) -> Maker:
     return functools.partial(make, shape, c_strides(shape, 1), getattr(torch, dtype))
 
 
-_MAKERS = {"cupy": _cupy_maker, "torch": _torch_maker}
+_PRIVATE: dict[str, tuple[Library, Callable[..., Maker]]] = {
+    "cupy": (CuPy(), _cupy_maker),
+    "torch": (Torch(), _torch_maker),
+}

@@ -39,6 +39,7 @@ from kspec.runtime.plan import ALIGNMENT, Plan, Prepared, make_plan
 Route = Callable[..., Any]
 
 MAX_PLANS = 256  # of one route; a plan takes about 3 KB
+_FIRST_PLANS = 8  # of one route, made at once
 _MAX_SEEN = 1024  # keys
 _MAX_ROUTES = 64  # of one kernel
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -49,9 +50,10 @@ class Refused(Exception):
 
 
 class Memo:
-    """The plans of one route, for the keys that came twice: shapes that change leave none.
+    """The plans of one route, for the first keys and those that come twice.
 
-    Looking up needs no lock; the oldest plan goes when there are too many.
+    Shapes that change at every call leave next to none. Looking up needs no lock; the oldest plan
+    goes when there are too many.
     """
 
     def __init__(self) -> None:
@@ -62,7 +64,7 @@ class Memo:
     def learn(self, key: Hashable, prepared: Prepared) -> None:
         """Take note of a call that was made."""
         with self._lock:
-            if key not in self._seen:
+            if len(self.plans) >= _FIRST_PLANS and key not in self._seen:
                 if len(self._seen) >= _MAX_SEEN:
                     self._seen.clear()
                 self._seen.add(key)

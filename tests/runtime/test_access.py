@@ -1,0 +1,247 @@
+"""How arrays are read and made by plans; CuPy and torch are imitated, a driver is not needed."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.runtime import access, driver
+from kspec.runtime.device import HOST, Device
+from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
+from kspec.runtime.provider import KernelLoader
+
+GPU = Device("cuda", 0)
+ADDRESSES = itertools.count(2**40, 2**20)
+
+
+class Base:
+    """`cupy._core.core._ndarray_base`."""
+
+    _c_contiguous = True
+
+    def _init(self, shape: tuple[int, ...], dtype: Any) -> None:
+        shadow = np.empty(shape, dtype)
+        self.shape, self.strides, self.dtype = shadow.shape, shadow.strides, shadow.dtype
+        self.data = SimpleNamespace(ptr=next(ADDRESSES), device_id=0)
+        self.device = "<CUDA Device 0>"
+
+
+class FakeArray(Base):
+    """`cupy.ndarray`."""
+
+    def __new__(cls, shape: tuple[int, ...], dtype: Any) -> FakeArray:
+        self = super().__new__(cls)
+        self._init(shape, dtype)
+        return self
+
+    def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> FakeArray:
+        made = FakeArray(shape, self.dtype)
+        made.strides, made._c_contiguous = strides, False
+        made.data = SimpleNamespace(ptr=self.data.ptr + offset, device_id=0)
+        return made
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    module: Any = ModuleType("cupy")
+    module.ndarray = FakeArray
+    module.empty = FakeArray
+    module.current = SimpleNamespace(ptr=0)
+    module.cuda = SimpleNamespace(
+        get_current_stream=lambda: module.current, Device=lambda ordinal: nullcontext()
+    )
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(driver, "several_devices", lambda: False)
+    monkeypatch.setattr(driver, "multiprocessors", lambda ordinal: 132)
+    for cached in (access._cupy, access._private_maker):
+        cached.cache_clear()
+    yield module
+    for cached in (access._cupy, access._private_maker):
+        cached.cache_clear()
+
+
+class FakeKernel:
+    """Remembers launches: the stream, grid and block, and the bytes of all parameters."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self.launches: list[Any] = []
+        self.prepared = 0
+
+    def launch(self, launch: Any, params: Any) -> None:
+        self._start(launch, params)
+
+    def prepare(self, launch: Any, params: Any) -> Any:
+        self.prepared += 1
+        return self._start, (launch, params)
+
+    def _start(self, launch: Any, params: Any) -> int:
+        parts = zip(params.offsets, params.sizes, strict=True)
+        values = [params.memory.raw[offset : offset + size] for offset, size in parts]
+        self.launches.append((launch, values))
+        return 0
+
+
+@pytest.fixture
+def fake(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
+    kernel = FakeKernel()
+    monkeypatch.setattr(KernelLoader, "kernel", lambda self, wanted, device, sanitize: kernel)
+    return kernel
+
+
+def array(*shape: int, dtype: str = "float32") -> FakeArray:
+    return FakeArray(shape, np.dtype(dtype))
+
+
+def kernel_of(inputs: str, outputs: str, operation: str = "f()", **more: Any) -> Any:
+    return kspec.ElementwiseKernel(inputs, outputs, operation, **more)
+
+
+CALLS = [
+    ("T x, T y", "T z", (array(3, 4), array(4), array(3, 4))),
+    ("T x, T y", "T z", (array(64), 2.5, array(64))),
+    ("T x, int8 y", "T z", (array(64), -3, array(64))),
+    ("complex128 x, T y", "complex128 z", (1.5, array(8), array(8, dtype="complex128"))),
+    ("T x, S y", "T z", (array(8), array(8, dtype="int16"), array(8))),
+    ("raw T x, T y", "T z", (array(5, 6), array(8), array(8))),
+    (
+        "T x, raw int32 y, T a",
+        "raw T z, T w",
+        (array(8), array(3, dtype="int32"), 2, array(9), array(8)),
+    ),
+    ("T x", "T y", (array(9).view((4,), (8,)), array(9).view((4,), (-4,), 12))),
+    ("T x", "T y", (array(9).view((8,), (4,), 4), array(8))),
+]
+
+
+class TestCupy:
+    @pytest.mark.parametrize(("inputs", "outputs", "args"), CALLS)
+    def test_hits_pack_what_misses_pack(
+        self, inputs: str, outputs: str, args: Any, fake: FakeKernel
+    ) -> None:
+        kernel = kernel_of(inputs, outputs)
+        for _ in range(6):
+            kernel(*args)
+        assert fake.prepared == 1  # for all calls from the fourth on
+        assert fake.launches == [fake.launches[0]] * 6
+
+    def test_what_the_kernel_sees_of_an_array(self, fake: FakeKernel) -> None:
+        kernel = kernel_of("T x", "T y", "y = _raw_x[0]")
+        args = array(4, 6), array(4, 6)
+        for _ in range(5):
+            kernel(*args)
+        other = array(4, 6), array(4, 6)
+        kernel(*other)
+        kernel.prepare(other).run()
+        assert fake.prepared == 1
+        assert fake.launches[-1] == fake.launches[-2] != fake.launches[0]
+
+    def test_values_and_addresses_change(self, fake: FakeKernel) -> None:
+        kernel = kernel_of("T x, T a", "T y")
+        for value in (1.0, 2.0, -0.0, 0.0, 3.0):
+            x, y = array(32), array(32)
+            kernel(x, value, y)
+            kernel.prepare((x, value, y)).run()
+            assert fake.launches[-1] == fake.launches[-2]
+        assert fake.prepared == 1
+
+    def test_alignment_and_strides_are_in_the_key(self, fake: FakeKernel) -> None:
+        kernel, base = kernel_of("T x", "T y"), array(64)
+        views = [base.view((16,), (4,), offset) for offset in (0, 4, 8, 16, 4, 0)]
+        views += [base.view((16,), (8,)), base.view((4, 4), (16, 4)), base.view((4, 4), (4, 16))]
+        for x in views * 4:
+            y = FakeArray(x.shape, x.dtype)
+            kernel(x, y)
+            kernel.prepare((x, y)).run()
+            assert fake.launches[-1] == fake.launches[-2]
+
+    def test_streams(self, cupy: Any, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, stream: True)
+        kernel, x, y = kernel_of("T x", "T y"), array(8), array(8)
+        for handle in (0, 0x70, 0x80, 0x70, 0) * 3:
+            cupy.current = SimpleNamespace(ptr=handle)
+            kernel(x, y)
+            kernel(x, y, stream=SimpleNamespace(ptr=0x90))
+        assert [launch.stream for launch, _ in fake.launches] == [
+            one for handle in (0, 0x70, 0x80, 0x70, 0) * 3 for one in (handle, 0x90)
+        ]
+        assert fake.prepared == 4
+
+    def test_outputs_are_made_the_short_way(self, cupy: Any, fake: FakeKernel) -> None:
+        made: list[Any] = []
+        cupy.empty = lambda *given: made.append(given) or FakeArray(*given)
+        kernel, x = kernel_of("T x", "T y"), array(2, 8)
+        for _ in range(5):
+            y = kernel(x)
+            assert (type(y), y.shape, y.dtype) == (FakeArray, (2, 8), np.float32)
+        assert made.count(((2, 8), np.dtype("float32"))) == 3  # the calls without a plan
+
+
+class TestMakers:
+    @pytest.mark.parametrize("library", [NumPy(), Own()])
+    def test_the_public_ones(self, library: Any) -> None:
+        make = access.maker(library, (2, 3), "int16", HOST)
+        assert make() is not make()
+        assert (make().shape, make().dtype) == ((2, 3), np.int16)
+
+    def test_cupy_without_its_private_one(self, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delattr(Base, "_init")
+        cupy.empty = lambda shape, dtype: ("public", shape, dtype)
+        assert access.maker(CuPy(), (3,), "int8", GPU)() == ("public", (3,), np.dtype("int8"))
+
+    def test_cupy_with_another_private_one(self, cupy: Any) -> None:
+        cupy.empty = lambda shape, dtype: FakeArray(shape, np.dtype("int64"))  # what it is not
+        assert access.maker(CuPy(), (3,), "int8", GPU)().dtype == np.int64
+
+    def test_several_devices(self, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(driver, "several_devices", lambda: True)
+        cupy.empty = lambda shape, dtype: "public"
+        assert access.maker(CuPy(), (3,), "int8", GPU)() == "public"
+
+    def test_torch_without_its_private_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        torch: Any = ModuleType("torch")
+        torch.empty = lambda shape, dtype, device: (shape, dtype, device)
+        torch.int8 = "torch.int8"
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        monkeypatch.setattr(driver, "several_devices", lambda: False)
+        access._private_maker.cache_clear()
+        made = access.maker(Torch(), (3, 2), "int8", GPU)()
+        assert made == ((3, 2), "torch.int8", "cuda:0")
+        access._private_maker.cache_clear()
+
+
+def test_subclasses_have_no_row() -> None:
+    class Mine(np.ndarray):
+        pass
+
+    assert access.access_of(np.ndarray) is not None
+    assert access.access_of(kspec.DeviceArray) is not None
+    for kind in (Mine, np.ma.MaskedArray, np.memmap, list, float):
+        assert access.access_of(kind) is None
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.zeros(3),
+        np.zeros((4, 4))[:, 1],
+        np.zeros(3)[::-1],
+        np.zeros(0),
+        np.zeros(()),
+        np.broadcast_to(np.zeros(1), (4,)),
+        np.zeros(3, "V4"),
+    ],
+)
+def test_addresses(x: Any) -> None:
+    assert access.numpy_address(x) == x.ctypes.data
+    x.flags.writeable = False
+    assert access.numpy_address(x) == x.ctypes.data
