@@ -73,6 +73,12 @@ def host_checks() -> tuple[str, str, str]:
 
 
 @functools.cache
+def per_thread_default_stream() -> bool:
+    """Return whether the driver's bindings take stream 0 for that of the thread; they read once."""
+    return os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0")
+
+
+@functools.cache
 def _cores() -> int:
     # Asked for at every launch; the operating system takes microseconds to answer.
     return os.cpu_count() or 1

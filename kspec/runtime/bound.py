@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kspec.checks import NO_CHECKS, Checks
+from kspec.checks import NO_CHECKS
 from kspec.runtime.launch import Launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.plan import is_checked
 
 
 class Bound:
@@ -39,10 +38,12 @@ class Bound:
         Of the kernel.
     again : callable
         Makes the call in full. It holds the arguments, whose memory the kernel uses.
-    checks : callable or None
-        On the host device, returns the checks of the kernel.
+    in_full : callable or None
+        Says at each call whether it is to be made in full.
     result : object
         What calls return.
+    scratch : object
+        Memory of the kernel, which is kept.
 
     Attributes
     ----------
@@ -50,7 +51,16 @@ class Bound:
         What each call returns: the outputs, the same arrays every time.
     """
 
-    __slots__ = ("_again", "_arguments", "_checks", "_kernel", "_memory", "_start", "result")
+    __slots__ = (
+        "_again",
+        "_arguments",
+        "_in_full",
+        "_kernel",
+        "_memory",
+        "_scratch",
+        "_start",
+        "result",
+    )
 
     def __init__(
         self,
@@ -58,14 +68,16 @@ class Bound:
         launch: Launch,
         parameters: Sequence[bytes],
         again: Callable[[], Any],
-        checks: Callable[[], Checks | None] | None,
+        in_full: Callable[[], bool] | None,
         result: Any = None,
+        scratch: object = None,
     ) -> None:
+        self._scratch = scratch
         params = ParameterBlock(parameters)
         launch = replace(launch, checks=NO_CHECKS, regions=())
         self.result = result
         self._again = again
-        self._checks = checks
+        self._in_full = in_full
         self._kernel = kernel
         self._memory = params
         self._start: Callable[..., int | None] = _do_nothing
@@ -82,7 +94,7 @@ class Bound:
         On the host device, checks that are wanted by then (`kspec.checking`, the environment, the
         kernel's `checks`) are made.
         """
-        if self._checks is not None and is_checked(self._checks()):
+        if self._in_full is not None and self._in_full():
             return self._again()
         code = self._start(*self._arguments)
         if code:

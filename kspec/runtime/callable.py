@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,11 +16,13 @@ import numpy as np
 from kspec.checks import Checks
 from kspec.declaration import Declaration, GeneratedDeclaration
 from kspec.errors import NotCompiledError
+from kspec.runtime import driver
 from kspec.runtime.bound import Bound
 from kspec.runtime.dispatch import param_dtype
-from kspec.runtime.plan import Prepared
+from kspec.runtime.plan import Prepared, is_checked
 from kspec.runtime.provider import KernelLoader
-from kspec.runtime.route import Routes
+from kspec.runtime.route import Argument, Pattern, Routes, argument_of
+from kspec.runtime.scratch import KeptScratch
 from kspec.runtime.views import numpy_dtype
 from kspec.signature import Param
 from kspec.stages import Specialization
@@ -104,17 +106,45 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         """Number of inputs and outputs."""
         return self.nin + self.nout
 
+    def _pattern(
+        self, args: Sequence[Any], options: tuple[str, ...], returned: str
+    ) -> Pattern | None:
+        """Return what calls with arguments of these types have in common, if they get a route."""
+        declaration = self._declaration
+        seen = getattr(declaration, "raw_views", ())
+        arguments: list[Argument] = []
+        for number, (param, value) in enumerate(zip(declaration.params, args, strict=False)):
+            written = number >= len(declaration.inputs) or param.non_const
+            exact = param.raw or param.name in seen
+            argument = argument_of(value, written=written, exact=exact)
+            if argument is None:
+                return None
+            arguments.append(argument)
+        if not any(argument.access for argument in arguments):
+            return None
+        new = len(declaration.params) - len(arguments)
+        return Pattern(tuple(arguments), new, options, len(declaration.outputs), returned)
+
     def _bound(self, prepared: Prepared, again: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `again` takes them to be checked."""
-        operands = prepared.operands
-        on_host = any(one.view is not None and one.view.device.is_host for one in operands)
+        again = functools.partial(again, *(one.value for one in prepared.operands))
+        on_host, stream = prepared.device.is_host, prepared.launch.stream
+        in_full: Callable[[], bool] | None = None
+        if prepared.scratch and (on_host or driver.is_of_thread(stream)):
+            # Scratch memory can not be shared: on the host a launch may fail halfway and the next
+            # one go on, launches of several threads may run at the same time.
+            in_full = _always
+        elif on_host and prepared.kernel is not None:
+            in_full = lambda: is_checked(self.checks)  # noqa: E731
+        scratch = KeptScratch(prepared.device, stream, prepared.scratch, prepared.tickets)
         return Bound(
             prepared.kernel,
             prepared.launch,
-            prepared.parameters(),
-            functools.partial(again, *(one.value for one in operands)),
-            (lambda: self.checks) if on_host else None,
+            [prepared.first(scratch.ptr), *prepared.parameters()],
+            again,
+            in_full,
             prepared.result,
+            scratch,
         )
 
     @property
@@ -162,3 +192,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
                 # Layouts share a source: the first one stays.
                 codes.setdefault(tuple(map(numpy_dtype, names)), text)
         return codes
+
+
+def _always() -> bool:
+    return True

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kspec import config
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
 
 # Handles that are no addresses: of each device's legacy default stream, and each thread's.
@@ -231,6 +232,23 @@ def is_stream_of(ordinal: int, stream: int) -> bool:
         return True
     context = check(_bindings().cuStreamGetCtx(stream))
     return int(context) == int(_primary_context(ordinal))
+
+
+def is_of_thread(stream: int) -> bool:
+    """Return whether a handle means another stream in each thread."""
+    if stream:
+        return stream == PER_THREAD_STREAM
+    return config.per_thread_default_stream()
+
+
+def is_capturing(ordinal: int, stream: int) -> bool:
+    """Return whether what is queued on a stream becomes a graph."""
+    if stream in (0, LEGACY_STREAM):
+        return False  # can not be captured
+    driver = _bindings()
+    with on_device(ordinal):
+        status = check(driver.cuStreamIsCapturing(stream))
+    return bool(status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
 
 def device_of_pointer(address: int) -> int:

@@ -24,7 +24,6 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Shape
 from kspec.runtime.loop import make_loop
 from kspec.runtime.plan import Prepared
-from kspec.runtime.route import Argument, Pattern, argument_of
 from kspec.runtime.walk import Walk
 from kspec.stages import Specialization
 
@@ -112,7 +111,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             return other.__cupy_override_elementwise_kernel__(self, *args, **keywords)
         prepared = self.prepare(args, size, block_size, stream, sanitize, order, timeout)
         result = prepared.run()
-        self._routes.learn(args, lambda: self._pattern(args))
+        returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
+        returned = "none" if self.no_return else returned
+        self._routes.learn(args, lambda: self._pattern(args, ("size", "block_size"), returned))
         return result
 
     def bind(
@@ -134,7 +135,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
         prepared = self.prepare(args, size, block_size, stream, sanitize="", order="forward")
-        again = functools.partial(self, size=size, block_size=block_size, stream=stream)
+        handle = prepared.launch.stream
+        again = functools.partial(self, size=size, block_size=block_size, stream=handle)
         return self._bound(prepared, again)
 
     def prepare(
@@ -171,32 +173,11 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             kernel,
             Launch(grid, block, 0, handle, checks, regions),
             binding,
-            (loop.walk.elements,),
+            call.device,
+            lambda scratch: loop.walk.elements,
             operands,
             loop.views,
             given,
-        )
-
-    def _pattern(self, args: Sequence[Any]) -> Pattern | None:
-        """Return what calls with arguments of these types have in common."""
-        declaration = self.declaration
-        arguments: list[Argument | None] = []
-        for param, value in zip(declaration.params, args, strict=False):
-            output = len(arguments) >= len(declaration.inputs)
-            exact = param.raw or param.name in declaration.raw_views
-            written = output or param.non_const
-            arguments.append(argument_of(value, written=written, exact=exact))
-        known = tuple(one for one in arguments if one is not None)
-        if len(known) < len(arguments) or not any(one.access for one in known):
-            return None
-        outputs = len(declaration.outputs)
-        returned = "one" if outputs == 1 and not declaration.return_tuple else "tuple"
-        return Pattern(
-            known,
-            new=len(declaration.params) - len(known),
-            options=("size", "block_size"),
-            outputs=outputs,
-            returned="none" if declaration.no_return else returned,
         )
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:

@@ -18,22 +18,29 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kspec import config, dtypes
 from kspec.checks import NO_CHECKS, Checks, resolve_checks
-from kspec.runtime import dispatch, marshal
+from kspec.host.device import Region
+from kspec.runtime import dispatch, driver, marshal
 from kspec.runtime.access import Maker, maker
+from kspec.runtime.device import HOST, Device
 from kspec.runtime.dispatch import Binding, Operand
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Start
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
+from kspec.runtime.scratch import KeptScratch, Scratch
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
 ALIGNMENT = 16  # bytes: layouts depend on addresses modulo this
+
+
+def _no_bytes(scratch: int) -> bytes:
+    return b""
 
 
 _NO_LAUNCH = Launch((1, 1, 1), (1, 1, 1))
@@ -53,8 +60,10 @@ class Prepared:
         How.
     binding : Binding
         Dtypes of the placeholders.
-    constants : tuple of bytes
-        Parameters in front of those of the operands.
+    device : Device
+        Where.
+    first : callable
+        Packs the parameter in front of those of the operands, given the address of scratch memory.
     operands : tuple of Operand
         Inputs and outputs.
     views : tuple of (int, bytes)
@@ -62,26 +71,37 @@ class Prepared:
         bytes. The first eight are its address.
     given : bool
         Whether the caller gave the outputs.
+    scratch, tickets : int
+        Bytes of scratch memory, and how many of them are zero before and after the launch.
     """
 
     result: Any
     kernel: LoadedKernel | None = None
     launch: Launch = _NO_LAUNCH
     binding: Binding = ()
-    constants: tuple[bytes, ...] = ()
+    device: Device = HOST
+    first: Callable[[int], bytes] = _no_bytes
     operands: tuple[Operand, ...] = ()
     views: tuple[tuple[int, bytes], ...] = ()
     given: bool = True
+    scratch: int = 0
+    tickets: int = 0
 
     def parameters(self) -> list[bytes]:
-        """Return the bytes of all parameters."""
+        """Return the bytes of all parameters but the first."""
         operands = [pack_operand(operand, self.binding) for operand in self.operands]
-        return [*self.constants, *operands, *(packed for _, packed in self.views)]
+        return [*operands, *(packed for _, packed in self.views)]
 
     def run(self) -> Any:
         """Launch the kernel once, and return the result."""
-        if self.kernel is not None:
-            self.kernel.launch(self.launch, ParameterBlock(self.parameters()))
+        if self.kernel is None:
+            return self.result
+        parameters, launch = self.parameters(), self.launch
+        with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
+            if launch.regions and scratch.ptr:
+                region = Region(scratch.ptr, self.scratch, "the scratch memory")
+                launch = replace(launch, regions=(*launch.regions, region))
+            self.kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
         return self.result
 
 
@@ -107,6 +127,7 @@ class Block(NamedTuple):
     begin: int
     start: Start
     arguments: tuple[Any, ...]
+    scratch: KeptScratch
 
 
 class Plan:
@@ -128,10 +149,12 @@ class Plan:
     """
 
     __slots__ = (
+        "_device",
         "_first",
         "_kernel",
         "_launch",
         "_parameters",
+        "_scratch",
         "convert",
         "give",
         "make",
@@ -145,10 +168,12 @@ class Plan:
         self._kernel = prepared.kernel
         self._launch = prepared.launch
         self._parameters = prepared.parameters()
-        self._first = len(prepared.constants)
+        self._first = prepared.first
+        self._device = prepared.device
+        self._scratch = prepared.scratch, prepared.tickets
         blocks: list[Block] = []
         self.take, self.give = blocks.pop, blocks.append
-        self.pack = _packer(prepared, self._parameters[self._first :])
+        self.pack = _packer(prepared, self._parameters)
         self.convert = tuple(_converter(one, prepared.binding) for one in prepared.operands)
         self.make = () if prepared.given else _makers(prepared)
         self.refuses = _refusal(prepared)
@@ -158,9 +183,10 @@ class Plan:
 
         Whoever takes blocks does not look into them: one could launch a graph instead.
         """
-        params = ParameterBlock(self._parameters)
+        scratch = KeptScratch(self._device, self._launch.stream, *self._scratch)
+        params = ParameterBlock([self._first(scratch.ptr), *self._parameters])
         start, arguments = self._kernel.prepare(self._launch, params)
-        return Block(params.memory, params.offsets[self._first], start, arguments)
+        return Block(params.memory, params.offsets[1], start, arguments, scratch)
 
     def relaunch(self, block: Block, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
@@ -171,6 +197,8 @@ def make_plan(prepared: Prepared) -> Plan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
     if prepared.kernel is None or prepared.launch.checks != NO_CHECKS:
         return None
+    if prepared.scratch and driver.is_of_thread(prepared.launch.stream):
+        return None  # one handle, but as many streams as threads, which would share the memory
     for operand in prepared.operands:
         view = operand.view
         if view is None:
@@ -239,14 +267,21 @@ def _makers(prepared: Prepared) -> tuple[Maker, ...]:
 
 
 def _refusal(prepared: Prepared) -> Refusal | None:
-    """Return what else a call depends on: checks and cores on the host, conjugate tensors."""
+    """Return what else a call depends on.
+
+    Checks and cores on the host device, a stream that is being captured, conjugate tensors.
+    """
     views = [one.view for one in prepared.operands if one.view is not None]
     conditions: list[Refusal] = []
-    if views[0].device.is_host:
+    if prepared.device.is_host:
         threads = config.host_threads()
         conditions.append(
             lambda kernel, arrays: is_checked(kernel.checks) or config.host_threads() != threads
         )
+    elif prepared.scratch:
+        # A graph may be launched on any stream, and would use the memory of this one.
+        ordinal, stream = prepared.device.ordinal, prepared.launch.stream
+        conditions.append(lambda kernel, arrays: driver.is_capturing(ordinal, stream))
     libraries = {one.library.name for one in prepared.operands if one.library is not None}
     if "torch" in libraries and any(dtypes.lookup(view.dtype).kind == "c" for view in views):
         conditions.append(lambda kernel, arrays: any(array.is_conj() for array in arrays))

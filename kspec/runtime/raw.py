@@ -21,6 +21,7 @@ from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.launch import Launch, make_launch
 from kspec.runtime.memory import Symbol
 from kspec.runtime.module import HostKernel, LoadedKernel
+from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_arguments import (
     RawArgument,
@@ -175,8 +176,9 @@ class RawKernel:
         again = functools.partial(
             self, grid, block, tuple(args), shared_mem=shared_mem, stream=stream
         )
-        checks = (lambda: self.checks) if isinstance(kernel, HostKernel) else None
-        return Bound(kernel, launch, parameters, again, checks)
+        on_host = isinstance(kernel, HostKernel)
+        in_full = (lambda: is_checked(self.checks)) if on_host else None
+        return Bound(kernel, launch, parameters, again, in_full)
 
     def _prepare(
         self,

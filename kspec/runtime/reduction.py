@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,18 +10,17 @@ from kspec import dtypes
 from kspec.checks import Checks
 from kspec.declaration import ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.host.device import Region
-from kspec.runtime import dispatch, driver, layout, marshal
+from kspec.runtime import dispatch, driver, layout
+from kspec.runtime.bound import Bound
 from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.dispatch import Binding, Call, Operand
-from kspec.runtime.fold import MAX_ACCUMULATOR, choose, choose_host
+from kspec.runtime.fold import MAX_ACCUMULATOR, Fold, choose, choose_host
 from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.loop import member_of
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.plan import pack_operand
-from kspec.runtime.scratch import Scratch
+from kspec.runtime.plan import Prepared
 from kspec.stages import Specialization
 
 
@@ -72,7 +72,65 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
+        if (
+            sanitize is None
+            and order is None
+            and timeout is None
+            and type(keepdims) is bool
+            and _is_plain(axis)
+        ):
+            given = args
+            if out is not None and len(args) == len(self._declaration.inputs):
+                given = (*args, *out) if type(out) is tuple else (*args, out)
+            route = self._routes.get(tuple(map(type, given)))
+            if route is not None and (out is None or given is not args):
+                return route(self, *given, axis, keepdims, stream)
+        prepared = self.prepare(args, axis, keepdims, stream, out, sanitize, order, timeout)
+        result = prepared.run()
+        values = (*args, *self._given_outputs(args, out))
+        returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
+        self._routes.learn(values, lambda: self._pattern(values, ("axis", "keepdims"), returned))
+        return result
+
+    def bind(
+        self,
+        *args: Any,
+        out: Any = None,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        stream: Any = None,
+    ) -> Bound:
+        """Check a call now, for launching it many times with the same arguments.
+
+        Parameters and errors are those of a call. The arrays are kept alive, and must keep their
+        shape and memory; outputs that are not given are made once.  The stream is the one that is
+        current now. Launches share scratch memory, so they must not run at the same time on
+        several streams, as graphs and the default streams of threads can.
+
+        Returns
+        -------
+        Bound
+            Calling it, without arguments, launches the kernel and returns the outputs.
+        """
+        prepared = self.prepare(args, axis, keepdims, stream, out, sanitize="", order="forward")
+        handle = prepared.launch.stream
+        again = functools.partial(self, axis=axis, keepdims=keepdims, stream=handle)
+        return self._bound(prepared, again)
+
+    def prepare(
+        self,
+        args: Sequence[Any],
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        stream: Any = None,
+        out: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Prepared:
+        """Check a call, with parameters and errors as those of the call, and make its outputs."""
         declaration = self.declaration
+        given = out is not None or len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args, self._given_outputs(args, out))
         shape = self._input_shape(call)
         reduced = layout.normalize_axes(axis, len(shape))
@@ -85,10 +143,27 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             )
         call = self._with_outputs(call, out_shape, binding)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
-        if 0 not in out_shape:
-            self._launch(call, shape, reduced, keepdims, binding, stream, checks)
         values = tuple(operand.value for operand in call.outputs)
-        return values[0] if len(values) == 1 else values
+        result = values[0] if len(values) == 1 else values
+        if 0 in out_shape:
+            return Prepared(result)
+        handle = dispatch.resolve_stream(call, stream)
+        operands = (*call.inputs, *call.outputs)
+        fold, kernel = self._fold(call, shape, reduced, keepdims, binding, checks)
+        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
+        regions = regions_of_operands(checks, operands)
+        return Prepared(
+            result,
+            kernel,
+            Launch(grid, block, 0, handle, checks, regions),
+            binding,
+            call.device,
+            fold.pack,
+            operands,
+            given=given,
+            scratch=fold.scratch(_accumulator_size(declaration, binding)),
+            tickets=fold.tickets,
+        )
 
     def _given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """Return the outputs given by keyword."""
@@ -141,17 +216,16 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
-    def _launch(
+    def _fold(
         self,
         call: Call,
         shape: Shape,
         reduced: tuple[int, ...],
         keepdims: bool,
         binding: Binding,
-        stream: Any,
         checks: Checks,
-    ) -> None:
-        handle = dispatch.resolve_stream(call, stream)
+    ) -> tuple[Fold, LoadedKernel]:
+        """Return how the work is shared, and the kernel for that."""
         inputs = [operand for operand in call.inputs if not operand.param.raw]
         kept = tuple(axis for axis in range(len(shape)) if axis not in reduced)
         keep_order = self.declaration.ordered
@@ -177,17 +251,14 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                 driver.multiprocessors(call.device.ordinal),
                 lambda tag, threads: load(tag).resident_blocks(threads),
             )
-        kernel = load(fold.layout)
-        operands = [pack_operand(operand, binding) for operand in (*call.inputs, *call.outputs)]
-        regions = regions_of_operands(checks, (*call.inputs, *call.outputs))
-        nbytes = fold.scratch(_accumulator_size(self.declaration, binding))
-        with Scratch(call.device, handle, nbytes, fold.tickets) as scratch:
-            if regions and scratch.ptr:
-                regions += (Region(scratch.ptr, nbytes, "the scratch memory"),)
-            grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
-            launch = Launch(grid, block, 0, handle, checks, regions)
-            plan = fold.pack(scratch.ptr)
-            kernel.launch(launch, marshal.ParameterBlock([plan, *operands]))
+        return fold, load(fold.layout)
+
+
+def _is_plain(axis: object) -> bool:
+    """Whether equal axes mean the same: True is an error, but equals 1."""
+    if type(axis) is tuple:
+        return all(type(one) is int for one in axis)
+    return axis is None or type(axis) is int
 
 
 def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:

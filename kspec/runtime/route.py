@@ -194,7 +194,7 @@ def render_route(pattern: Pattern) -> str:
         *_make_outputs(pattern, made),
         "try: block = plan.take()",
         "except IndexError: block = plan.fresh()",
-        "memory, begin, start, arguments = block",
+        "memory, begin, start, arguments, _ = block",
         f"plan.pack(memory, begin, {', '.join(_values(pattern, made))})",
     ]
     outputs = (given + made)[len(given) + len(made) - pattern.outputs :]

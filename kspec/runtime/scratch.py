@@ -1,4 +1,4 @@
-"""Memory for the length of one launch, in stream order; its first bytes are zero."""
+"""Memory for launches, whose first bytes are zero: for one, in stream order, or for many."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 from types import TracebackType
 
 from kspec.runtime import driver
+from kspec.runtime.arrays import CudaMemory
 from kspec.runtime.device import Device
 
 
@@ -50,3 +51,25 @@ class Scratch:
         if self.ptr and not self._device.is_host:
             driver.free_async(self._device.ordinal, self.ptr, self._stream)
         self._buffer = None
+
+
+class KeptScratch:
+    """Memory for launches that follow each other on one stream, each leaving the zeros it found.
+
+    Attributes
+    ----------
+    ptr : int
+        Its address, 256-byte aligned; 0 when no bytes were asked for.
+    """
+
+    def __init__(self, device: Device, stream: int, nbytes: int, zeroed: int) -> None:
+        self._memory: object = None
+        self.ptr = 0
+        if nbytes and device.is_host:
+            buffer = ctypes.create_string_buffer(nbytes + 256)
+            self.ptr = -(-ctypes.addressof(buffer) // 256) * 256
+            self._memory = buffer
+        elif nbytes:
+            memory = CudaMemory(device.ordinal, nbytes)
+            driver.zero_async(device.ordinal, memory.ptr, zeroed, stream)
+            self.ptr, self._memory = memory.ptr, memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from collections.abc import Iterator
@@ -184,6 +185,74 @@ class TestCupy:
             y = kernel(x)
             assert (type(y), y.shape, y.dtype) == (FakeArray, (2, 8), np.float32)
         assert made.count(((2, 8), np.dtype("float32"))) == 3  # the calls without a plan
+
+
+class TestScratch:
+    """Reductions whose blocks meet in memory."""
+
+    @pytest.fixture
+    def memory(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+        calls: list[str] = []
+
+        def note(name: str, result: int | None = None) -> None:
+            monkeypatch.setattr(driver, name, lambda *given: calls.append(name) or result)
+
+        for name in ("zero_async", "free_async", "free"):
+            note(name)
+        note("allocate", 2**30)
+        note("allocate_async", 2**31)
+        monkeypatch.setattr(FakeKernel, "resident_blocks", lambda self, threads: 500, raising=False)
+        yield calls
+        gc.collect()  # what plans keep is freed while this is no driver
+
+    def total(self) -> Any:
+        return kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_fake")
+
+    def test_a_plan_keeps_its_own(self, fake: FakeKernel, memory: list[str]) -> None:
+        kernel, x = self.total(), array(2_000_000)
+        for _ in range(4):
+            kernel(x)
+        assert memory.count("allocate") == 1
+        assert memory.count("allocate_async") == 3  # the calls without a plan
+        memory.clear()
+        for _ in range(5):
+            kernel(x)
+        assert memory == []
+        (launch, first), (_, last) = fake.launches[0], fake.launches[-1]
+        assert launch.grid[1] > 1
+        changed = [
+            k for k in range(0, len(first[0]), 8) if first[0][k : k + 8] != last[0][k : k + 8]
+        ]
+        assert len(changed) == 2  # the pointers to scratch memory
+        assert first[1:-1] == last[1:-1]
+
+    def test_small_ones_need_none(self, fake: FakeKernel, memory: list[str]) -> None:
+        kernel, x = self.total(), array(20, 50)
+        for _ in range(6):
+            kernel(x, axis=1)
+        assert memory == []
+        assert fake.prepared == 1
+
+    def test_not_while_a_graph_is_made(
+        self, fake: FakeKernel, memory: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, stream: True)
+        capturing: list[int] = []
+        monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: stream in capturing)
+        kernel, x = self.total(), array(2_000_000)
+        for _ in range(6):
+            kernel(x, stream=0x70)
+        memory.clear()
+        capturing.append(0x70)
+        kernel(x, stream=0x70)
+        assert memory == ["allocate_async", "zero_async", "free_async"]
+
+    def test_not_on_streams_of_threads(self, fake: FakeKernel, memory: list[str]) -> None:
+        kernel, x = self.total(), array(2_000_000)
+        for _ in range(6):
+            kernel(x, stream=driver.PER_THREAD_STREAM)
+        assert fake.prepared == 0
+        assert memory.count("allocate_async") == 6
 
 
 class TestMakers:

@@ -17,6 +17,10 @@ ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_bound")
 COUNT = kspec.ElementwiseKernel("T x", "T y", "y += x", "count_bound")
 FILL = kspec.ElementwiseKernel("float32 a", "raw float32 y", "y[i] = a", "fill_bound")
 OUTSIDE = kspec.ElementwiseKernel("raw T x, T y", "T z", "z = x[i + 1] + y", "outside_bound")
+SUM = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_bound")
+TRAP = kspec.ReductionKernel(
+    "int64 x", "int64 y", "(x < 0 ? (__trap(), 0) : x)", "a + b", "y = a", "0", "trap_bound"
+)
 CODE = r"""
 extern "C" __global__ void step(float* x, float a) { x[threadIdx.x] += a; }
 """
@@ -78,6 +82,35 @@ class TestElementwise:
             results = list(pool.map(lambda _: double(), range(200)))
         assert all(result is double.result for result in results)
         np.testing.assert_array_equal(place.numpy(double.result), 2 * np.arange(50.0))
+
+
+class TestReduction:
+    @pytest.mark.parametrize("size", [12, 600_000])
+    def test_each_call_launches(self, size: int, device: ArrayDevice) -> None:
+        x, y = device.array(np.ones(size, "int64")), device.zeros((), "int64")
+        total = SUM.bind(x, out=y)
+        assert int(device.numpy(y)) == 0
+        for _ in range(3):
+            assert total() is y
+            assert int(device.numpy(y)) == size
+        assert int(device.numpy(SUM.bind(x)())) == size
+
+    def test_axes(self, place: ArrayDevice) -> None:
+        values = np.arange(12.0).reshape(3, 4)
+        rows = SUM.bind(place.array(values), axis=1, keepdims=True)
+        np.testing.assert_array_equal(place.numpy(rows()), values.sum(axis=1, keepdims=True))
+        with pytest.raises(np.exceptions.AxisError):
+            SUM.bind(place.array(values), axis=2)
+
+    def test_a_fault_leaves_nothing_behind(self) -> None:
+        x = np.ones(600_000, "int64")
+        total = TRAP.bind(x)
+        assert total() == 600_000
+        x[0] = -1
+        with pytest.raises(kspec.HostFault, match="trap"):
+            total()
+        x[0] = 1
+        assert total() == 600_000
 
 
 class TestRaw:

@@ -220,6 +220,105 @@ class TestWhatChanges:
         assert hot(total, x) == 11
 
 
+SUM = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_route")
+SHIFTED = kspec.ReductionKernel("T x, T s", "T y", "x * s", "a + b", "y = a", "0", "shifted_route")
+RANGE = kspec.ReductionKernel(
+    "T x", "T y, int64 n", "x", "a + b", "y = a; n = 7", "0", "range_route"
+)
+
+
+class TestReductions:
+    @pytest.fixture
+    def checks(self, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+        calls: list[Any] = []
+        prepare = kspec.ReductionKernel.prepare
+
+        def spy(self: Any, *args: Any, **keywords: Any) -> Any:
+            calls.append(args)
+            return prepare(self, *args, **keywords)
+
+        monkeypatch.setattr(kspec.ReductionKernel, "prepare", spy)
+        return calls
+
+    def test_hits(self, device: ArrayDevice, checks: list[Any]) -> None:
+        values = np.arange(60.0).reshape(3, 4, 5)
+        x = device.array(values)
+        for axis in (None, 0, 1, -1, (0, 2), (), (2, 1)):
+            for keepdims in (False, True):
+                got = device.numpy(hot(SUM, x, axis=axis, keepdims=keepdims))
+                np.testing.assert_array_equal(got, values.sum(axis=axis, keepdims=keepdims))
+                checks.clear()
+                got = device.numpy(SUM(device.array(values + 1), axis=axis, keepdims=keepdims))
+                np.testing.assert_array_equal(got, (values + 1).sum(axis=axis, keepdims=keepdims))
+                assert checks == []
+
+    def test_outputs(self, device: ArrayDevice, checks: list[Any]) -> None:
+        x, y = device.array(np.arange(12.0).reshape(3, 4)), device.zeros(3)
+        for keywords in ({"out": y}, {"out": (y,)}):
+            assert hot(SUM, x, axis=1, **keywords) is y
+            checks.clear()
+            assert SUM(x, axis=1, **keywords) is y
+            assert checks == []
+        np.testing.assert_array_equal(device.numpy(y), [6, 22, 38])
+        assert hot(SUM, x, y, axis=1) is y
+        with pytest.raises(kspec.ShapeError, match="both positional and keyword"):
+            SUM(x, y, axis=1, out=y)
+        total, count = hot(RANGE, x)
+        assert (float(device.numpy(total)), int(device.numpy(count))) == (66, 7)
+        n = device.zeros((), "int64")
+        assert hot(RANGE, x, out=(total, n)) == (total, n)
+        with pytest.raises(kspec.ShapeError, match="out must hold 2 arrays, not 1"):
+            RANGE(x, out=total)
+
+    def test_too_few_inputs_are_not_made_up_by_outputs(self, place: ArrayDevice) -> None:
+        x, y = place.array([1.0, 2.0]), place.zeros(())
+        hot(SHIFTED, x, x, y)
+        with pytest.raises(kspec.ShapeError, match="out must hold 1 arrays, not 2"):
+            SHIFTED(x, out=(x, y))
+
+    def test_wrong_axes_after_a_hit(self, place: ArrayDevice) -> None:
+        x = place.zeros((2, 3))
+        for axis in (1, (1,), 0, (0, 1)):
+            hot(SUM, x, axis=axis)
+        for wrong in (True, (True,), 1.0, (False, 1)):
+            with pytest.raises(kspec.ArgumentTypeError, match="axis must be an integer"):
+                SUM(x, axis=wrong)
+        assert SUM(x, axis=[1]).shape == (2,)
+        assert SUM(x, axis=np.int64(1), keepdims=1).shape == (2, 1)
+
+    def test_scalars_and_empty_arrays(self, place: ArrayDevice) -> None:
+        x, nothing = place.array([1.0, 2.0]), place.zeros((0, 2))
+        for value in (1, 2.5, True, -0.5):
+            assert float(place.numpy(hot(SHIFTED, x, value))) == 3 * value
+        np.testing.assert_array_equal(place.numpy(hot(SUM, nothing, axis=0)), [0, 0])
+        assert hot(SUM, nothing, axis=1).shape == (0,)
+
+    def test_many_blocks_for_an_output(self, place: ArrayDevice, checks: list[Any]) -> None:
+        """They meet in scratch memory, which each block of the plan has for itself."""
+        values = np.random.default_rng(0).integers(0, 100, 600_000).astype("int64")
+        x = place.array(values)
+        hot(SUM, x)
+
+        def work(_: int) -> int:
+            return int(place.numpy(SUM(x)))
+
+        checks.clear()
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(work, range(80))) == {int(values.sum())}
+        assert checks == []
+
+    def test_a_fault_leaves_nothing_behind(self) -> None:
+        total = kspec.ReductionKernel(
+            "int64 x", "int64 y", "(x < 0 ? (__trap(), 0) : x)", "a + b", "y = a", "0", "trap_sum"
+        )
+        x = np.ones(600_000, "int64")
+        assert hot(total, x) == 600_000
+        for _ in range(3):
+            with pytest.raises(kspec.HostFault, match="trap"):
+                total(np.append(-1, x[1:]))
+            assert total(x) == 600_000
+
+
 class TestScalars:
     def test_their_type_is_in_the_key(self, place: ArrayDevice) -> None:
         x = place.array([1, 2], "float32")
