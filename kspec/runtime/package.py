@@ -72,6 +72,8 @@ def given(*outputs: Any) -> tuple[Any, ...]:
     ArgumentTypeError
         If some are given and others not.
     """
+    if len(outputs) == 1:  # of most kernels, at every call
+        return () if outputs[0] is None else outputs
     if all(output is None for output in outputs):
         return ()
     if any(output is None for output in outputs):

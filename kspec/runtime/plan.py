@@ -97,8 +97,11 @@ class Prepared:
         if self.kernel is None:
             return self.result
         parameters, launch = self.parameters(), self.launch
+        if not self.scratch:
+            self.kernel.launch(launch, ParameterBlock([self.first(0), *parameters]))
+            return self.result
         with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
-            if launch.regions and scratch.ptr:
+            if launch.regions:
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
                 launch = replace(launch, regions=(*launch.regions, region))
             self.kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
