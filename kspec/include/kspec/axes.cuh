@@ -28,7 +28,9 @@ template <int AXES, int OPERANDS> struct Axes {
   // Unrolled, these loops took two thirds of the time a kernel needs to compile, and each kernel
   // has them several times.
   template <class Visitor> __device__ inline void visit(ptrdiff_t i, Visitor& visitor) const {
-    if (narrow)
+    if (ndim == 1)
+      visitor.add(0, i);
+    else if (narrow)
       visit_narrow((unsigned int)i, visitor);
     else
       visit_wide(i, visitor);

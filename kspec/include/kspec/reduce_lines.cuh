@@ -243,16 +243,15 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
   }
 }
 
-// Too few elements for packs: a thread for two outputs, element by element. Neighbouring threads
-// find theirs in the same cache lines.
-template <class Op, int I, int O, int... K, class... Inputs>
+// Too few elements for packs: a thread for SIDE outputs at once, element by element. Neighbouring
+// threads find theirs in the same cache lines, of which there must not be too many.
+template <int SIDE, class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLines, I, O>& plan,
-                                         Numbers<K...> numbers, const Inputs&... inputs) {
-  typedef typename Op::_Acc Acc;
-  enum { V = PackSize<Inputs...>::value, SIDE = 2 };
-  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (blockDim.x * SIDE) + threadIdx.x;
+                                         ptrdiff_t output, Numbers<K...> numbers,
+                                         const Inputs&... inputs) {
+  enum { V = PackSize<Inputs...>::value };
   Line<I> line[SIDE];
-  Acc total[SIDE];
+  typename Op::_Acc total[SIDE];
   const auto value = [&](const Line<I>& at, int s, ptrdiff_t j) {
     return op._value(inputs.item(Bytes{at.base[K] + j * (plan.reduced.strides[K][0] / V)})..., j,
                      output + s * blockDim.x);
@@ -281,10 +280,18 @@ __device__ inline void reduce(const Op& op, const Reduction<Lines, I, O>& plan,
 template <class Op, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ShortLines, I, O>& plan,
                               const Inputs&... inputs) {
-  if (plan.packs)
-    reduce_short_lines(op, plan, typename UpTo<I>::type(), inputs...);
-  else
-    reduce_tiny_lines(op, plan, typename UpTo<I>::type(), inputs...);
+  const typename UpTo<I>::type numbers;
+  if (plan.packs) {
+    reduce_short_lines(op, plan, numbers, inputs...);
+    return;
+  }
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (blockDim.x * 2) + threadIdx.x;
+  if (plan.length <= 6) {
+    reduce_tiny_lines<2>(op, plan, output, numbers, inputs...);
+  } else {
+    reduce_tiny_lines<1>(op, plan, output, numbers, inputs...);
+    reduce_tiny_lines<1>(op, plan, output + blockDim.x, numbers, inputs...);
+  }
 }
 
 }  // namespace kspec

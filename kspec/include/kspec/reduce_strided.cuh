@@ -82,8 +82,15 @@ __device__ inline typename Op::_Acc fold_chunk(const Op& op,
     return op._map(At{base, Offsets<AXES, INPUTS>(plan.reduced, j)}, j, output);
   };
   typename Op::_Acc total = mapped(begin);
-#pragma unroll 4
-  for (ptrdiff_t j = begin + step; j < end; j += step) total = op._reduce(total, mapped(j));
+  ptrdiff_t j = begin + step;
+  for (; j + 3 * step < end; j += 4 * step) {  // four in flight at once
+    typename Op::_Acc next[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) next[u] = mapped(j + u * step);
+#pragma unroll
+    for (int u = 0; u < 4; ++u) total = op._reduce(total, next[u]);
+  }
+  for (; j < end; j += step) total = op._reduce(total, mapped(j));
   return total;
 }
 #endif
