@@ -15,8 +15,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 15 "specs/norms.toml"
 0
-#line 19 "norms.cu"
-    );
+);
+#line 20 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -25,8 +25,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 12 "specs/norms.toml"
 x * x
-#line 29 "norms.cu"
-    );
+);
+#line 30 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -36,8 +36,8 @@ x * x
     return static_cast<_Acc>(
 #line 13 "specs/norms.toml"
 a + b
-#line 40 "norms.cu"
-    );
+);
+#line 41 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -76,8 +76,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 29 "specs/norms.toml"
 0
-#line 80 "norms.cu"
-    );
+);
+#line 81 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -86,8 +86,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 26 "specs/norms.toml"
 x * x
-#line 90 "norms.cu"
-    );
+);
+#line 91 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -97,8 +97,8 @@ x * x
     return static_cast<_Acc>(
 #line 27 "specs/norms.toml"
 a + b
-#line 101 "norms.cu"
-    );
+);
+#line 102 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -138,8 +138,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 47 "specs/norms.toml"
 0
-#line 142 "norms.cu"
-    );
+);
+#line 143 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -148,8 +148,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 43 "specs/norms.toml"
 x * x
-#line 152 "norms.cu"
-    );
+);
+#line 153 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -159,8 +159,8 @@ x * x
     return static_cast<_Acc>(
 #line 44 "specs/norms.toml"
 a + b
-#line 163 "norms.cu"
-    );
+);
+#line 164 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -226,8 +226,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 95 "specs/norms.toml"
 ScaledSum<T>()
-#line 230 "norms.cu"
-    );
+);
+#line 231 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -236,8 +236,8 @@ ScaledSum<T>()
     return static_cast<_Acc>(
 #line 92 "specs/norms.toml"
 ScaledSum<T>(x)
-#line 240 "norms.cu"
-    );
+);
+#line 241 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -247,8 +247,8 @@ ScaledSum<T>(x)
     return static_cast<_Acc>(
 #line 93 "specs/norms.toml"
 add(a, b)
-#line 251 "norms.cu"
-    );
+);
+#line 252 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {

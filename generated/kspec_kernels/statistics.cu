@@ -36,8 +36,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 27 "specs/statistics.toml"
 Candidate<T>{x, _J}
-#line 40 "statistics.cu"
-    );
+);
+#line 41 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -47,8 +47,8 @@ Candidate<T>{x, _J}
     return static_cast<_Acc>(
 #line 28 "specs/statistics.toml"
 precedes(a, b) ? a : b
-#line 51 "statistics.cu"
-    );
+);
+#line 52 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -111,8 +111,8 @@ struct _Op {
     return static_cast<_Acc>(
 #line 78 "specs/statistics.toml"
 Moments<T>()
-#line 115 "statistics.cu"
-    );
+);
+#line 116 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -121,8 +121,8 @@ Moments<T>()
     return static_cast<_Acc>(
 #line 71 "specs/statistics.toml"
 Moments<T>{x, 0, 1}
-#line 125 "statistics.cu"
-    );
+);
+#line 126 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -132,8 +132,8 @@ Moments<T>{x, 0, 1}
     return static_cast<_Acc>(
 #line 72 "specs/statistics.toml"
 combined(a, b)
-#line 136 "statistics.cu"
-    );
+);
+#line 137 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {

@@ -1,10 +1,10 @@
-r"""Which specializations of a spec are precompiled: its bindings times its layouts.
+"""Which specializations of a spec are precompiled: its bindings times its layouts.
 
 >>> from kspec.spec.models import ElementwiseSpec
 >>> spec = ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x",
 ...                        types={"T": ["float32"]})
->>> [one.name_expression for one in specializations(spec)]
-['sq<float, 0>', 'sq<float, 8>']
+>>> [one.layout.removeprefix("kspec::") for one in specializations(spec)]
+['Flat', 'Strided<8>', 'Rows', 'Packs', 'Tiles']
 """
 
 from __future__ import annotations
