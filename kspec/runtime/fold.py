@@ -31,7 +31,7 @@ _STRIDED_THREADS = 256  # kspec::MostThreads of each layout
 _LINE_THREADS = 512
 _COLUMN_THREADS = 512
 _BLOCK = 256
-_SHORT = 8  # packs for which two outputs share a group of threads
+_SHORT = 8  # packs of two outputs for each group of 4 threads at most: MOST_LANES of the kernel
 _TINY = 14  # elements that a single thread folds one by one
 _ELEMENTS_PER_LANE = 8  # fewer are not worth another thread
 _HOST_SPLIT = 65536  # elements of one output that are worth another host thread
@@ -105,8 +105,9 @@ def choose(
     if _packs_fit(kept, reduced, inputs):
         pack = pack_size(one.pack_width for one in inputs)
         if _runs_along(reduced, inputs) and _is_whole(reduced, pack):
-            return _lines(kept, reduced, inputs, pack, multiprocessors, resident)
-        if _runs_along(kept, inputs) and kept.extents[0] >= pack:
+            if lines := _lines(kept, reduced, inputs, pack, multiprocessors, resident):
+                return lines
+        elif _runs_along(kept, inputs) and kept.extents[0] >= pack:
             return _columns(kept, reduced, inputs, pack, multiprocessors, resident)
     return _strided(kept, reduced, multiprocessors)
 
@@ -149,7 +150,8 @@ def _lines(
     pack: int,
     multiprocessors: int,
     resident: Resident,
-) -> Fold:
+) -> Fold | None:
+    """Return lines, or None if the packs of some input are not aligned with those of another."""
     outputs, length = kept.size, reduced.size
     packs = -(-length // pack)
     single = len(reduced.extents) == 1
@@ -158,12 +160,13 @@ def _lines(
     if single and any(not aligned >> k & 1 for k in moving):
         leader = moving[0]
         aligned = _abreast(inputs, leader, pack, kept)
-    abreast = all(aligned >> k & 1 for k in moving)
     splits, side, threads = 1, 1, _BLOCK
     if single and length <= _TINY and pack > 1:
         layout, side, threads = SHORT_LINES, 2, 128
         lanes, packs, leader = 0, 0, -1
-    elif packs <= _SHORT and abreast:
+    elif any(not aligned >> k & 1 for k in moving):
+        return None
+    elif packs <= _SHORT:
         layout, side = SHORT_LINES, 2
         lanes = (-(-packs // 2) - 1).bit_length()
     elif outputs < 16 * multiprocessors and packs >= 4096:
@@ -180,7 +183,7 @@ def _lines(
         (reduced.extents[0] // pack, *reduced.extents[1:]),
         tuple((steps[0] * pack, *steps[1:]) for steps in reduced.strides),
     )
-    head = struct.pack("3qQ4i", outputs, length, packs, aligned, lanes, splits, leader, abreast)
+    head = struct.pack("3q4i", outputs, length, packs, lanes, splits, leader, 0)
     tail = _pack_axes(kept, by_pack)
     return Fold(layout, tiles, splits, threads, outputs * splits, head, tail)
 

@@ -75,6 +75,14 @@ def test_lines_of_any_alignment_are_lines() -> None:
     assert fold(big(4096, 1001), axis=(1,)).layout == LINES
 
 
+def test_packs_that_are_not_abreast_are_strided() -> None:
+    x, y = big(1 << 20), big(1 << 20)
+    members = [Member(4, 4, 4096, False), Member(4, 4, 4100, False)]
+    axes = layout.collapse(x.shape, [x.strides, y.strides], keep_order=False)
+    kept = Axes((), ((), (), ()))
+    assert choose(kept, axes, members, SMS, lambda *_: SMS).layout == STRIDED
+
+
 def test_more_axes_than_there_is_room_for() -> None:
     x = np.zeros((2,) * 18, "float32").transpose(*range(0, 18, 2), *range(1, 18, 2))
     found = fold(x, axis=tuple(range(9, 18)))

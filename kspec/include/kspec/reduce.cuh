@@ -35,23 +35,23 @@ template <int AXES, int INPUTS, int OUTPUTS> struct Reduction<Strided<AXES>, INP
   Axes<AXES, INPUTS> reduced;
 };
 
-// Packs along the innermost reduced axis: its elements are neighbours in memory, or all the same.
+// Aligned packs along the innermost reduced axis: its elements are neighbours in memory, or all the
+// same.
 // Fewer than 2^31 outputs.
 template <int INPUTS, int OUTPUTS> struct Reduction<Lines, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;
   ptrdiff_t length;
   ptrdiff_t packs;             // of each output; 0: too few elements for any
-  unsigned long long aligned;  // bit k: those of input k are aligned, with those of the leader
   int lanes;                   // 2^lanes threads for each output
   int splits;
   int leader;                  // input whose packs begin at an aligned address; -1: at the first
-  int abreast;                 // 1: so do those of all that move
+  int pad;
   void* partials;              // [outputs][splits] accumulators
   unsigned int* tickets;       // one for each block along x, zero before and after
   Axes<8, INPUTS + OUTPUTS> kept;
   Axes<8, INPUTS> reduced;     // of packs
 };
-// The same, all packs aligned, two for each thread at most.
+// The same, two packs for each thread at most.
 template <int INPUTS, int OUTPUTS>
 struct Reduction<ShortLines, INPUTS, OUTPUTS> : Reduction<Lines, INPUTS, OUTPUTS> {};
 

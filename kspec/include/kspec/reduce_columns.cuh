@@ -71,7 +71,7 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
     if (plan.abreast)
       add_rows<AlignedPlace, 4>(op, plan, base, first, step, output, total, numbers, inputs...);
     else
-      add_rows<AnyPlace, 4>(op, plan, base, first, step, output, total, numbers, inputs...);
+      add_rows<AnyPlace, 2>(op, plan, base, first, step, output, total, numbers, inputs...);
   }
 
   // Join the threads below each other, of which the first `count` have something.

@@ -17,31 +17,34 @@ template <class Acc> __device__ inline Partial<Acc> shuffle_down(const Partial<A
   return to;
 }
 
+// Join the totals of the `count` lanes that follow the first, a power of two.
+template <class Op, class Acc>
+__device__ inline Partial<Acc> join_warp(const Op& op, Partial<Acc> mine, int count) {
+#pragma unroll 1
+  for (int by = count / 2; by > 0; by /= 2) {
+    const Partial<Acc> other = shuffle_down(mine, by);
+    if (other.some) mine.add(op, other.value);
+  }
+  return mine;
+}
+
 // Join the partial results of a group's 2^lanes threads; the first thread gets the total.
 template <class Op, class Acc>
 __device__ inline Partial<Acc> join_lanes(const Op& op, Partial<Acc> mine, int lanes,
                                           Partial<Acc>* shared) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll
-  for (int step = 4; step >= 0; --step) {
-    if (step < lanes) {  // the same for the whole block
-      const Partial<Acc> other = shuffle_down(mine, 1 << step);
-      if (other.some) mine.add(op, other.value);
-    }
-  }
-  if (lanes <= 5) return mine;
-  const int warps = 1 << (lanes - 5);  // of each group
-  __syncthreads();
-  if (lane == 0) shared[warp] = mine;
-  __syncthreads();
-  mine.some = false;
-  if (lane < warps) mine = shared[(warp & ~(warps - 1)) + lane];
-#pragma unroll
-  for (int step = 3; step >= 0; --step) {
-    if (step < lanes - 5) {
-      const Partial<Acc> other = shuffle_down(mine, 1 << step);
-      if (other.some) mine.add(op, other.value);
-    }
+  int count = 1 << (lanes < 5 ? lanes : 5);
+#pragma unroll 1
+  for (int round = 0; round < 2; ++round) {  // of lanes, then of warps; one copy of the code
+    mine = join_warp(op, mine, count);
+    if (lanes <= 5 || round == 1) break;
+    const int warps = 1 << (lanes - 5);  // of each group
+    __syncthreads();
+    if (lane == 0) shared[warp] = mine;
+    __syncthreads();
+    mine.some = false;
+    if (lane < warps) mine = shared[(warp & ~(warps - 1)) + lane];
+    count = warps;
   }
   return mine;
 }
@@ -74,30 +77,19 @@ __device__ inline Line<I> find_line(const Reduction<Lines, I, O>& plan, ptrdiff_
 }
 
 // Fold the elements before and behind the packs, which are between `head` and `end`.
-template <int UNROLL, class Op, int I, int O, int... K, class... Inputs>
+template <class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void add_edges(const Op& op, const Reduction<Lines, I, O>& plan,
                                  const Line<I>& line, ptrdiff_t end, int lane, int width,
                                  ptrdiff_t output, Partial<typename Op::_Acc>& total, Numbers<K...>,
                                  const Inputs&... inputs) {
   enum { V = PackSize<Inputs...>::value };
   const ptrdiff_t count = line.head + plan.length - end;
-  const auto number = [&](ptrdiff_t e) { return e < line.head ? e : end + e - line.head; };
-  Batch<1, Numbers<K...>, Inputs...> batch[UNROLL];
-  for (ptrdiff_t e = lane; e < count; e += UNROLL * width) {
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-      const ptrdiff_t j = number(e + u * width);
-      if (e + u * width < count)
-        batch[u].load(
-            [&](int k) {
-              return AlignedPlace{line.base[k] + j * (plan.reduced.strides[k][0] / V), true, true};
-            },
-            inputs...);
-    }
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u)
-      if (e + u * width < count)
-        total.add(op, batch[u].map(op, 0, number(e + u * width), output));
+#pragma unroll 1
+  for (ptrdiff_t e = lane; e < count; e += width) {
+    const ptrdiff_t j = e < line.head ? e : end + e - line.head;
+    total.add(op, op._value(inputs.item(Bytes{line.base[K] +
+                                              j * (plan.reduced.strides[K][0] / V)})...,
+                            j, output));
   }
 }
 
@@ -109,7 +101,7 @@ __device__ inline void post_line(const Op& op, const Reduction<Lines, I, O>& pla
 }
 
 // Load pack number `pack` of a line.
-template <class Place, int V, int I, int O, int... K, class... Inputs>
+template <int V, int I, int O, int... K, class... Inputs>
 __device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
                                     const Reduction<Lines, I, O>& plan, const Line<I>& line,
                                     ptrdiff_t pack, const Inputs&... inputs) {
@@ -118,14 +110,13 @@ __device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
   batch.load(
       [&](int k) {
         const ptrdiff_t step = plan.reduced.strides[k][0];
-        return Place{line.base[k] + along[k] + line.head * (step / V), step != 0,
-                     (plan.aligned >> k & 1) != 0};
+        return AlignedPlace{line.base[k] + along[k] + line.head * (step / V), step != 0, true};
       },
       inputs...);
 }
 
 // Fold packs first, first + step, ...: UNROLL of them are in flight at once.
-template <class Place, int UNROLL, class Op, int I, int O, int... K, class... Inputs>
+template <int UNROLL, class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& plan,
                                  const Line<I>& line, ptrdiff_t first, ptrdiff_t step,
                                  ptrdiff_t packs, ptrdiff_t output,
@@ -133,22 +124,12 @@ __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& pla
                                  const Inputs&... inputs) {
   enum { V = PackSize<Inputs...>::value };
   Batch<V, Numbers<K...>, Inputs...> batch[UNROLL];
-  for (; first + (UNROLL - 1) * step < packs; first += UNROLL * step) {
+  for (; first < packs; first += UNROLL * step) {
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u)
-      load_pack_of<Place>(batch[u], plan, line, first + u * step, inputs...);
+      if (first + u * step < packs) load_pack_of(batch[u], plan, line, first + u * step, inputs...);
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u)
-      total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
-  }
-  if constexpr (UNROLL > 1) {
-    // The rest together, too: one after the other they would wait for each load.
-#pragma unroll
-    for (int u = 0; u < UNROLL - 1; ++u)
-      if (first + u * step < packs)
-        load_pack_of<Place>(batch[u], plan, line, first + u * step, inputs...);
-#pragma unroll
-    for (int u = 0; u < UNROLL - 1; ++u)
       if (first + u * step < packs)
         total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
   }
@@ -170,25 +151,22 @@ __device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& 
   const ptrdiff_t step = (ptrdiff_t)width * plan.splits;
   Partial<Acc> total;
   total.some = false;
-  if (plan.abreast)
-    add_packs<AlignedPlace, 4>(op, plan, line, first, step, packs, output, total, numbers,
-                               inputs...);
-  else
-    add_packs<AnyPlace, 1>(op, plan, line, first, step, packs, output, total, numbers, inputs...);
+  add_packs<4>(op, plan, line, first, step, packs, output, total, numbers, inputs...);
   if (V > 1 && blockIdx.y == 0)
-    add_edges<2>(op, plan, line, line.head + packs * V, lane, width, output, total, numbers,
+    add_edges(op, plan, line, line.head + packs * V, lane, width, output, total, numbers,
               inputs...);
 
-  total = join_lanes(op, total, plan.lanes, shared);
   const bool mine = lane == 0 && output < plan.outputs;
-  if (plan.splits > 1) {
-    Acc* partials = reinterpret_cast<Acc*>(plan.partials) + output * plan.splits;
+  Acc* partials = reinterpret_cast<Acc*>(plan.partials) + output * plan.splits;
+#pragma unroll 1
+  for (int round = 0; round < 2; ++round) {  // of this block, then of all; one copy of the code
+    total = join_lanes(op, total, plan.lanes, shared);
+    if (plan.splits == 1 || round == 1) break;
     if (mine) partials[blockIdx.y] = total.value;
     if (!is_last_block(plan)) return;
     total.some = false;
     if (output < plan.outputs)
       for (int split = lane; split < plan.splits; split += width) total.add(op, partials[split]);
-    total = join_lanes(op, total, plan.lanes, shared);
   }
   if (mine) post_line(op, plan, total.value, output);
 }
@@ -198,9 +176,7 @@ template <class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLines, I, O>& plan,
                                           Numbers<K...> numbers, const Inputs&... inputs) {
   typedef typename Op::_Acc Acc;
-  enum { V = PackSize<Inputs...>::value, UNROLL = 2, SIDE = 2 };
-  __shared__ __align__(16) unsigned char memory[16 * sizeof(Partial<Acc>)];
-  Partial<Acc>* shared = reinterpret_cast<Partial<Acc>*>(memory);
+  enum { V = PackSize<Inputs...>::value, UNROLL = 2, SIDE = 2, MOST_LANES = 2 };
   const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
   const int groups = blockDim.x >> plan.lanes;
   const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (groups * SIDE) + (threadIdx.x >> plan.lanes);
@@ -215,7 +191,7 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u)
       if (lane + u * width < packs[s])
-        load_pack_of<AlignedPlace>(batch[s][u], plan, line, lane + u * width, inputs...);
+        load_pack_of(batch[s][u], plan, line, lane + u * width, inputs...);
   }
   Partial<Acc> total[SIDE];
 #pragma unroll
@@ -234,10 +210,15 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
     if (plan.length != (ptrdiff_t)packs[s] * V) {
       // Found again: kept until here, it would take registers from the loads.
       const Line<I> line = find_line<Op>(plan, number, numbers, inputs...);
-      add_edges<1>(op, plan, line, line.head + (ptrdiff_t)packs[s] * V, lane, width, number, total[s],
+      add_edges(op, plan, line, line.head + (ptrdiff_t)packs[s] * V, lane, width, number, total[s],
                 numbers, inputs...);
     }
-    total[s] = join_lanes(op, total[s], plan.lanes, shared);
+#pragma unroll
+    for (int step = MOST_LANES - 1; step >= 0; --step) {
+      if (step >= plan.lanes) continue;  // the same for all
+      const Partial<Acc> other = shuffle_down(total[s], 1 << step);
+      if (other.some) total[s].add(op, other.value);
+    }
     if (lane == 0 && number < plan.outputs)
       post_line(op, plan, total[s].value, number);
   }
@@ -289,8 +270,9 @@ __device__ inline void reduce(const Op& op, const Reduction<ShortLines, I, O>& p
   if (plan.length <= 6) {
     reduce_tiny_lines<2>(op, plan, output, numbers, inputs...);
   } else {
-    reduce_tiny_lines<1>(op, plan, output, numbers, inputs...);
-    reduce_tiny_lines<1>(op, plan, output + blockDim.x, numbers, inputs...);
+#pragma unroll 1
+    for (int s = 0; s < 2; ++s)
+      reduce_tiny_lines<1>(op, plan, output + s * blockDim.x, numbers, inputs...);
   }
 }
 
