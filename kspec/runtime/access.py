@@ -39,12 +39,18 @@ class Access:
         Elements of a key: dtype, shape, device, and strides unless it is C-contiguous.
     exact : str
         The same with strides in any case, for kernels that read them.
+    flat : str
+        The same of arrays that are C-contiguous anyway: what a pointer to them depends on.
+    bare : str
+        Elements of a key for kernels that see nothing but the address.
     stream : str
         Handle of the library's current stream, where ``{x}`` lives.
     writable : str
         Element of a key for arrays that are written to.
     refused : str
         Condition, also on its address ``{p}``, under which the array is to be checked in full.
+    scattered : str
+        Condition under which the array is not C-contiguous, unless `flat` has the strides.
     names : mapping of str to object
         What the expressions refer to.
     """
@@ -52,9 +58,12 @@ class Access:
     pointer: str
     key: str
     exact: str
+    flat: str
+    bare: str
     stream: str = "0"
     writable: str = ""
     refused: str = ""
+    scattered: str = ""
     names: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -114,11 +123,15 @@ _NUMPY = Access(
     "address({x})",
     _STRIDED,
     _STRIDED,
+    "{x}.dtype",
+    "{x}.dtype",
     writable="{x}.flags.writeable",
+    scattered="not {x}.flags.c_contiguous",
     names={"address": numpy_address},
 )
-_OWN_KEY = f"{_STRIDED}, {{x}}.device.kind, {{x}}.device.ordinal"
-_OWN = Access("{x}.ptr", _OWN_KEY, _OWN_KEY)
+_OWN_PLACE = "{x}.device.kind, {x}.device.ordinal"
+_OWN_KEY = f"{_STRIDED}, {_OWN_PLACE}"
+_OWN = Access("{x}.ptr", _OWN_KEY, _OWN_KEY, _OWN_KEY, f"{{x}}.dtype, {_OWN_PLACE}")
 _CLASSES = {"cupy": "ndarray", "torch": "Tensor"}
 
 
@@ -128,12 +141,16 @@ def _cupy() -> Access:
     several = driver.several_devices()
     place = ", {x}.data.device_id" if several else ""
     # The flag is CuPy's own; strides say the same.
-    flag = "{x}._c_contiguous or " if hasattr(cupy.ndarray, "_c_contiguous") else ""
+    private = hasattr(cupy.ndarray, "_c_contiguous")
+    flag = "{x}._c_contiguous or " if private else ""
     return Access(
         "{x}.data.ptr",
         f"{{x}}.dtype, {{x}}.shape, {flag}{{x}}.strides{place}",
         _STRIDED + place,
+        "{x}.dtype" + place,
+        "{x}.dtype" + place,
         "cupy_stream({x}.data.device_id)" if several else "current_stream().ptr",
+        scattered=f"not {{x}}.{'_' if private else 'flags.'}c_contiguous",
         names={"cupy_stream": _cupy_stream, "current_stream": cupy.cuda.get_current_stream},
     )
 
@@ -149,13 +166,17 @@ def _torch() -> Access:
     torch = sys.modules["torch"]
     # Of tensors that are not contiguous the sign may be kept as a flag (x.conj().imag).
     strides = "({x}.stride(), {x}.is_neg())"
+    bare = "{x}.dtype, {x}.is_neg(), {x}.get_device()"
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # the public way makes an object
     return Access(
         "{x}.data_ptr()",
         f"{{x}}.dtype, {{x}}.shape, {{x}}.is_contiguous() or {strides}, {{x}}.get_device()",
         f"{{x}}.dtype, {{x}}.shape, {strides}, {{x}}.get_device()",
+        bare,
+        bare,
         "torch_stream({x}.get_device())",
         refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
+        scattered="not {x}.is_contiguous()",
         names={"torch_stream": functools.partial(_torch_stream, raw or _public_stream)},
     )
 

@@ -14,13 +14,11 @@ from typing import Any
 
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError
-from kspec.runtime import marshal
 from kspec.runtime.bound import Bound
 from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import HOST, Device, default_device, parse_device
-from kspec.runtime.launch import Launch, make_launch
+from kspec.runtime.launch import make_launch
 from kspec.runtime.memory import Symbol
-from kspec.runtime.module import HostKernel, LoadedKernel
 from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_arguments import (
@@ -31,12 +29,14 @@ from kspec.runtime.raw_arguments import (
     regions_of,
     stream_of,
 )
+from kspec.runtime.raw_call import PreparedRaw, RawCaller
+from kspec.runtime.route import Routes
 from kspec.stages import CudaSource, Image, RawSymbol
 
 _FORMATS = {".cubin": "cubin", ".ptx": "ptx", ".fatbin": "fatbin"}
 
 
-class RawKernel:
+class RawKernel(RawCaller):
     """A kernel of raw CUDA source.
 
     Parameters
@@ -101,6 +101,7 @@ class RawKernel:
     def _attach(self, module: RawModule, name: str) -> None:
         self._module = module
         self.checks: Checks | None = None
+        self._routes = Routes()
         self.name = name
         self.__name__ = name
         self.code = module.code
@@ -108,48 +109,6 @@ class RawKernel:
         self.backend = module.backend
         self.enable_cooperative_groups = module.enable_cooperative_groups
         self.file_path = module.file_path
-
-    def __call__(
-        self,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        args: Sequence[Any],
-        *,
-        shared_mem: int = 0,
-        stream: Any = None,
-        sanitize: str | None = None,
-        order: str | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        """Launch the kernel.
-
-        Parameters
-        ----------
-        grid, block : tuple of int
-            Number of blocks, and of threads in each; one to three numbers.
-        args : sequence
-            Arrays pass their address; Python int, float, complex and bool pass 8, 8, 16 and 1
-            bytes, NumPy scalars their own, None a null pointer.
-        shared_mem : int, default 0
-            Dynamic shared memory in bytes.
-        stream : stream, optional
-            Default: the current stream of the first array's library.
-        sanitize, order, timeout : optional
-            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
-            `kspec.checking` or the environment say.
-
-        Raises
-        ------
-        ArgumentTypeError
-            For an argument no kernel can take, or arrays on several devices.
-        LaunchError
-            If the sizes are impossible, or the blocks of a cooperative launch can not all be
-            resident.
-        """
-        kernel, launch, parameters = self._prepare(
-            grid, block, args, shared_mem, stream, sanitize, order, timeout
-        )
-        kernel.launch(launch, marshal.ParameterBlock(parameters))
 
     def bind(
         self,
@@ -170,31 +129,28 @@ class RawKernel:
         Bound
             Calling it, without arguments, launches the kernel.
         """
-        kernel, launch, parameters = self._prepare(
-            grid, block, args, shared_mem, stream, sanitize="", order="forward"
-        )
+        prepared = self.prepare(grid, block, args, shared_mem, stream, sanitize="", order="forward")
         again = functools.partial(
             self, grid, block, tuple(args), shared_mem=shared_mem, stream=stream
         )
-        on_host = isinstance(kernel, HostKernel)
-        in_full = (lambda: is_checked(self.checks)) if on_host else None
-        return Bound(kernel, launch, parameters, again, in_full)
+        in_full = (lambda: is_checked(self.checks)) if prepared.device.is_host else None
+        return Bound(prepared.kernel, prepared.launch, prepared.parameters, again, in_full)
 
-    def _prepare(
+    def prepare(
         self,
         grid: tuple[int, ...],
         block: tuple[int, ...],
         args: Sequence[Any],
-        shared_mem: int,
-        stream: Any,
+        shared_mem: int = 0,
+        stream: Any = None,
         sanitize: str | None = None,
         order: str | None = None,
         timeout: float | None = None,
-    ) -> tuple[LoadedKernel, Launch, list[bytes]]:
-        """Check a launch; return what, how, and the bytes of the parameters."""
-        operands = [RawArgument(number, value) for number, value in enumerate(args)]
+    ) -> PreparedRaw:
+        """Check a call, with parameters and errors as those of the call."""
+        operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
         device, library = place_of(self.name, operands)
-        parameters = [pack_undeclared(self.name, operand, device) for operand in operands]
+        parameters = tuple(pack_undeclared(self.name, operand, device) for operand in operands)
         handle = stream_of(stream, library, device, operands)
         checks = checks_of_call(self.name, device, self.checks, sanitize, order, timeout)
         regions = regions_of(checks, operands)
@@ -202,7 +158,8 @@ class RawKernel:
         launch = make_launch(grid, block, shared_mem, handle, checks, regions, cooperative)
         kernel = self._module.loader.kernel(RawSymbol(self.name), device, checks.sanitize)
         check_floats(self.name, operands, kernel.parameter_sizes)
-        return kernel, launch, parameters
+        types = ("",) * len(operands)
+        return PreparedRaw(kernel, launch, device, operands, parameters, types)
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""

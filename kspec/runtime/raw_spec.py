@@ -14,6 +14,7 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.declaration import RawDeclaration
+from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError
 from kspec.runtime import marshal
 from kspec.runtime.callable import KernelCallable
@@ -26,40 +27,37 @@ from kspec.runtime.raw_arguments import (
     regions_of,
     stream_of,
 )
+from kspec.runtime.raw_call import PreparedRaw, RawCaller
 from kspec.signature import CParam
 from kspec.stages import RawSymbol
 
 
-class RawCallable(KernelCallable[RawDeclaration]):
+class RawCallable(RawCaller, KernelCallable[RawDeclaration]):
     """A raw kernel that a spec declares."""
 
-    def __call__(
+    @property
+    def _params(self) -> Sequence[CParam] | None:
+        return self.declaration.params
+
+    def prepare(
         self,
         grid: tuple[int, ...],
         block: tuple[int, ...],
         args: Sequence[Any],
-        *,
         shared_mem: int = 0,
         stream: Any = None,
         sanitize: str | None = None,
         order: str | None = None,
         timeout: float | None = None,
-    ) -> None:
-        """Launch the kernel; parameters as for `RawKernel`.
-
-        Raises
-        ------
-        ArgumentTypeError
-            If arguments do not fit the declared parameters.
-        OverflowError
-            If a number does not fit its parameter.
-        """
+    ) -> PreparedRaw:
+        """Check a call, with parameters and errors as those of the call."""
         name, params = self.__name__, self.declaration.params
-        operands = [RawArgument(number, value) for number, value in enumerate(args)]
+        operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
         device, library = place_of(name, operands)
         if params is None:
-            parameters = [pack_undeclared(name, operand, device) for operand in operands]
+            parameters = tuple(pack_undeclared(name, operand, device) for operand in operands)
             bound: dict[str, str] = {}
+            types = ("",) * len(operands)
         else:
             if len(args) != len(params):
                 listed = ", ".join(map(str, params))
@@ -67,16 +65,17 @@ class RawCallable(KernelCallable[RawDeclaration]):
                     f"{name} takes {len(params)} parameters ({listed}), but {len(args)} were given"
                 )
             bound = _bind(name, params, operands)
-            parameters = [
+            parameters = tuple(
                 _pack_declared(name, param, operand, bound)
                 for param, operand in zip(params, operands, strict=True)
-            ]
+            )
+            types = tuple(_number_type(param, bound) for param in params)
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
         handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
         launch = make_launch(grid, block, shared_mem, handle, checks, regions)
         symbol = RawSymbol(self._expression(bound))
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
-        kernel.launch(launch, marshal.ParameterBlock(parameters))
+        return PreparedRaw(kernel, launch, device, operands, parameters, types)
 
     def _expression(self, bound: dict[str, str]) -> str:
         """Return the name expression for a binding: the one with these template arguments."""
@@ -113,9 +112,21 @@ def _bind(name: str, params: Sequence[CParam], operands: Sequence[RawArgument]) 
     return {letter: bound[letter] for letter in letters}
 
 
+def _row(param: CParam, bound: dict[str, str]) -> DType | None:
+    if param.type in bound:
+        return dtypes.lookup(bound[param.type])
+    return dtypes.from_ctype(param.type)
+
+
+def _number_type(param: CParam, bound: dict[str, str]) -> str:
+    """Return the dtype that an argument is converted to; "" for pointers and structs."""
+    row = _row(param, bound)
+    return row.name if row is not None and not param.pointer else ""
+
+
 def _pack_declared(name: str, param: CParam, operand: RawArgument, bound: dict[str, str]) -> bytes:
     where = f"{name}: argument {param.name}"
-    row = dtypes.lookup(bound[param.type]) if param.type in bound else dtypes.from_ctype(param.type)
+    row = _row(param, bound)
     view = operand.view
     if param.pointer:
         if operand.value is None:

@@ -28,15 +28,16 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from kspec.runtime.access import Access, access_of
 from kspec.runtime.interop import stream_handle
-from kspec.runtime.plan import ALIGNMENT, Plan, Prepared, make_plan
+from kspec.runtime.plan import ALIGNMENT, Plan, make_plan
 
 Route = Callable[..., Any]
+PlanT = TypeVar("PlanT")
 
 MAX_PLANS = 256  # of one route; a plan takes about 3 KB
 _FIRST_PLANS = 8  # of one route, made at once
@@ -49,7 +50,7 @@ class Refused(Exception):
     """A call has to be checked in full."""
 
 
-class Memo:
+class Memo(Generic[PlanT]):
     """The plans of one route, for the first keys and those that come twice.
 
     Shapes that change at every call leave next to none. Looking up needs no lock; the oldest plan
@@ -57,25 +58,32 @@ class Memo:
     """
 
     def __init__(self) -> None:
-        self.plans: dict[Hashable, Plan] = {}
+        self.plans: dict[Hashable, PlanT] = {}
         self._seen: set[Hashable] = set()
         self._lock = threading.Lock()
 
-    def learn(self, key: Hashable, prepared: Prepared) -> None:
-        """Take note of a call that was made."""
+    def learn(self, key: Hashable, make: Callable[[], PlanT | None]) -> None:
+        """Take note of a call that was made; `make` returns its plan, if it gets one."""
         with self._lock:
             if len(self.plans) >= _FIRST_PLANS and key not in self._seen:
                 if len(self._seen) >= _MAX_SEEN:
                     self._seen.clear()
                 self._seen.add(key)
                 return
-        plan = make_plan(prepared)
+        plan = make()
         if plan is None:
             return
         with self._lock:
             if len(self.plans) >= MAX_PLANS:
                 self.plans.pop(next(iter(self.plans)))
             self.plans[key] = plan
+
+
+class Routable(Protocol):
+    """What calls have in common, as a pattern."""
+
+    def route(self) -> Route:
+        """Return the function that answers such calls."""
 
 
 class Routes:
@@ -88,7 +96,7 @@ class Routes:
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), ()
 
-    def learn(self, arguments: Sequence[object], make: Callable[[], Pattern | None]) -> None:
+    def learn(self, arguments: Sequence[object], make: Callable[[], Routable | None]) -> None:
         """Take note of the types of a call that was made; the second such call makes a route."""
         types = tuple(map(type, arguments))
         if types not in self._routes:
@@ -98,7 +106,7 @@ class Routes:
             return
         pattern = make()
         if pattern is not None:
-            self._routes[types] = make_route(pattern)
+            self._routes[types] = pattern.route()
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,10 @@ class Pattern:
     outputs: int
     returned: str
 
+    def route(self) -> Route:
+        """Return the function that answers such calls."""
+        return make_route(self)
+
 
 def argument_of(value: object, *, written: bool = False, exact: bool = False) -> Argument | None:
     """Return what a route is to know of an argument; None if there is no route for its type."""
@@ -155,13 +167,13 @@ def argument_of(value: object, *, written: bool = False, exact: bool = False) ->
 
 def make_route(pattern: Pattern) -> Route:
     """Return the function for a pattern."""
-    memo = Memo()
+    memo: Memo[Plan] = Memo()
 
     def check(kernel: Any, key: Hashable, arguments: tuple[Any, ...], **keywords: Any) -> Any:
         prepared = kernel.prepare(arguments, **keywords)
         result = prepared.run()
         if key is not None and key not in memo.plans:
-            memo.learn(key, prepared)
+            memo.learn(key, lambda: make_plan(prepared))
         return result
 
     names: dict[str, Any] = {
@@ -173,13 +185,14 @@ def make_route(pattern: Pattern) -> Route:
     for argument in pattern.arguments:
         if argument.access is not None:
             names |= argument.access.names
-    exec(_compile(render_route(pattern)), names)
+    exec(compile_route(render_route(pattern)), names)
     route: Route = names["call"]
     return route
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(text: str) -> CodeType:
+def compile_route(text: str) -> CodeType:
+    """Return the code of a generated function; patterns of many kernels share it."""
     return compile(text, "<kspec call>", "exec")
 
 

@@ -10,14 +10,18 @@ from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import kspec
+from kspec.declaration import RawDeclaration
 from kspec.runtime import access, driver
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
 from kspec.runtime.provider import KernelLoader
+from kspec.runtime.raw_spec import RawCallable
+from kspec.spec.c_params import parse_c_params
 
 GPU = Device("cuda", 0)
 ADDRESSES = itertools.count(2**40, 2**20)
@@ -73,6 +77,7 @@ class FakeKernel:
     """Remembers launches: the stream, grid and block, and the bytes of all parameters."""
 
     name = "fake"
+    parameter_sizes = None
 
     def __init__(self) -> None:
         self.launches: list[Any] = []
@@ -122,6 +127,83 @@ CALLS = [
     ("T x", "T y", (array(9).view((4,), (8,)), array(9).view((4,), (-4,), 12))),
     ("T x", "T y", (array(9).view((8,), (4,), 4), array(8))),
 ]
+
+
+def declared_raw(params: str) -> RawCallable:
+    return RawCallable(RawDeclaration("f", ("f",), parse_c_params(params)), KernelLoader([]))
+
+
+class TestRaw:
+    """Raw kernels with CuPy's arrays."""
+
+    @pytest.mark.parametrize(
+        "args",
+        [
+            (array(4), 3, 2.5, True, 1j, None),
+            (
+                array(4),
+                np.int8(-3),
+                np.float16(2.5),
+                np.bool_(True),
+                np.complex64(1j),
+                np.uint64(7),
+            ),
+            (array(4), array(9).view((4,), (8,)), array(3, dtype="int32"), np.longdouble(1)),
+            (2.0, array(0), ml_dtypes.bfloat16(2)),
+        ],
+    )
+    def test_hits_pack_what_misses_pack(self, args: Any, fake: FakeKernel) -> None:
+        kernel = kspec.RawKernel("", "f")
+        for _ in range(6):
+            kernel((3, 2), (64,), args, shared_mem=32)
+        kernel.prepare((3, 2), (64,), args, 32).run()
+        assert fake.prepared == 1
+        assert fake.launches == [fake.launches[0]] * 7
+
+    def test_shapes_do_not_matter(self, fake: FakeKernel) -> None:
+        kernel = kspec.RawKernel("", "f")
+        for x in (array(4), array(5, 6), array(9).view((3,), (-8,), 12), array(0)) * 2:
+            kernel((1,), (1,), (x, np.float32(1)))
+        assert fake.prepared == 1
+        assert len({values[0] for _, values in fake.launches}) == 4
+
+    @pytest.mark.parametrize("dtype", ["float32", "complex128"])
+    def test_declared(self, dtype: str, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        ctype = {"float32": "float", "complex128": "complex<double>"}[dtype]
+        kernel = declared_raw(f"const {ctype}* x, {ctype}* y, {ctype} a, unsigned int n, void* p")
+        for shape in ((4,), (4, 2), (7,)) * 2:
+            args = array(*shape, dtype=dtype), array(*shape, dtype=dtype), 2.5, 9, None
+            kernel((1,), (1,), args)
+            kernel.prepare((1,), (1,), args).run()
+            assert fake.launches[-1] == fake.launches[-2]
+        assert fake.prepared == 1
+        scattered = array(9, dtype=dtype).view((2,), (64,)), *args[1:]
+        with pytest.raises(kspec.ArgumentTypeError, match="C-contiguous"):
+            kernel((1,), (1,), scattered)
+
+    def test_streams(self, cupy: Any, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, handle: True)
+        kernel, x = kspec.RawKernel("", "f"), array(4)
+        for handle in (0, 7, 9, 7, 0, 9) * 3:
+            cupy.current = SimpleNamespace(ptr=handle)
+            kernel((1,), (1,), (x,))
+            kernel((1,), (1,), (x,), stream=handle + 1)
+            assert [launch.stream for launch, _ in fake.launches[-2:]] == [handle, handle + 1]
+
+    def test_cooperative_launches_are_checked(self, fake: FakeKernel) -> None:
+        kernel = kspec.RawKernel("", "f", enable_cooperative_groups=True)
+        for _ in range(5):
+            kernel((1,), (1,), (array(4),))
+        assert fake.prepared == 0
+        assert all(launch.cooperative for launch, _ in fake.launches)
+
+    def test_arrays_of_the_host_are_values(self, fake: FakeKernel) -> None:
+        kernel, x = kspec.RawKernel("", "f"), array(4)
+        for k in range(5):
+            kernel((1,), (1,), (x, np.array([k], "int32")))
+            assert fake.launches[-1][1][1] == k.to_bytes(4, "little")
+        with pytest.raises(kspec.ArgumentTypeError, match="next to CUDA arrays"):
+            kernel((1,), (1,), (x, np.zeros(2)))
 
 
 class TestCupy:

@@ -1,0 +1,393 @@
+"""Calling a raw kernel: the keywords, and what repeated calls have in common.
+
+`kspec.runtime.raw` and `kspec.runtime.raw_spec` say how arguments are checked and packed, each in
+its `prepare`.  Of an array a raw kernel sees the address only, so that the plans of repeated calls
+(`kspec.runtime.route`) hold for arrays of any shape; alignment does not matter.  For ``float* x,
+float a`` with CuPy's arrays, declared::
+
+    def call(kernel, grid, block, args, shared_mem, stream):
+        key = plan = None
+        try:
+            integers(*grid, *block, shared_mem)
+            a0, a1 = args
+            p0 = a0.data.ptr
+            if not a0._c_contiguous: raise Refused
+            handle = current_stream().ptr if stream is None else stream_handle(stream)
+            key = (grid, block, shared_mem, a0.dtype, handle)
+            plan = plans[key]
+            ...
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.checks import NO_CHECKS, Checks
+from kspec.runtime import marshal
+from kspec.runtime.access import Access, access_of
+from kspec.runtime.device import Device
+from kspec.runtime.interop import stream_handle
+from kspec.runtime.launch import Launch
+from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.module import LoadedKernel
+from kspec.runtime.plan import Block, Refusal, is_checked
+from kspec.runtime.raw_arguments import RawArgument
+from kspec.runtime.route import Memo, Refused, Route, Routes, compile_route
+from kspec.runtime.scratch import KeptScratch
+from kspec.signature import CParam
+
+
+@dataclass(frozen=True)
+class PreparedRaw:
+    """A checked call of a raw kernel.
+
+    Attributes
+    ----------
+    kernel : LoadedKernel
+        What is launched.
+    launch : Launch
+        How.
+    device : Device
+        Where.
+    operands : tuple of RawArgument
+        The arguments.
+    parameters : tuple of bytes
+        What they are packed to.
+    types : tuple of str
+        Dtypes that declared numbers are converted to; empty for everything else.
+    """
+
+    kernel: LoadedKernel
+    launch: Launch
+    device: Device
+    operands: tuple[RawArgument, ...]
+    parameters: tuple[bytes, ...]
+    types: tuple[str, ...]
+
+    def run(self) -> None:
+        """Launch the kernel once."""
+        self.kernel.launch(self.launch, ParameterBlock(self.parameters))
+
+
+class RawCaller:
+    """Base of raw kernels: a call is checked by `prepare`, repeated ones launch plans.
+
+    Attributes
+    ----------
+    checks : Checks or None
+        What to check when it runs on the host device; None: as `kspec.checking` or the
+        environment say.
+    """
+
+    checks: Checks | None
+    _routes: Routes
+
+    @property
+    def _params(self) -> Sequence[CParam] | None:
+        """Declared parameters; None if there are none."""
+        return None
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Launch the kernel.
+
+        Parameters
+        ----------
+        grid, block : tuple of int
+            Number of blocks, and of threads in each; one to three numbers.
+        args : sequence
+            The arguments. If the kernel declares its parameters, they are checked against and
+            converted to them; otherwise arrays pass their address, Python int, float, complex and
+            bool pass 8, 8, 16 and 1 bytes, NumPy scalars their own, None a null pointer.
+        shared_mem : int, default 0
+            Dynamic shared memory in bytes.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
+
+        Raises
+        ------
+        ArgumentTypeError
+            For an argument that the kernel can not take, or arrays on several devices.
+        OverflowError
+            If a number does not fit its parameter.
+        LaunchError
+            If the sizes are impossible, or the blocks of a cooperative launch can not all be
+            resident.
+        """
+        repeatable = type(args) is tuple or type(args) is list  # an iterator could be read once
+        if repeatable and sanitize is None and order is None and timeout is None:
+            route = self._routes.get(tuple(map(type, args)))
+            if route is not None:
+                route(self, grid, block, args, shared_mem, stream)
+                return
+        self.prepare(grid, block, args, shared_mem, stream, sanitize, order, timeout).run()
+        if repeatable:
+            self._routes.learn(args, lambda: pattern_of(args, self._params))
+
+    def prepare(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        shared_mem: int = 0,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> PreparedRaw:
+        """Check a call, with parameters and errors as those of the call."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a route knows of an argument.
+
+    Attributes
+    ----------
+    access : Access or None
+        How it is read if it is an array.
+    written : bool
+        Whether it must not be read-only.
+    flat : bool
+        Whether it must be C-contiguous, and its dtype is looked at.
+    packed : str
+        What is packed of it, with ``{x}`` for the argument, ``{p}`` for its address and
+        ``{convert}`` for what makes bytes of it.
+    format : str
+        Format of that in `struct`; without one it is the bytes of a declared parameter.
+    """
+
+    access: Access | None = None
+    written: bool = False
+    flat: bool = False
+    packed: str = "{convert}({x})"
+    format: str = ""
+
+
+@dataclass(frozen=True)
+class RawPattern:
+    """Calls that differ in values only; at least one is an array."""
+
+    values: tuple[Value, ...]
+
+    def route(self) -> Route:
+        """Return the function that answers such calls."""
+        return _make_route(self)
+
+
+def pattern_of(args: Sequence[Any], params: Sequence[CParam] | None) -> RawPattern | None:
+    """Return what calls with arguments of these types have in common; None: no route."""
+    values = [
+        _value(arg, params[number] if params is not None else None)
+        for number, arg in enumerate(args)
+    ]
+    if not any(one is not None and one.access for one in values):
+        return None
+    known = tuple(one for one in values if one is not None)
+    return RawPattern(known) if len(known) == len(values) else None
+
+
+def _value(arg: Any, param: CParam | None) -> Value | None:
+    kind = type(arg)
+    if arg is None:
+        return Value(packed="0", format="P")
+    access = access_of(kind)
+    if access is not None:
+        if param is None:
+            return Value(access, packed="{p}", format="P")
+        # Arrays of one element are values of what is no pointer.
+        written = not param.const
+        return Value(access, written, True, "{p}", "P") if param.pointer else None
+    plain = kind in (bool, int, float, complex)
+    if not plain and (not issubclass(kind, np.generic) or issubclass(kind, np.flexible)):
+        return None
+    if param is not None:
+        return Value()
+    if kind is complex:
+        return Value(packed="{x}.real, {x}.imag", format="dd")
+    if plain:
+        return Value(packed="{x}", format={bool: "?", int: "q", float: "d"}[kind])
+    dtype = arg.dtype
+    if dtype.kind in "biu":
+        return Value(packed="{x}", format=dtype.char)  # NumPy has the letters of `struct`
+    # Not as a number, which would lose the payload of a NaN.
+    return Value(packed="{x}.tobytes()", format=f"{dtype.itemsize}s")
+
+
+class RawPlan:
+    """What is the same for all calls of a raw kernel with one key; used as `plan.Plan` is."""
+
+    __slots__ = (
+        "_kernel",
+        "_launch",
+        "_parameters",
+        "_scratch",
+        "convert",
+        "give",
+        "pack",
+        "refuses",
+        "take",
+    )
+
+    def __init__(self, prepared: PreparedRaw, pattern: RawPattern) -> None:
+        self._kernel = prepared.kernel
+        self._launch = prepared.launch
+        self._parameters = prepared.parameters
+        self._scratch = KeptScratch(prepared.device, prepared.launch.stream, 0, 0)
+        blocks: list[Block] = []
+        self.take, self.give = blocks.pop, blocks.append
+        fields = [
+            f"{one.format or f'{len(data)}s'}{marshal.up(len(data), 16) - len(data)}x"
+            for one, data in zip(pattern.values, prepared.parameters, strict=True)
+        ]
+        self.pack = struct.Struct("".join(fields)).pack_into
+        self.convert = tuple(
+            marshal.converter(type(operand.value), dtype) if dtype else None
+            for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
+        )
+        self.refuses = _refusal(prepared)
+
+    def fresh(self) -> Block:
+        """Return a new block."""
+        params = ParameterBlock(self._parameters)
+        start, arguments = self._kernel.prepare(self._launch, params)
+        return Block(params.memory, params.offsets[0], start, arguments, self._scratch)
+
+    def relaunch(self, block: Block, code: int) -> None:
+        """Deal with a launch that returned a code other than 0."""
+        self._kernel.relaunch(block.start, block.arguments, code)
+
+
+def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
+    """Return the plan of a call; None if the next one like it must be checked again."""
+    if prepared.launch.checks != NO_CHECKS or prepared.launch.cooperative:
+        return None
+    for operand, value in zip(prepared.operands, pattern.values, strict=True):
+        view = operand.view
+        if value.access is None:
+            continue
+        # Arrays that are values: structs of one element, and those on the host next to CUDA's.
+        # NumPy takes structs that differ in their alignment for equal.
+        if view is None or view.device != prepared.device or dtypes.lookup(view.dtype).fields:
+            return None
+    return RawPlan(prepared, pattern)
+
+
+def _refusal(prepared: PreparedRaw) -> Refusal | None:
+    """Return what else a call depends on: checks on the host device, conjugate tensors."""
+    views = [one.view for one in prepared.operands if one.view is not None]
+    torch = any(
+        one.library is not None and one.library.name == "torch" for one in prepared.operands
+    )
+    lazy = torch and any(dtypes.lookup(view.dtype).kind == "c" for view in views)
+    if not prepared.device.is_host:
+        return _any_conjugate if lazy else None
+    if not lazy:
+        return lambda kernel, arrays: is_checked(kernel.checks)
+    return lambda kernel, arrays: is_checked(kernel.checks) or _any_conjugate(kernel, arrays)
+
+
+def _any_conjugate(kernel: Any, arrays: Sequence[Any]) -> bool:
+    return any(hasattr(array, "is_conj") and array.is_conj() for array in arrays)
+
+
+def _make_route(pattern: RawPattern) -> Route:
+    memo: Memo[RawPlan] = Memo()
+
+    def check(kernel: Any, key: Hashable, *call: Any) -> None:
+        prepared = kernel.prepare(*call)
+        prepared.run()
+        if key is not None and key not in memo.plans:
+            memo.learn(key, lambda: _make_plan(prepared, pattern))
+
+    names: dict[str, Any] = {
+        "Refused": Refused,
+        "check": check,
+        "integers": math.gcd,  # takes integers only: 2.0, which is none, equals 2
+        "plans": memo.plans,
+        "stream_handle": stream_handle,
+    }
+    for value in pattern.values:
+        if value.access is not None:
+            names |= value.access.names
+    exec(compile_route(render_raw_route(pattern)), names)
+    route: Route = names["call"]
+    return route
+
+
+def render_raw_route(pattern: RawPattern) -> str:
+    """Return the text of the function for a pattern."""
+    lines: list[str] = []
+    parts = ["grid", "block", "shared_mem"]
+    refusals: list[str] = []
+    for k, value in enumerate(pattern.values):
+        access, x, p = value.access, f"a{k}", f"p{k}"
+        if access is None:
+            continue
+        lines.append(f"{p} = {access.pointer.format(x=x)}")
+        elements = [access.flat if value.flat else access.bare]
+        elements += [access.writable] if value.written and access.writable else []
+        parts += [element.format(x=x) for element in elements]
+        conditions = [access.refused, access.scattered if value.flat else ""]
+        refusals += [condition.format(x=x, p=p) for condition in conditions if condition]
+    if refusals:
+        lines.append(f"if {' or '.join(refusals)}: raise Refused")
+    arrays = [f"a{k}" for k, value in enumerate(pattern.values) if value.access]
+    current = next(value.access.stream for value in pattern.values if value.access)
+    packed = [
+        value.packed.format(x=f"a{k}", p=f"p{k}", convert=f"plan.convert[{k}]")
+        for k, value in enumerate(pattern.values)
+    ]
+    body = [
+        "integers(*grid, *block, shared_mem)",
+        f"{', '.join(f'a{k}' for k in range(len(pattern.values)))}, = args",
+        *lines,
+        f"handle = {current.format(x=arrays[0])} if stream is None else stream_handle(stream)",
+        f"key = ({', '.join((*parts, 'handle'))})",
+        "plan = plans[key]",
+        f"if plan.refuses is not None and plan.refuses(kernel, ({', '.join(arrays)},)):",
+        "    raise Refused",
+        "try: free = plan.take()",
+        "except IndexError: free = plan.fresh()",
+        "memory, begin, start, arguments, _ = free",
+        f"plan.pack(memory, begin, {', '.join(packed)})",
+    ]
+    return "\n".join(
+        [
+            "def call(kernel, grid, block, args, shared_mem, stream):",
+            "    key = plan = None",
+            "    try:",
+            *(f"        {line}" for line in body),
+            "    except KeyError:",
+            "        plan = None",
+            "    except Exception:",
+            "        key = plan = None",  # the key may have no hash
+            "    if plan is None:",
+            "        return check(kernel, key, grid, block, args, shared_mem, stream)",
+            # From here on nothing may lead to the checks: they would launch again.
+            "    code = start(*arguments)",
+            "    if code: plan.relaunch(free, code)",
+            "    plan.give(free)",
+        ]
+    )
