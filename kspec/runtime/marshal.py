@@ -116,8 +116,14 @@ _UNSIGNED = dict(zip(("uint8", "uint16", "uint32", "uint64"), "BHIQ", strict=Tru
 
 
 def converter(kind: type, dtype: str) -> Callable[[Any], bytes]:
-    """Return `convert_scalar` for values of one class, faster where the class is Python's own."""
+    """Return `convert_scalar` for values of one class.
+
+    It is faster where the class is Python's own, or has that dtype.
+    """
     general = functools.partial(convert_scalar, dtype=dtype)
+    if issubclass(kind, np.number | np.bool_) and np.dtype(kind).name == dtype:
+        copied: Callable[[Any], bytes] = kind.tobytes
+        return copied
     low: float
     high: float
     if kind in (bool, int, float) and dtype in _FLOATS:
