@@ -13,7 +13,6 @@
 
 #include "kspec/axes.cuh"
 #include "kspec/layout.cuh"
-#include "kspec/loop.cuh"
 #include "kspec/operand.cuh"
 
 namespace kspec {

@@ -11,6 +11,20 @@
 
 namespace kspec {
 
+// Thread k of m takes [chunk(k), chunk(k + 1)); the first n % m chunks have one element more.
+inline ptrdiff_t chunk_start(ptrdiff_t n, ptrdiff_t k, ptrdiff_t m) {
+  const ptrdiff_t rest = n % m;
+  return n / m * k + (k < rest ? k : rest);
+}
+inline ptrdiff_t chunk_begin(ptrdiff_t n) {
+  return chunk_start(n, (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x,
+                     (ptrdiff_t)gridDim.x * blockDim.x);
+}
+inline ptrdiff_t chunk_end(ptrdiff_t n) {
+  return chunk_start(n, (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x + 1,
+                     (ptrdiff_t)gridDim.x * blockDim.x);
+}
+
 // Neighbouring elements [begin, end) of a thread's chunk, which ends at `stop`; `at(i)[k]` is where
 // operand k has element i.
 template <class Loop> struct Run;
