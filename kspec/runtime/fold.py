@@ -121,10 +121,11 @@ def choose_host(kept: Axes, reduced: Axes) -> Fold:
 
 
 def _packs_fit(kept: Axes, reduced: Axes, inputs: Sequence[Member]) -> bool:
-    narrow = len(reduced.extents) == 1 or reduced.size < _NARROW_LIMIT
+    narrow = kept.size < _NARROW_LIMIT and (
+        len(reduced.extents) == 1 or reduced.size < _NARROW_LIMIT
+    )
     few = max(len(kept.extents), len(reduced.extents)) <= strided_capacity(1)
     only_read = not any(one.written for one in inputs)
-    narrow = narrow and kept.size < _NARROW_LIMIT
     return reduced.size > 1 and narrow and few and only_read and len(inputs) <= _MASK_BITS
 
 

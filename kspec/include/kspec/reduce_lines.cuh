@@ -56,7 +56,7 @@ template <int I> struct Line {
   int head;
 };
 
-template <class Op, int I, int O, int... K, class... Inputs>
+template <int I, int O, int... K, class... Inputs>
 __device__ inline Line<I> find_line(const Reduction<Lines, I, O>& plan, ptrdiff_t output,
                                     Numbers<K...>, const Inputs&... inputs) {
   enum { V = PackSize<Inputs...>::value };
@@ -116,13 +116,13 @@ __device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
 }
 
 // Fold packs first, first + step, ...: UNROLL of them are in flight at once.
-template <int UNROLL, class Op, int I, int O, int... K, class... Inputs>
+template <class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& plan,
                                  const Line<I>& line, ptrdiff_t first, ptrdiff_t step,
                                  ptrdiff_t packs, ptrdiff_t output,
                                  Partial<typename Op::_Acc>& total, Numbers<K...>,
                                  const Inputs&... inputs) {
-  enum { V = PackSize<Inputs...>::value };
+  enum { V = PackSize<Inputs...>::value, UNROLL = 4 };
   Batch<V, Numbers<K...>, Inputs...> batch[UNROLL];
   for (; first < packs; first += UNROLL * step) {
 #pragma unroll
@@ -145,13 +145,13 @@ __device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& 
   const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
   const ptrdiff_t output =
       (ptrdiff_t)blockIdx.x * (blockDim.x >> plan.lanes) + (threadIdx.x >> plan.lanes);
-  const Line<I> line = find_line<Op>(plan, output, numbers, inputs...);
+  const Line<I> line = find_line(plan, output, numbers, inputs...);
   const ptrdiff_t packs = (plan.length - line.head) / V;
   const ptrdiff_t first = (ptrdiff_t)blockIdx.y * width + lane;
   const ptrdiff_t step = (ptrdiff_t)width * plan.splits;
   Partial<Acc> total;
   total.some = false;
-  add_packs<4>(op, plan, line, first, step, packs, output, total, numbers, inputs...);
+  add_packs(op, plan, line, first, step, packs, output, total, numbers, inputs...);
   if (V > 1 && blockIdx.y == 0)
     add_edges(op, plan, line, line.head + packs * V, lane, width, output, total, numbers,
               inputs...);
@@ -185,7 +185,7 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
   int head[SIDE], packs[SIDE];
 #pragma unroll
   for (int s = 0; s < SIDE; ++s) {
-    const Line<I> line = find_line<Op>(plan, output + s * groups, numbers, inputs...);
+    const Line<I> line = find_line(plan, output + s * groups, numbers, inputs...);
     head[s] = line.head;
     packs[s] = ((int)plan.length - line.head) / V;
 #pragma unroll
@@ -209,7 +209,7 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
     const ptrdiff_t number = output + s * groups;
     if (plan.length != (ptrdiff_t)packs[s] * V) {
       // Found again: kept until here, it would take registers from the loads.
-      const Line<I> line = find_line<Op>(plan, number, numbers, inputs...);
+      const Line<I> line = find_line(plan, number, numbers, inputs...);
       add_edges(op, plan, line, line.head + (ptrdiff_t)packs[s] * V, lane, width, number, total[s],
                 numbers, inputs...);
     }
@@ -239,7 +239,7 @@ __device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLine
   };
 #pragma unroll
   for (int s = 0; s < SIDE; ++s) {
-    line[s] = find_line<Op>(plan, output + s * blockDim.x, numbers, inputs...);
+    line[s] = find_line(plan, output + s * blockDim.x, numbers, inputs...);
     total[s] = value(line[s], s, 0);
   }
 #pragma unroll 4
