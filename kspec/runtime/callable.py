@@ -17,12 +17,12 @@ from kspec.checks import Checks
 from kspec.declaration import Declaration, GeneratedDeclaration
 from kspec.errors import NotCompiledError
 from kspec.runtime import driver
+from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.dispatch import param_dtype
 from kspec.runtime.plan import Prepared, is_checked
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.route import Argument, Pattern, Routes, argument_of
-from kspec.runtime.scratch import KeptScratch
 from kspec.runtime.views import numpy_dtype
 from kspec.signature import Param
 from kspec.stages import Specialization
@@ -136,16 +136,11 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             in_full = _always
         elif on_host and prepared.kernel is not None:
             in_full = lambda: is_checked(self.checks)  # noqa: E731
-        scratch = KeptScratch(prepared.device, stream, prepared.scratch, prepared.tickets)
-        return Bound(
-            prepared.kernel,
-            prepared.launch,
-            [prepared.first(scratch.ptr), *prepared.parameters()],
-            again,
-            in_full,
-            prepared.result,
-            scratch,
-        )
+        blocks = None
+        if prepared.kernel is not None:
+            make = prepared.maker(prepared.parameters())
+            blocks = Blocks(prepared.kernel, prepared.launch, make)
+        return Bound(blocks, again, in_full, prepared.result)
 
     @property
     def cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:

@@ -1,7 +1,7 @@
 """``cuLaunchKernelEx`` through ctypes, with everything prepared that does not change.
 
->>> start, arguments = prepare_launch(0, function, launch, block.address)    # doctest: +SKIP
->>> relaunch(0, start, arguments, code) if (code := start(*arguments)) else None  # doctest: +SKIP
+>>> start = prepare_launch(0, function, launch, block.address)               # doctest: +SKIP
+>>> relaunch(0, start, code) if (code := start()) else None                  # doctest: +SKIP
 
 The driver needs about 2.5 us for a launch.  Arguments that ctypes need not convert are passed in
 0.15 us; through `cuda.bindings`, which converts each, a launch takes 1 us more.
@@ -19,7 +19,7 @@ from kspec.errors import DriverError
 from kspec.runtime import driver
 from kspec.runtime.launch import Launch
 
-Start = Callable[..., int]
+Start = Callable[[], int]
 
 _CONFIG = struct.Struct("7I4xPPI4x")  # CUlaunchConfig: grid, block, shared_mem, stream, attributes
 _SINCE = 11080  # CUDA 11.8 has brought cuLaunchKernelEx
@@ -29,7 +29,7 @@ _OTHER_CONTEXT = (201, 400)
 
 
 @functools.cache
-def _launch_function() -> Start:
+def _launch_function() -> Callable[..., int]:
     """Return ``cuLaunchKernelEx`` as the bindings would call it: they choose the default stream."""
     bindings = driver.bindings()
     flag = bindings.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
@@ -40,10 +40,8 @@ def _launch_function() -> Start:
     return ctypes.CFUNCTYPE(ctypes.c_int)(int(address))
 
 
-def prepare_launch(
-    ordinal: int, function: Any, launch: Launch, params: int
-) -> tuple[Start, tuple[Any, ...]]:
-    """Return a function and arguments that launch a kernel as often as wanted.
+def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> Start:
+    """Return a function that launches a kernel as often as wanted.
 
     It returns the driver's code: `relaunch` takes care of those that are not 0.
 
@@ -64,16 +62,16 @@ def prepare_launch(
     arguments = (ctypes.byref(config), pointer(int(function)), pointer(params), None)
     if driver.several_devices():
         # The current device may be another one, and the legacy default stream belongs to it.
-        return functools.partial(_start_on, ordinal, _launch_function()), arguments
-    return _launch_function(), arguments
+        return functools.partial(_start_on, ordinal, _launch_function(), *arguments)
+    return functools.partial(_launch_function(), *arguments)
 
 
-def _start_on(ordinal: int, start: Start, *arguments: Any) -> int:
+def _start_on(ordinal: int, start: Callable[..., int], *arguments: Any) -> int:
     with driver.on_device(ordinal):
         return start(*arguments)
 
 
-def relaunch(ordinal: int, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+def relaunch(ordinal: int, start: Start, code: int) -> None:
     """Launch once more if only the thread's context was wrong.
 
     Raises
@@ -83,12 +81,11 @@ def relaunch(ordinal: int, start: Start, arguments: tuple[Any, ...], code: int) 
     """
     if code in _OTHER_CONTEXT:
         with driver.on_device(ordinal):
-            code = start(*arguments)
+            code = start()
     driver.check_code(code)
 
 
 def launch_once(ordinal: int, function: Any, launch: Launch, params: int) -> None:
     """Launch a kernel; parameters as for `prepare_launch`."""
     with driver.on_device(ordinal):
-        start, arguments = prepare_launch(ordinal, function, launch, params)
-        driver.check_code(start(*arguments))
+        driver.check_code(prepare_launch(ordinal, function, launch, params)())

@@ -7,6 +7,7 @@ The CUDA half is here; `kspec.host.device` is the other.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Protocol
 
@@ -38,14 +39,14 @@ class LoadedKernel(Protocol):
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Launch it."""
 
-    def prepare(self, launch: Launch, params: ParameterBlock) -> tuple[Start, tuple[Any, ...]]:
-        """Return a function and its arguments that launch it, as often as wanted, unchecked.
+    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
+        """Return a function that launches it, as often as wanted, unchecked.
 
         Each launch takes what the memory of `params` holds then.  The function returns 0, or a
         code for `relaunch`.
         """
 
-    def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+    def relaunch(self, start: Start, code: int) -> None:
         """Launch once more what returned a code, or raise."""
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
@@ -89,14 +90,16 @@ class CudaKernel:
             launch.stream,
         )
 
-    def prepare(self, launch: Launch, params: ParameterBlock) -> tuple[Start, tuple[Any, ...]]:
+    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
         """Return what launches the kernel again and again, with what `params` holds then."""
+        if launch.cooperative:
+            return functools.partial(_launch_in_full, self, launch, params)
         check_parameters(self, params)
         return prepare_launch(self._module.ordinal, self._function, launch, params.address)
 
-    def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+    def relaunch(self, start: Start, code: int) -> None:
         """Deal with a launch of `prepare` that returned a code other than 0."""
-        relaunch(self._module.ordinal, start, arguments, code)
+        relaunch(self._module.ordinal, start, code)
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
         """Return how many blocks of so many threads the device holds at the same time."""
@@ -168,15 +171,18 @@ class HostKernel:
             cooperative=launch.cooperative,
         )
 
-    def prepare(self, launch: Launch, params: ParameterBlock) -> tuple[Start, tuple[Any, ...]]:
+    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
         """Return what runs the kernel again and again, with what `params` holds then."""
-        check_parameters(self, params)
         assert launch.checks == NO_CHECKS
-        assert not launch.cooperative
-        start = self._kernel.prepare(launch.grid, launch.block, params.address, launch.shared_mem)
-        return start, ()
+        if launch.cooperative:
+            return functools.partial(_launch_in_full, self, launch, params)
+        check_parameters(self, params)
+        start: Start = self._kernel.prepare(
+            launch.grid, launch.block, params.address, launch.shared_mem
+        )
+        return start
 
-    def relaunch(self, start: Start, arguments: tuple[Any, ...], code: int) -> None:
+    def relaunch(self, start: Start, code: int) -> None:
         """Never needed: what `prepare` returns raises errors by itself."""
         raise AssertionError(code)
 
@@ -199,6 +205,12 @@ class HostModule:
     def get_global(self, symbol: str) -> tuple[int, int]:
         """Return address and size of a variable; raise `LoadError` if there is none."""
         return self._module.get_global(symbol)
+
+
+def _launch_in_full(kernel: LoadedKernel, launch: Launch, params: ParameterBlock) -> int:
+    """Launch a kernel that has to be asked each time how many of its blocks can be resident."""
+    kernel.launch(launch, params)
+    return 0
 
 
 def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:

@@ -4,13 +4,9 @@
 parameters hold.  A `Plan` keeps what is the same for all calls with the same key (which
 `kspec.runtime.route` makes of everything that was checked), and has the rest written anew:
 
->>> block = plan.take()                                                      # doctest: +SKIP
->>> plan.pack(block.memory, block.begin, x.data.ptr, plan.convert[1](2.5), z.data.ptr)
-...                                                                          # doctest: +SKIP
->>> block.start(*block.arguments); plan.give(block)                          # doctest: +SKIP
-
-A block belongs to one call at a time: taking and giving back are atomic, so calls of several
-threads never share one, and no call waits.  A block that an exception loses is garbage.
+>>> now = x.data.ptr, plan.convert[1](2.5), z.data.ptr                       # doctest: +SKIP
+>>> block = plan.adapt(plan.take(), now)                                     # doctest: +SKIP
+>>> block.launch(); plan.give(block)                                         # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -19,17 +15,17 @@ import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from kspec import config, dtypes
 from kspec.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.host.device import Region
 from kspec.runtime import dispatch, driver, marshal
 from kspec.runtime.access import Maker, maker
+from kspec.runtime.block import Blocks
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.dispatch import Binding, Operand
 from kspec.runtime.launch import Launch
-from kspec.runtime.launcher import Start
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.scratch import KeptScratch, Scratch
@@ -92,6 +88,23 @@ class Prepared:
         operands = [pack_operand(operand, self.binding) for operand in self.operands]
         return [*operands, *(packed for _, packed in self.views)]
 
+    def maker(self, rest: Sequence[bytes]) -> Callable[[], tuple[Sequence[bytes], KeptScratch]]:
+        """Return what makes the parameters of a block and its memory; it keeps no array alive.
+
+        Parameters
+        ----------
+        rest : sequence of bytes
+            What `parameters` returns.
+        """
+        first, device, stream = self.first, self.device, self.launch.stream
+        nbytes, tickets = self.scratch, self.tickets
+
+        def make() -> tuple[Sequence[bytes], KeptScratch]:
+            scratch = KeptScratch(device, stream, nbytes, tickets)
+            return [first(scratch.ptr), *rest], scratch
+
+        return make
+
     def run(self) -> Any:
         """Launch the kernel once, and return the result."""
         if self.kernel is None:
@@ -123,26 +136,13 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
     return marshal.pack_input(view, b"", view.dtype)
 
 
-class Block(NamedTuple):
-    """Parameters in memory, and what launches the kernel with them."""
-
-    memory: Any
-    begin: int
-    start: Start
-    arguments: tuple[Any, ...]
-    scratch: KeptScratch
-
-
-class Plan:
+class Plan(Blocks):
     """What is the same for all calls with one key.
+
+    The values that its blocks hold are an array's address, and a scalar's bytes.
 
     Attributes
     ----------
-    take, give : callable
-        Take a free block, or raise `IndexError`; give it back.
-    pack : callable
-        Writes the parameters of all operands: ``pack(memory, begin, *values)``. An array's value
-        is its address, a scalar's its bytes.
     convert : tuple of callable
         For each operand, what makes these bytes of a scalar.
     make : tuple of callable
@@ -151,49 +151,16 @@ class Plan:
         Called with the kernel and its arrays, says whether a call must be checked after all.
     """
 
-    __slots__ = (
-        "_device",
-        "_first",
-        "_kernel",
-        "_launch",
-        "_parameters",
-        "_scratch",
-        "convert",
-        "give",
-        "make",
-        "pack",
-        "refuses",
-        "take",
-    )
+    __slots__ = ("convert", "make", "refuses")
 
     def __init__(self, prepared: Prepared) -> None:
         assert prepared.kernel is not None
-        self._kernel = prepared.kernel
-        self._launch = prepared.launch
-        self._parameters = prepared.parameters()
-        self._first = prepared.first
-        self._device = prepared.device
-        self._scratch = prepared.scratch, prepared.tickets
-        blocks: list[Block] = []
-        self.take, self.give = blocks.pop, blocks.append
-        self.pack = _packer(prepared, self._parameters)
+        rest = prepared.parameters()
+        pack = _packer(prepared, rest)
+        super().__init__(prepared.kernel, prepared.launch, prepared.maker(rest), pack, first=1)
         self.convert = tuple(_converter(one, prepared.binding) for one in prepared.operands)
         self.make = () if prepared.given else _makers(prepared)
         self.refuses = _refusal(prepared)
-
-    def fresh(self) -> Block:
-        """Return a new block.
-
-        Whoever takes blocks does not look into them: one could launch a graph instead.
-        """
-        scratch = KeptScratch(self._device, self._launch.stream, *self._scratch)
-        params = ParameterBlock([self._first(scratch.ptr), *self._parameters])
-        start, arguments = self._kernel.prepare(self._launch, params)
-        return Block(params.memory, params.offsets[1], start, arguments, scratch)
-
-    def relaunch(self, block: Block, code: int) -> None:
-        """Deal with a launch that returned a code other than 0."""
-        self._kernel.relaunch(block.start, block.arguments, code)
 
 
 def make_plan(prepared: Prepared) -> Plan | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError
+from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import HOST, Device, default_device, parse_device
@@ -134,7 +135,8 @@ class RawKernel(RawCaller):
             self, grid, block, tuple(args), shared_mem=shared_mem, stream=stream
         )
         in_full = (lambda: is_checked(self.checks)) if prepared.device.is_host else None
-        return Bound(prepared.kernel, prepared.launch, prepared.parameters, again, in_full)
+        blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
+        return Bound(blocks, again, in_full)
 
     def prepare(
         self,

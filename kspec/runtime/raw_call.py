@@ -32,15 +32,15 @@ from kspec import dtypes
 from kspec.checks import NO_CHECKS, Checks
 from kspec.runtime import marshal
 from kspec.runtime.access import Access, access_of
+from kspec.runtime.block import Blocks
 from kspec.runtime.device import Device
 from kspec.runtime.interop import stream_handle
 from kspec.runtime.launch import Launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.plan import Block, Refusal, is_checked
+from kspec.runtime.plan import Refusal, is_checked
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.route import Memo, Refused, Route, Routes, compile_route
-from kspec.runtime.scratch import KeptScratch
 from kspec.signature import CParam
 
 
@@ -176,6 +176,8 @@ class Value:
         ``{convert}`` for what makes bytes of it.
     format : str
         Format of that in `struct`; without one it is the bytes of a declared parameter.
+    doubtful : str
+        Condition under which another value may be packed although it is equal.
     """
 
     access: Access | None = None
@@ -183,6 +185,7 @@ class Value:
     flat: bool = False
     packed: str = "{convert}({x})"
     format: str = ""
+    doubtful: str = ""
 
 
 @dataclass(frozen=True)
@@ -225,9 +228,12 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
     if param is not None:
         return Value()
     if kind is complex:
-        return Value(packed="{x}.real, {x}.imag", format="dd")
+        doubtful = "not ({x}.real and {x}.imag)"  # 0.0 == -0.0
+        return Value(packed="{x}.real, {x}.imag", format="dd", doubtful=doubtful)
+    if kind is float:
+        return Value(packed="{x}", format="d", doubtful="not {x}")
     if plain:
-        return Value(packed="{x}", format={bool: "?", int: "q", float: "d"}[kind])
+        return Value(packed="{x}", format={bool: "?", int: "q"}[kind])
     dtype = arg.dtype
     if dtype.kind in "biu":
         return Value(packed="{x}", format=dtype.char)  # NumPy has the letters of `struct`
@@ -235,48 +241,25 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
     return Value(packed="{x}.tobytes()", format=f"{dtype.itemsize}s")
 
 
-class RawPlan:
-    """What is the same for all calls of a raw kernel with one key; used as `plan.Plan` is."""
+class RawPlan(Blocks):
+    """What is the same for all calls of a raw kernel with one key, as in `plan.Plan`."""
 
-    __slots__ = (
-        "_kernel",
-        "_launch",
-        "_parameters",
-        "_scratch",
-        "convert",
-        "give",
-        "pack",
-        "refuses",
-        "take",
-    )
+    __slots__ = ("convert", "refuses")
 
     def __init__(self, prepared: PreparedRaw, pattern: RawPattern) -> None:
-        self._kernel = prepared.kernel
-        self._launch = prepared.launch
-        self._parameters = prepared.parameters
-        self._scratch = KeptScratch(prepared.device, prepared.launch.stream, 0, 0)
-        blocks: list[Block] = []
-        self.take, self.give = blocks.pop, blocks.append
         fields = [
             f"{one.format or f'{len(data)}s'}{marshal.up(len(data), 16) - len(data)}x"
             for one, data in zip(pattern.values, prepared.parameters, strict=True)
         ]
-        self.pack = struct.Struct("".join(fields)).pack_into
+        pack = struct.Struct("".join(fields)).pack_into
+        super().__init__(
+            prepared.kernel, prepared.launch, lambda: (prepared.parameters, None), pack
+        )
         self.convert = tuple(
             marshal.converter(type(operand.value), dtype) if dtype else None
             for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
         )
         self.refuses = _refusal(prepared)
-
-    def fresh(self) -> Block:
-        """Return a new block."""
-        params = ParameterBlock(self._parameters)
-        start, arguments = self._kernel.prepare(self._launch, params)
-        return Block(params.memory, params.offsets[0], start, arguments, self._scratch)
-
-    def relaunch(self, block: Block, code: int) -> None:
-        """Deal with a launch that returned a code other than 0."""
-        self._kernel.relaunch(block.start, block.arguments, code)
 
 
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
@@ -359,6 +342,9 @@ def render_raw_route(pattern: RawPattern) -> str:
         value.packed.format(x=f"a{k}", p=f"p{k}", convert=f"plan.convert[{k}]")
         for k, value in enumerate(pattern.values)
     ]
+    doubts = [
+        value.doubtful.format(x=f"a{k}") for k, value in enumerate(pattern.values) if value.doubtful
+    ]
     body = [
         "integers(*grid, *block, shared_mem)",
         f"{', '.join(f'a{k}' for k in range(len(pattern.values)))}, = args",
@@ -370,8 +356,8 @@ def render_raw_route(pattern: RawPattern) -> str:
         "    raise Refused",
         "try: free = plan.take()",
         "except IndexError: free = plan.fresh()",
-        "memory, begin, start, arguments, _ = free",
-        f"plan.pack(memory, begin, {', '.join(packed)})",
+        f"now = ({', '.join(packed)},)",
+        f"if {' or '.join(('free.held != now', *doubts))}: free = plan.adapt(free, now)",
     ]
     return "\n".join(
         [
@@ -386,7 +372,7 @@ def render_raw_route(pattern: RawPattern) -> str:
             "    if plan is None:",
             "        return check(kernel, key, grid, block, args, shared_mem, stream)",
             # From here on nothing may lead to the checks: they would launch again.
-            "    code = start(*arguments)",
+            "    code = free.launch()",
             "    if code: plan.relaunch(free, code)",
             "    plan.give(free)",
         ]

@@ -207,8 +207,8 @@ def render_route(pattern: Pattern) -> str:
         *_make_outputs(pattern, made),
         "try: block = plan.take()",
         "except IndexError: block = plan.fresh()",
-        "memory, begin, start, arguments, _ = block",
-        f"plan.pack(memory, begin, {', '.join(_values(pattern, made))})",
+        f"now = ({', '.join(_values(pattern, made))},)",
+        "if block.held != now: block = plan.adapt(block, now)",
     ]
     outputs = (given + made)[len(given) + len(made) - pattern.outputs :]
     returned = {"none": "None", "one": "".join(outputs), "tuple": f"({', '.join((*outputs, ''))})"}
@@ -225,7 +225,7 @@ def render_route(pattern: Pattern) -> str:
             + ", ".join(f"{name}={name}" for name in keywords)
             + ")",
             # From here on nothing may lead to the checks: they would launch again.
-            "    code = start(*arguments)",
+            "    code = block.launch()",
             "    if code: plan.relaunch(block, code)",
             "    plan.give(block)",
             f"    return {returned[pattern.returned]}",
@@ -276,7 +276,7 @@ def _make_outputs(pattern: Pattern, made: Sequence[str]) -> list[str]:
 
 
 def _values(pattern: Pattern, made: Sequence[str]) -> list[str]:
-    """Return what is packed: addresses of arrays, bytes of scalars."""
+    """Return what blocks hold: addresses of arrays, bytes of scalars."""
     values = [
         f"plan.convert[{k}](a{k})" if one.access is None else _pointer(f"a{k}")
         for k, one in enumerate(pattern.arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import sys
@@ -88,7 +89,7 @@ class FakeKernel:
 
     def prepare(self, launch: Any, params: Any) -> Any:
         self.prepared += 1
-        return self._start, (launch, params)
+        return functools.partial(self._start, launch, params)
 
     def _start(self, launch: Any, params: Any) -> int:
         parts = zip(params.offsets, params.sizes, strict=True)
@@ -159,6 +160,15 @@ class TestRaw:
         kernel.prepare((3, 2), (64,), args, 32).run()
         assert fake.prepared == 1
         assert fake.launches == [fake.launches[0]] * 7
+
+    def test_signs_of_zero(self, fake: FakeKernel) -> None:
+        kernel, x = kspec.RawKernel("", "f"), array(4)
+        for value in (0.0, 1.0, 0.0, -0.0, 0.0, -0.0, 0j, -0j, 1j, complex(0, 1), complex(-0.0, 1)):
+            args = x, value
+            kernel((1,), (1,), args)
+            kernel.prepare((1,), (1,), args).run()
+            assert fake.launches[-1] == fake.launches[-2]
+        assert fake.prepared == 2  # of floats, of complex numbers
 
     def test_shapes_do_not_matter(self, fake: FakeKernel) -> None:
         kernel = kspec.RawKernel("", "f")

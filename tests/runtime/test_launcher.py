@@ -83,8 +83,8 @@ CONFIG = (3, 2, 1, 64, 4, 1, 128, 0x77, 0, 0)
 
 def test_the_driver_gets_what_was_prepared(fake: FakeDriver) -> None:
     block = params(5, -6)
-    start, arguments = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
-    assert start(*arguments) == start(*arguments) == 0
+    start = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
+    assert start() == start() == 0
     assert fake.launches == [(CONFIG, 0xF00, [5, -6], None)] * 2
     assert fake.devices == []
 
@@ -99,8 +99,8 @@ def test_a_single_launch_makes_the_device_current(fake: FakeDriver) -> None:
 def test_with_several_devices_each_launch_does(fake: FakeDriver) -> None:
     fake.count = 2
     block = params(1, 2)
-    start, arguments = launcher.prepare_launch(1, 0xF00, LAUNCH, block.address)
-    assert start(*arguments) == start(*arguments) == 0
+    start = launcher.prepare_launch(1, 0xF00, LAUNCH, block.address)
+    assert start() == start() == 0
     assert fake.devices == [1, 1]
 
 
@@ -108,8 +108,8 @@ def test_with_several_devices_each_launch_does(fake: FakeDriver) -> None:
 def test_a_thread_without_the_context_gets_it(code: int, fake: FakeDriver) -> None:
     fake.codes = [code]
     block = params(1, 2)
-    start, arguments = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
-    launcher.relaunch(0, start, arguments, start(*arguments))
+    start = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
+    launcher.relaunch(0, start, start())
     assert len(fake.launches) == 2
     assert fake.devices == [0]
 
@@ -118,9 +118,9 @@ def test_a_thread_without_the_context_gets_it(code: int, fake: FakeDriver) -> No
 def test_other_codes_are_errors(codes: list[int], fake: FakeDriver) -> None:
     fake.codes = list(codes)
     block = params(1, 2)
-    start, arguments = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
+    start = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
     with pytest.raises(DriverError, match=r"CUDA_ERROR_700.*because"):
-        launcher.relaunch(0, start, arguments, start(*arguments))
+        launcher.relaunch(0, start, start())
     assert len(fake.launches) == len(codes)
     with pytest.raises(DriverError, match="CUDA_ERROR_1"):
         fake.codes = [1]
