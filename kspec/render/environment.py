@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
@@ -18,9 +19,11 @@ from kspec.errors import RenderError
 from kspec.render import context
 from kspec.render.context import Binding, Origin
 from kspec.render.includes import includes_for, types_of
-from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.stages import CudaSource
+
+if TYPE_CHECKING:
+    from kspec.spec.loader import SpecFile
 
 _RESUME = "//@resume"
 
@@ -49,6 +52,17 @@ def template_environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # C++, not HTML
     )
+
+
+def load_templates() -> None:
+    """Compile the templates of kernels; whoever renders first waits for nothing then."""
+    environment = template_environment()
+    for name in environment.list_templates(filter_func=_is_cuda):
+        environment.get_template(name)
+
+
+def _is_cuda(name: str) -> bool:
+    return name.endswith(".cu.j2")
 
 
 def render_file(spec_file: SpecFile) -> str:

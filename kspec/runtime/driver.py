@@ -14,9 +14,12 @@ from typing import Any
 
 from kspec import config
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
+from kspec.runtime.meanwhile import Meanwhile
 
 # Handles that are no addresses: of each device's legacy default stream, and each thread's.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
+# What can be done while the driver starts.
+MEANWHILE = Meanwhile()
 
 
 @functools.cache
@@ -29,6 +32,8 @@ def _bindings() -> Any:
             "cuda-bindings is not installed: pip install cuda-bindings"
         ) from error
     try:
+        driver.cuDriverGetVersion()  # without a driver this fails at once, and nothing is prepared
+        MEANWHILE.start()
         result = driver.cuInit(0)
     except Exception as error:  # the loader of libcuda raises classes of its own
         raise ToolNotFoundError(

@@ -1,0 +1,99 @@
+"""Tasks that run while the driver starts."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from kspec.runtime import driver
+from kspec.runtime.meanwhile import Meanwhile
+from tests.projects import ROOT, run_python
+
+
+class TestMeanwhile:
+    def test_each_task_runs_once_elsewhere(self) -> None:
+        meanwhile, threads = Meanwhile(), []
+
+        def task() -> None:
+            threads.append(threading.current_thread())
+
+        meanwhile.add(task)
+        meanwhile.add(task)
+        thread = meanwhile.start()
+        assert thread is not None
+        thread.join()
+        assert threads == [thread]
+        assert meanwhile.start() is None
+
+    def test_errors_stay_there_and_stop_nothing(self) -> None:
+        meanwhile, done = Meanwhile(), []
+        meanwhile.add(lambda: 1 // 0)
+        meanwhile.add(lambda: done.append(1))
+        thread = meanwhile.start()
+        assert thread is not None
+        thread.join()
+        assert done == [1]
+
+    def test_without_tasks_there_is_no_thread(self) -> None:
+        assert Meanwhile().start() is None
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record what the driver is asked, and that tasks are started; the real one is left alone."""
+    said: list[str] = []
+    monkeypatch.setattr(driver, "MEANWHILE", SimpleNamespace(start=lambda: said.append("tasks")))
+    return said
+
+
+def _use_driver(monkeypatch: pytest.MonkeyPatch, said: list[str], present: bool) -> None:
+    success = SimpleNamespace(CUDA_SUCCESS=0)
+
+    def version() -> None:
+        said.append("version")
+        if not present:
+            raise RuntimeError("no libcuda")
+
+    def initialise(flags: int) -> tuple[int]:
+        said.append("cuInit")
+        return (0,)
+
+    fake = SimpleNamespace(cuDriverGetVersion=version, cuInit=initialise, CUresult=success)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
+    monkeypatch.setattr("cuda.bindings.driver", fake, raising=False)
+
+
+def test_tasks_start_before_the_driver(monkeypatch: pytest.MonkeyPatch, started: list[str]) -> None:
+    _use_driver(monkeypatch, started, present=True)
+    driver._bindings.__wrapped__()
+    assert started == ["version", "tasks", "cuInit"]
+
+
+def test_tasks_do_not_start_without_a_driver(
+    monkeypatch: pytest.MonkeyPatch, started: list[str]
+) -> None:
+    _use_driver(monkeypatch, started, present=False)
+    with pytest.raises(driver.ToolNotFoundError, match="no CUDA driver"):
+        driver._bindings.__wrapped__()
+    assert started == ["version"]
+
+
+def test_a_declared_kernel_prepares_the_compiler_and_the_templates() -> None:
+    code = """
+import sys, kspec
+from kspec.runtime import driver
+kspec.ElementwiseKernel("T x", "T y", "y = x")
+assert not [name for name in sys.modules if name.split(".")[0] == "jinja2"]
+driver.MEANWHILE.start().join()
+print("jinja2" in sys.modules, "cuda.bindings.nvrtc" in sys.modules)
+from kspec.render.environment import template_environment
+print(sorted(name for _, name in template_environment().cache.keys()))
+"""
+    said = run_python(code, ROOT)
+    assert "True True" in said
+    assert "elementwise.cu.j2" in said and "partials/fragment.cu.j2" in said
+    nothing = f"import os; os.environ['KSPEC_JIT'] = 'never'\n{code}"
+    assert "False False" in run_python(nothing, ROOT)
