@@ -7,6 +7,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
                          ``always`` (precompiled images are ignored)
 ``KSPEC_CACHE_DIR``      where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
+``KSPEC_GRAPH_LAUNCH``   whether kernels that are launched often become CUDA graphs: ``auto``
+                         (default: with drivers from CUDA 13.0 on), ``never`` or ``always``
 ``KSPEC_HOST_ORDER``     order of threads on the host device: ``forward``, ``reverse``,
                          ``random:SEED``
 ``KSPEC_HOST_SANITIZE``  what the host device checks, such as ``memory,race`` (`kspec.checks`)
@@ -23,14 +25,28 @@ from pathlib import Path
 
 from kspec.errors import KspecError
 
-JIT_MODES = ("auto", "never", "always")
+MODES = ("auto", "never", "always")
 
 
 def jit_mode() -> str:
     """Return ``"auto"``, ``"never"`` or ``"always"``; raise `KspecError` for anything else."""
-    mode = os.environ.get("KSPEC_JIT", "auto")
-    if mode not in JIT_MODES:
-        raise KspecError(f"KSPEC_JIT={mode!r}: expected one of {', '.join(JIT_MODES)}")
+    return _mode("KSPEC_JIT")
+
+
+def graph_launch() -> str:
+    """Return ``"auto"``, ``"never"`` or ``"always"``; raise `KspecError` for anything else.
+
+    With ``CUDA_LAUNCH_BLOCKING``, which is for finding the launch that fails, it is ``"never"``.
+    """
+    if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
+        return "never"
+    return _mode("KSPEC_GRAPH_LAUNCH")
+
+
+def _mode(name: str) -> str:
+    mode = os.environ.get(name, "auto")
+    if mode not in MODES:
+        raise KspecError(f"{name}={mode!r}: expected one of {', '.join(MODES)}")
     return mode
 
 

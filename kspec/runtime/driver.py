@@ -249,10 +249,15 @@ def is_of_thread(stream: int) -> bool:
     return config.per_thread_default_stream()
 
 
+def can_be_captured(stream: int) -> bool:
+    """Return whether work on a stream can become a graph: that on the legacy default one not."""
+    return stream not in (0, LEGACY_STREAM) or is_of_thread(stream)
+
+
 def is_capturing(ordinal: int, stream: int) -> bool:
     """Return whether what is queued on a stream becomes a graph."""
-    if stream in (0, LEGACY_STREAM):
-        return False  # can not be captured
+    if not can_be_captured(stream):
+        return False
     driver = _bindings()
     with on_device(ordinal):
         status = check(driver.cuStreamIsCapturing(stream))

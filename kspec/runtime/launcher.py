@@ -29,15 +29,43 @@ _OTHER_CONTEXT = (201, 400)
 
 
 @functools.cache
-def _launch_function() -> Callable[..., int]:
-    """Return ``cuLaunchKernelEx`` as the bindings would call it: they choose the default stream."""
+def driver_function(name: str, since: int) -> Callable[..., int]:
+    """Return a function of the driver as the bindings call it: they choose the default stream.
+
+    Parameters
+    ----------
+    name : str
+        Of the function, without a version.
+    since : int
+        The CUDA version that has brought it, as 1000 * major + 10 * minor.
+    """
     bindings = driver.bindings()
     flag = bindings.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
-    address, _ = driver.check(bindings.cuGetProcAddress(b"cuLaunchKernelEx", _SINCE, flag))
+    address, _ = driver.check(bindings.cuGetProcAddress(name.encode(), since, flag))
     if not address:
-        raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "the driver is older than CUDA 11.8", 801)
+        version = f"{since // 1000}.{since % 1000 // 10}"
+        raise DriverError(
+            "CUDA_ERROR_NOT_SUPPORTED", f"{name}: the driver is older than CUDA {version}", 801
+        )
     # No argument types on purpose: objects that ctypes made itself are passed as they are.
     return ctypes.CFUNCTYPE(ctypes.c_int)(int(address))
+
+
+def as_start(
+    ordinal: int, function: Callable[..., int], *arguments: Any, owner: object = None
+) -> Start:
+    """Return a call of a function of the driver, which keeps what owns its arguments alive."""
+    if driver.several_devices():
+        # The current device may be another one, and the legacy default stream belongs to it.
+        function, arguments = functools.partial(_call_on, ordinal), (function, *arguments)
+    start = functools.partial(function, *arguments)
+    start.owner = owner  # type: ignore[attr-defined]
+    return start
+
+
+def _call_on(ordinal: int, function: Callable[..., int], *arguments: Any) -> int:
+    with driver.on_device(ordinal):
+        return function(*arguments)
 
 
 def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> Start:
@@ -59,16 +87,10 @@ def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> 
     packed = _CONFIG.pack(*launch.grid, *launch.block, launch.shared_mem, launch.stream, 0, 0)
     config = (ctypes.c_char * len(packed)).from_buffer_copy(packed)
     pointer = ctypes.c_void_p.from_param
-    arguments = (ctypes.byref(config), pointer(int(function)), pointer(params), None)
-    if driver.several_devices():
-        # The current device may be another one, and the legacy default stream belongs to it.
-        return functools.partial(_start_on, ordinal, _launch_function(), *arguments)
-    return functools.partial(_launch_function(), *arguments)
-
-
-def _start_on(ordinal: int, start: Callable[..., int], *arguments: Any) -> int:
-    with driver.on_device(ordinal):
-        return start(*arguments)
+    start = driver_function("cuLaunchKernelEx", _SINCE)
+    return as_start(
+        ordinal, start, ctypes.byref(config), pointer(int(function)), pointer(params), None
+    )
 
 
 def relaunch(ordinal: int, start: Start, code: int) -> None:

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from kspec.checks import NO_CHECKS
 from kspec.errors import ArgumentTypeError, DriverError, LaunchError, LoadError
 from kspec.host import device as host
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_graph
 from kspec.runtime.device import Device
+from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Start, launch_once, prepare_launch, relaunch
 from kspec.runtime.marshal import ParameterBlock
@@ -48,6 +49,18 @@ class LoadedKernel(Protocol):
 
     def relaunch(self, start: Start, code: int) -> None:
         """Launch once more what returned a code, or raise."""
+
+    def becomes_graph(self, launch: Launch) -> bool:
+        """Return whether it is to be launched as a graph if that happens often."""
+
+    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+        """Return what launches it as a graph, given what launches the kernel itself.
+
+        Raises
+        ------
+        DriverError
+            If there can be no graph of it.
+        """
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
         """Return how many blocks of so many threads the device holds at the same time."""
@@ -96,6 +109,16 @@ class CudaKernel:
             return functools.partial(_launch_in_full, self, launch, params)
         check_parameters(self, params)
         return prepare_launch(self._module.ordinal, self._function, launch, params.address)
+
+    def becomes_graph(self, launch: Launch) -> bool:
+        """Return whether it is to be launched as a graph if that happens often."""
+        return not launch.cooperative and driver_graph.is_wanted()
+
+    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+        """Return what launches it as a graph, given what launches the kernel itself."""
+        return driver_graph.make_graph(
+            self._module.ordinal, self._function, launch, params.address, plain
+        )
 
     def relaunch(self, start: Start, code: int) -> None:
         """Deal with a launch of `prepare` that returned a code other than 0."""
@@ -185,6 +208,14 @@ class HostKernel:
     def relaunch(self, start: Start, code: int) -> None:
         """Never needed: what `prepare` returns raises errors by itself."""
         raise AssertionError(code)
+
+    def becomes_graph(self, launch: Launch) -> bool:
+        """Return False: what is launched has run."""
+        return False
+
+    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+        """Never needed, as `becomes_graph` says."""
+        raise AssertionError(launch)
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
         """Return 1: blocks run one after the other on each core."""

@@ -357,7 +357,8 @@ def render_raw_route(pattern: RawPattern) -> str:
         "try: free = plan.take()",
         "except IndexError: free = plan.fresh()",
         f"now = ({', '.join(packed)},)",
-        f"if {' or '.join(('free.held != now', *doubts))}: free = plan.adapt(free, now)",
+        f"doubtful = {' or '.join(doubts) or False}",
+        "if doubtful or free.held != now: free = plan.adapt(free, now, doubtful)",
     ]
     return "\n".join(
         [

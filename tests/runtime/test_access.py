@@ -91,6 +91,9 @@ class FakeKernel:
         self.prepared += 1
         return functools.partial(self._start, launch, params)
 
+    def becomes_graph(self, launch: Any) -> bool:
+        return False
+
     def _start(self, launch: Any, params: Any) -> int:
         parts = zip(params.offsets, params.sizes, strict=True)
         values = [params.memory.raw[offset : offset + size] for offset, size in parts]

@@ -70,7 +70,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(driver, "_bindings", lambda: made)
     monkeypatch.setattr(driver, "on_device", made.on_device)
     monkeypatch.setattr(driver, "several_devices", driver.several_devices.__wrapped__)
-    monkeypatch.setattr(launcher, "_launch_function", launcher._launch_function.__wrapped__)
+    monkeypatch.setattr(launcher, "driver_function", launcher.driver_function.__wrapped__)
     return made
 
 

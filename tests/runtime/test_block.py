@@ -1,0 +1,266 @@
+"""Blocks of parameters: what they hold, and when their kernels become graphs; no GPU is needed."""
+
+from __future__ import annotations
+
+import gc
+import struct
+import threading
+import weakref
+from collections import deque
+from typing import Any
+
+import pytest
+
+from kspec.errors import DriverError
+from kspec.runtime import block
+from kspec.runtime.block import Block, Blocks
+from kspec.runtime.driver_graph import GraphStart
+from kspec.runtime.launch import Launch
+
+LAUNCH = Launch((1, 1, 1), (32, 1, 1))
+
+
+class FakeKernel:
+    """Notes the launches: of the kernel, or of a graph with the value it was updated with last."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+        self.codes: list[int] = []
+        self.graphs = True
+        self.refused = False
+        self.alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def prepare(self, launch: Launch, params: Any) -> Any:
+        def start() -> int:
+            self.notes.append(("kernel", value_of(params)))
+            return self.codes.pop(0) if self.codes else 0
+
+        return start
+
+    def becomes_graph(self, launch: Launch) -> bool:
+        return self.graphs
+
+    def make_graph(self, launch: Launch, params: Any, plain: Any) -> GraphStart:
+        if self.refused:
+            raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "no graph", 801)
+        kept = [value_of(params)]
+
+        def start() -> int:
+            self.notes.append(("graph", kept[0]))
+            return 0
+
+        def update() -> int:
+            kept[0] = value_of(params)
+            self.notes.append(("update", kept[0]))
+            return self.codes.pop(0) if self.codes else 0
+
+        self.alive.add(start)
+        return GraphStart(start, update)
+
+    def relaunch(self, start: Any, code: int) -> None:
+        self.notes.append(("relaunch", code))
+
+
+def value_of(params: Any) -> int:
+    value: int = struct.unpack_from("q", params.memory, params.offsets[1])[0]
+    return value
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block, "HOT", 3)
+    monkeypatch.setattr(block, "MAX_GRAPHS", 2)
+    monkeypatch.setattr(block, "_graphs", deque())
+
+
+@pytest.fixture
+def kernel() -> FakeKernel:
+    return FakeKernel()
+
+
+def blocks_of(kernel: Any) -> Blocks:
+    make = lambda: ([b"first", struct.pack("q", -1)], None)  # noqa: E731
+    return Blocks(kernel, LAUNCH, make, struct.Struct("q").pack_into, first=1)
+
+
+def call(blocks: Blocks, value: int, doubtful: bool = False) -> Block:
+    """Do what the function of a route does."""
+    try:
+        one = blocks.take()
+    except IndexError:
+        one = blocks.fresh()
+    now = (value,)
+    if doubtful or one.held != now:
+        one = blocks.adapt(one, now, doubtful)
+    code = one.launch()
+    if code:
+        blocks.relaunch(one, code)
+    blocks.give(one)
+    return one
+
+
+class TestValues:
+    def test_they_are_packed_when_they_change(self, kernel: FakeKernel) -> None:
+        kernel.graphs = False
+        blocks = blocks_of(kernel)
+        packed: list[int] = []
+        pack = blocks._pack
+        blocks._pack = lambda memory, begin, value: (  # type: ignore[misc]
+            packed.append(value),
+            pack(memory, begin, value),
+        )
+        used = {id(call(blocks, value)) for value in (5, 5, 6, 6, 6, 5)}
+        assert len(used) == 1
+        assert packed == [5, 6, 5]
+        assert kernel.notes == [("kernel", value) for value in (5, 5, 6, 6, 6, 5)]
+
+    def test_equal_ones_may_differ(self, kernel: FakeKernel) -> None:
+        kernel.graphs = False
+        blocks = blocks_of(kernel)
+        one = call(blocks, 5)
+        one._params.memory[one._params.offsets[1]] = 9
+        call(blocks, 5, doubtful=True)
+        assert kernel.notes == [("kernel", 5), ("kernel", 5)]
+
+    def test_what_can_not_be_packed_is_not_held(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        one = call(blocks, 5)
+        with pytest.raises(struct.error):
+            one.hold(struct.Struct("q").pack_into, 1, ("text",))
+        assert one.held == ()
+
+    def test_codes_are_dealt_with(self, kernel: FakeKernel) -> None:
+        kernel.codes = [201]
+        call(blocks_of(kernel), 5)
+        assert kernel.notes == [("kernel", 5), ("relaunch", 201)]
+
+
+class TestGraphs:
+    def test_after_some_launches(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        for _ in range(5):
+            call(blocks, 5)
+        assert kernel.notes == [("kernel", 5)] * 3 + [("graph", 5)] * 2
+
+    def test_they_take_new_values(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        for _ in range(3):
+            call(blocks, 5)
+        other = blocks.fresh()  # of another thread
+        call(blocks, 6)
+        blocks.give(other)
+        assert kernel.notes[3:] == [("update", 6), ("graph", 6)]
+
+    def test_two_values_in_turn_need_no_updates(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        for _ in range(4):
+            call(blocks, 5)
+        for _ in range(6):
+            call(blocks, 5)
+            call(blocks, 6)
+        kernel.notes.clear()
+        for _ in range(3):
+            call(blocks, 5)
+            call(blocks, 6)
+        assert kernel.notes == [("graph", 5), ("graph", 6)] * 3
+
+    def test_many_values_update_two_blocks(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        used = set()
+        for value in range(40):
+            used.add(call(blocks, value))
+            assert kernel.notes[-1] in (("kernel", value), ("graph", value))
+        assert len(used) == 2
+        assert kernel.notes[-2:] == [("update", 39), ("graph", 39)]
+
+    def test_doubtful_values_are_updated(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        for _ in range(20):
+            call(blocks, 5, doubtful=True)
+        assert kernel.notes[-2:] == [("update", 5), ("graph", 5)]
+
+    def test_not_if_a_launch_failed(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        kernel.codes = [0, 0, 201, 0]
+        for _ in range(5):
+            call(blocks, 5)
+        assert [note for note, _ in kernel.notes] == ["kernel"] * 3 + ["relaunch", "kernel"] + [
+            "graph"
+        ]
+
+    def test_an_update_that_fails_is_an_error(
+        self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def check(code: int) -> None:
+            if code:
+                raise DriverError(f"CUDA_ERROR_{code}", "because", code)
+
+        monkeypatch.setattr(block.driver, "check_code", check)
+        blocks = blocks_of(kernel)
+        for _ in range(4):
+            one = call(blocks, 5)
+        kernel.codes = [700]
+        with pytest.raises(DriverError, match="CUDA_ERROR_700: because"):
+            one.hold(struct.Struct("q").pack_into, 1, (6,))
+        assert one.held == ()
+
+    def test_kernels_that_can_not(self, kernel: FakeKernel) -> None:
+        kernel.refused = True
+        blocks = blocks_of(kernel)
+        for _ in range(30):
+            call(blocks, 5)
+        assert kernel.notes == [("kernel", 5)] * 30
+
+
+class TestBound:
+    def test_the_oldest_gives_way(self, kernel: FakeKernel) -> None:
+        several = [blocks_of(kernel) for _ in range(3)]
+        for blocks in several:
+            for _ in range(4):
+                call(blocks, 5)
+        kernel.notes.clear()
+        for blocks in several:
+            call(blocks, 5)
+        assert kernel.notes == [("kernel", 5), ("graph", 5), ("graph", 5)]
+        gc.collect()
+        assert len(kernel.alive) == 2
+
+    def test_who_comes_back_waits_longer(self, kernel: FakeKernel) -> None:
+        several = [blocks_of(kernel) for _ in range(3)]
+        for blocks in several:
+            for _ in range(4):
+                call(blocks, 5)
+        kernel.notes.clear()
+        for _ in range(13):
+            call(several[0], 5)
+        assert kernel.notes == [("kernel", 5)] * 12 + [("graph", 5)]
+
+    def test_blocks_are_not_kept(self, kernel: FakeKernel) -> None:
+        blocks = blocks_of(kernel)
+        for _ in range(4):
+            one = call(blocks, 5)
+        reference = weakref.ref(one)
+        gc.disable()  # without the help of the collector
+        try:
+            del one, blocks
+            assert reference() is None
+            assert not kernel.alive
+        finally:
+            gc.enable()
+
+    def test_threads(self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Blocks lose and regain their graphs while others launch them."""
+        monkeypatch.setattr(block, "MAX_GRAPHS", 1)
+        several = [blocks_of(kernel) for _ in range(4)]
+
+        def work(number: int) -> None:
+            for k in range(300):
+                call(several[(number + k) % 4], k % 3)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        launches = [value for note, value in kernel.notes if note in ("kernel", "graph")]
+        assert sorted(launches) == sorted([k % 3 for k in range(300)] * 6)
