@@ -165,14 +165,11 @@ def on_device(ordinal: int) -> Iterator[None]:
 
 
 def allocate(ordinal: int, nbytes: int) -> int:
-    """Return the address of new device memory (0 for no bytes).
-
-    It ends with a whole block of 16 bytes, for kernels read elements by blocks.
-    """
+    """Return the address of new device memory (0 for no bytes)."""
     if nbytes == 0:
         return 0
     with on_device(ordinal):
-        return int(check(_bindings().cuMemAlloc(-(-nbytes // 16) * 16)))
+        return int(check(_bindings().cuMemAlloc(nbytes)))
 
 
 def free(ordinal: int, address: int) -> None:

@@ -30,6 +30,7 @@ _NARROW_LIMIT = 2**31  # outputs, or steps along several axes, that 32-bit indic
 _STRIDED_THREADS = 256  # kspec::MostThreads of each layout
 _LINE_THREADS = 512
 _COLUMN_THREADS = 512
+_WIDE_THREADS = 128
 _BLOCK = 256
 _SHORT = 8  # packs of two outputs for each group of 4 threads at most: MOST_LANES of the kernel
 _TINY = 14  # elements that a single thread folds one by one
@@ -212,11 +213,10 @@ def _columns(
     columns, length = kept.extents[0], reduced.size
     outer = kept.size // columns
     packs = -(-columns // pack)
-    splits = 1
-    if length <= 64 and -(-packs // 128) * outer >= 4 * multiprocessors:
-        across = threads = 128
-        tiles = -(-packs // across)
-    else:
+    splits, threads = 1, _WIDE_THREADS
+    across = min(threads, _COLUMN_THREADS // pack)  # shared memory has room for so many columns
+    tiles = -(-packs // across)
+    if length > 64 or tiles * outer < 4 * multiprocessors:
         across = min(32 if pack <= 4 else 16, packs)
         tiles = -(-packs // across)
         block = _COLUMN_THREADS if tiles * outer <= 2 else _BLOCK
@@ -226,10 +226,24 @@ def _columns(
         splits = max(1, min(fitting, -(-length // (4 * down)), _MAX_SPLITS))
     aligned = _aligned(inputs, pack, (kept, 1), (reduced, 0)) if columns % pack == 0 else 0
     abreast = all(aligned >> k & 1 for k in range(len(inputs)) if kept.strides[k][0])
-    head = struct.pack("3qQ4i", kept.size, length, columns, aligned, across, tiles, splits, abreast)
+    dense = sum(1 << k for k, one in enumerate(inputs) if _is_dense(k, one, kept, reduced))
+    counts = struct.pack("3q", kept.size, length, columns)
+    head = counts + struct.pack("2Q4i", aligned, dense, across, tiles, splits, abreast)
     partials = tiles * outer * splits * across * pack
     tail = _pack_axes(kept, reduced)
     return Fold(COLUMNS, tiles * outer, splits, threads, partials, head, tail)
+
+
+def _is_dense(k: int, one: Member, kept: Axes, reduced: Axes) -> bool:
+    """Whether an input's elements fill a stretch of memory that begins with the first."""
+    size = one.itemsize
+    for step, extent in sorted(
+        pair for axes in (kept, reduced) for pair in zip(axes.strides[k], axes.extents, strict=True)
+    ):
+        if step != size:
+            return False
+        size *= extent
+    return True
 
 
 def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> int:

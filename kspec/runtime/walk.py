@@ -169,17 +169,35 @@ def _is_row(axes: Axes, k: int, member: Member) -> bool:
 
 
 def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> Walk:
-    head = 0
-    first = next((member for member in members if member.written and member.ptr), None)
-    if first is not None and pack > 1:
-        # The first output's packs are aligned; inputs beside it may be read from anywhere.
-        head = min(-first.ptr // first.itemsize % pack, size)
+    head = tail = 0
+    if pack > 1:
+        head, tail = _ends(members, flat, size, pack)
     aligned = [
         (member.ptr + head * member.itemsize) % (pack * member.itemsize) == 0 for member in members
     ]
-    elements = struct.pack("qQQi4x", size, _mask(flat), _mask(aligned), head)
-    packs = (size - head) // pack
+    elements = struct.pack("qQQ2i", size, _mask(flat), _mask(aligned), head, tail)
+    packs = (size - head - tail) // pack
     return Walk(FLAT, elements, packs + size - packs * pack, 256)
+
+
+def _ends(
+    members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
+) -> tuple[int, int]:
+    """Return how many elements come before the first pack of a flat walk, and after the last."""
+    first = next((member for member in members if member.written and member.ptr), None)
+    # The first output's packs are aligned.
+    head = -first.ptr // first.itemsize % pack if first is not None else 0
+    tail = (size - head) % pack
+    # Inputs beside it are read by the aligned blocks around a pack, all of which must be theirs.
+    ahead = behind = 0
+    for one, moving in zip(members, flat, strict=True):
+        shift = (one.ptr + head * one.itemsize) % 16
+        if moving and shift and pack * one.itemsize == 16:
+            ahead = max(ahead, shift - head * one.itemsize)
+            behind = max(behind, 16 - shift - tail * one.itemsize)
+    head += pack if ahead > 0 else 0
+    tail += pack if behind > 0 else 0
+    return (head, tail) if head + tail <= size else (size, 0)
 
 
 def _walk_strided(axes: Axes, size: int, each: int) -> Walk:

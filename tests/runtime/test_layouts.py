@@ -112,7 +112,7 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], Take, Any, str]] = {
     "columns": ((1001, 320), whole, 0, COLUMNS),
     "columns, odd": ((1001, 333), whole, 0, COLUMNS),
     "columns, tall": ((40_000, 32), whole, 0, COLUMNS),
-    "columns, wide": ((5, 300_000), whole, 0, COLUMNS),
+    "columns, wide": ((2, 1_100_000), whole, 0, COLUMNS),
     "columns, cropped": ((501, 333), lambda x: x[:, 3:], 0, COLUMNS),
     "columns, the middle": ((17, 65, 128), whole, 1, COLUMNS),
     "columns, a view": ((128, 700), lambda x: x.T, 1, COLUMNS),

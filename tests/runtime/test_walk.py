@@ -75,6 +75,14 @@ def test_the_first_output_is_brought_into_step() -> None:
     assert odd.elements != even.elements
 
 
+def test_elements_beside_the_blocks_around_a_pack() -> None:
+    """A pack of an input out of step is read with what lies beside it: both ends go singly."""
+    x, out = zeros(1000), zeros(1000)
+    assert walk(x, out=out, offsets=(4,)).threads == 248 + 4 + 4
+    assert walk(x, out=out, offsets=(8, 4)).threads == 248 + 3 + 5
+    assert walk(x[:7], out=out[:7], offsets=(4,)).threads == 7
+
+
 @pytest.mark.parametrize(
     ("itemsizes", "size"),
     [([4, 4], 4), ([2, 4], 4), ([1], 16), ([8, 1], 2), ([16, 4], 1), ([12], 1), ([], 1)],

@@ -20,7 +20,7 @@ template <class Acc> struct Partial {
 // Where an aligned pack of an input is; an input that does not move has one element.
 struct AlignedPlace {
   ptrdiff_t offset;
-  bool moving, aligned;
+  bool moving;
 
   template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const T* first = element(data, Bytes{offset});
@@ -31,10 +31,12 @@ struct AlignedPlace {
   }
 };
 
-// Where a pack of an input is, aligned or not.
+// Where a pack of an input is, aligned or not, and how many elements of the array are before its
+// first, and from there on.
 struct AnyPlace {
   ptrdiff_t offset;
   bool moving, aligned;
+  ptrdiff_t before, after;
 
   template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const T* first = element(data, Bytes{offset});
@@ -43,7 +45,7 @@ struct AnyPlace {
     else if (aligned)
       pack.load(first);
     else
-      pack.load_unaligned(first);
+      pack.load_between(first, before / (int)sizeof(T), after / (int)sizeof(T));
   }
 };
 

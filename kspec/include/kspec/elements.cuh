@@ -25,7 +25,7 @@ template <int OPERANDS> struct Elements<Flat, OPERANDS> {
   ptrdiff_t size_;
   unsigned long long moving;   // bit k: operand k has an array of elements, not a single one
   unsigned long long aligned;  // bit k: its packs are aligned, once `head` elements are done
-  int head;
+  int head, tail;              // elements before the first pack, and after the last
 
   __device__ inline ptrdiff_t size() const { return size_; }
   __device__ inline bool moves(int k) const { return moving >> k & 1; }

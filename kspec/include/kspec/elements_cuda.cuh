@@ -47,7 +47,8 @@ __device__ inline void each(const Elements<Flat, N>& elements, const Op& op, Num
   const auto place = [&](int k, ptrdiff_t i) {
     return FlatPlace<V>{i, elements.moves(k), (elements.aligned >> k & 1) != 0};
   };
-  const ptrdiff_t packs = (elements.size() - elements.head) / V, thread = thread_number();
+  const ptrdiff_t packs = (elements.size() - elements.head - elements.tail) / V;
+  const ptrdiff_t thread = thread_number();
   if (thread < packs) {
     const ptrdiff_t i = elements.head + thread * V;
     compute<V>(op, i, 1, All(), Operand<Args, V, FlatPlace<V>>(args, place(K, i))...);
@@ -140,13 +141,13 @@ template <int V, class Loop> struct PacksPlace {
   template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const ptrdiff_t step = loop.axes.strides[k][0];
     if (is_flat()) {
-      load_row(data + i, pack);
+      load_row(data + i, (int)i, (int)(loop.size_ - i), pack);
     } else if (inside < V) {
       walk([&](int j, ptrdiff_t at) { pack.put(j, *element(data, Bytes{at})); });
     } else if (step == 0) {
       pack.fill(*element(data, Bytes{offset}));
     } else if (step == sizeof(T)) {
-      load_row(element(data, Bytes{offset}), pack);
+      load_row(element(data, Bytes{offset}), (int)loop.axes.extents[0] - inside, inside, pack);
     } else {
 #pragma unroll
       for (int j = 0; j < V; ++j) pack.put(j, *element(data, Bytes{offset + j * step}));
@@ -162,11 +163,12 @@ template <int V, class Loop> struct PacksPlace {
   }
 
  private:
-  template <class T> __device__ inline void load_row(const T* data, Pack<T, V>& pack) const {
+  template <class T>
+  __device__ inline void load_row(const T* data, int before, int after, Pack<T, V>& pack) const {
     if (is_aligned())
       pack.load(data);
     else
-      pack.load_unaligned(data);
+      pack.load_between(data, before, after);
   }
   // Along the row; the index is split again only where the next row begins.
   template <class Visit> __device__ inline void walk(const Visit& visit) const {

@@ -91,8 +91,7 @@ template <class T, int V> struct Pack<T, V, true> {
       memcpy(&word[k * (ACCESS / 4)], &part, ACCESS);
     }
   }
-  // All of it, from any address: the aligned 16-byte blocks around it, moved into place. Touches
-  // no block without a wanted byte, so it never leaves the memory of the array's pages.
+  // All of it, from any address: the aligned 16-byte blocks around it, moved into place.
   __device__ inline void load_unaligned(const T* data) {
     if (BYTES % 16 != 0) {
 #pragma unroll
@@ -119,6 +118,36 @@ template <class T, int V> struct Pack<T, V, true> {
     for (int k = 0; k < 4 * BLOCKS; ++k)
       word[k < WORDS ? k : 0] = __funnelshift_r(raw[k], raw[k + 1], (shift & 3) * 8);
   }
+  // The same where only `before` elements in front of `data`, and `after` from there on, may be read.
+  template <class Count> __device__ inline void load_between(const T* data, Count before, Count after) {
+    const unsigned int shift = (unsigned int)reinterpret_cast<size_t>(data) & 15u;
+    const Count more = shift / sizeof(T), room = (16 - shift) / sizeof(T) + V;
+    if (BYTES % 16 != 0 || shift == 0 || (before >= more && after >= room))
+      load_unaligned(data);
+    else
+      load_each(data);
+  }
+  // All of it, element by element.
+  __device__ inline void load_each(const T* data) {
+    if (sizeof(T) >= 4) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) put(j, data[j]);
+    } else {
+      enum { BITS = 8 * sizeof(T) };
+      // From the last on, each pushing the others up: code for one element, not for V.
+#pragma unroll
+      for (int k = 0; k < WORDS; ++k) word[k] = 0;
+#pragma unroll 1
+      for (int j = V - 1; j >= 0; --j) {
+        unsigned int bits = 0;
+        const T value = data[j];
+        memcpy(&bits, &value, sizeof(T));
+#pragma unroll
+        for (int k = WORDS - 1; k > 0; --k) word[k] = __funnelshift_l(word[k - 1], word[k], BITS);
+        word[0] = word[0] << BITS | bits;
+      }
+    }
+  }
 };
 
 // Single elements, and those no access divides into, are copied one by one.
@@ -135,7 +164,11 @@ template <class T, int V> struct Pack<T, V, false> {
 #pragma unroll
     for (int j = 0; j < V; ++j) value[j] = data[j];
   }
+  template <class Count> __device__ inline void load_between(const T* data, Count, Count) {
+    load(data);
+  }
   __device__ inline void load_unaligned(const T* data) { load(data); }
+  __device__ inline void load_each(const T* data) { load(data); }
 };
 
 // Write V elements to an address that is a multiple of their size (or of 16).

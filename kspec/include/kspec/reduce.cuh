@@ -61,6 +61,7 @@ template <int INPUTS, int OUTPUTS> struct Reduction<Columns, INPUTS, OUTPUTS> {
   ptrdiff_t length;
   ptrdiff_t columns;           // extent of the innermost kept axis, at least a pack
   unsigned long long aligned;  // bit k: packs of input k are aligned
+  unsigned long long dense;    // bit k: input k has nothing between its rows, nor any twice
   int across;                  // packs of a block side by side
   int tiles;                   // blocks along the columns
   int splits;

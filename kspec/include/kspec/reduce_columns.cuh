@@ -8,21 +8,17 @@
 namespace kspec {
 
 // Fold rows first, first + step, ... into a pack of totals: UNROLL of them are in flight at once.
-template <class Place, int UNROLL, class Op, int I, int O, int V, int... K, class... Inputs>
+// `place(k, offset)` is where input k has a pack.
+template <int UNROLL, class Op, int I, int O, int V, class Place, int... K, class... Inputs>
 __device__ inline void add_rows(const Op& op, const Reduction<Columns, I, O>& plan,
                                 const ptrdiff_t (&base)[I], ptrdiff_t first, ptrdiff_t step,
-                                ptrdiff_t output, typename Op::_Acc (&total)[V], Numbers<K...>,
-                                const Inputs&... inputs) {
+                                ptrdiff_t output, typename Op::_Acc (&total)[V],
+                                const Place& place, Numbers<K...>, const Inputs&... inputs) {
   Batch<V, Numbers<K...>, Inputs...> rows[UNROLL];
   const auto load = [&](int u, ptrdiff_t row) {
     ptrdiff_t along[I];
     offsets_along(plan.reduced, row, along);
-    rows[u].load(
-        [&](int k) {
-          return Place{base[k] + along[k], plan.kept.strides[k][0] != 0,
-                       (plan.aligned >> k & 1) != 0};
-        },
-        inputs...);
+    rows[u].load([&](int k) { return place(k, base[k] + along[k]); }, inputs...);
   };
   bool some = false;  // there is nothing to start from but the first row
   for (; first < plan.length; first += UNROLL * step) {
@@ -68,10 +64,20 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
 #pragma unroll
     for (int k = 0; k < I; ++k) base[k] = at.offset[k];
     const ptrdiff_t first = (ptrdiff_t)blockIdx.y * down + y, step = (ptrdiff_t)down * plan.splits;
+    const auto aligned_place = [&](int k, ptrdiff_t offset) {
+      return AlignedPlace{offset, plan.kept.strides[k][0] != 0};
+    };
+    const auto any_place = [&](int k, ptrdiff_t offset) {
+      const bool dense = plan.dense >> k & 1;
+      const ptrdiff_t size = plan.kept.strides[k][0];  // of an element, if the input moves
+      const ptrdiff_t before = dense ? offset : column * size;
+      const ptrdiff_t after = (dense ? plan.outputs * plan.length : plan.columns) * size - before;
+      return AnyPlace{offset, size != 0, (plan.aligned >> k & 1) != 0, before, after};
+    };
     if (plan.abreast)
-      add_rows<AlignedPlace, 4>(op, plan, base, first, step, output, total, numbers, inputs...);
+      add_rows<4>(op, plan, base, first, step, output, total, aligned_place, numbers, inputs...);
     else
-      add_rows<AnyPlace, 2>(op, plan, base, first, step, output, total, numbers, inputs...);
+      add_rows<2>(op, plan, base, first, step, output, total, any_place, numbers, inputs...);
   }
 
   // Join the threads below each other, of which the first `count` have something.

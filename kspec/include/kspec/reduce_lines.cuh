@@ -110,7 +110,7 @@ __device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
   batch.load(
       [&](int k) {
         const ptrdiff_t step = plan.reduced.strides[k][0];
-        return AlignedPlace{line.base[k] + along[k] + line.head * (step / V), step != 0, true};
+        return AlignedPlace{line.base[k] + along[k] + line.head * (step / V), step != 0};
       },
       inputs...);
 }

@@ -1,0 +1,166 @@
+"""The schedules of GPUs, run by the host device: every layout, with every access checked.
+
+Their code is that of a GPU (``KSPEC_HOST`` is undefined before it), their geometry that of a small
+one.  The host device sees what a GPU does not tell: reads beside an array, races, barriers that not
+all threads reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec import dtypes, pipeline
+from kspec.runtime import fold, loop, reduction, walk
+from kspec.runtime.dispatch import Operand
+from kspec.runtime.walk import Member
+from kspec.stages import COLUMNS, FLAT, LINES, PACKS
+from tests.runtime.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
+
+__all__ = ["layouts"]  # a fixture
+
+CHECKS = "memory,race"
+DTYPES = ["int8", "int32"]
+MULTIPROCESSORS, RESIDENT = 2, 12  # blocks: more would only take longer
+
+
+@pytest.fixture(autouse=True)
+def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the host device take the schedules of a GPU."""
+    render = pipeline.render_specs
+    split = reduction._split_axes
+    members: list[Member] = []
+
+    def render_specs(*args: Any) -> Any:
+        source = render(*args)
+        return replace(source, text=f"#undef KSPEC_HOST\n{source.text}")
+
+    def choose_walk(axes: Any, operands: Any, size: int, *, flat: bool, single: bool) -> Any:
+        return walk.choose(axes, operands, size, flat=flat)
+
+    def split_axes(inputs: Sequence[Operand], *rest: Any) -> Any:
+        members[:] = [member_of(one) for one in inputs]
+        return split(inputs, *rest)
+
+    def choose_fold(kept: Any, reduced: Any) -> Any:
+        return fold.choose(
+            kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
+        )
+
+    monkeypatch.setattr(pipeline, "render_specs", render_specs)
+    monkeypatch.setattr(loop, "choose_host", choose_walk)
+    monkeypatch.setattr(reduction, "_split_axes", split_axes)
+    monkeypatch.setattr(reduction, "choose_host", choose_fold)
+
+
+@pytest.fixture(autouse=True)
+def shared_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compile equal sources once for all tests of a worker."""
+    folder: Path = tmp_path_factory.getbasetemp() / "schedules-cache"
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(folder))
+
+
+def member_of(operand: Operand) -> Member:
+    assert operand.view is not None
+    row = dtypes.lookup(operand.view.dtype)
+    return Member(row.itemsize, row.pack_width, operand.view.ptr, written=False)
+
+
+def alone(values: np.ndarray, offset: int) -> np.ndarray:
+    """Return a copy so many bytes behind an aligned address, in memory that holds nothing else."""
+    room = np.zeros(values.nbytes + 64, "uint8")
+    start = -room.ctypes.data % 16 + offset
+    memory = memoryview(room)[start : start + values.nbytes]
+    copy = np.frombuffer(memory, values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(name: str, dtype: str, layouts: list[str]) -> None:
+    shape, of_x, y_shape, of_y, of_z, layout = ELEMENTWISE[name]
+    x, y = of_x(alone(numbers(shape, dtype), 0)), of_y(alone(numbers(y_shape, dtype), 0))
+    target = alone(numbers(shape, dtype), 0)
+    want = target.copy()
+    update = kspec.ElementwiseKernel("T x, T y", "T z", "if (x != y) z += x * y", "updates")
+    # The blocks around a pack of the output hold elements of other threads, which are not looked at.
+    update(x, y, of_z(target), sanitize="memory" if "cropped" in name else CHECKS)
+    of_z(want)[...] += np.where(x != y, x * y, np.zeros((), dtype))
+    np.testing.assert_array_equal(target, want)
+    assert layouts == [layout]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str, dtype: str, layouts: list[str]) -> None:
+    shape, of_x, axis, layout = REDUCTIONS[name]
+    # Less of it: the checks take their time.
+    shape = tuple(extent if extent < 20_000 else extent // 8 for extent in shape)
+    x = of_x(alone(numbers(shape, dtype), 0))
+    y = of_x(alone(numbers(shape[::-1], dtype).reshape(shape), 0))
+    dot = kspec.ReductionKernel("T x, T y", "T z", "x * y", "a + b", "z = a", "0", "products")
+    with np.errstate(over="ignore"):
+        got = dot(x, y, axis=axis, sanitize=CHECKS)
+        np.testing.assert_array_equal(got, (x * y).sum(axis, dtype=dtype))
+    if dtype == "int32":
+        assert set(layouts) == {layout}
+
+
+class TestNothingBesideAnArrayIsRead:
+    """Packs from any address; `alone` has an array's elements and nothing else."""
+
+    @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "float64"])
+    @pytest.mark.parametrize("size", [1, 7, 16, 33, 100, 1031])
+    def test_flat(self, size: int, dtype: str, layouts: list[str]) -> None:
+        kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x - y", "differences")
+        step = np.dtype(dtype).itemsize
+        for offset in range(0, 16, step):
+            x, y = alone(numbers((size,), dtype), offset), alone(numbers((size,), dtype), step)
+            for beside in (0, 16 - step):
+                z = alone(np.zeros(size, dtype), beside)
+                kernel(x, y, z, sanitize=CHECKS)
+                np.testing.assert_array_equal(z, x - y)
+        assert set(layouts) == {FLAT}
+
+    @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
+    @pytest.mark.parametrize("shape", [(3, 37), (5, 131), (2, 3, 67), (40, 3)])
+    def test_packs(self, shape: tuple[int, ...], dtype: str, layouts: list[str]) -> None:
+        kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x - y", "differences")
+        step = np.dtype(dtype).itemsize
+        for offset in range(0, 16, step):
+            x = alone(numbers(shape, dtype), offset)
+            y = alone(numbers(shape[-1:], dtype), 16 - step)
+            z = alone(np.zeros(shape, dtype), 0)
+            kernel(x, y, z, sanitize=CHECKS)
+            np.testing.assert_array_equal(z, x - y)
+        assert set(layouts) == {PACKS}
+
+    @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "float64"])
+    @pytest.mark.parametrize("shape", [(5, 16), (4, 37), (70, 131)])
+    def test_columns(self, shape: tuple[int, ...], dtype: str, layouts: list[str]) -> None:
+        kernel = kspec.ReductionKernel("T x, T y", "T z", "x - y", "a + b", "z = a", "0", "sums")
+        step = np.dtype(dtype).itemsize
+        for offset in range(0, 16, step):
+            x = alone(numbers(shape, dtype), offset)
+            y = alone(numbers(shape[-1:], dtype), 16 - step)
+            got = kernel(x, y, axis=0, sanitize=CHECKS)
+            np.testing.assert_array_equal(got, (x - y).sum(0, dtype=dtype))
+        assert set(layouts) == {COLUMNS}
+
+    @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "float64"])
+    @pytest.mark.parametrize("size", [100, 1031, 30_001])
+    def test_lines(self, size: int, dtype: str, layouts: list[str]) -> None:
+        kernel = kspec.ReductionKernel("T x", "T z", "x", "a + b", "z = a", "0", "sums")
+        step = np.dtype(dtype).itemsize
+        for offset in range(0, 16, step):
+            x = alone(numbers((size,), dtype), offset)
+            got = kernel(x, sanitize=CHECKS)
+            np.testing.assert_array_equal(got, x.sum(dtype=dtype))
+        assert set(layouts) <= {LINES, "kspec::ShortLines"}
