@@ -180,9 +180,7 @@ def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack:
     return Walk(FLAT, elements, packs + size - packs * pack, 256)
 
 
-def _ends(
-    members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
-) -> tuple[int, int]:
+def _ends(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> tuple[int, int]:
     """Return how many elements come before the first pack of a flat walk, and after the last."""
     first = next((member for member in members if member.written and member.ptr), None)
     # The first output's packs are aligned.

@@ -49,9 +49,7 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
         return split(inputs, *rest)
 
     def choose_fold(kept: Any, reduced: Any) -> Any:
-        return fold.choose(
-            kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
-        )
+        return fold.choose(kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT)
 
     monkeypatch.setattr(pipeline, "render_specs", render_specs)
     monkeypatch.setattr(loop, "choose_host", choose_walk)
