@@ -102,7 +102,7 @@ def growth(recorded: Registers, now: Registers) -> Iterator[str]:
             known = dict(zip(recorded.archs, before, strict=False)).get(arch)
             if known is None:
                 yield f"{arch} {name}: {use}, nothing recorded"
-            elif same and (use.registers > known.registers or use.local_bytes > known.local_bytes):
-                yield f"{arch} {name}: {use}, recorded {known}"
-            elif use.local_bytes and not known.local_bytes:
+                continue
+            grown = use.registers > known.registers or use.local_bytes > known.local_bytes
+            if (same and grown) or (use.local_bytes and not known.local_bytes):
                 yield f"{arch} {name}: {use}, recorded {known}"

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec import dtypes, pipeline
+from kspec import dtypes
+from kspec.pipeline import LazySource
 from kspec.runtime import fold, loop, reduction, walk
 from kspec.runtime.dispatch import Operand
 from kspec.runtime.walk import Member
-from kspec.stages import COLUMNS, FLAT, LINES, PACKS
+from kspec.stages import COLUMNS, FLAT, LINES, PACKS, CudaSource
 from tests.runtime.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
 __all__ = ["layouts"]  # a fixture
@@ -33,12 +34,12 @@ MULTIPROCESSORS, RESIDENT = 2, 12  # blocks: more would only take longer
 @pytest.fixture(autouse=True)
 def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host device take the schedules of a GPU."""
-    render = pipeline.render_specs
+    source_of = LazySource.__call__
     split = reduction._split_axes
     members: list[Member] = []
 
-    def render_specs(*args: Any) -> Any:
-        source = render(*args)
+    def source_for_gpus(self: LazySource, wanted: Any) -> CudaSource:
+        source = source_of(self, wanted)
         return replace(source, text=f"#undef KSPEC_HOST\n{source.text}")
 
     def choose_walk(axes: Any, operands: Any, size: int, *, flat: bool, single: bool) -> Any:
@@ -51,7 +52,7 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     def choose_fold(kept: Any, reduced: Any) -> Any:
         return fold.choose(kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT)
 
-    monkeypatch.setattr(pipeline, "render_specs", render_specs)
+    monkeypatch.setattr(LazySource, "__call__", source_for_gpus)
     monkeypatch.setattr(loop, "choose_host", choose_walk)
     monkeypatch.setattr(reduction, "_split_axes", split_axes)
     monkeypatch.setattr(reduction, "choose_host", choose_fold)
