@@ -1,4 +1,4 @@
-"""The command line: ``kspec build``, ``check``, ``show``, ``schema``, ``demo``.
+"""The command line: ``kspec build``, ``check``, ``show``, ``schema``, ``demo``, ``warm``.
 
 Commands parse arguments and print; the work is done elsewhere in `kspec.build`.  Results go to
 the standard output, progress and errors to the standard error.
@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
+import time
 from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +30,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import kspec
 from kspec.build import demo as demo_view
 from kspec.build import images, project, show
+from kspec.build import warm as warming
 from kspec.build.load import import_package
 from kspec.build.settings import find_project
 from kspec.errors import CompileError, KspecError, RenderError, SpecError, ToolNotFoundError
-from kspec.runtime.device import devices
+from kspec.runtime.device import Device, devices
 from kspec.spec.schema import render_schema
 
 SCHEMA_FILE = "kspec.schema.json"
@@ -178,6 +181,64 @@ def demo(folder: Project = None) -> None:
     if wrong:
         print(f"kspec: {len(wrong)} of {len(rows)} results are wrong", file=sys.stderr)
         raise typer.Exit(1)
+
+
+@app.command("warm")
+def warm_command(
+    package: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PACKAGE", help="Installed generated package; default: the project's."
+        ),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option("--device", help="host, cuda or cuda:N; repeat it. Default: every GPU."),
+    ] = None,
+    folder: Project = None,
+) -> None:
+    """Load or compile every kernel that a generated package declares, before it is called."""
+    if package is not None and folder is not None:
+        raise SpecError("give a package or --project, not both")
+    chosen = warming.wanted_devices(tuple(device or ()))
+    if package is None:
+        opened = warming.project_package(_project(folder))
+    else:
+        opened = warming.installed_package(package)
+    failed = [one for place in chosen for one in _warm(opened, place)]
+    lazy = warming.undeclared_kernels(opened)
+    if lazy:
+        _fill(f"without types, so compiled when called: {', '.join(lazy)}")
+    for one in failed:
+        print(f"kspec: {one.kernel} on {one.kernel.device}:\n{one.error}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(max(exit_code(one.error) for one in failed if one.error))
+
+
+def _warm(package: warming.Package, device: Device) -> list[warming.Warmed]:
+    """Warm a package on one device and print a summary; return what failed."""
+    kernels = warming.wanted_kernels(package, device)
+    start, rows = time.perf_counter(), []
+    with _bar("warming", len(kernels)) as advance:
+        for row in warming.warm(kernels):
+            rows.append(row)
+            advance(_shortened(f"{row.kernel}: {row.origin or 'failed'}"))
+    failed = [row for row in rows if row.error]
+    found = [row.origin for row in rows]
+    origins = ", ".join(f"{found.count(origin)} {origin}" for origin in warming.ORIGINS)
+    ready = f"{len(rows) - len(failed)} of {len(kernels)} ready"
+    seconds = time.perf_counter() - start
+    _fill(f"{package.index.package} on {device}: {ready}, {seconds:.1f} s ({origins})")
+    return failed
+
+
+def _fill(text: str) -> None:
+    print(textwrap.fill(text, 80, break_on_hyphens=False, break_long_words=False))
+
+
+def _shortened(label: str, most: int = 56) -> str:
+    # What is left of 80 columns beside "warming 1234/1234: ".
+    return label if len(label) <= most else f"{label[: most - 3]}..."
 
 
 def _project(folder: Path | None) -> Path:

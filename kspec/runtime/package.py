@@ -33,6 +33,7 @@ from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
+from kspec.runtime.module import LoadedKernel
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
@@ -95,10 +96,16 @@ class GeneratedModule:
     def __init__(self, folder: Path, entry: ModuleEntry) -> None:
         self._entry = entry
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
+        self._images = _ImageProvider(folder, entry)
+        self._compiling = CompilingProvider(_SourceReader(folder, entry))
         self._loader = KernelLoader(
-            [_ImageProvider(folder, entry), CompilingProvider(_SourceReader(folder, entry))],
-            functools.partial(_advice, entry),
+            [self._images, self._compiling], functools.partial(_advice, entry)
         )
+
+    @property
+    def stem(self) -> str:
+        """The module's name."""
+        return self._entry.stem
 
     def elementwise(self, name: str) -> ElementwiseCallable:
         """Return an elementwise kernel."""
@@ -111,6 +118,18 @@ class GeneratedModule:
     def raw(self, name: str) -> RawCallable:
         """Return a raw kernel."""
         return RawCallable(self._declaration(name, RawDeclaration), self._loader)
+
+    def shipped(self, wanted: Wanted, device: Device) -> Image | None:
+        """Return the precompiled image that holds a kernel for a device, if there is one."""
+        return self._images.find(wanted, device)
+
+    def source(self, wanted: Wanted) -> CudaSource:
+        """Return what a kernel without a precompiled image is compiled from."""
+        return self._compiling.source(wanted)
+
+    def load(self, wanted: Wanted, device: Device) -> LoadedKernel:
+        """Load a kernel as its first call would; errors as for `KernelLoader.kernel`."""
+        return self._loader.kernel(wanted, device)
 
     def _declaration(self, name: str, kind: type[_DeclarationT]) -> _DeclarationT:
         declaration = self._kernels.get(name)

@@ -72,16 +72,22 @@ class CompilingProvider:
             return None
         # Lazy on purpose: a deployed package with precompiled kernels never gets here.
         from kspec.compiler import compile_source
-        from kspec.compiler.target import target_for_capability
 
-        target = Target("host", sanitize)
-        if not device.is_host:
-            target = target_for_capability(*driver.compute_capability(device.ordinal))
+        target = target_of(device, sanitize)
         return compile_source(self.source(wanted), target, user_cache(config.cache_dir()))
 
     def describe(self, wanted: Wanted) -> str:
         """Return one line for the error that nothing was found."""
         return "compiling at run time is forbidden by KSPEC_JIT=never"
+
+
+def target_of(device: Device, sanitize: tuple[str, ...] = ()) -> Target:
+    """Return what a kernel is compiled for that a device shall run."""
+    if device.is_host:
+        return Target("host", sanitize)
+    from kspec.compiler.target import target_for_capability
+
+    return target_for_capability(*driver.compute_capability(device.ordinal))
 
 
 # One cache object for each directory of this process, so that locks and counters are shared

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from kspec.build import cli
 from tests.projects import write_project
 
 
@@ -20,3 +22,18 @@ def shared_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
     return write_project(tmp_path / "toy")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """Run the command line in this process; return exit status and both outputs."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["kspec", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        code = caught.value.code
+        return (code if isinstance(code, int) else 0, *capfd.readouterr())
+
+    return call

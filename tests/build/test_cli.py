@@ -13,24 +13,9 @@ import pytest
 from rich.console import Console
 
 import kspec
-from kspec.build import cli, demo
+from kspec.build import demo
 from kspec.build.project import build_project
 from tests.projects import ROOT, SQUARES, environment, files_of, write_project
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    """Run the command line in this process; return exit status and both outputs."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kspec", *map(str, arguments)])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        code = caught.value.code
-        return (code if isinstance(code, int) else 0, *capfd.readouterr())
-
-    return call
 
 
 def test_version(run) -> None:
