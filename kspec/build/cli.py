@@ -21,21 +21,22 @@ import textwrap
 import time
 from collections.abc import Iterator, Sized
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import kspec
-from kspec.build import demo as demo_view
 from kspec.build import images, project, show
-from kspec.build import warm as warming
 from kspec.build.load import import_package
 from kspec.build.settings import find_project
 from kspec.errors import CompileError, KspecError, RenderError, SpecError, ToolNotFoundError
-from kspec.runtime.device import Device, devices
 from kspec.spec.schema import render_schema
+
+if TYPE_CHECKING:
+    from kspec.build import warm as warming
+    from kspec.runtime.device import Device
 
 SCHEMA_FILE = "kspec.schema.json"
 _EXIT_CODES = ((ToolNotFoundError, 3), (SpecError, 2), (CompileError, 2), (RenderError, 2))
@@ -157,6 +158,10 @@ def schema(
 @app.command()
 def demo(folder: Project = None) -> None:
     """Build, then run every kernel that has an example on every device present."""
+    # Only what runs kernels imports NumPy and the runtime: 0.1 s that a build would wait for.
+    from kspec.build import demo as demo_view
+    from kspec.runtime.device import devices
+
     report = _build(_project(folder), (), True)
     package = import_package(report.plan.settings.package_folder)
     present = devices()
@@ -198,6 +203,8 @@ def warm_command(
     folder: Project = None,
 ) -> None:
     """Load or compile every kernel that a generated package declares, before it is called."""
+    from kspec.build import warm as warming
+
     if package is not None and folder is not None:
         raise SpecError("give a package or --project, not both")
     chosen = warming.wanted_devices(tuple(device or ()))
@@ -217,6 +224,8 @@ def warm_command(
 
 def _warm(package: warming.Package, device: Device) -> list[warming.Warmed]:
     """Warm a package on one device and print a summary; return what failed."""
+    from kspec.build import warm as warming
+
     kernels = warming.wanted_kernels(package, device)
     start, rows = time.perf_counter(), []
     with _bar("warming", len(kernels)) as advance:

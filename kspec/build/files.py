@@ -48,9 +48,11 @@ def make_manifest(plan: BuildPlan, entries: Mapping[str, ImageEntry]) -> Manifes
     return Manifest(plan.settings.package_name, modules)
 
 
-def package_files(plan: BuildPlan, images: Mapping[str, Built]) -> dict[str, bytes]:
-    """Return every file of the package by its relative name, sorted."""
-    files = text_files(plan)
+def package_files(
+    plan: BuildPlan, text: Mapping[str, bytes], images: Mapping[str, Built]
+) -> dict[str, bytes]:
+    """Return every file of the package by its relative name, sorted; `text`: of `text_files`."""
+    files = dict(text)
     entries = {stem: built.entry for stem, built in images.items()}
     files[manifest.FILE_NAME] = manifest.dump(make_manifest(plan, entries)).encode()
     # A clone that was not built knows of images that it has not.

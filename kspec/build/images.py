@@ -18,6 +18,7 @@ from kspec.build.plan import BuildPlan, Unit
 from kspec.build.worker import Job, Workers
 from kspec.compiler import ImageCache, image_key
 from kspec.compiler.fatbin import make_fatbin
+from kspec.compiler.headers import carry_headers
 from kspec.compiler.key import compiler_fingerprint
 from kspec.errors import CompileError, KspecError
 from kspec.manifest import ImageEntry
@@ -52,7 +53,8 @@ def ignore_progress(step: Step) -> None:
 
 def unit_key(unit: Unit, targets: Sequence[Target]) -> str:
     """Return the digest of everything that decides a unit's fatbin."""
-    keys = "\n".join(image_key(unit.source, target) for target in targets)
+    source = carry_headers(unit.source)  # once, not for every target
+    keys = "\n".join(image_key(source, target) for target in targets)
     return hashlib.sha256(keys.encode()).hexdigest()
 
 

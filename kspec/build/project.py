@@ -82,7 +82,7 @@ def build_project(
     """
     plan = plan_project(project, archs)
     folder = plan.settings.package_folder
-    files.text_files(plan)  # names that clash are found before anything is compiled
+    text = files.text_files(plan)  # names that clash are found before anything is compiled
     with exclusive(folder):
         _check_ours(plan.settings)
         before = files.read_images(folder)
@@ -91,7 +91,7 @@ def build_project(
             built = images.build_images(plan, intact, progress)
         else:
             built = files.still_valid(plan, before)
-        changed = replace_folder(folder, files.package_files(plan, built))
+        changed = replace_folder(folder, files.package_files(plan, text, built))
     fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
     return BuildReport(plan, changed, fresh, built)
 

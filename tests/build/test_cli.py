@@ -15,7 +15,7 @@ from rich.console import Console
 import kspec
 from kspec.build import demo
 from kspec.build.project import build_project
-from tests.projects import ROOT, SQUARES, environment, files_of, write_project
+from tests.projects import ROOT, SQUARES, environment, files_of, run_python, write_project
 
 
 def test_version(run) -> None:
@@ -238,3 +238,17 @@ def test_without_the_authors_libraries(missing: str) -> None:
     )
     assert done.returncode == 3
     assert done.stderr.startswith(f"kspec: the command line needs {missing}: pip install ")
+
+
+def test_a_build_imports_neither_numpy_nor_the_runtime(toy: Path) -> None:
+    code = f"""
+import sys
+from kspec.build import cli
+sys.argv = ["kspec", "build", "--no-compile", "--project", {str(toy)!r}]
+try:
+    cli.main()
+except SystemExit:
+    pass
+print([name for name in sys.modules if name in ("numpy", "kspec.runtime.dispatch")])
+"""
+    assert run_python(code, ROOT).endswith("\n[]\n")
