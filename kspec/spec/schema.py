@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 from kspec.spec.models import MODELS
+from kspec.spec.tables import TABLES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SECTIONS = {
@@ -29,7 +30,7 @@ def spec_file_schema() -> dict[str, Any]:
         "doc": {"type": "string", "description": "Documentation of the generated module."}
     }
     for kind, model in MODELS.items():
-        schema = model.model_json_schema()
+        schema = TABLES[model].model_json_schema()
         definitions |= schema.pop("$defs", {})
         definitions[kind] = _without_name(schema)
         properties[kind] = {
