@@ -22,12 +22,13 @@ from kspec.build import docs
 from kspec.build.plan import BuildPlan, Unit
 from kspec.errors import RenderError
 from kspec.render.environment import template_environment
+from kspec.runtime.route import PLACES
 from kspec.signature import CParam, Param
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Names that generated modules use for themselves.
 _TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
-_HELPERS = ("given", "open_module")
+_HELPERS = ("ABSENT", "given", "open_module")
 _BUILTINS = ("bool", "int", "tuple")
 _MODULE_NAMES = frozenset(
     (*_TYPES, *_HELPERS, *_BUILTINS, "Any", "Sequence", "annotations", "_KERNELS", "_result")
@@ -214,7 +215,7 @@ def _elementwise(
     parameters.append("stream: Stream | None = None")
     keywords.append("stream=stream")
     returns = _returns(len(outputs), spec.no_return, spec.return_tuple)
-    call = _call(callee, [*inputs, *(outputs if required else _given(outputs)), *keywords])
+    call = _call(callee, [*inputs, *(outputs if required else _given(inputs, outputs)), *keywords])
     doc = docs.elementwise_doc(spec, inputs, outputs, place)
     return FunctionContext(
         name,
@@ -251,7 +252,7 @@ def _reduction(spec: ReductionSpec, name: str, callee: str, place: docs.Place) -
     ]
     keywords = [f"{word}={word}" for word in ("out", "axis", "keepdims", "stream")]
     returns = _returns(len(outputs), False, False)
-    call = _call(callee, [*inputs, *_given(outputs), *keywords])
+    call = _call(callee, [*inputs, *_given(inputs, outputs), *keywords])
     doc = docs.reduction_doc(spec, inputs, outputs, place)
     return FunctionContext(
         name,
@@ -298,7 +299,10 @@ def _python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:
     return tuple(names.take(param.name) for param in params)
 
 
-def _given(outputs: Sequence[str]) -> list[str]:
+def _given(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Return the arguments for outputs that may be None, which is for the function to say."""
+    if len(outputs) == 1 and len(inputs) < PLACES:
+        return [f"ABSENT if {outputs[0]} is None else {outputs[0]}"]  # in half the time
     return [f"*given({', '.join(outputs)})"] if outputs else []
 
 

@@ -13,7 +13,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Access:
     Attributes
     ----------
     pointer : str
-        Address of the first element.
+        Address of the first element, which the others know as ``{p}``.
     key : str
         Elements of a key: dtype, shape, device, and strides unless it is C-contiguous.
     exact : str
@@ -43,12 +43,14 @@ class Access:
         The same of arrays that are C-contiguous anyway: what a pointer to them depends on.
     bare : str
         Elements of a key for kernels that see nothing but the address.
+    device : str
+        Number of its device, which the others know as ``{d}``, if they use it.
     stream : str
         Handle of the library's current stream, where ``{x}`` lives.
     writable : str
         Element of a key for arrays that are written to.
     refused : str
-        Condition, also on its address ``{p}``, under which the array is to be checked in full.
+        Condition under which the array is to be checked in full.
     scattered : str
         Condition under which the array is not C-contiguous, unless `flat` has the strides.
     names : mapping of str to object
@@ -60,11 +62,27 @@ class Access:
     exact: str
     flat: str
     bare: str
+    device: str = ""
     stream: str = "0"
     writable: str = ""
     refused: str = ""
     scattered: str = ""
     names: Mapping[str, object] = field(default_factory=dict)
+
+    def named(self, name: str) -> Access:
+        """Return the expressions about the array that the variable ``a0``, ``a1`` ... holds."""
+        words = {"x": name, "p": f"p{name[1:]}", "d": f"d{name[1:]}"}
+        filled = {
+            one.name: getattr(self, one.name).format(**words)
+            for one in fields(self)
+            if one.name != "names"
+        }
+        return Access(**filled, names=self.names)
+
+    def lines(self, name: str) -> list[str]:
+        """Return what sets the variables that the others use."""
+        lines = [f"p{name[1:]} = {self.pointer}"]
+        return [*lines, f"d{name[1:]} = {self.device}"] if self.device else lines
 
 
 def access_of(kind: type) -> Access | None:
@@ -149,7 +167,7 @@ def _cupy() -> Access:
         _STRIDED + place,
         "{x}.dtype" + place,
         "{x}.dtype" + place,
-        "cupy_stream({x}.data.device_id)" if several else "current_stream().ptr",
+        stream="cupy_stream({x}.data.device_id)" if several else "current_stream().ptr",
         scattered=f"not {{x}}.{'_' if private else 'flags.'}c_contiguous",
         names={"cupy_stream": _cupy_stream, "current_stream": cupy.cuda.get_current_stream},
     )
@@ -166,23 +184,20 @@ def _torch() -> Access:
     torch = sys.modules["torch"]
     # Of tensors that are not contiguous the sign may be kept as a flag (x.conj().imag).
     strides = "({x}.stride(), {x}.is_neg())"
-    bare = "{x}.dtype, {x}.is_neg(), {x}.get_device()"
+    bare = "{x}.dtype, {x}.is_neg(), {d}"
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # the public way makes an object
     return Access(
         "{x}.data_ptr()",
-        f"{{x}}.dtype, {{x}}.shape, {{x}}.is_contiguous() or {strides}, {{x}}.get_device()",
-        f"{{x}}.dtype, {{x}}.shape, {strides}, {{x}}.get_device()",
+        f"{{x}}.dtype, {{x}}.shape, {{x}}.is_contiguous() or {strides}, {{d}}",
+        f"{{x}}.dtype, {{x}}.shape, {strides}, {{d}}",
         bare,
         bare,
-        "torch_stream({x}.get_device())",
+        device="{x}.get_device()",
+        stream="torch_stream({d}) if {d} >= 0 else 0",
         refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
         scattered="not {x}.is_contiguous()",
-        names={"torch_stream": functools.partial(_torch_stream, raw or _public_stream)},
+        names={"torch_stream": raw or _public_stream},
     )
-
-
-def _torch_stream(current: Callable[[int], int], ordinal: int) -> int:
-    return 0 if ordinal < 0 else current(ordinal)
 
 
 def _public_stream(ordinal: int) -> int:

@@ -44,43 +44,34 @@ class Block:
         caller to see.
     launch : callable
         Launches the kernel; returns 0, or a code for `Blocks.relaunch`.
+    params : ParameterBlock
+        Its parameters.
+    update : callable or None
+        Makes a graph take over the parameters, before it is launched; without one, the kernel
+        itself is launched.
     """
 
-    __slots__ = ("__weakref__", "_params", "_scratch", "_update", "_warming", "held", "launch")
+    __slots__ = ("__weakref__", "_scratch", "_warming", "held", "launch", "params", "update")
 
     def __init__(
         self, kernel: LoadedKernel, launch: Launch, params: ParameterBlock, scratch: object
     ) -> None:
         self.held: tuple[Any, ...] = ()
         self.launch = kernel.prepare(launch, params)
-        self._params = params
+        self.params = params
         self._scratch = scratch  # memory that the parameters refer to
-        self._update: Start | None = None
+        self.update: Start | None = None
         self._warming: _Warming | None = None
         if kernel.becomes_graph(launch):
             self._warming = _Warming(self, kernel, launch)
             self.launch = self._warming
-
-    @property
-    def is_graph(self) -> bool:
-        """Whether a graph is launched, which takes a while to change."""
-        return self._update is not None
-
-    def hold(self, pack: Pack, first: int, values: tuple[Any, ...]) -> None:
-        """Write values into the parameters from number `first` on."""
-        self.held = ()
-        pack(self._params.memory, self._params.offsets[first], *values)
-        update = self._update
-        if update is not None:
-            driver.check_code(update())
-        self.held = values
 
     def demote(self) -> None:
         """Launch the kernel itself again; any thread may say so at any time."""
         # In this order: who sees that there is nothing to update launches no graph any more.
         assert self._warming is not None
         self.launch = self._warming
-        self._update = None
+        self.update = None
 
 
 class _Warming:
@@ -107,14 +98,18 @@ class _Warming:
         # A block that gives way to others and comes back has to earn it: there are too many.
         self._wanted = self._left = 4 * self._wanted
         try:
-            start = self._kernel.make_graph(self._launch, block._params, self._plain)
+            start = self._kernel.make_graph(self._launch, block.params, self._plain)
         except DriverError:
             return  # the kernel has been launched, which is all that was asked for
-        block._update = start.update
+        block.update = start.update
         block.launch = start.launch
         _graphs.append(self._block)
         while len(_graphs) > MAX_GRAPHS:
             _give_way()
+
+
+def _pack_nothing(memory: Any, begin: int) -> None:
+    """Write the parameters of a kernel whose arguments are fixed."""
 
 
 # Blocks that launch graphs, and some that did: the oldest first.
@@ -160,7 +155,7 @@ class Blocks:
         kernel: LoadedKernel,
         launch: Launch,
         make: Callable[[], tuple[Sequence[bytes], object]],
-        pack: Pack | None = None,
+        pack: Pack = _pack_nothing,
         first: int = 0,
     ) -> None:
         free: list[Block] = []
@@ -190,24 +185,24 @@ class Blocks:
         doubtful : bool
             Whether they may differ from equal ones.
         """
-        assert self._pack is not None
-        if block.is_graph and (other := self._other()) is not None:
-            self.give(block)
-            block = other
+        if block.update is not None:
+            # A loop ``y = kernel(x, y)`` writes to two arrays in turn. When each has a block of its
+            # own, no graph has to change any more.
+            try:
+                other = self.take()
+            except IndexError:
+                other = self.fresh() if self._made < 2 else block
+            if other is not block:
+                self.give(block)
+                block = other
         if doubtful or block.held != values:
-            block.hold(self._pack, self._first, values)
+            block.held = ()  # if it fails halfway
+            self._pack(block.params.memory, block.params.offsets[self._first], *values)
+            update = block.update
+            if update is not None and (code := update()):
+                driver.check_code(code)
+            block.held = values
         return block
-
-    def _other(self) -> Block | None:
-        """Take another block, if there are to be two.
-
-        A loop ``y = kernel(x, y)`` writes to two arrays in turn. When each has a block of its own,
-        no graph has to change any more.
-        """
-        try:
-            return self.take()
-        except IndexError:
-            return self.fresh() if self._made < 2 else None
 
     def relaunch(self, block: Block, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class KernelCallable(Generic[DeclarationT]):
         What to check on the host device, unless the call says otherwise.
     """
 
+    _routes_class: ClassVar[type[Routes]] = Routes
+
     def __init__(self, declaration: DeclarationT, loader: KernelLoader) -> None:
         self.checks: Checks | None = None
         self._declare(declaration, loader)
@@ -55,7 +57,7 @@ class KernelCallable(Generic[DeclarationT]):
         """Take a declaration; what was compiled for the one before is forgotten."""
         self._declaration = declaration
         self._loader = loader
-        self._routes = Routes()
+        self._routes = self._routes_class()
         self.__doc__ = declaration.doc or type(self).__doc__
 
     @property

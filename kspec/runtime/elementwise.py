@@ -24,6 +24,7 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Shape
 from kspec.runtime.loop import make_loop
 from kspec.runtime.plan import Prepared
+from kspec.runtime.route import ABSENT, given_of, types_of
 from kspec.runtime.walk import Walk
 from kspec.stages import Specialization
 
@@ -43,7 +44,13 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
     def __call__(
         self,
-        *args: Any,
+        a0: Any = ABSENT,
+        a1: Any = ABSENT,
+        a2: Any = ABSENT,
+        a3: Any = ABSENT,
+        a4: Any = ABSENT,
+        /,
+        *rest: Any,
         size: int = -1,
         block_size: int | None = None,
         stream: Any = None,
@@ -55,7 +62,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
         Parameters
         ----------
-        *args : arrays or scalars
+        a0, a1, a2, a3, a4, *rest : arrays or scalars
             The inputs, or the inputs and all outputs. Arrays broadcast against each other,
             outputs included; ``raw`` ones do not take part.
         size : int, optional
@@ -92,9 +99,15 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             and type(size) is int
             and (block_size is None or type(block_size) is int)
         ):
-            route = self._routes.get(tuple(map(type, args)))
-            if route is not None:
-                return route(self, *args, size, block_size, stream)
+            if rest:
+                route = self._routes[types_of((a0, a1, a2, a3, a4, *rest))]
+                if route is not None:
+                    return route(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
+            else:  # without a star, which takes as long as everything else here
+                route = self._routes[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                if route is not None:
+                    return route(self, a0, a1, a2, a3, a4, size, block_size, stream)
+        args = given_of(a0, a1, a2, a3, a4, *rest)
         declaration = self.declaration
         other = interop.overriding(args)
         if other is not None:

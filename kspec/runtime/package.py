@@ -37,6 +37,7 @@ from kspec.runtime.module import LoadedKernel
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.route import ABSENT as ABSENT  # generated modules import it from here
 from kspec.stages import CudaSource, Header, Image, Specialization
 
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
@@ -73,8 +74,6 @@ def given(*outputs: Any) -> tuple[Any, ...]:
     ArgumentTypeError
         If some are given and others not.
     """
-    if len(outputs) == 1:  # of most kernels, at every call
-        return () if outputs[0] is None else outputs
     if all(output is None for output in outputs):
         return ()
     if any(output is None for output in outputs):

@@ -30,8 +30,7 @@ from kspec.runtime.raw_arguments import (
     regions_of,
     stream_of,
 )
-from kspec.runtime.raw_call import PreparedRaw, RawCaller
-from kspec.runtime.route import Routes
+from kspec.runtime.raw_call import PreparedRaw, RawCaller, RawRoutes
 from kspec.stages import CudaSource, Image, RawSymbol
 
 _FORMATS = {".cubin": "cubin", ".ptx": "ptx", ".fatbin": "fatbin"}
@@ -102,7 +101,7 @@ class RawKernel(RawCaller):
     def _attach(self, module: RawModule, name: str) -> None:
         self._module = module
         self.checks: Checks | None = None
-        self._routes = Routes()
+        self._routes = RawRoutes()
         self.name = name
         self.__name__ = name
         self.code = module.code

@@ -8,12 +8,13 @@ float a`` with CuPy's arrays, declared::
     def call(kernel, grid, block, args, shared_mem, stream):
         key = plan = None
         try:
+            if type(args) is not tuple and type(args) is not list: raise Refused
             integers(*grid, *block, shared_mem)
             a0, a1 = args
             p0 = a0.data.ptr
             if not a0._c_contiguous: raise Refused
             handle = current_stream().ptr if stream is None else stream_handle(stream)
-            key = (grid, block, shared_mem, a0.dtype, handle)
+            key = (type(a0), type(a1), grid, block, shared_mem, a0.dtype, handle)
             plan = plans[key]
             ...
 """
@@ -40,7 +41,7 @@ from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.plan import Refusal, is_checked
 from kspec.runtime.raw_arguments import RawArgument
-from kspec.runtime.route import Memo, Refused, Route, Routes, compile_route
+from kspec.runtime.route import Memo, Refused, Route, Routes, compile_route, types_of
 from kspec.signature import CParam
 
 
@@ -76,6 +77,37 @@ class PreparedRaw:
         self.kernel.launch(self.launch, ParameterBlock(self.parameters))
 
 
+class RawRoutes(Routes):
+    """The routes of a raw kernel.
+
+    Attributes
+    ----------
+    last : callable
+        The route that was taken last, which is tried first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: Route = _find
+
+
+def _find(
+    kernel: RawCaller, grid: Any, block: Any, args: Any, shared_mem: int, stream: Any
+) -> None:
+    """Answer a call by the route for its arguments, or in full."""
+    if type(args) is not tuple and type(args) is not list:  # an iterator can be read once
+        kernel.prepare(grid, block, args, shared_mem, stream).run()
+        return
+    routes = kernel._routes
+    route = routes[types_of(args)]
+    if route is not None:
+        routes.last = route
+        route(kernel, grid, block, args, shared_mem, stream)
+        return
+    kernel.prepare(grid, block, args, shared_mem, stream).run()
+    routes.learn(args, lambda: pattern_of(args, kernel._params))
+
+
 class RawCaller:
     """Base of raw kernels: a call is checked by `prepare`, repeated ones launch plans.
 
@@ -87,7 +119,7 @@ class RawCaller:
     """
 
     checks: Checks | None
-    _routes: Routes
+    _routes: RawRoutes
 
     @property
     def _params(self) -> Sequence[CParam] | None:
@@ -134,15 +166,10 @@ class RawCaller:
             If the sizes are impossible, or the blocks of a cooperative launch can not all be
             resident.
         """
-        repeatable = type(args) is tuple or type(args) is list  # an iterator could be read once
-        if repeatable and sanitize is None and order is None and timeout is None:
-            route = self._routes.get(tuple(map(type, args)))
-            if route is not None:
-                route(self, grid, block, args, shared_mem, stream)
-                return
-        self.prepare(grid, block, args, shared_mem, stream, sanitize, order, timeout).run()
-        if repeatable:
-            self._routes.learn(args, lambda: pattern_of(args, self._params))
+        if sanitize is None and order is None and timeout is None:
+            self._routes.last(self, grid, block, args, shared_mem, stream)
+        else:
+            self.prepare(grid, block, args, shared_mem, stream, sanitize, order, timeout).run()
 
     def prepare(
         self,
@@ -190,9 +217,18 @@ class Value:
 
 @dataclass(frozen=True)
 class RawPattern:
-    """Calls that differ in values only; at least one is an array."""
+    """Calls that differ in values only; at least one is an array.
+
+    Attributes
+    ----------
+    values : tuple of Value
+        The arguments.
+    types : tuple of type
+        Theirs.
+    """
 
     values: tuple[Value, ...]
+    types: tuple[type, ...]
 
     def route(self) -> Route:
         """Return the function that answers such calls."""
@@ -208,7 +244,7 @@ def pattern_of(args: Sequence[Any], params: Sequence[CParam] | None) -> RawPatte
     if not any(one is not None and one.access for one in values):
         return None
     known = tuple(one for one in values if one is not None)
-    return RawPattern(known) if len(known) == len(values) else None
+    return RawPattern(known, types_of(args)) if len(known) == len(values) else None
 
 
 def _value(arg: Any, param: CParam | None) -> Value | None:
@@ -298,8 +334,11 @@ def _any_conjugate(kernel: Any, arrays: Sequence[Any]) -> bool:
 def _make_route(pattern: RawPattern) -> Route:
     memo: Memo[RawPlan] = Memo()
 
-    def check(kernel: Any, key: Hashable, *call: Any) -> None:
-        prepared = kernel.prepare(*call)
+    def check(kernel: Any, key: Hashable, grid: Any, block: Any, args: Any, *more: Any) -> None:
+        if type(args) not in (tuple, list) or types_of(args) != pattern.types:
+            _find(kernel, grid, block, args, *more)
+            return
+        prepared = kernel.prepare(grid, block, args, *more)
         prepared.run()
         if key is not None and key not in memo.plans:
             memo.learn(key, lambda: _make_plan(prepared, pattern))
@@ -322,22 +361,23 @@ def _make_route(pattern: RawPattern) -> Route:
 def render_raw_route(pattern: RawPattern) -> str:
     """Return the text of the function for a pattern."""
     lines: list[str] = []
-    parts = ["grid", "block", "shared_mem"]
+    parts = [f"type(a{k})" for k in range(len(pattern.values))]
+    parts += ["grid", "block", "shared_mem"]
     refusals: list[str] = []
+    current = ""
     for k, value in enumerate(pattern.values):
-        access, x, p = value.access, f"a{k}", f"p{k}"
-        if access is None:
+        if value.access is None:
             continue
-        lines.append(f"{p} = {access.pointer.format(x=x)}")
-        elements = [access.flat if value.flat else access.bare]
-        elements += [access.writable] if value.written and access.writable else []
-        parts += [element.format(x=x) for element in elements]
-        conditions = [access.refused, access.scattered if value.flat else ""]
-        refusals += [condition.format(x=x, p=p) for condition in conditions if condition]
+        access = value.access.named(f"a{k}")
+        lines += access.lines(f"a{k}")
+        parts.append(access.flat if value.flat else access.bare)
+        parts += [access.writable] if value.written and access.writable else []
+        refusals += [access.refused] if access.refused else []
+        refusals += [access.scattered] if value.flat and access.scattered else []
+        current = current or access.stream
     if refusals:
         lines.append(f"if {' or '.join(refusals)}: raise Refused")
     arrays = [f"a{k}" for k, value in enumerate(pattern.values) if value.access]
-    current = next(value.access.stream for value in pattern.values if value.access)
     packed = [
         value.packed.format(x=f"a{k}", p=f"p{k}", convert=f"plan.convert[{k}]")
         for k, value in enumerate(pattern.values)
@@ -346,10 +386,11 @@ def render_raw_route(pattern: RawPattern) -> str:
         value.doubtful.format(x=f"a{k}") for k, value in enumerate(pattern.values) if value.doubtful
     ]
     body = [
+        "if type(args) is not tuple and type(args) is not list: raise Refused",
         "integers(*grid, *block, shared_mem)",
         f"{', '.join(f'a{k}' for k in range(len(pattern.values)))}, = args",
         *lines,
-        f"handle = {current.format(x=arrays[0])} if stream is None else stream_handle(stream)",
+        f"handle = {current} if stream is None else stream_handle(stream)",
         f"key = ({', '.join((*parts, 'handle'))})",
         "plan = plans[key]",
         f"if plan.refuses is not None and plan.refuses(kernel, ({', '.join(arrays)},)):",

@@ -27,13 +27,16 @@ from kspec.runtime.raw_arguments import (
     regions_of,
     stream_of,
 )
-from kspec.runtime.raw_call import PreparedRaw, RawCaller
+from kspec.runtime.raw_call import PreparedRaw, RawCaller, RawRoutes
 from kspec.signature import CParam
 from kspec.stages import RawSymbol
 
 
 class RawCallable(RawCaller, KernelCallable[RawDeclaration]):
     """A raw kernel that a spec declares."""
+
+    _routes: RawRoutes
+    _routes_class = RawRoutes
 
     @property
     def _params(self) -> Sequence[CParam] | None:

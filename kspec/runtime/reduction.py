@@ -21,6 +21,7 @@ from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.loop import member_of
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.plan import Prepared
+from kspec.runtime.route import ABSENT, PLACES, given_of, types_of
 from kspec.stages import Specialization
 
 
@@ -29,7 +30,13 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
 
     def __call__(
         self,
-        *args: Any,
+        a0: Any = ABSENT,
+        a1: Any = ABSENT,
+        a2: Any = ABSENT,
+        a3: Any = ABSENT,
+        a4: Any = ABSENT,
+        /,
+        *rest: Any,
         out: Any = None,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
@@ -42,7 +49,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
 
         Parameters
         ----------
-        *args : arrays or scalars
+        a0, a1, a2, a3, a4, *rest : arrays or scalars
             The inputs, or the inputs and all outputs. Inputs broadcast against each other.
         out : array or tuple of arrays, optional
             The outputs, one for each declared; instead of positional ones.
@@ -77,14 +84,20 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             and order is None
             and timeout is None
             and type(keepdims) is bool
-            and _is_plain(axis)
+            and (axis is None or type(axis) is int or _is_plain(axis))
         ):
-            given = args
-            if out is not None and len(args) == len(self._declaration.inputs):
-                given = (*args, *out) if type(out) is tuple else (*args, out)
-            route = self._routes.get(tuple(map(type, given)))
-            if route is not None and (out is None or given is not args):
-                return route(self, *given, axis, keepdims, stream)
+            if rest or out is not None:
+                args = given_of(a0, a1, a2, a3, a4, *rest)
+                given = self._all_given(args, out)
+                route = self._routes[types_of(given)] if given else None
+                if route is not None:
+                    places = (*given, *[ABSENT] * (PLACES - len(given)))
+                    return route(self, *places, axis, keepdims, stream)
+            else:
+                route = self._routes[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                if route is not None:
+                    return route(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
+        args = given_of(a0, a1, a2, a3, a4, *rest)
         prepared = self.prepare(args, axis, keepdims, stream, out, sanitize, order, timeout)
         result = prepared.run()
         values = (*args, *self._given_outputs(args, out))
@@ -164,6 +177,14 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             scratch=fold.scratch(_accumulator_size(declaration, binding)),
             tickets=fold.tickets,
         )
+
+    def _all_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """Return the arguments with the outputs given by keyword; nothing if these are too many."""
+        if out is None:
+            return args
+        if len(args) != len(self._declaration.inputs):
+            return ()
+        return (*args, *out) if type(out) is tuple else (*args, out)
 
     def _given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """Return the outputs given by keyword."""
@@ -256,9 +277,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
 
 def _is_plain(axis: object) -> bool:
     """Whether equal axes mean the same: True is an error, but equals 1."""
-    if type(axis) is tuple:
-        return all(type(one) is int for one in axis)
-    return axis is None or type(axis) is int
+    return type(axis) is tuple and all(type(one) is int for one in axis)
 
 
 def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:

@@ -9,7 +9,7 @@ an exception among them, leaves through the full checks, which say what is wrong
 The function is generated, without loops: for three arrays that halves the time.  For ``T x, T y
 -> T z`` with CuPy's arrays, and z to be made::
 
-    def call(kernel, a0, a1, size, block_size, stream):
+    def call(kernel, a0, a1, a2, a3, a4, size, block_size, stream):
         key = None
         try:
             p0 = a0.data.ptr
@@ -86,27 +86,50 @@ class Routable(Protocol):
         """Return the function that answers such calls."""
 
 
-class Routes:
-    """The routes of one kernel, by the types of the arguments; copies begin without any."""
+class Absent:
+    """The class of `ABSENT`."""
 
-    def __init__(self) -> None:
-        self._routes: dict[tuple[type, ...], Route | None] = {}
-        self.get = self._routes.get
+    def __repr__(self) -> str:
+        return "<absent>"
+
+
+ABSENT = Absent()  # what a positional parameter holds that no argument was given for
+PLACES = 5  # positional parameters of calls and routes; what is written out is found sooner
+
+
+class Routes(dict[tuple[type, ...], Route | None]):
+    """The routes of one kernel, by the types of the arguments; copies begin without any.
+
+    Fewer arguments than `PLACES` are followed by `ABSENT`.
+    """
+
+    def __missing__(self, types: tuple[type, ...]) -> None:
+        return None
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), ()
 
     def learn(self, arguments: Sequence[object], make: Callable[[], Routable | None]) -> None:
         """Take note of the types of a call that was made; the second such call makes a route."""
-        types = tuple(map(type, arguments))
-        if types not in self._routes:
-            if len(self._routes) >= _MAX_ROUTES:
-                self._routes.clear()
-            self._routes[types] = None
+        types = types_of(arguments)
+        if types not in self:
+            if len(self) >= _MAX_ROUTES:
+                self.clear()
+            self[types] = None
             return
         pattern = make()
         if pattern is not None:
-            self._routes[types] = pattern.route()
+            self[types] = pattern.route()
+
+
+def types_of(arguments: Sequence[object]) -> tuple[type, ...]:
+    """Return the key of `Routes`."""
+    return (*map(type, arguments), *[Absent] * (PLACES - len(arguments)))
+
+
+def given_of(*places: object) -> tuple[Any, ...]:
+    """Return the arguments that were given, of all positional parameters."""
+    return tuple(place for place in places if place is not ABSENT)
 
 
 @dataclass(frozen=True)
@@ -199,6 +222,7 @@ def compile_route(text: str) -> CodeType:
 def render_route(pattern: Pattern) -> str:
     """Return the text of the function for a pattern."""
     given = [f"a{k}" for k in range(len(pattern.arguments))]
+    places = [f"a{k}" for k in range(max(PLACES, len(given)))]
     made = [f"a{k}" for k in range(len(given), len(given) + pattern.new)]
     arrays = [name for name, one in zip(given, pattern.arguments, strict=True) if one.access]
     keywords = (*pattern.options, "stream")
@@ -214,7 +238,7 @@ def render_route(pattern: Pattern) -> str:
     returned = {"none": "None", "one": "".join(outputs), "tuple": f"({', '.join((*outputs, ''))})"}
     return "\n".join(
         [
-            f"def call(kernel, {', '.join((*given, *keywords))}):",
+            f"def call(kernel, {', '.join((*places, *keywords))}):",
             "    key = None",
             "    try:",
             *(f"        {line}" for line in body),
@@ -235,23 +259,20 @@ def render_route(pattern: Pattern) -> str:
 
 def _look_up(pattern: Pattern, arrays: Sequence[str]) -> list[str]:
     """Return the lines up to the plan."""
-    rows = [(f"a{k}", one, one.access) for k, one in enumerate(pattern.arguments)]
-    lines, refusals, parts = [], [], []
-    for name, one, access in rows:
-        if access is None:
+    lines, refusals, parts, current = [], [], [], ""
+    for k, one in enumerate(pattern.arguments):
+        if one.access is None:
             continue
-        pointer = _pointer(name)
-        lines.append(f"{pointer} = {access.pointer.format(x=name)}")
-        parts.append((access.exact if one.exact else access.key).format(x=name))
-        if one.written and access.writable:
-            parts.append(access.writable.format(x=name))
-        if access.refused:
-            refusals.append(access.refused.format(x=name, p=pointer))
+        access = one.access.named(f"a{k}")
+        lines += access.lines(f"a{k}")
+        parts.append(access.exact if one.exact else access.key)
+        parts += [access.writable] if one.written and access.writable else []
+        refusals += [access.refused] if access.refused else []
+        current = current or access.stream
     if refusals:
         lines.append(f"if {' or '.join(refusals)}: raise Refused")
     pointers = [_pointer(name) for name in arrays]
     each = ", ".join(f"{pointer} & {ALIGNMENT - 1}" for pointer in pointers)
-    current = _first(pattern).stream.format(x=arrays[0])
     parts += ["low and " + f"({each},)", *pattern.options, "handle"]
     return [
         *lines,
@@ -266,11 +287,13 @@ def _look_up(pattern: Pattern, arrays: Sequence[str]) -> list[str]:
 
 
 def _make_outputs(pattern: Pattern, made: Sequence[str]) -> list[str]:
+    # They are of the library of the first array.
+    first = next(one.access for one in pattern.arguments if one.access is not None)
     lines = []
     for k, name in enumerate(made):
         pointer = _pointer(name)
         lines.append(f"{name} = plan.make[{k}]()")
-        lines.append(f"{pointer} = {_first(pattern).pointer.format(x=name)}")
+        lines.append(f"{pointer} = {first.named(name).pointer}")
         lines.append(f"if {pointer} & {ALIGNMENT - 1}: raise Refused")
     return lines
 
@@ -282,11 +305,6 @@ def _values(pattern: Pattern, made: Sequence[str]) -> list[str]:
         for k, one in enumerate(pattern.arguments)
     ]
     return values + [_pointer(name) for name in made]
-
-
-def _first(pattern: Pattern) -> Access:
-    """Return the row of the first array: its library makes the outputs and knows the stream."""
-    return next(one.access for one in pattern.arguments if one.access is not None)
 
 
 def _pointer(name: str) -> str:

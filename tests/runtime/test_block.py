@@ -105,7 +105,7 @@ class TestValues:
         blocks = blocks_of(kernel)
         packed: list[int] = []
         pack = blocks._pack
-        blocks._pack = lambda memory, begin, value: (  # type: ignore[misc]
+        blocks._pack = lambda memory, begin, value: (  # type: ignore[assignment, return-value]
             packed.append(value),
             pack(memory, begin, value),
         )
@@ -118,7 +118,7 @@ class TestValues:
         kernel.graphs = False
         blocks = blocks_of(kernel)
         one = call(blocks, 5)
-        one._params.memory[one._params.offsets[1]] = 9
+        one.params.memory[one.params.offsets[1]] = 9
         call(blocks, 5, doubtful=True)
         assert kernel.notes == [("kernel", 5), ("kernel", 5)]
 
@@ -126,7 +126,7 @@ class TestValues:
         blocks = blocks_of(kernel)
         one = call(blocks, 5)
         with pytest.raises(struct.error):
-            one.hold(struct.Struct("q").pack_into, 1, ("text",))
+            blocks.adapt(one, ("text",))
         assert one.held == ()
 
     def test_codes_are_dealt_with(self, kernel: FakeKernel) -> None:
@@ -199,9 +199,11 @@ class TestGraphs:
         blocks = blocks_of(kernel)
         for _ in range(4):
             one = call(blocks, 5)
+        blocks.fresh()  # in use by another thread
+        blocks.take()
         kernel.codes = [700]
         with pytest.raises(DriverError, match="CUDA_ERROR_700: because"):
-            one.hold(struct.Struct("q").pack_into, 1, (6,))
+            blocks.adapt(one, (6,))
         assert one.held == ()
 
     def test_kernels_that_can_not(self, kernel: FakeKernel) -> None:

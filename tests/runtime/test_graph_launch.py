@@ -40,7 +40,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(block, "_graphs", deque())
     yield pytest.importorskip("cupy")
     for kernel in (ADD, NEXT, SUM, HOLD):
-        kernel._routes.__init__()  # type: ignore[misc]
+        kernel._routes.clear()
     gc.collect()
 
 
@@ -107,7 +107,7 @@ class TestDeepQueue:
         for k in range(20):
             for x, outs in zip(arrays, outputs, strict=True):
                 ADD(x, float(k), outs[k])
-        ADD._routes.__init__()  # type: ignore[misc]
+        ADD._routes.clear()
         gc.collect()
         late = not cupy.cuda.Stream.null.done
         for x, outs in zip(arrays, outputs, strict=True):
@@ -231,7 +231,7 @@ class TestCapture:
                 try:
                     for k in range(10):
                         ADD(a, float(k), b, stream=other_stream)
-                    ADD._routes.__init__()  # type: ignore[misc]
+                    ADD._routes.clear()
                     gc.collect()
                 except Exception as error:
                     problems.append(repr(error))

@@ -66,7 +66,7 @@ def hot(kernel: Any, *args: Any, **keywords: Any) -> None:
 
 
 def plans_of(kernel: Any) -> list[RawPlan]:
-    routes = kernel._routes._routes.values()
+    routes = kernel._routes.values()
     return [plan for one in routes if one for plan in one.__globals__["plans"].values()]
 
 

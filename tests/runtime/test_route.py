@@ -42,7 +42,7 @@ def hot(kernel: Any, *args: Any, **keywords: Any) -> Any:
 
 
 def plans_of(kernel: Any) -> list[Plan]:
-    routes = kernel._routes._routes.values()
+    routes = kernel._routes.values()
     return [plan for one in routes if one for plan in one.__globals__["plans"].values()]
 
 
@@ -430,7 +430,7 @@ class TestMemory:
         for size in range(1, 1500):
             kernel(x[:size])
         assert len(plans_of(kernel)) == 8
-        memo = next(one for one in kernel._routes._routes.values() if one)
+        memo = next(one for one in kernel._routes.values() if one)
         seen = memo.__globals__["check"].__closure__
         sets = [
             cell.cell_contents._seen for cell in seen if isinstance(cell.cell_contents, route.Memo)
