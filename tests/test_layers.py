@@ -11,6 +11,7 @@ import pytest
 from tests.projects import BLOCKED, ROOT, run_python
 
 PACKAGE = ROOT / "kspec"
+PATHS = ROOT, ROOT / "generated"
 # Each may import those to its left, and `typing` none of them.
 BASE = (
     "errors",
@@ -43,7 +44,7 @@ LAYERS = {
 # The seams: the runtime reaches the compiler inside functions of these files.
 SEAMS = {
     ("runtime/provider.py", "compiler"),
-    ("host/runtime.py", "compiler"),
+    ("host/shared_objects.py", "compiler"),
 }
 # Third-party module to the files that may import it, or layers, ending in "/".
 THIRD_PARTY = {
@@ -135,6 +136,50 @@ def test_the_runtime_needs_no_authoring_library() -> None:
     loaded = run_python(code, ROOT)
     for layer in ("compiler", "spec", "render", "build"):
         assert f"'kspec.{layer}" not in loaded
+
+
+# What each kind of process has no use for, so that it does not pay for importing it.
+COMMAND_LINE = ("typer", "rich", "hatchling")
+COMPILING = ("cuda.bindings.nvrtc", "cuda.bindings.nvfatbin", "kspec.compiler", "kspec.render")
+NEVER = ("cuda.core", "pydantic", "kspec.spec.tables", "kspec.build", *COMMAND_LINE)
+PROCESSES = {
+    "generated": (
+        "import numpy as np; from kspec_kernels.math import squared_diff; "
+        "from kspec_kernels.norms import l2norm",
+        (*NEVER, *COMPILING, "jinja2", "kspec.spec", "ml_dtypes", "subprocess", "tempfile"),
+    ),
+    "declaring": (
+        "import kspec; kspec.ElementwiseKernel('T x', 'T y', 'y = x', 'f'); "
+        "kspec.ReductionKernel('T x', 'T y', 'x', 'a + b', 'y = a', '0', 'g')",
+        (*NEVER, *COMPILING, "jinja2", "kspec.spec.loader", "tomllib", "subprocess", "tempfile"),
+    ),
+    "a generated call on the host device": (
+        "import numpy as np; from kspec_kernels.math import squared_diff; "
+        "squared_diff(np.ones(3, 'f4'), np.ones(3, 'f4'))",
+        (*NEVER, "jinja2", "kspec.spec", "kspec.render", "cuda.bindings.nvrtc"),
+    ),
+    "a lazy call on the host device": (
+        "import numpy as np, kspec; kspec.ElementwiseKernel('T x', 'T y', 'y = x')(np.ones(3))",
+        (*NEVER, "kspec.spec.loader", "cuda.bindings.nvrtc"),
+    ),
+    "compiling for a GPU": (
+        "import kspec; kernel = kspec.ElementwiseKernel('T x', 'T y', 'y = x', 'f')\n"
+        "from kspec.pipeline import LazySource\n"
+        "from kspec.compiler import compile_source\n"
+        "from kspec.stages import Specialization, Target\n"
+        "source = LazySource(kernel._spec)(Specialization('f', (('T', 'float32'),)))\n"
+        "assert compile_source(source, Target('sm_90')).code",
+        (*NEVER, "kspec.spec.loader", "cuda.bindings.nvfatbin"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_imports_nothing_that_it_does_not_use(name: str) -> None:
+    code, unused = PROCESSES[name]
+    loaded = set(run_python(f"{code}\nimport sys\nprint(*sys.modules)", *PATHS).split())
+    found = {one for one in loaded if any(f"{one}.".startswith(f"{no}.") for no in unused)}
+    assert not found
 
 
 def test_importing_kspec_imports_nothing_else() -> None:

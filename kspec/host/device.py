@@ -23,7 +23,6 @@ from typing import Any
 from kspec import config
 from kspec.errors import HostFault, LaunchError, LoadError
 from kspec.host import runtime
-from kspec.host.locate import source_position
 from kspec.stages import Image
 
 # Those of every GPU since sm_30 (CUDA C++ Programming Guide, compute capabilities); launches on a
@@ -336,7 +335,7 @@ _PLACE = re.compile("<@([0-9a-f]+)>")
 
 
 def _place(code: bytes, offset: int) -> str:
-    where = source_position(code, offset)
+    where = _source_position(code, offset)
     return f" at {where}" if where else ""
 
 
@@ -357,7 +356,14 @@ def _position(record: Any, code: bytes) -> str:
     if record.line:
         return f"{record.file.decode(errors='replace')}:{record.line}"
     # The instruction that failed has the address; a call's return address would be one further.
-    return source_position(code, record.pc) if record.in_module else ""
+    return _source_position(code, record.pc) if record.in_module else ""
+
+
+def _source_position(code: bytes, offset: int) -> str:
+    # Lazy on purpose: only what has failed is looked up.
+    from kspec.host.locate import source_position
+
+    return source_position(code, offset)
 
 
 def _check_configuration(
