@@ -22,7 +22,7 @@ from kspec.build import docs
 from kspec.build.plan import BuildPlan, Unit
 from kspec.errors import RenderError
 from kspec.render.environment import template_environment
-from kspec.runtime.route import PLACES
+from kspec.runtime.pattern import PLACES
 from kspec.signature import CParam, Param
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 

@@ -148,7 +148,7 @@ class Blocks:
         Take a free block, or raise `IndexError`; give it back.
     """
 
-    __slots__ = ("_first", "_kernel", "_launch", "_made", "_make", "_pack", "give", "take")
+    __slots__ = ("_first", "_kernel", "_launch", "_made", "_make", "give", "pack", "take")
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Blocks:
         self._launch = replace(launch, checks=NO_CHECKS, regions=())
         self._make = make
         self._made = 0
-        self._pack = pack
+        self.pack = pack
         self._first = first
 
     def fresh(self) -> Block:
@@ -197,7 +197,7 @@ class Blocks:
                 block = other
         if doubtful or block.held != values:
             block.held = ()  # if it fails halfway
-            self._pack(block.params.memory, block.params.offsets[self._first], *values)
+            self.pack(block.params.memory, block.params.offsets[self._first], *values)
             update = block.update
             if update is not None and (code := update()):
                 driver.check_code(code)

@@ -20,9 +20,10 @@ from kspec.runtime import driver
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.dispatch import param_dtype
+from kspec.runtime.pattern import Argument, Pattern, argument_of
 from kspec.runtime.plan import Prepared, is_checked
 from kspec.runtime.provider import KernelLoader
-from kspec.runtime.route import Argument, Pattern, Routes, argument_of
+from kspec.runtime.route import Route, Routes, make_route
 from kspec.runtime.views import numpy_dtype
 from kspec.signature import Param
 from kspec.stages import Specialization
@@ -108,10 +109,13 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         """Number of inputs and outputs."""
         return self.nin + self.nout
 
-    def _pattern(
-        self, args: Sequence[Any], options: tuple[str, ...], returned: str
-    ) -> Pattern | None:
-        """Return what calls with arguments of these types have in common, if they get a route."""
+    def _route(
+        self, args: Sequence[Any], options: tuple[str, ...], returned: str, grows: bool = False
+    ) -> Route | None:
+        """Return the function for calls with arguments of these types, if there is one.
+
+        The parameters are those of `Pattern`.
+        """
         declaration = self._declaration
         seen = getattr(declaration, "raw_views", ())
         arguments: list[Argument] = []
@@ -125,7 +129,8 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         if not any(argument.access for argument in arguments):
             return None
         new = len(declaration.params) - len(arguments)
-        return Pattern(tuple(arguments), new, options, len(declaration.outputs), returned)
+        outputs = len(declaration.outputs)
+        return make_route(Pattern(tuple(arguments), new, options, outputs, returned, grows))
 
     def _bound(self, prepared: Prepared, again: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `again` takes them to be checked."""

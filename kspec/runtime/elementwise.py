@@ -126,7 +126,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         result = prepared.run()
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
-        self._routes.learn(args, lambda: self._pattern(args, ("size", "block_size"), returned))
+        options = "size", "block_size"
+        self._routes.learn(args, lambda: self._route(args, options, returned, grows=True))
         return result
 
     def bind(
@@ -191,6 +192,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             operands,
             loop.views,
             given,
+            growth=loop.growth.in_blocks(threads) if loop.growth and threads else loop.growth,
         )
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
@@ -292,9 +294,7 @@ def _geometry(
     block = min(block_size or walk.block, size)
     if block > MAX_BLOCK_THREADS:
         raise LaunchError(f"block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads")
-    block = min(block, walk.threads)
     if walk.grid:
         return walk.grid, (walk.block, 1, 1)
-    if device.is_host:
-        block = walk.block
+    block = walk.block if device.is_host else min(block, walk.threads)
     return (-(-walk.threads // block), 1, 1), (block, 1, 1)

@@ -20,8 +20,10 @@ from kspec.runtime import driver
 from kspec.runtime.launch import Launch
 
 Start = Callable[[], int]
+Resize = Callable[[int, int], None]
 
 _CONFIG = struct.Struct("7I4xPPI4x")  # CUlaunchConfig: grid, block, shared_mem, stream, attributes
+_SIZE = struct.Struct("6I")  # its grid and block
 _SINCE = 11080  # CUDA 11.8 has brought cuLaunchKernelEx
 # What the driver says when a kernel's context is not the current one: of a thread that has none
 # yet, CUDA_ERROR_INVALID_CONTEXT; of another context, CUDA_ERROR_INVALID_HANDLE.
@@ -84,13 +86,25 @@ def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> 
     params : int
         Address of an array of parameter addresses; all of it is read before the function returns.
     """
+    return prepare_resizable(ordinal, function, launch, params)[0]
+
+
+def prepare_resizable(
+    ordinal: int, function: Any, launch: Launch, params: int
+) -> tuple[Start, Resize]:
+    """Return what `prepare_launch` returns, and what sets its size: blocks, threads of each."""
     packed = _CONFIG.pack(*launch.grid, *launch.block, launch.shared_mem, launch.stream, 0, 0)
     config = (ctypes.c_char * len(packed)).from_buffer_copy(packed)
     pointer = ctypes.c_void_p.from_param
-    start = driver_function("cuLaunchKernelEx", _SINCE)
-    return as_start(
-        ordinal, start, ctypes.byref(config), pointer(int(function)), pointer(params), None
+    call = driver_function("cuLaunchKernelEx", _SINCE)
+    start = as_start(
+        ordinal, call, ctypes.byref(config), pointer(int(function)), pointer(params), None
     )
+
+    def resize(blocks: int, threads: int) -> None:
+        _SIZE.pack_into(config, 0, blocks, 1, 1, threads, 1, 1)
+
+    return start, resize
 
 
 def relaunch(ordinal: int, start: Start, code: int) -> None:

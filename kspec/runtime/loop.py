@@ -15,7 +15,7 @@ from kspec.runtime import dispatch, layout, marshal
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Operand
 from kspec.runtime.layout import Axes, Shape
-from kspec.runtime.walk import Member, Walk, choose, choose_host, choose_single
+from kspec.runtime.walk import Growth, Member, Walk, choose, choose_host, choose_single
 from kspec.stages import FLAT
 
 
@@ -31,11 +31,14 @@ class Loop:
         Dimensions of the arrays the kernel indexes by hand: the raw ones, then ``_raw_<name>``.
     views : tuple of (int, bytes)
         The packed ``_raw_<name>``, each with the number of its operand.
+    growth : Growth or None
+        What another number of elements changes, if all arrays have the same shape.
     """
 
     walk: Walk
     raw_ndims: tuple[int, ...]
     views: tuple[tuple[int, bytes], ...]
+    growth: Growth | None = None
 
 
 def make_loop(
@@ -68,7 +71,9 @@ def make_loop(
         for number, operand in enumerate(looped)
         if operand.param.name == name
     ]
-    return Loop(walk, (*raw_ndims, *[ndim] * len(views)), tuple(views))
+    # A kernel that sees every axis sees more than how many elements there are.
+    growth = walk.growth if merge or len(shape) == 1 else None
+    return Loop(walk, (*raw_ndims, *[ndim] * len(views)), tuple(views), growth)
 
 
 def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:

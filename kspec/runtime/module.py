@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any, Protocol
 
 from kspec.checks import NO_CHECKS
@@ -18,7 +19,14 @@ from kspec.runtime import driver, driver_graph
 from kspec.runtime.device import Device
 from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.launch import Launch
-from kspec.runtime.launcher import Start, launch_once, prepare_launch, relaunch
+from kspec.runtime.launcher import (
+    Resize,
+    Start,
+    launch_once,
+    prepare_launch,
+    prepare_resizable,
+    relaunch,
+)
 from kspec.runtime.marshal import ParameterBlock
 from kspec.stages import Image
 
@@ -46,6 +54,9 @@ class LoadedKernel(Protocol):
         Each launch takes what the memory of `params` holds then.  The function returns 0, or a
         code for `relaunch`.
         """
+
+    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+        """Return what `prepare` returns, and what sets the launch's blocks and their threads."""
 
     def relaunch(self, start: Start, code: int) -> None:
         """Launch once more what returned a code, or raise."""
@@ -119,6 +130,11 @@ class CudaKernel:
         return driver_graph.make_graph(
             self._module.ordinal, self._function, launch, params.address, plain
         )
+
+    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+        """Return what launches the kernel again and again, and what sets the launch's size."""
+        check_parameters(self, params)
+        return prepare_resizable(self._module.ordinal, self._function, launch, params.address)
 
     def relaunch(self, start: Start, code: int) -> None:
         """Deal with a launch of `prepare` that returned a code other than 0."""
@@ -208,6 +224,17 @@ class HostKernel:
     def relaunch(self, start: Start, code: int) -> None:
         """Never needed: what `prepare` returns raises errors by itself."""
         raise AssertionError(code)
+
+    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+        """Return what runs the kernel again and again, and what sets the launch's size."""
+        start = self.prepare(launch, params)
+
+        def resize(blocks: int, threads: int) -> None:
+            nonlocal start
+            size = (blocks, 1, 1), (threads, 1, 1)
+            start = self.prepare(replace(launch, grid=size[0], block=size[1]), params)
+
+        return (lambda: start()), resize
 
     def becomes_graph(self, launch: Launch) -> bool:
         """Return False: what is launched has run."""

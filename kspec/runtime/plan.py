@@ -29,6 +29,7 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.scratch import KeptScratch, Scratch
+from kspec.runtime.walk import Growth
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
@@ -69,6 +70,8 @@ class Prepared:
         Whether the caller gave the outputs.
     scratch, tickets : int
         Bytes of scratch memory, and how many of them are zero before and after the launch.
+    growth : Growth or None
+        What another number of elements changes, if there is no more to it.
     """
 
     result: Any
@@ -82,6 +85,7 @@ class Prepared:
     given: bool = True
     scratch: int = 0
     tickets: int = 0
+    growth: Growth | None = None
 
     def parameters(self) -> list[bytes]:
         """Return the bytes of all parameters but the first."""

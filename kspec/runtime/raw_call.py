@@ -39,9 +39,10 @@ from kspec.runtime.interop import stream_handle
 from kspec.runtime.launch import Launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
+from kspec.runtime.pattern import compile_route
 from kspec.runtime.plan import Refusal, is_checked
 from kspec.runtime.raw_arguments import RawArgument
-from kspec.runtime.route import Memo, Refused, Route, Routes, compile_route, types_of
+from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
 from kspec.signature import CParam
 
 
@@ -105,7 +106,7 @@ def _find(
         route(kernel, grid, block, args, shared_mem, stream)
         return
     kernel.prepare(grid, block, args, shared_mem, stream).run()
-    routes.learn(args, lambda: pattern_of(args, kernel._params))
+    routes.learn(args, lambda: _route_of(args, kernel._params))
 
 
 class RawCaller:
@@ -230,13 +231,9 @@ class RawPattern:
     values: tuple[Value, ...]
     types: tuple[type, ...]
 
-    def route(self) -> Route:
-        """Return the function that answers such calls."""
-        return _make_route(self)
 
-
-def pattern_of(args: Sequence[Any], params: Sequence[CParam] | None) -> RawPattern | None:
-    """Return what calls with arguments of these types have in common; None: no route."""
+def _route_of(args: Sequence[Any], params: Sequence[CParam] | None) -> Route | None:
+    """Return the function for calls with arguments of these types; None if there is none."""
     values = [
         _value(arg, params[number] if params is not None else None)
         for number, arg in enumerate(args)
@@ -244,7 +241,9 @@ def pattern_of(args: Sequence[Any], params: Sequence[CParam] | None) -> RawPatte
     if not any(one is not None and one.access for one in values):
         return None
     known = tuple(one for one in values if one is not None)
-    return RawPattern(known, types_of(args)) if len(known) == len(values) else None
+    if len(known) < len(values):
+        return None
+    return _make_route(RawPattern(known, types_of(args)))
 
 
 def _value(arg: Any, param: CParam | None) -> Value | None:

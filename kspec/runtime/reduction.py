@@ -20,8 +20,9 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.loop import member_of
 from kspec.runtime.module import LoadedKernel
+from kspec.runtime.pattern import PLACES
 from kspec.runtime.plan import Prepared
-from kspec.runtime.route import ABSENT, PLACES, given_of, types_of
+from kspec.runtime.route import ABSENT, given_of, types_of
 from kspec.stages import Specialization
 
 
@@ -102,7 +103,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         result = prepared.run()
         values = (*args, *self._given_outputs(args, out))
         returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
-        self._routes.learn(values, lambda: self._pattern(values, ("axis", "keepdims"), returned))
+        self._routes.learn(values, lambda: self._route(values, ("axis", "keepdims"), returned))
         return result
 
     def bind(

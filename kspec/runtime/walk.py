@@ -14,6 +14,7 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kspec import config
 from kspec.runtime import marshal
@@ -28,6 +29,7 @@ _TILE = 4
 _TILE_WARPS = (8 * 2, 4 * 4)  # tiles of a block along both axes; elements_cuda.cuh
 _TILE_THREADS = 256
 _ROW_THREADS = 128
+_FLAT_THREADS = 256
 _TILE_LEAST = 16  # shorter rows do not fill the sectors that a warp of tiles touches
 
 
@@ -67,6 +69,8 @@ class Walk:
         Threads of a block, unless the caller wants another number.
     grid : tuple of int or None
         Blocks, where the layout fixes them and `block`; None: as many as `threads` needs.
+    growth : Growth or None
+        What another number of elements would change, if all operands moved and were aligned.
     """
 
     layout: str
@@ -74,6 +78,47 @@ class Walk:
     threads: int
     block: int
     grid: tuple[int, int, int] | None = None
+    growth: Growth | None = None
+
+
+class Growth(Protocol):
+    """How a flat walk over aligned operands grows with the number of elements."""
+
+    def fit(self, size: int) -> tuple[int, int, int]:
+        """Return the number of blocks, the threads of each, and the elements after the last pack.
+
+        There is at least one element.
+        """
+
+    def in_blocks(self, threads: int) -> Growth:
+        """Return the same with blocks of so many threads."""
+
+
+@dataclass(frozen=True)
+class _CudaGrowth:
+    pack: int
+    block: int
+
+    def fit(self, size: int) -> tuple[int, int, int]:
+        tail = size % self.pack
+        threads = size // self.pack + tail
+        block = min(self.block, threads)
+        return -(-threads // block), block, tail
+
+    def in_blocks(self, threads: int) -> Growth:
+        return _CudaGrowth(self.pack, threads)
+
+
+@dataclass(frozen=True)
+class _HostGrowth:
+    single: bool
+
+    def fit(self, size: int) -> tuple[int, int, int]:
+        threads, block = _host_threads(size, self.single)
+        return -(-threads // block), block, 0
+
+    def in_blocks(self, threads: int) -> Growth:
+        return self  # blocks are those of a GPU
 
 
 def choose(
@@ -135,11 +180,17 @@ def choose_host(
         walk = _walk_flat(members, in_order, size, 1)
     else:
         walk = _walk_strided(axes, size, 1)
-    elements = 1 if single else _HOST_CHUNK
-    threads = -(-size // elements)
-    if not single:
-        threads = min(threads, 4 * config.host_threads())  # a few a core balance the load
-    return replace(walk, threads=threads, block=min(threads, _HOST_BLOCK if single else 1))
+    threads, block = _host_threads(size, single)
+    growth = _HostGrowth(single) if walk.growth else None
+    return replace(walk, threads=threads, block=block, growth=growth)
+
+
+def _host_threads(size: int, single: bool) -> tuple[int, int]:
+    """Return how many threads share a loop, and how many of them make a block."""
+    if single:
+        return size, min(size, _HOST_BLOCK)
+    # A few a core balance the load.
+    return min(-(-size // _HOST_CHUNK), 4 * config.host_threads()), 1
 
 
 def _in_order(axes: Axes, members: Sequence[Member]) -> list[bool]:
@@ -169,15 +220,14 @@ def _is_row(axes: Axes, k: int, member: Member) -> bool:
 
 
 def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> Walk:
-    head = tail = 0
-    if pack > 1:
-        head, tail = _ends(members, flat, size, pack)
+    growth = _CudaGrowth(pack, _FLAT_THREADS)
+    head, tail = _ends(members, flat, size, pack) if pack > 1 else (0, 0)
     aligned = [
         (member.ptr + head * member.itemsize) % (pack * member.itemsize) == 0 for member in members
     ]
     elements = struct.pack("qQQ2i", size, _mask(flat), _mask(aligned), head, tail)
     packs = (size - head - tail) // pack
-    return Walk(FLAT, elements, packs + size - packs * pack, 256)
+    return Walk(FLAT, elements, packs + size - packs * pack, _FLAT_THREADS, growth=growth)
 
 
 def _ends(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> tuple[int, int]:

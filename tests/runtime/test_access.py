@@ -8,6 +8,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,9 @@ import pytest
 
 import kspec
 from kspec.declaration import RawDeclaration
-from kspec.runtime import access, driver
+from kspec.runtime import access, driver, route
 from kspec.runtime.device import HOST, Device
+from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_spec import RawCallable
@@ -91,6 +93,14 @@ class FakeKernel:
         self.prepared += 1
         return functools.partial(self._start, launch, params)
 
+    def prepare_resizable(self, launch: Any, params: Any) -> Any:
+        size = [launch]
+
+        def resize(blocks: int, threads: int) -> None:
+            size[0] = replace(launch, grid=(blocks, 1, 1), block=(threads, 1, 1))
+
+        return (lambda: self._start(size[0], params)), resize
+
     def becomes_graph(self, launch: Any) -> bool:
         return False
 
@@ -99,6 +109,20 @@ class FakeKernel:
         values = [params.memory.raw[offset : offset + size] for offset, size in parts]
         self.launches.append((launch, values))
         return 0
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the arguments of calls that were checked in full, a living list."""
+    calls: list[Any] = []
+    prepare = ElementwiseCallable.prepare
+
+    def spy(self: Any, args: Any, *rest: Any, **keywords: Any) -> Any:
+        calls.append(args)
+        return prepare(self, args, *rest, **keywords)
+
+    monkeypatch.setattr(ElementwiseCallable, "prepare", spy)
+    return calls
 
 
 @pytest.fixture
@@ -280,6 +304,88 @@ class TestCupy:
             y = kernel(x)
             assert (type(y), y.shape, y.dtype) == (FakeArray, (2, 8), np.float32)
         assert made.count(((2, 8), np.dtype("float32"))) == 3  # the calls without a plan
+
+
+class TestFamilies:
+    """Calls whose shapes nobody has seen before."""
+
+    @pytest.mark.parametrize("dtypes", [("float32", "float32"), ("int8", "float64")])
+    @pytest.mark.parametrize("block_size", [None, 96])
+    def test_they_launch_what_full_checks_launch(
+        self, dtypes: tuple[str, str], block_size: int | None, fake: FakeKernel, full: list[Any]
+    ) -> None:
+        kernel = kernel_of("T x, U a", "U y")
+        sizes = [*range(1, 40), 255, 256, 257, 4095, 4096, 10**6 + 3]
+        for size in sizes:
+            args = array(size, dtype=dtypes[0]), 2.5, array(size, dtype=dtypes[1])
+            kernel(*args, block_size=block_size)
+        assert len(full) < 12
+        for size in sizes:
+            args = array(size + 40, dtype=dtypes[0]), 2.5, array(size + 40, dtype=dtypes[1])
+            kernel(*args, block_size=block_size)
+            kernel.prepare(args, block_size=block_size).run()
+            assert fake.launches[-1] == fake.launches[-2]
+
+    def test_outputs_are_made(self, fake: FakeKernel, full: list[Any]) -> None:
+        kernel = kernel_of("T x", "T y, int8 z")
+        for size in range(1, 60):
+            y, z = kernel(array(size, 3))
+            assert (y.shape, y.dtype, z.shape, z.dtype) == ((size, 3), "float32", (size, 3), "int8")
+            assert y.data.ptr.to_bytes(8, "little") in fake.launches[-1][1]
+        assert len(full) < 12
+
+    def test_what_is_no_member_is_checked(self, fake: FakeKernel, full: list[Any]) -> None:
+        kernel = kernel_of("T x", "T y")
+        for size in range(1, 40):
+            kernel(array(size), array(size))
+        base = array(4000)
+        others = [
+            (array(0), array(0)),
+            (base.view((50,), (4,), 4), array(50)),
+            (base.view((51,), (8,)), array(51)),
+            (array(1), array(52)),
+            (base.view((53,), (0,)), array(53)),
+            (base.view((9, 6), (4, 36)), array(9, 6)),
+        ]
+        for args in others:
+            full.clear()
+            fake.launches.clear()
+            kernel(*args)
+            assert full == [args]
+            kernel.prepare(args).run()
+            assert fake.launches[:1] == fake.launches[1:]
+        for args in ((array(60), array(61)), (array(60), array(60, dtype="int8"))):
+            with pytest.raises(kspec.KspecError):
+                kernel(*args)
+
+    def test_kernels_that_see_the_axes(self, fake: FakeKernel, full: list[Any]) -> None:
+        kernel = kernel_of("T x", "T y", "y = _ind.get()[0]", reduce_dims=False)
+        for size in range(1, 30):
+            kernel(array(size, 3), array(size, 3))
+        assert len(full) == 29
+
+    def test_what_comes_again_gets_a_plan(self, fake: FakeKernel, full: list[Any]) -> None:
+        kernel = kernel_of("T x", "T y")
+        for size in range(1, 40):
+            kernel(array(size), array(size))
+        for _ in range(4):
+            kernel(array(77), array(77))
+        assert sum(args[0].shape == (77,) for args in full) == 1
+        full.clear()
+        fake.prepared = 0
+        kernel(array(77), array(77))
+        assert (full, fake.prepared) == ([], 0)
+
+    def test_not_all_of_too_many_shapes(
+        self, fake: FakeKernel, full: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What comes again finds its plan gone: most of such calls stay cheap."""
+        monkeypatch.setattr(route, "MAX_PLANS", 20)
+        kernel = kernel_of("T x", "T y")
+        for _ in range(4):
+            for size in range(1, 101):
+                kernel(array(size), array(size))
+        assert len(full) < 80
 
 
 class TestScratch:

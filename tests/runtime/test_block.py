@@ -104,8 +104,8 @@ class TestValues:
         kernel.graphs = False
         blocks = blocks_of(kernel)
         packed: list[int] = []
-        pack = blocks._pack
-        blocks._pack = lambda memory, begin, value: (  # type: ignore[assignment, return-value]
+        pack = blocks.pack
+        blocks.pack = lambda memory, begin, value: (  # type: ignore[assignment, return-value]
             packed.append(value),
             pack(memory, begin, value),
         )

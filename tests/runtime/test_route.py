@@ -460,6 +460,64 @@ class TestMemory:
             np.testing.assert_array_equal(hot(other, x, x), 2 * x)
 
 
+class TestFamilies:
+    """Shapes that change at every call."""
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+    def test_every_size(
+        self, dtype: str, device: ArrayDevice, full_checks: list[tuple[Any, ...]]
+    ) -> None:
+        rng = np.random.default_rng(7)
+        sizes = [*range(60), 255, 256, 257, 1023, 1025, 4099, 16384, 16385, 70001]
+        for size in sizes:
+            x, y = (rng.integers(-50, 50, size).astype(dtype) for _ in range(2))
+            z = ADD(device.array(x), device.array(y))
+            np.testing.assert_array_equal(device.numpy(z), x + y)
+        if device.library != "kspec":
+            assert len(full_checks) < 13
+
+    def test_given_outputs_are_written_to_their_ends(self, device: ArrayDevice) -> None:
+        for size in range(1, 50):
+            x, z = device.array(np.arange(size)), device.empty(size + 8, "int64")
+            assert ADD(x, 3, z[:size]).shape == (size,)
+            expected = [*range(3, size + 3), *[-77] * 8]
+            np.testing.assert_array_equal(device.numpy(z), expected)
+
+    def test_many_axes(self, place: ArrayDevice) -> None:
+        rng = np.random.default_rng(8)
+        for _ in range(40):
+            shape = tuple(rng.integers(1, 9, rng.integers(1, 5)))
+            x = rng.random(shape).astype("float32")
+            z = place.numpy(ADD(place.array(x), place.array(x)))
+            np.testing.assert_array_equal(z, x + x)
+
+    def test_blocks(self, place: ArrayDevice) -> None:
+        for size in range(1, 40):
+            x = place.array(np.arange(size, dtype="float32"))
+            z = ADD(x, x, block_size=64)
+            np.testing.assert_array_equal(place.numpy(z), 2 * np.arange(size))
+        with pytest.raises(kspec.LaunchError, match="block_size is 2000"):
+            ADD(place.zeros(5000), 1, block_size=2000)
+
+    def test_threads(self, place: ArrayDevice) -> None:
+        def work(number: int) -> None:
+            for size in range(1 + number, 400, 8):
+                values = np.arange(size, dtype="float32") + number
+                z = ADD(place.array(values), float(size))
+                np.testing.assert_array_equal(place.numpy(z), values + size)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+
+    def test_a_fault_is_reported(self) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "y = x / x; if (x == 0) __trap()", "trap_f")
+        for size in range(1, 30):
+            kernel(np.ones(size, "int64"))
+        with pytest.raises(kspec.HostFault, match="trap_f"):
+            kernel(np.zeros(31, "int64"))
+        np.testing.assert_array_equal(kernel(np.ones(32, "int64")), np.ones(32))
+
+
 class TestThreads:
     def test_calls_do_not_mix(self, place: ArrayDevice) -> None:
         def work(seed: int) -> None:
