@@ -1,12 +1,12 @@
 """Launching one kernel again and again, each time with other values for its parameters.
 
->>> block = blocks.take()                                                    # doctest: +SKIP
 >>> now = x.data.ptr, z.data.ptr                                             # doctest: +SKIP
->>> if block.held != now: block = blocks.adapt(block, now)                   # doctest: +SKIP
->>> code = block.launch(); blocks.give(block)                                # doctest: +SKIP
+>>> block = blocks.free.pop(now, None) or blocks.adapt(now)                  # doctest: +SKIP
+>>> code = block.launch(); blocks.free[now] = block                          # doctest: +SKIP
 
-A block belongs to one call at a time: taking and giving back are atomic, so calls of several
-threads never share one, and no call waits.  A block that an exception loses is garbage.
+A block belongs to one call at a time: taking it and giving it back are atomic, so calls of several
+threads never share one, and no call waits.  A block that an exception loses, or another one that
+holds the same, is garbage.
 
 What is launched often becomes a CUDA graph (`kspec.runtime.driver_graph`), block by block, as long
 as there are not too many graphs.
@@ -31,6 +31,7 @@ from kspec.runtime.module import LoadedKernel
 Pack = Callable[..., None]
 
 MAX_GRAPHS = 128  # of the process; each takes 112 KiB of the device's memory
+MAX_BLOCKS = 4  # of one `Blocks` that launch graphs
 HOT = 50  # launches after which a graph is made, which takes as long as 70 of its launches save
 
 
@@ -39,9 +40,6 @@ class Block:
 
     Attributes
     ----------
-    held : tuple
-        The values that were packed last. Equal ones may differ (0.0 and -0.0), which is for the
-        caller to see.
     launch : callable
         Launches the kernel; returns 0, or a code for `Blocks.relaunch`.
     params : ParameterBlock
@@ -51,12 +49,11 @@ class Block:
         itself is launched.
     """
 
-    __slots__ = ("__weakref__", "_scratch", "_warming", "held", "launch", "params", "update")
+    __slots__ = ("__weakref__", "_scratch", "_warming", "launch", "params", "update")
 
     def __init__(
         self, kernel: LoadedKernel, launch: Launch, params: ParameterBlock, scratch: object
     ) -> None:
-        self.held: tuple[Any, ...] = ()
         self.launch = kernel.prepare(launch, params)
         self.params = params
         self._scratch = scratch  # memory that the parameters refer to
@@ -144,11 +141,14 @@ class Blocks:
 
     Attributes
     ----------
-    take, give : callable
-        Take a free block, or raise `IndexError`; give it back.
+    free : dict of tuple to Block
+        Those that nobody uses, by the values that they hold. Equal ones may differ (0.0 and -0.0),
+        which is for the caller to see.
+    pack : callable
+        As given.
     """
 
-    __slots__ = ("_first", "_kernel", "_launch", "_made", "_make", "give", "pack", "take")
+    __slots__ = ("_first", "_kernel", "_launch", "_made", "_make", "free", "pack")
 
     def __init__(
         self,
@@ -158,8 +158,7 @@ class Blocks:
         pack: Pack = _pack_nothing,
         first: int = 0,
     ) -> None:
-        free: list[Block] = []
-        self.take, self.give = free.pop, free.append
+        self.free: dict[tuple[Any, ...], Block] = {}
         self._kernel = kernel
         self._launch = replace(launch, checks=NO_CHECKS, regions=())
         self._make = make
@@ -173,36 +172,29 @@ class Blocks:
         parameters, scratch = self._make()
         return Block(self._kernel, self._launch, ParameterBlock(parameters), scratch)
 
-    def adapt(self, block: Block, values: tuple[Any, ...], doubtful: bool = False) -> Block:
-        """Return a block that holds values, for one that was taken and holds others.
+    def adapt(self, values: tuple[Any, ...]) -> Block:
+        """Return a block that holds values which no free one holds.
 
-        Parameters
-        ----------
-        block : Block
-            It belongs to the others again if another one is returned.
-        values : tuple
-            To be held.
-        doubtful : bool
-            Whether they may differ from equal ones.
+        Arrays often come in turn, as in a loop ``y = kernel(x, y)``. So that graphs need not change
+        then, which takes a while, there are a few of them.
         """
-        if block.update is not None:
-            # A loop ``y = kernel(x, y)`` writes to two arrays in turn. When each has a block of its
-            # own, no graph has to change any more.
-            try:
-                other = self.take()
-            except IndexError:
-                other = self.fresh() if self._made < 2 else block
-            if other is not block:
-                self.give(block)
-                block = other
-        if doubtful or block.held != values:
-            block.held = ()  # if it fails halfway
-            self.pack(block.params.memory, block.params.offsets[self._first], *values)
-            update = block.update
-            if update is not None and (code := update()):
-                driver.check_code(code)
-            block.held = values
+        try:
+            held, block = self.free.popitem()
+        except KeyError:
+            block = self.fresh()
+        else:
+            if block.update is not None and self._made < MAX_BLOCKS:
+                self.free[held] = block
+                block = self.fresh()
+        self.hold(block, values)
         return block
+
+    def hold(self, block: Block, values: tuple[Any, ...]) -> None:
+        """Write values into a block that was taken."""
+        self.pack(block.params.memory, block.params.offsets[self._first], *values)
+        update = block.update
+        if update is not None and (code := update()):
+            driver.check_code(code)
 
     def relaunch(self, block: Block, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""

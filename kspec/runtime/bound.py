@@ -55,7 +55,7 @@ class Bound:
         self._in_full = in_full
         self._blocks = blocks
         if blocks is not None:
-            blocks.give(blocks.fresh())
+            blocks.free[()] = blocks.fresh()
 
     def __call__(self) -> Any:
         """Launch the kernel.
@@ -67,12 +67,9 @@ class Bound:
             return self._again()
         blocks = self._blocks
         if blocks is not None:
-            try:
-                block = blocks.take()
-            except IndexError:
-                block = blocks.fresh()
+            block = blocks.free.pop((), None) or blocks.fresh()
             code = block.launch()
             if code:
                 blocks.relaunch(block, code)
-            blocks.give(block)
+            blocks.free[()] = block
         return self.result

@@ -4,9 +4,9 @@ A plan (`kspec.runtime.plan`) holds for one shape.  If all arrays are contiguous
 same shape, an elementwise kernel sees no more of it than the number of elements: a `Family` answers
 all calls with the same dtypes.
 
->>> block = family.take()                                                    # doctest: +SKIP
+>>> number, block = family.free.popitem()                                    # doctest: +SKIP
 >>> family.fit(block, x.size, x.data.ptr, y.data.ptr)                        # doctest: +SKIP
->>> block.launch(); family.give(block)                                       # doctest: +SKIP
+>>> block.launch(); family.free[number] = block                             # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Family:
 
     Attributes
     ----------
-    take, give : callable
-        Take a free block, or raise `IndexError`; give it back.
+    free : dict of object to FamilyBlock
+        Those that nobody uses, by what tells them apart.
     convert : tuple of callable
         For each operand, what makes bytes of a scalar.
     make : tuple of callable
@@ -76,17 +76,15 @@ class Family:
         "_pack",
         "_parameters",
         "convert",
-        "give",
+        "free",
         "make",
         "refuses",
-        "take",
     )
 
     def __init__(self, prepared: Prepared, plan: Plan) -> None:
         assert prepared.kernel is not None
         assert prepared.growth is not None
-        free: list[FamilyBlock] = []
-        self.take, self.give = free.pop, free.append
+        self.free: dict[object, FamilyBlock] = {}
         self.convert = plan.convert
         self.refuses = plan.refuses
         self.make = tuple(

@@ -132,10 +132,10 @@ def render_route(pattern: Pattern) -> str:
         "    key = None",
         "    raise Refused",
         *_make_outputs(pattern, [f"plan.make[{k}]()" for k in range(pattern.new)]),
-        "try: block = plan.take()",
-        "except IndexError: block = plan.fresh()",
         f"now = ({', '.join(_values(pattern))},)",
-        "if block.held != now: block = plan.adapt(block, now)",
+        "free = plan.free",
+        "block = free.pop(now, None)",
+        "if block is None: block = plan.adapt(now)",
     ]
     missed = f"miss(kernel, key, {', '.join((*pattern.given, *pattern.keywords))})"
     return "\n".join(
@@ -171,8 +171,9 @@ def render_family(pattern: Pattern) -> str:
         _refusal(pattern),
         "    raise Refused",
         *_make_outputs(pattern, [f"plan.make[{k}](shape)" for k in range(pattern.new)]),
-        "try: block = plan.take()",
-        "except IndexError: block = plan.fresh()",
+        "free = plan.free",
+        "try: now, block = free.popitem()",
+        "except KeyError: now, block = object(), plan.fresh()",
         f"plan.fit(block, n, {', '.join(_values(pattern))})",
     ]
     values = (*pattern.given, *pattern.keywords)
@@ -200,7 +201,7 @@ def _launch(pattern: Pattern, body: Sequence[str], otherwise: str) -> list[str]:
         # From here on nothing may lead to the checks: they would launch again.
         "    code = block.launch()",
         "    if code: plan.relaunch(block, code)",
-        "    plan.give(block)",
+        "    free[now] = block",
         f"    return {returned[pattern.returned]}",
     ]
 

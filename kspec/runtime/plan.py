@@ -5,8 +5,8 @@ parameters hold.  A `Plan` keeps what is the same for all calls with the same ke
 `kspec.runtime.route` makes of everything that was checked), and has the rest written anew:
 
 >>> now = x.data.ptr, plan.convert[1](2.5), z.data.ptr                       # doctest: +SKIP
->>> block = plan.adapt(plan.take(), now)                                     # doctest: +SKIP
->>> block.launch(); plan.give(block)                                         # doctest: +SKIP
+>>> block = plan.adapt(now)                                                  # doctest: +SKIP
+>>> block.launch(); plan.free[now] = block                                   # doctest: +SKIP
 """
 
 from __future__ import annotations

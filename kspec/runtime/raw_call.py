@@ -394,11 +394,11 @@ def render_raw_route(pattern: RawPattern) -> str:
         "plan = plans[key]",
         f"if plan.refuses is not None and plan.refuses(kernel, ({', '.join(arrays)},)):",
         "    raise Refused",
-        "try: free = plan.take()",
-        "except IndexError: free = plan.fresh()",
         f"now = ({', '.join(packed)},)",
-        f"doubtful = {' or '.join(doubts) or False}",
-        "if doubtful or free.held != now: free = plan.adapt(free, now, doubtful)",
+        "free = plan.free",
+        "block_ = free.pop(now, None)",
+        "if block_ is None: block_ = plan.adapt(now)",
+        *([f"elif {' or '.join(doubts)}: plan.hold(block_, now)"] if doubts else []),
     ]
     return "\n".join(
         [
@@ -413,8 +413,8 @@ def render_raw_route(pattern: RawPattern) -> str:
             "    if plan is None:",
             "        return check(kernel, key, grid, block, args, shared_mem, stream)",
             # From here on nothing may lead to the checks: they would launch again.
-            "    code = free.launch()",
-            "    if code: plan.relaunch(free, code)",
-            "    plan.give(free)",
+            "    code = block_.launch()",
+            "    if code: plan.relaunch(block_, code)",
+            "    free[now] = block_",
         ]
     )

@@ -85,17 +85,16 @@ def blocks_of(kernel: Any) -> Blocks:
 
 def call(blocks: Blocks, value: int, doubtful: bool = False) -> Block:
     """Do what the function of a route does."""
-    try:
-        one = blocks.take()
-    except IndexError:
-        one = blocks.fresh()
     now = (value,)
-    if doubtful or one.held != now:
-        one = blocks.adapt(one, now, doubtful)
+    one = blocks.free.pop(now, None)
+    if one is None:
+        one = blocks.adapt(now)
+    elif doubtful:
+        blocks.hold(one, now)
     code = one.launch()
     if code:
         blocks.relaunch(one, code)
-    blocks.give(one)
+    blocks.free[now] = one
     return one
 
 
@@ -126,8 +125,8 @@ class TestValues:
         blocks = blocks_of(kernel)
         one = call(blocks, 5)
         with pytest.raises(struct.error):
-            blocks.adapt(one, ("text",))
-        assert one.held == ()
+            blocks.adapt(("text",))
+        assert one not in blocks.free.values()
 
     def test_codes_are_dealt_with(self, kernel: FakeKernel) -> None:
         kernel.codes = [201]
@@ -146,32 +145,32 @@ class TestGraphs:
         blocks = blocks_of(kernel)
         for _ in range(3):
             call(blocks, 5)
-        other = blocks.fresh()  # of another thread
+        for _ in range(block.MAX_BLOCKS - 1):
+            blocks.fresh()  # in use by other threads
         call(blocks, 6)
-        blocks.give(other)
         assert kernel.notes[3:] == [("update", 6), ("graph", 6)]
 
-    def test_two_values_in_turn_need_no_updates(self, kernel: FakeKernel) -> None:
+    def test_values_in_turn_need_no_updates(
+        self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(block, "MAX_GRAPHS", 4)
         blocks = blocks_of(kernel)
-        for _ in range(4):
-            call(blocks, 5)
-        for _ in range(6):
-            call(blocks, 5)
-            call(blocks, 6)
+        for _ in range(12):
+            for value in (5, 6, 7, 8):
+                call(blocks, value)
         kernel.notes.clear()
         for _ in range(3):
-            call(blocks, 5)
-            call(blocks, 6)
-        assert kernel.notes == [("graph", 5), ("graph", 6)] * 3
+            for value in (5, 6, 7, 8):
+                call(blocks, value)
+        assert kernel.notes == [("graph", value) for value in (5, 6, 7, 8)] * 3
 
-    def test_many_values_update_two_blocks(self, kernel: FakeKernel) -> None:
+    def test_many_values_update_a_few_blocks(self, kernel: FakeKernel) -> None:
         blocks = blocks_of(kernel)
         used = set()
-        for value in range(40):
+        for value in range(100):
             used.add(call(blocks, value))
             assert kernel.notes[-1] in (("kernel", value), ("graph", value))
-        assert len(used) == 2
-        assert kernel.notes[-2:] == [("update", 39), ("graph", 39)]
+        assert len(used) <= 4
 
     def test_doubtful_values_are_updated(self, kernel: FakeKernel) -> None:
         blocks = blocks_of(kernel)
@@ -199,12 +198,12 @@ class TestGraphs:
         blocks = blocks_of(kernel)
         for _ in range(4):
             one = call(blocks, 5)
-        blocks.fresh()  # in use by another thread
-        blocks.take()
+        for _ in range(block.MAX_BLOCKS - 1):
+            blocks.fresh()  # in use by other threads
         kernel.codes = [700]
         with pytest.raises(DriverError, match="CUDA_ERROR_700: because"):
-            blocks.adapt(one, (6,))
-        assert one.held == ()
+            blocks.adapt((6,))
+        assert one not in blocks.free.values()
 
     def test_kernels_that_can_not(self, kernel: FakeKernel) -> None:
         kernel.refused = True
