@@ -219,7 +219,7 @@ class ReductionKernel(ReductionCallable):
 
     @identity.setter
     def identity(self, identity: Any) -> None:
-        fields = {**self._spec.fields(), "identity": identity}
+        fields = {**dict(self._spec), "identity": identity}
         self._spec = build_spec(ReductionSpec, _ARGUMENTS, **fields)
         self._declare(self._spec.declaration(), loader_for(self._spec))
 

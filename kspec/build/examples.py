@@ -26,8 +26,8 @@ from kspec import dtypes
 from kspec.errors import SpecError
 from kspec.runtime.views import dtype_name, numpy_dtype
 from kspec.signature import CParam
+from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
-from kspec.spec.tables import Example
 
 Array = npt.NDArray[Any]
 

@@ -1,71 +1,73 @@
 """What specs of all kinds share: a name, a docstring, an example, and how they are checked.
 
-`kspec.spec.models` has a spec for each kind; `kspec.spec.rules` has the checks.
+`kspec.spec.models` has a model for each kind; `kspec.spec.rules` has the checks.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, model_validator
 
 from kspec.spec import rules
-from kspec.spec.faults import Fault
-from kspec.spec.fields import EXAMPLE, OPTIONAL_TEXT, OPTIONS, TEXT, declared
-
-if TYPE_CHECKING:
-    from kspec.spec.tables import Example
+from kspec.spec.faults import Fault, raise_faults
+from kspec.spec.fields import ArgumentField, AxesField, NumberField, OptionsField
 
 
-@dataclass(frozen=True)
-class Check:
-    """What is known where a spec is checked.
-
-    Attributes
-    ----------
-    folder : Path or None
-        Folder of the spec file, if there is one.
-    given : frozenset of str
-        Fields that the user gave.
-    refused : frozenset of str
-        Fields whose values are stand-ins for what the user gave.
-    """
-
-    folder: Path | None = None
-    given: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
-
-    def accepted(self, *fields: str) -> bool:
-        """Return whether the values of `fields` are the user's, not stand-ins."""
-        return self.refused.isdisjoint(fields)
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaseSpec:
-    """A spec of any kind; `kspec.spec.building` makes and checks it."""
+class Example(_Model):
+    """How tests and demonstrations call a kernel: with random arrays of these shapes."""
+
+    shapes: dict[str, tuple[int, ...]] = Field({}, description="Shape of each array argument.")
+    scalars: dict[str, NumberField] = Field({}, description="Value of each scalar argument.")
+    types: dict[str, str] = Field(
+        {}, description="Placeholder to dtype; absent: the first precompiled binding."
+    )
+    axis: AxesField = Field(None, description="Axes to reduce; absent: all.")
+    keepdims: StrictBool = Field(False, description="Keep reduced axes with extent 1.")
+    size: int | None = Field(None, ge=0, description="Loop size when every array is raw.")
+    grid: tuple[int, ...] = Field((), description="Blocks per axis (raw kernels).")
+    block: tuple[int, ...] = Field((), description="Threads per axis of a block (raw kernels).")
+    shared_mem: int = Field(0, ge=0, description="Dynamic shared memory in bytes (raw kernels).")
+    args: tuple[ArgumentField, ...] = Field(
+        (), description="Arguments in order: names of shapes and scalars, or numbers."
+    )
+    name_expression: str = Field("", description="Name expression to call; absent: the first.")
+    low: float = Field(-1.0, description="Least random value.")
+    high: float = Field(1.0, description="Bound of the random values.")
+    tolerance: float | None = Field(
+        None, ge=0, description="Relative tolerance against the reference; absent: by dtype."
+    )
+
+
+class BaseSpec(_Model):
+    """A spec of any kind."""
 
     kind: ClassVar[str]
 
-    name: str = declared(TEXT, "C identifier; in a spec file the key of the table.")
-    doc: str = declared(TEXT, "Documentation of the generated Python function.", "")
-    options: tuple[str, ...] = declared(OPTIONS, "Compiler options, such as '-DN=3'.", ())
-    reference: str | None = declared(
-        OPTIONAL_TEXT, "NumPy expression of the parameters: the oracle of `kspec demo`.", None
+    name: str = Field(description="C identifier; in a spec file the key of the table.")
+    doc: str = Field("", description="Documentation of the generated Python function.")
+    options: OptionsField = Field((), description="Compiler options, such as '-DN=3'.")
+    reference: str | None = Field(
+        None, description="NumPy expression of the parameters: the oracle of `kspec demo`."
     )
-    example: Example | None = declared(EXAMPLE, "How to call it with random arguments.", None)
+    example: Example | None = Field(None, description="How to call it with random arguments.")
 
     @property
     def compiler_options(self) -> tuple[str, ...]:
         """The options that the compiler gets."""
         return self.options
 
-    def fields(self) -> dict[str, Any]:
-        """Return every field by name, as `kspec.spec.building.build_spec` takes them."""
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.init}
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        raise_faults(self._faults(info))
+        return self
 
-    def faults(self, check: Check) -> Iterator[Fault]:
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         """Yield what is wrong with the spec although each of its fields is right."""
         yield from rules.kernel_name(self.name)
         yield from rules.reference_is_expression(self.reference)
@@ -74,3 +76,9 @@ class BaseSpec:
         if self.example:
             given = {"shapes": tuple(self.example.shapes), "scalars": tuple(self.example.scalars)}
             yield from rules.example_fits(arrays, scalars, given)
+
+
+def accepted(info: ValidationInfo, *fields: str) -> bool:
+    """Return whether the values of `fields` are the user's, not stand-ins for refused ones."""
+    refused: frozenset[str] = (info.context or {}).get("refused", frozenset())
+    return refused.isdisjoint(fields)

@@ -10,13 +10,14 @@ The Python constructors come through the first, `kspec.spec.loader` through the 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kspec.spec.base import BaseSpec, Check
-from kspec.spec.faults import Fault, FaultError, error_for
+from pydantic import ValidationError
+
+from kspec.spec.base import BaseSpec
+from kspec.spec.faults import Fault, error_for, faults_of, refused_fields
 
 SpecT = TypeVar("SpecT", bound=BaseSpec)
 
@@ -51,7 +52,7 @@ def build_spec(
 
 
 def check_spec(
-    model: type[SpecT], fields: Mapping[str, Any], folder: Path | None = None
+    model: type[SpecT], fields: dict[str, Any], folder: Path | None = None
 ) -> tuple[SpecT | None, tuple[Fault, ...]]:
     """Build a spec; return it, or None and everything wrong with it.
 
@@ -59,42 +60,44 @@ def check_spec(
     ----------
     model : type
         `ElementwiseSpec`, `ReductionSpec` or `RawSpec`.
-    fields : mapping
+    fields : dict
         The fields, ``name`` among them.
     folder : Path, optional
         Folder of the spec file, in which a raw kernel's `source` is looked up.
     """
-    values = _clear_values(model, fields) if folder is None else None
-    if values is None:
-        # Lazy on purpose: a kernel that Python declares rightly never gets here.
-        from kspec.spec.tables import read_fields
-
-        values, faults = read_fields(model, fields, folder)
-        if faults:
-            return None, _ranked(model, faults)
-    spec = model(**values)
-    faults = tuple(spec.faults(Check(folder, frozenset(fields))))
-    return (None, _ranked(model, faults)) if faults else (spec, ())
-
-
-def _clear_values(model: type[BaseSpec], fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the converted fields; None if one is missing, unknown, or not clearly right."""
-    known = {one.name: one for one in dataclasses.fields(model) if one.init}
-    required = (name for name, one in known.items() if _is_required(one))
-    if not known.keys() >= fields.keys() or any(name not in fields for name in required):
-        return None
     try:
-        return {name: known[name].metadata["kind"].convert(fields[name]) for name in fields}
-    except FaultError:
-        return None
+        return model.model_validate(fields, context={"folder": folder}), ()
+    except ValidationError as error:
+        keys = [key for key in model.model_fields if key != "name"]
+        faults = faults_of(error, keys)
+        refused = refused_fields(error)
+        if refused:
+            faults += _faults_of_the_rest(model, fields, folder, refused)
+        return None, tuple(sorted(faults, key=lambda fault: _rank(model, fault)))
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
+def _faults_of_the_rest(
+    model: type[BaseSpec], fields: dict[str, Any], folder: Path | None, refused: dict[str, object]
+) -> tuple[Fault, ...]:
+    """Return what is wrong with the fields beside those that Pydantic refused.
+
+    Of those it takes the usable part, or a value that nothing is wrong with.
+    """
+    accepted = {key: value for key, value in fields.items() if key not in refused}
+    partial = {key: value for key, value in refused.items() if value is not None}
+    required = [key for key, field in model.model_fields.items() if field.is_required()]
+    stand_ins = {key: "kernel" for key in required if key in refused}
+    context = {"folder": folder, "refused": frozenset(refused)}
+    try:
+        model.model_validate({**accepted, **stand_ins, **partial}, context=context)
+    except ValidationError as error:
+        found = faults_of(error, ())
+        return tuple(x for x in found if x.location[:1] not in {(key,) for key in stand_ins})
+    return ()
 
 
-def _ranked(model: type[BaseSpec], faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return faults in the order of the fields; what is about all of them is first."""
-    names = [one.name for one in dataclasses.fields(model)]
-    places = {name: place for place, name in enumerate(names, start=1)}
-    return tuple(sorted(faults, key=lambda fault: places.get(str((*fault.location, "")[0]), 0)))
+def _rank(model: type[BaseSpec], fault: Fault) -> int:
+    """Return the place of a fault's field among the fields; what is about all of them is first."""
+    names = list(model.model_fields)
+    field = fault.location[0] if fault.location else ""
+    return names.index(str(field)) + 1 if field in names else 0

@@ -10,13 +10,17 @@ an exception here, `kspec.spec.loader` into lines and carets of the spec file.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import ValidationError
+
 from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 
+# Pydantic's words, and ours: a list is what TOML and JSON call a tuple.
+_WORDING = {"a valid tuple": "a list", "a valid integer": "an integer", "a valid ": "a "}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -61,7 +65,7 @@ class Fault:
 
 
 class FaultError(ValueError):
-    """Carries faults out of a field's converter; users never see it.
+    """Carries faults out of a Pydantic validator; users never see it.
 
     `partial`: what of the value could be used nevertheless, so that more can be checked.
     """
@@ -82,6 +86,43 @@ def raise_faults(faults: Iterable[Fault], partial: object = None) -> None:
     found = tuple(faults)
     if found:
         raise FaultError(found, partial)
+
+
+def faults_of(error: ValidationError, keys: Iterable[str]) -> tuple[Fault, ...]:
+    """Return Pydantic's findings as faults; `keys` are the keys that would be allowed."""
+    allowed = tuple(keys)
+    return tuple(fault for entry in error.errors() for fault in _faults_of_entry(entry, allowed))
+
+
+def refused_fields(error: ValidationError) -> dict[str, object]:
+    """Return the fields whose values Pydantic refused, each with what of it can be used or None."""
+    return {
+        str(entry["loc"][0]): getattr(entry.get("ctx", {}).get("error"), "partial", None)
+        for entry in error.errors()
+        if entry["loc"]
+    }
+
+
+def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]:
+    assert isinstance(entry, dict)
+    location = tuple(entry["loc"])
+    cause = entry.get("ctx", {}).get("error")
+    if isinstance(cause, FaultError):
+        yield from (fault.under(location) for fault in cause.faults)
+    elif entry["type"] == "extra_forbidden":
+        options = allowed if len(location) == 1 else ()
+        yield Fault(location, unknown_key(str(location[-1]), options), at_key=True)
+    elif entry["type"] == "missing":
+        yield Fault(location, f"missing key {location[-1]!r}")
+    else:
+        message = str(cause) if cause else entry["msg"].replace("Input should be", "must be")
+        for wording, better in _WORDING.items():
+            message = message.replace(wording, better)
+        found = type(entry["input"]).__name__
+        wrong_type = entry["type"].endswith("_type")
+        yield Fault(
+            location, f"{message}, not {found}" if wrong_type else message, wrong_type=wrong_type
+        )
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:

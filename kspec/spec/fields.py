@@ -1,7 +1,7 @@
-"""Fields of specs: how TOML and Python values become frozen data.
+"""Field types of the models: how TOML and Python values become frozen data.
 
 A signature is accepted as CuPy's one string or as a list with one parameter per string;
-dtype names become canonical; numbers become C++ text.  Each kind knows its JSON Schema.
+dtype names become canonical; numbers become C++ text.  Each type knows its JSON Schema.
 The neighbour `kspec.spec.models` puts them together.
 
 >>> identity_text(0), identity_text(None), identity_text(True)
@@ -11,9 +11,10 @@ The neighbour `kspec.spec.models` puts them together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from kspec import dtypes
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
@@ -196,73 +197,57 @@ def _argument(value: object) -> str | bool | int | float:
     return value if isinstance(value, str) else _number(value)
 
 
-def _exactly(*types: type) -> Callable[[object], Any]:
-    """Return a converter that leaves values of these types alone and refuses others."""
-
-    def convert(value: object) -> Any:
-        if type(value) in types:
-            return value
-        raise _wrong_type(value, " or ".join(one.__name__ for one in types))
-
-    return convert
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return _strings(value, "a list of strings")
-
-
-@dataclass(frozen=True, eq=False)
-class Kind:
-    """What a field takes.
-
-    Attributes
-    ----------
-    convert : callable
-        Returns the field's value of what the user wrote; raises a `FaultError`.
-    schema : mapping or None
-        JSON Schema of what the user may write; None for a plain type, of which `convert` takes
-        the clear cases and Pydantic (`kspec.spec.tables`) knows the rest.
-    dump : callable
-        Returns a value as the user would write it.
-    """
-
-    convert: Callable[[object], Any]
-    schema: Mapping[str, Any] | None = None
-    dump: Callable[[Any], Any] = lambda value: value
-
-
-TEXT = Kind(_exactly(str))
-OPTIONAL_TEXT = Kind(_exactly(str, type(None)))
-TEXTS = Kind(_texts)
-FLAG = Kind(_exactly(bool))
-EXAMPLE = Kind(_exactly(type(None)))
-SIGNATURE = Kind(_signature, _STRING_OR_LIST, str)
-OPTIONS = Kind(_options, _STRINGS, list)
-C_PARAMS = Kind(
-    _c_params,
-    _STRINGS,
-    lambda params: None if params is None else [str(param) for param in params],
-)
-IDENTITY = Kind(identity_text, {"type": ["string", "number", "boolean"]})
-TYPES = Kind(
-    _types,
-    {
-        "anyOf": [
-            {"type": "object", "additionalProperties": {"type": "array", "items": _DTYPE}},
-            {"type": "array", "items": {"type": "object", "additionalProperties": _DTYPE}},
-        ]
-    },
-)
-AXES = Kind(
-    _axes, {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}
-)
-NUMBER = Kind(_number, {"type": ["number", "boolean"]})
-ARGUMENT = Kind(_argument, {"type": ["string", "number", "boolean"]})
-
-
-def declared(kind: Kind, description: str, default: Any = MISSING) -> Any:
-    """Return a field of a spec, for the body of a frozen dataclass."""
-    metadata = {"kind": kind, "description": description}
-    if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(default=default, metadata=metadata)
+SignatureField = Annotated[
+    Signature, PlainValidator(_signature), PlainSerializer(str), WithJsonSchema(_STRING_OR_LIST)
+]
+OptionsField = Annotated[
+    tuple[str, ...],
+    PlainValidator(_options),
+    PlainSerializer(list),
+    WithJsonSchema(_STRINGS),
+]
+CParamsField = Annotated[
+    tuple[CParam, ...] | None,
+    PlainValidator(_c_params),
+    PlainSerializer(lambda params: None if params is None else [str(param) for param in params]),
+    WithJsonSchema(_STRINGS),
+]
+IdentityField = Annotated[
+    str | None,
+    PlainValidator(identity_text),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+TypesField = Annotated[
+    dict[str, tuple[str, ...]] | tuple[dict[str, str], ...],
+    PlainValidator(_types),
+    PlainSerializer(lambda types: types, return_type=Any),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "additionalProperties": {"type": "array", "items": _DTYPE},
+                },
+                {
+                    "type": "array",
+                    "items": {"type": "object", "additionalProperties": _DTYPE},
+                },
+            ]
+        }
+    ),
+]
+AxesField = Annotated[
+    int | tuple[int, ...] | None,
+    PlainValidator(_axes),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}
+    ),
+]
+NumberField = Annotated[
+    bool | int | float, PlainValidator(_number), WithJsonSchema({"type": ["number", "boolean"]})
+]
+ArgumentField = Annotated[
+    str | bool | int | float,
+    PlainValidator(_argument),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]

@@ -1,40 +1,30 @@
-"""Specs: declared kernels as frozen data.
+"""Specs: declared kernels as frozen Pydantic models, checked when they are made.
 
->>> from kspec.spec.building import build_spec
->>> spec = build_spec(ElementwiseSpec, name="sq", inputs="T x", outputs="T y",
-...                   operation="y = x * x", types={"T": ["f4", "f8"]})
+>>> spec = ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x",
+...                        types={"T": ["f4", "f8"]})
 >>> spec.bindings()
 ((('T', 'float32'),), (('T', 'float64'),))
 
 In go the tables of a spec file or the arguments of the Python constructors, out comes a spec
-that the renderer can trust.  `kspec.spec.building` makes them, and a `SpecError` of a user's
-mistakes; `kspec.spec.tables` makes Pydantic models of the classes here, `kspec.spec.loader` reads
-files of specs, `kspec.render` turns them into source.
+that the renderer can trust.  `kspec.spec.building` makes a `SpecError` of a user's mistakes,
+`kspec.spec.loader` reads files of specs, `kspec.render` turns them into source.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
+
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
-from kspec.signature import CParam, Param, Signature
+from kspec.signature import Param, Signature
 from kspec.spec import rules
-from kspec.spec.base import BaseSpec, Check
+from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
-from kspec.spec.fields import (
-    C_PARAMS,
-    FLAG,
-    IDENTITY,
-    SIGNATURE,
-    TEXT,
-    TEXTS,
-    TYPES,
-    declared,
-)
+from kspec.spec.fields import CParamsField, IdentityField, SignatureField, TypesField
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 
@@ -43,22 +33,22 @@ _ELEMENT_ORDER = frozenset({"i", "_ind"})
 _REDUCTION_ORDER = frozenset({"_J", "_i", "_in_ind", "_out_ind"})
 
 
-@dataclass(frozen=True, kw_only=True)
 class _GeneratedSpec(BaseSpec):
     """What elementwise and reduction specs share: signatures and types."""
 
     fragment_fields: ClassVar[tuple[str, ...]]
 
-    inputs: Signature = declared(
-        SIGNATURE, "Parameters read: 'T x, raw T y', or a list with one per string.", _NO_PARAMS
+    inputs: SignatureField = Field(
+        _NO_PARAMS, description="Parameters read: 'T x, raw T y', or a list with one per string."
     )
-    outputs: Signature = declared(SIGNATURE, "Parameters written, like `inputs`.", _NO_PARAMS)
-    preamble: str = declared(TEXT, "CUDA C++ before the kernel: helpers, macros.", "")
-    reduce_dims: bool = declared(
-        FLAG, "Merge axes where possible; false: _ind has those of the arguments.", True
+    outputs: SignatureField = Field(_NO_PARAMS, description="Parameters written, like `inputs`.")
+    preamble: str = Field("", description="CUDA C++ before the kernel: helpers, macros.")
+    reduce_dims: StrictBool = Field(
+        True, description="Merge axes where possible; false: _ind has those of the arguments."
     )
-    types: dict[str, tuple[str, ...]] | tuple[dict[str, str], ...] = declared(
-        TYPES, "What is precompiled: placeholder to dtypes, or a list of combinations.", {}
+    types: TypesField = Field(
+        {},
+        description="What is precompiled: placeholder to dtypes, or a list of combinations.",
     )
 
     @property
@@ -110,12 +100,11 @@ class _GeneratedSpec(BaseSpec):
             rows = ([row[letter] for letter in self.placeholders] for row in self.types)
         return tuple(dict.fromkeys(tuple(zip(self.placeholders, row, strict=True)) for row in rows))
 
-    def faults(self, check: Check) -> Iterator[Fault]:
-        """Yield what is wrong with the spec although each of its fields is right."""
-        yield from super().faults(check)
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
         yield from rules.reserved_names(self.kind, self.inputs, self.outputs)
         yield from rules.clashing_names(self.name, self.inputs, self.outputs)
-        if not check.accepted("inputs", "outputs"):
+        if not accepted(info, "inputs", "outputs"):
             return
         type_faults = tuple(rules.types_fit(self.placeholders, self.types))
         yield from type_faults
@@ -124,18 +113,17 @@ class _GeneratedSpec(BaseSpec):
         yield from self._example_faults(self.params.names, self.inputs.names)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ElementwiseSpec(_GeneratedSpec):
     """A kernel that computes every element by itself."""
 
     kind = "elementwise"
     fragment_fields = ("loop_prep", "operation", "after_loop")
 
-    operation: str = declared(TEXT, "CUDA C++ statements for one element.")
-    loop_prep: str = declared(TEXT, "Statements before a thread's loop over elements.", "")
-    after_loop: str = declared(TEXT, "Statements after a thread's loop over elements.", "")
-    no_return: bool = declared(FLAG, "Return None instead of the outputs.", False)
-    return_tuple: bool = declared(FLAG, "Return a tuple also for one output.", False)
+    operation: str = Field(description="CUDA C++ statements for one element.")
+    loop_prep: str = Field("", description="Statements before a thread's loop over elements.")
+    after_loop: str = Field("", description="Statements after a thread's loop over elements.")
+    no_return: StrictBool = Field(False, description="Return None instead of the outputs.")
+    return_tuple: StrictBool = Field(False, description="Return a tuple also for one output.")
 
     def declaration(self) -> ElementwiseDeclaration:
         """Return what a caller must know of this spec."""
@@ -173,11 +161,10 @@ class ElementwiseSpec(_GeneratedSpec):
         text = "\n".join((self.operation, *self._macro_texts))
         return param.raw or (written and takes_address(param.name, text))
 
-    def faults(self, check: Check) -> Iterator[Fault]:
-        """Yield what is wrong with the spec although each of its fields is right."""
-        yield from super().faults(check)
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
         written = any(param.non_const for param in self.inputs)
-        missing = "outputs" not in check.given and check.accepted("inputs", "outputs")
+        missing = "outputs" not in self.model_fields_set and accepted(info, "inputs", "outputs")
         if missing and not written:
             yield Fault((), "missing key 'outputs'; a kernel that has none says outputs = ''")
         yield from rules.not_empty(operation=self.operation)
@@ -187,21 +174,20 @@ class ElementwiseSpec(_GeneratedSpec):
         yield from rules.balanced(fragments, self.preamble, self.options)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReductionSpec(_GeneratedSpec):
     """A kernel that folds the elements along axes into one."""
 
     kind = "reduction"
     fragment_fields = ("identity", "map", "reduce", "post_map", "reduce_type")
 
-    map: str = declared(TEXT, "Expression of the inputs for one element.")
-    reduce: str = declared(TEXT, "Expression that folds 'a' and 'b' into one.")
-    post_map: str = declared(TEXT, "Expression that assigns the outputs from 'a'.")
-    identity: str | None = declared(
-        IDENTITY, "Start of the fold and value of reducing nothing; absent: no such value.", None
+    map: str = Field(description="Expression of the inputs for one element.")
+    reduce: str = Field(description="Expression that folds 'a' and 'b' into one.")
+    post_map: str = Field(description="Expression that assigns the outputs from 'a'.")
+    identity: IdentityField = Field(
+        None, description="Start of the fold and value of reducing nothing; absent: no such value."
     )
-    reduce_type: str = declared(
-        TEXT, "C++ type or placeholder of the accumulator; absent: by the first output.", ""
+    reduce_type: str = Field(
+        "", description="C++ type or placeholder of the accumulator; absent: by the first output."
     )
 
     def declaration(self) -> ReductionDeclaration:
@@ -219,10 +205,9 @@ class ReductionSpec(_GeneratedSpec):
             accumulator=self.reduce_type,
         )
 
-    def faults(self, check: Check) -> Iterator[Fault]:
-        """Yield what is wrong with the spec although each of its fields is right."""
-        yield from super().faults(check)
-        if not self.outputs.params and check.accepted("outputs"):
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
+        if not self.outputs.params and accepted(info, "outputs"):
             yield Fault(("outputs",), "a reduction needs at least one output, such as 'T y'")
         for param in self.outputs:
             if param.raw:
@@ -234,27 +219,26 @@ class ReductionSpec(_GeneratedSpec):
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)
-        if check.accepted("inputs", "outputs"):
+        if accepted(info, "inputs", "outputs"):
             yield from rules.reduce_type_is_known(
                 self.reduce_type, self.placeholders, self.preamble, self.options
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RawSpec(BaseSpec):
     """A kernel written as CUDA C++, in the spec or in a file beside it."""
 
     kind = "raw"
 
-    source: str = declared(TEXT, "A .cu file in the folder of the spec file.", "")
-    code: str = declared(TEXT, "The CUDA C++ itself, instead of `source`.", "")
-    name_expressions: tuple[str, ...] = declared(
-        TEXTS, "Kernels to compile, such as 'f<float>'; absent: the kernel's name.", ()
+    source: str = Field("", description="A .cu file in the folder of the spec file.")
+    code: str = Field("", description="The CUDA C++ itself, instead of `source`.")
+    name_expressions: tuple[str, ...] = Field(
+        (), description="Kernels to compile, such as 'f<float>'; absent: the kernel's name."
     )
-    params: tuple[CParam, ...] | None = declared(
-        C_PARAMS, "Declared C parameters, such as 'const float* x'; absent: unchecked.", None
+    params: CParamsField = Field(
+        None, description="Declared C parameters, such as 'const float* x'; absent: unchecked."
     )
-    _text: str = field(default="", init=False, repr=False)
+    _text: str = PrivateAttr("")
 
     @property
     def text(self) -> str:
@@ -270,18 +254,17 @@ class RawSpec(BaseSpec):
         """Return one empty binding: name expressions say what is compiled."""
         return ((),)
 
-    def faults(self, check: Check) -> Iterator[Fault]:
-        """Yield what is wrong with the spec although each of its fields is right."""
-        yield from super().faults(check)
-        self._read(self.code)
+    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
+        yield from super()._faults(info)
+        self._text = self.code
         if bool(self.source) == bool(self.code.strip()):
-            if check.accepted("source", "code"):
+            if accepted(info, "source", "code"):
                 yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
         elif self.source:
-            yield from self._read_source(check.folder)
+            yield from self._read_source((info.context or {}).get("folder"))
         included = any(option.startswith(("-I", "-D", "-include")) for option in self.options)
-        named = check.accepted("name", "name_expressions")
-        if named and not included and check.accepted("options"):
+        named = accepted(info, "name", "name_expressions")
+        if named and not included and accepted(info, "options"):
             yield from rules.kernels_exist(self._text, self.name_expressions or (self.name,))
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
@@ -295,9 +278,6 @@ class RawSpec(BaseSpec):
         if self.params is not None:
             yield from self._example_faults(names, names)
 
-    def _read(self, text: str) -> None:
-        object.__setattr__(self, "_text", text)  # once, while the spec is checked
-
     def _read_source(self, folder: Path | None) -> Iterator[Fault]:
         if folder is None:
             yield Fault(("source",), "only a spec file can name a source file; pass 'code' here")
@@ -309,7 +289,7 @@ class RawSpec(BaseSpec):
             yield Fault(("source",), f"there is no file {self.source!r} beside the spec")
         else:
             try:
-                self._read(path.read_text(encoding="utf-8"))
+                self._text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 yield Fault(("source",), f"can not read {self.source!r}: {error}")
 

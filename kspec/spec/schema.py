@@ -13,7 +13,6 @@ import json
 from typing import Any
 
 from kspec.spec.models import MODELS
-from kspec.spec.tables import TABLES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SECTIONS = {
@@ -30,7 +29,7 @@ def spec_file_schema() -> dict[str, Any]:
         "doc": {"type": "string", "description": "Documentation of the generated module."}
     }
     for kind, model in MODELS.items():
-        schema = TABLES[model].model_json_schema()
+        schema = model.model_json_schema()
         definitions |= schema.pop("$defs", {})
         definitions[kind] = _without_name(schema)
         properties[kind] = {

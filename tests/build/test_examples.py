@@ -12,7 +12,6 @@ from kspec.build import examples
 from kspec.build.load import import_package
 from kspec.build.project import build_project
 from kspec.errors import SpecError
-from kspec.spec.building import build_spec
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 from tests.projects import ROOT
@@ -42,9 +41,7 @@ def test_every_shipped_kernel_agrees_with_its_reference(shipped: object, stem: s
 def elementwise(**fields: object) -> ElementwiseSpec:
     defaults = {"name": "f", "inputs": "T x, float32 c", "outputs": "T y", "operation": "y = x"}
     example = {"shapes": {"x": [4]}, "scalars": {"c": 0.1}}
-    return build_spec(
-        ElementwiseSpec, **{**defaults, "example": example, "reference": "x * c", **fields}
-    )
+    return ElementwiseSpec(**{**defaults, "example": example, "reference": "x * c", **fields})
 
 
 def test_arguments_are_random_and_repeatable() -> None:
@@ -66,8 +63,7 @@ def test_types_are_the_first_binding_or_the_examples() -> None:
 
 
 def test_reductions_get_their_axes() -> None:
-    spec = build_spec(
-        ReductionSpec,
+    spec = ReductionSpec(
         name="f",
         inputs="T x",
         outputs="T y",
@@ -83,8 +79,7 @@ def test_reductions_get_their_axes() -> None:
 
 
 def test_raw_kernels_write_their_last_writable_argument() -> None:
-    spec = build_spec(
-        RawSpec,
+    spec = RawSpec(
         name="f",
         code="...",
         name_expressions=["f<double>"],

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from kspec.errors import SignatureSyntaxError, SpecError, UnknownTypeError
 from kspec.signature import CParam, Signature
@@ -41,7 +41,7 @@ def test_lists_and_strings_mean_the_same() -> None:
     assert elementwise(inputs=[]).inputs == Signature()
 
 
-def test_specs_survive_pickling_and_making_anew() -> None:
+def test_specs_survive_dumping_and_pickling() -> None:
     specs = [
         elementwise(types={"T": ["f4"]}, example={"shapes": {"x": [3]}, "scalars": {"x": 1e-5}}),
         elementwise(outputs="U y", types=[{"T": "f4", "U": "f8"}]),
@@ -50,11 +50,11 @@ def test_specs_survive_pickling_and_making_anew() -> None:
     ]
     for spec in specs:
         assert pickle.loads(pickle.dumps(spec)) == spec
-        assert build_spec(type(spec), **spec.fields()) == spec
+        assert build_spec(type(spec), **spec.model_dump(mode="json")) == spec
 
 
 def test_frozen() -> None:
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(ValidationError):
         elementwise().name = "g"  # type: ignore[misc]
 
 
