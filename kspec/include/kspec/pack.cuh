@@ -133,7 +133,7 @@ template <class T, int V> struct Pack<T, V, true> {
 #pragma unroll
       for (int j = 0; j < V; ++j) put(j, data[j]);
     } else {
-      enum { BITS = 8 * sizeof(T) };
+      enum { BITS = sizeof(T) < 4 ? 8 * sizeof(T) : 8 };
       // From the last on, each pushing the others up: code for one element, not for V.
 #pragma unroll
       for (int k = 0; k < WORDS; ++k) word[k] = 0;
