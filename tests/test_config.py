@@ -46,3 +46,17 @@ def test_host_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KSPEC_HOST_THREADS", text)
         with pytest.raises(KspecError, match="expected a positive integer"):
             config.host_threads()
+
+
+def test_graph_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_GRAPH_LAUNCH", raising=False)
+    monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
+    assert config.graph_launch() == "auto"
+    monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "always")
+    assert config.graph_launch() == "always"
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert config.graph_launch() == "never"
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "0")
+    monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "1")
+    with pytest.raises(KspecError, match="KSPEC_GRAPH_LAUNCH='1': expected one of auto, never"):
+        config.graph_launch()
