@@ -88,6 +88,11 @@ class CParam:
     pointer: bool = False
     const: bool = False
 
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether the type is bound at the call."""
+        return len(self.type) == 1
+
     def __str__(self) -> str:
         return (
             f"{'const ' if self.const else ''}{self.type}{'*' if self.pointer else ''} {self.name}"

@@ -290,7 +290,7 @@ def _raw(spec: RawSpec, name: str, callee: str, place: docs.Place) -> FunctionCo
 def _raw_type(param: CParam) -> str:
     if param.pointer:
         return "AnyArray | None"
-    known = len(param.type) == 1 or dtypes.from_ctype(param.type) is not None
+    known = param.is_placeholder or dtypes.from_ctype(param.type) is not None
     return "Scalar" if known else "Any"
 
 

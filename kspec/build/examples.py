@@ -298,7 +298,7 @@ def _template_arguments(spec: RawSpec, example: Example) -> dict[str, str]:
     names = spec.declaration().name_expressions
     _, _, listed = (example.name_expression or names[0]).partition("<")
     types = [dtypes.from_ctype(part) for part in listed.rstrip("> ").split(",")]
-    letters = dict.fromkeys(param.type for param in spec.params or () if len(param.type) == 1)
+    letters = dict.fromkeys(param.type for param in spec.params or () if param.is_placeholder)
     return {letter: row.name for letter, row in zip(letters, types, strict=False) if row}
 
 

@@ -1,36 +1,27 @@
 """Raw CUDA source: `RawModule` and `RawKernel`.
 
 The device is decided by the arguments: CUDA arrays launch on their GPU, NumPy arrays run the
-same source on the host device.  Arguments are packed by CuPy's rules, `raw_arguments`; kernels
-that specs declare are in `raw_spec`.
+same source on the host device.  Calls are in `raw_call`, kernels that specs declare in `raw_spec`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kspec.c_params import declared_params
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
-from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import HOST, Device, default_device, parse_device
-from kspec.runtime.launch import make_launch
 from kspec.runtime.memory import Symbol
 from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
-from kspec.runtime.raw_arguments import (
-    RawArgument,
-    check_floats,
-    pack_undeclared,
-    place_of,
-    regions_of,
-    stream_of,
-)
-from kspec.runtime.raw_call import PreparedRaw, RawCaller, RawRoutes
+from kspec.runtime.raw_call import RawCaller, RawRoutes
+from kspec.signature import CParam
 from kspec.stages import CudaSource, Image, RawSymbol
 
 _FORMATS = {".cubin": "cubin", ".ptx": "ptx", ".fatbin": "fatbin"}
@@ -52,11 +43,16 @@ class RawKernel(RawCaller):
     enable_cooperative_groups : bool, default False
         Launch so that all blocks are resident and can wait for each other
         (``cooperative_groups::this_grid().sync()``).
+    params : str or sequence of str, optional
+        Declared C parameters, such as ``"const float* x, float* y, int n"``. Calls are checked
+        against them and numbers converted to them; without, arguments are packed by CuPy's rules.
 
     Raises
     ------
     ArgumentTypeError
         If `options` is no tuple.
+    SignatureSyntaxError
+        If `params` can not be parsed.
     NotSupportedError
         For parts of CuPy's interface that are still missing.
 
@@ -75,6 +71,13 @@ class RawKernel(RawCaller):
     >>> twice((1,), (3,), (x,))
     >>> x
     array([0., 2., 4.], dtype=float32)
+
+    With declared parameters, numbers become what the kernel takes:
+
+    >>> code = 'extern "C" __global__ void scale(float* x, float a) { x[threadIdx.x] *= a; }'
+    >>> RawKernel(code, "scale", params="float* x, float a")((1,), (3,), (x, 10))
+    >>> x
+    array([ 0., 20., 40.], dtype=float32)
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class RawKernel(RawCaller):
         translate_cucomplex: bool = False,
         enable_cooperative_groups: bool = False,
         jitify: bool | None = None,
+        params: str | Sequence[str] | None = None,
     ) -> None:
         module = RawModule(
             code=code,
@@ -96,10 +100,12 @@ class RawKernel(RawCaller):
             enable_cooperative_groups=enable_cooperative_groups,
             jitify=jitify,
         )
-        self._attach(module, name)
+        self._attach(module, name, params)
 
-    def _attach(self, module: RawModule, name: str) -> None:
+    def _attach(self, module: RawModule, name: str, params: str | Sequence[str] | None) -> None:
+        self._declared = declared_params(params)
         self._module = module
+        self._loader = module.loader
         self.checks: Checks | None = None
         self._routes = RawRoutes()
         self.name = name
@@ -109,6 +115,18 @@ class RawKernel(RawCaller):
         self.backend = module.backend
         self.enable_cooperative_groups = module.enable_cooperative_groups
         self.file_path = module.file_path
+
+    @property
+    def params(self) -> tuple[CParam, ...] | None:
+        """Declared C parameters; None if there are none."""
+        return self._declared
+
+    @property
+    def _params(self) -> tuple[CParam, ...] | None:
+        return self._declared
+
+    def _expression(self, bound: Mapping[str, str]) -> str:
+        return self.name
 
     def bind(
         self,
@@ -136,31 +154,6 @@ class RawKernel(RawCaller):
         in_full = (lambda: is_checked(self.checks)) if prepared.device.is_host else None
         blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
         return Bound(blocks, again, in_full)
-
-    def prepare(
-        self,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        args: Sequence[Any],
-        shared_mem: int = 0,
-        stream: Any = None,
-        sanitize: str | None = None,
-        order: str | None = None,
-        timeout: float | None = None,
-    ) -> PreparedRaw:
-        """Check a call, with parameters and errors as those of the call."""
-        operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
-        device, library = place_of(self.name, operands)
-        parameters = tuple(pack_undeclared(self.name, operand, device) for operand in operands)
-        handle = stream_of(stream, library, device, operands)
-        checks = checks_of_call(self.name, device, self.checks, sanitize, order, timeout)
-        regions = regions_of(checks, operands)
-        cooperative = self.enable_cooperative_groups
-        launch = make_launch(grid, block, shared_mem, handle, checks, regions, cooperative)
-        kernel = self._module.loader.kernel(RawSymbol(self.name), device, checks.sanitize)
-        check_floats(self.name, operands, kernel.parameter_sizes)
-        types = ("",) * len(operands)
-        return PreparedRaw(kernel, launch, device, operands, parameters, types)
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""
@@ -224,8 +217,15 @@ class RawModule:
         self.name_expressions = tuple(name_expressions or ())
         self.loader = KernelLoader([self._provider()])
 
-    def get_function(self, name: str) -> RawKernel:
+    def get_function(self, name: str, params: str | Sequence[str] | None = None) -> RawKernel:
         """Return a kernel by its name, or by one of the name expressions as it was given.
+
+        Parameters
+        ----------
+        name : str
+            Name or name expression.
+        params : str or sequence of str, optional
+            Declared C parameters, as for `RawKernel`.
 
         Raises
         ------
@@ -233,10 +233,12 @@ class RawModule:
             If the source does not compile.
         LoadError
             If there is no such kernel ("named symbol not found").
+        SignatureSyntaxError
+            If `params` can not be parsed.
         """
-        self.loader.kernel(RawSymbol(name), self._default_device())
         kernel = RawKernel.__new__(RawKernel)
-        kernel._attach(self, name)
+        kernel._attach(self, name, params)
+        self.loader.kernel(RawSymbol(name), self._default_device())
         return kernel
 
     def get_global(self, name: str, device: Device | str | None = None) -> Symbol:

@@ -1,7 +1,6 @@
 """Arguments of a raw launch: what each is, where the call runs, and its bytes by CuPy's rules.
 
-`kspec.runtime.raw` launches kernels without declared parameters with these;
-`kspec.runtime.raw_spec` adds the declared ones.
+`kspec.runtime.raw_params` does the same by declared parameters.
 """
 
 from __future__ import annotations
@@ -24,14 +23,20 @@ from kspec.runtime.views import ArrayView
 
 
 class RawArgument:
-    """An argument by position, with its elements if it is an array."""
+    """An argument by position, with its elements if it is an array.
 
-    def __init__(self, number: int, value: Any) -> None:
+    A structured NumPy array of one element is a C struct, passed by value, unless its parameter
+    is declared as a `pointer`.
+    """
+
+    def __init__(self, number: int, value: Any, *, pointer: bool = False) -> None:
         self.number = number
         self.value = value
-        # A structured array of one element is a C struct, passed by value.
         structured = (
-            isinstance(value, np.ndarray) and value.dtype.names is not None and value.size == 1
+            not pointer
+            and isinstance(value, np.ndarray)
+            and value.dtype.names is not None
+            and value.size == 1
         )
         self.library: Library | None = None if structured else library_of(value)
         self.view: ArrayView | None = self.library.view(value) if self.library else None

@@ -1,9 +1,9 @@
 """Calling a raw kernel: the keywords, and what repeated calls have in common.
 
-`kspec.runtime.raw` and `kspec.runtime.raw_spec` say how arguments are checked and packed, each in
-its `prepare`.  Of an array a raw kernel sees the address only, so that the plans of repeated calls
-(`kspec.runtime.route`) hold for arrays of any shape; alignment does not matter.  For ``float* x,
-float a`` with CuPy's arrays, declared::
+Arguments are checked and packed by `kspec.runtime.raw_params` where parameters are declared, else
+by `kspec.runtime.raw_arguments`.  Of an array a raw kernel sees the address only, so that the plans
+of repeated calls (`kspec.runtime.route`) hold for arrays of any shape; alignment does not matter.
+For ``float* x, float a`` with CuPy's arrays, declared::
 
     def call(kernel, grid, block, args, shared_mem, stream):
         key = plan = None
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +34,27 @@ from kspec.checks import NO_CHECKS, Checks
 from kspec.runtime import marshal
 from kspec.runtime.access import Access, access_of
 from kspec.runtime.block import Blocks
+from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import Device
 from kspec.runtime.interop import stream_handle
-from kspec.runtime.launch import Launch
+from kspec.runtime.launch import Launch, make_launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.pattern import compile_route
 from kspec.runtime.plan import Refusal, is_checked
-from kspec.runtime.raw_arguments import RawArgument
+from kspec.runtime.provider import KernelLoader
+from kspec.runtime.raw_arguments import (
+    RawArgument,
+    check_floats,
+    pack_undeclared,
+    place_of,
+    regions_of,
+    stream_of,
+)
+from kspec.runtime.raw_params import bind_types, declared_arguments, number_type, pack_declared
 from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
 from kspec.signature import CParam
+from kspec.stages import RawSymbol
 
 
 @dataclass(frozen=True)
@@ -120,12 +131,19 @@ class RawCaller:
     """
 
     checks: Checks | None
+    name: str
+    enable_cooperative_groups = False
     _routes: RawRoutes
+    _loader: KernelLoader
 
     @property
     def _params(self) -> Sequence[CParam] | None:
-        """Declared parameters; None if there are none."""
-        return None
+        """Declared parameters; None if nobody has declared them."""
+        raise NotImplementedError
+
+    def _expression(self, bound: Mapping[str, str]) -> str:
+        """Return the name expression for a binding of the parameters' placeholders."""
+        raise NotImplementedError
 
     def __call__(
         self,
@@ -184,7 +202,32 @@ class RawCaller:
         timeout: float | None = None,
     ) -> PreparedRaw:
         """Check a call, with parameters and errors as those of the call."""
-        raise NotImplementedError
+        name, params = self.name, self._params
+        if params is None:
+            operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
+        else:
+            operands = declared_arguments(name, params, args)
+        device, library = place_of(name, operands)
+        if params is None:
+            bound: dict[str, str] = {}
+            parameters = tuple(pack_undeclared(name, operand, device) for operand in operands)
+            types = ("",) * len(operands)
+        else:
+            bound = bind_types(name, params, operands)
+            parameters = tuple(
+                pack_declared(name, param, operand, bound)
+                for param, operand in zip(params, operands, strict=True)
+            )
+            types = tuple(number_type(param, bound) for param in params)
+        checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
+        handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
+        cooperative = self.enable_cooperative_groups
+        launch = make_launch(grid, block, shared_mem, handle, checks, regions, cooperative)
+        symbol = RawSymbol(self._expression(bound))
+        kernel = self._loader.kernel(symbol, device, checks.sanitize)
+        if params is None:
+            check_floats(name, operands, kernel.parameter_sizes)
+        return PreparedRaw(kernel, launch, device, operands, parameters, types)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from kspec import dtypes
+from kspec.c_params import parse_c_params
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
 from kspec.signature import CParam, Param, Signature
-from kspec.spec.c_params import parse_c_params
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
 from kspec.structs import FieldText, StructText

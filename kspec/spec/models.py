@@ -272,7 +272,7 @@ class RawSpec(BaseSpec):
         names = [param.name for param in self.params or ()]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             yield Fault(("params",), f"two parameters are called {name!r}", word=name)
-        letters = dict.fromkeys(p.type for p in self.params or () if len(p.type) == 1)
+        letters = dict.fromkeys(p.type for p in self.params or () if p.is_placeholder)
         if named:
             yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
         if self.params is not None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from kspec import dtypes
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
+from kspec.names import name_problem
 from kspec.signature import Param, Signature
-from kspec.spec.names import name_problem
 
 _KEYWORDS = ("raw", "_non_const")
 _WORD = re.compile(r"\S+")

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kspec import dtypes
+from kspec.names import name_problem
 from kspec.signature import Signature
 from kspec.spec.faults import Fault
 from kspec.spec.fragments import (
@@ -28,7 +29,6 @@ from kspec.spec.fragments import (
     template_parameters,
     unbalanced,
 )
-from kspec.spec.names import name_problem
 
 Binding = tuple[tuple[str, str], ...]
 Bindings = tuple[Binding, ...]

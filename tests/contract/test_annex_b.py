@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
 from kspec.runtime.provider import CompilingProvider, KernelLoader
 from kspec.runtime.raw_spec import RawCallable
-from kspec.spec.c_params import parse_c_params
 from kspec.stages import CudaSource
 from tests.devices import ArrayDevice
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
 from kspec.runtime import access, driver, route
 from kspec.runtime.device import HOST, Device
@@ -24,7 +25,6 @@ from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_spec import RawCallable
-from kspec.spec.c_params import parse_c_params
 
 GPU = Device("cuda", 0)
 ADDRESSES = itertools.count(2**40, 2**20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.c_params import parse_c_params
 from kspec.compiler import compile_source
 from kspec.compiler.target import target_for_capability
 from kspec.declaration import RawDeclaration
 from kspec.runtime import driver
 from kspec.runtime.provider import CompilingProvider, KernelLoader
 from kspec.runtime.raw_spec import RawCallable
-from kspec.spec.c_params import parse_c_params
 from kspec.stages import CudaSource
 from tests.devices import ArrayDevice
 
@@ -156,20 +157,31 @@ class TestArguments:
             kernel((1,), (1,), (out, np.zeros(3), 1.0))
 
 
+FILL_PARAMS = "double* out, int count, double value"
+
+
+def of_a_spec() -> RawCallable:
+    declaration = RawDeclaration("fill", ("fill",), parse_c_params(FILL_PARAMS))
+    source = CudaSource("fill.cu", FILL)
+    return RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+
+
+def of_a_constructor() -> kspec.RawKernel:
+    return kspec.RawKernel(FILL, "fill", params=FILL_PARAMS)
+
+
+def of_a_module() -> kspec.RawKernel:
+    return kspec.RawModule(code=FILL).get_function("fill", params=FILL_PARAMS.split(", "))
+
+
+@pytest.mark.parametrize("make", [of_a_spec, of_a_constructor, of_a_module])
 class TestDeclaredParameters:
-    """What a raw spec with ``params`` checks beyond CuPy's rules."""
+    """What kernels with ``params`` check beyond CuPy's rules, whoever declares them."""
 
-    @staticmethod
-    def kernel() -> RawCallable:
-        declaration = RawDeclaration(
-            "fill", ("fill",), parse_c_params("double* out, int count, double value")
-        )
-        source = CudaSource("fill.cu", FILL)
-        return RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
-
-    def test_numbers_are_converted(self, device: ArrayDevice) -> None:
+    def test_numbers_are_converted(self, make: Any, device: ArrayDevice) -> None:
         out = device.zeros(4)
-        self.kernel()((1,), (4,), (out, np.uint8(3), 2))
+        for _ in range(4):
+            make()((1,), (4,), (out, np.uint8(3), 2))
         np.testing.assert_array_equal(device.numpy(out), [2, 2, 2, 0])
 
     @pytest.mark.parametrize(
@@ -188,7 +200,7 @@ class TestDeclaredParameters:
         ],
     )
     def test_what_does_not_fit(
-        self, arguments: Any, error: type[Exception], message: str, place: ArrayDevice
+        self, make: Any, arguments: Any, error: type[Exception], message: str, place: ArrayDevice
     ) -> None:
         arrays = {
             "out": place.zeros(4),
@@ -197,16 +209,75 @@ class TestDeclaredParameters:
         }
         given = tuple(arrays.get(one, one) if isinstance(one, str) else one for one in arguments)
         with pytest.raises(error, match=message):
-            self.kernel()((1,), (1,), given)
+            make()((1,), (1,), given)
 
-    def test_none_is_a_null_pointer(self, place: ArrayDevice) -> None:
-        self.kernel()((1,), (1,), (None, 0, 1.0))
+    def test_none_is_a_null_pointer(self, make: Any, place: ArrayDevice) -> None:
+        make()((1,), (1,), (None, 0, 1.0))
 
-    def test_read_only_arrays_are_not_written(self) -> None:
+    def test_read_only_arrays_are_not_written(self, make: Any) -> None:
         out = np.zeros(3)
         out.flags.writeable = False
         with pytest.raises(TypeError, match="out is written to, but the array is read-only"):
-            self.kernel()((1,), (1,), (out, 1, 1.0))
+            make()((1,), (1,), (out, 1, 1.0))
+
+
+class TestParams:
+    """Declaring them in Python."""
+
+    def test_they_can_be_read(self) -> None:
+        assert list(map(str, of_a_module().params or ())) == FILL_PARAMS.split(", ")
+        assert kspec.RawKernel(FILL, "fill").params is None
+        assert kspec.RawKernel(FILL, "fill", params="").params == ()
+
+    def test_they_are_copied(self, device: ArrayDevice) -> None:
+        kernel = pickle.loads(pickle.dumps(of_a_constructor()))
+        out = device.zeros(2)
+        kernel((1,), (2,), (out, 2, 3))
+        np.testing.assert_array_equal(device.numpy(out), [3, 3])
+        with pytest.raises(OverflowError, match="fill: argument count is declared int count"):
+            kernel((1,), (2,), (out, 2**31, 3))
+
+    def test_a_bound_call_is_checked(self, device: ArrayDevice) -> None:
+        out = device.zeros(2)
+        of_a_constructor().bind((1,), (2,), (out, 2, 3))()
+        np.testing.assert_array_equal(device.numpy(out), [3, 3])
+        with pytest.raises(TypeError, match="takes 3 parameters"):
+            of_a_constructor().bind((1,), (2,), (out, 2))
+
+    @pytest.mark.parametrize(
+        ("params", "message"),
+        [
+            ("double* out, int", "needs a type and a name"),
+            ("double* x, int x", "two parameters are called 'x'"),
+            ("T* x, int n", r"T\* x: the type of a parameter of one kernel is known"),
+            (["double& x"], "not references"),
+        ],
+    )
+    def test_what_is_no_declaration(self, params: Any, message: str) -> None:
+        with pytest.raises(kspec.SignatureSyntaxError, match=message):
+            kspec.RawKernel(FILL, "fill", params=params)
+        with pytest.raises(kspec.SignatureSyntaxError, match=message):
+            kspec.RawModule(code=FILL).get_function("fill", params=params)
+
+    def test_declared_wrongly(self, place: ArrayDevice) -> None:
+        """The compiled kernel knows what it takes."""
+        kernel = kspec.RawKernel(FILL, "fill", params="double* out, int count")
+        with pytest.raises(TypeError, match="fill takes 3 parameters, but 2 were given"):
+            kernel((1,), (1,), (place.zeros(1), 1))
+        kernel = kspec.RawKernel(FILL, "fill", params="double* out, int count, float value")
+        with pytest.raises(TypeError, match="parameter 2 has 8 bytes, but the argument has 4"):
+            kernel((1,), (1,), (place.zeros(1), 1, 1.0))
+
+    def test_a_pointer_to_one_struct(self, device: ArrayDevice) -> None:
+        code = """struct Pair { int first; double second; };
+        extern "C" __global__ void add(Pair* p, Pair q) { p->first += q.first; }"""
+        if device.library == "cupy":
+            pytest.skip("no structs")
+        one = np.array([(1, 2.5)], STRUCT)
+        kernel, p = kspec.RawKernel(code, "add", params="Pair* p, Pair q"), device.array(one)
+        kernel((1,), (1,), (p, one[0]))
+        kernel((1,), (1,), (p, one))
+        assert device.numpy(p).tolist() == [(3, 2.5)]
 
 
 TEMPLATES = r"""

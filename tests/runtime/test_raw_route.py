@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kspec
+from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource
 from kspec.runtime.raw_call import RawPlan
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.route import MAX_PLANS
-from kspec.spec.c_params import parse_c_params
 from kspec.stages import CudaSource
 from tests.devices import ArrayDevice
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kspec import dtypes
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
+from kspec.names import name_problem
 from kspec.signature import Param, Signature
-from kspec.spec.names import name_problem
 from kspec.spec.parser import parse_signature, scan_signature
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True).filter(

@@ -3,7 +3,8 @@
 >>> [str(param) for param in parse_c_params("const float * x, unsigned n")]
 ['const float* x', 'unsigned int n']
 
-The neighbour `kspec.spec.parser` does the same for CuPy's mini-language.
+Specs and the constructors of raw kernels declare them alike; `kspec.spec.parser` does the same for
+CuPy's mini-language.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kspec.errors import SignatureSyntaxError
+from kspec.names import name_problem
 from kspec.signature import CParam
-from kspec.spec.names import name_problem
 
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b")
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*(\[\s*\d*\s*\])?\s*\Z")
@@ -42,6 +43,35 @@ def parse_c_params(declared: str | Sequence[str]) -> tuple[CParam, ...]:
         for text in texts
         for start, end in _items(text, allow_none=isinstance(declared, str))
     )
+
+
+def declared_params(declared: str | Sequence[str] | None) -> tuple[CParam, ...] | None:
+    """Return the parameters of one kernel whose types are known; None if none are declared.
+
+    Parameters
+    ----------
+    declared : str, sequence of str or None
+        As for `parse_c_params`.
+
+    Raises
+    ------
+    SignatureSyntaxError
+        For a parameter that does not parse, two of one name, or a type placeholder.
+    """
+    if declared is None:
+        return None
+    params = parse_c_params(declared)
+    seen: set[str] = set()
+    for param in params:
+        if param.name in seen:
+            raise SignatureSyntaxError(f"two parameters are called {param.name!r}")
+        if param.is_placeholder:
+            raise SignatureSyntaxError(
+                f"{param}: the type of a parameter of one kernel is known, such as "
+                f"'float{'*' if param.pointer else ''} {param.name}'; specs have placeholders"
+            )
+        seen.add(param.name)
+    return params
 
 
 def _items(text: str, allow_none: bool) -> Iterator[tuple[int, int]]:

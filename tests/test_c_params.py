@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspec import dtypes
+from kspec.c_params import parse_c_params
 from kspec.errors import SignatureSyntaxError
+from kspec.names import name_problem
 from kspec.signature import CParam
-from kspec.spec.c_params import parse_c_params
-from kspec.spec.names import name_problem
 
 names = st.from_regex(r"[A-Za-z_]\w{0,6}", fullmatch=True).filter(lambda x: not name_problem(x))
 ctypes = st.sampled_from([row.ctype for row in dtypes.TABLE] + ["T", "void", "my::pair<int, T>"])
