@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kspec.runtime import texture
     from kspec.runtime.arrays import DeviceArray, asarray, asnumpy, empty, zeros
     from kspec.runtime.device import Device, devices
+    from kspec.runtime.pool import MemoryPool, memory_pool
     from kspec.runtime.raw import RawKernel, RawModule
     from kspec.runtime.views import make_aligned_dtype
 
@@ -80,6 +81,7 @@ _HOMES = {
     ),
     "kspec.runtime.arrays": ("DeviceArray", "asarray", "asnumpy", "empty", "zeros"),
     "kspec.runtime.device": ("Device", "devices"),
+    "kspec.runtime.pool": ("MemoryPool", "memory_pool"),
     "kspec.runtime.raw": ("RawKernel", "RawModule"),
     "kspec.runtime.views": ("make_aligned_dtype",),
 }
@@ -104,6 +106,7 @@ __all__ = [
     "LaunchError",
     "LoadError",
     "ManifestError",
+    "MemoryPool",
     "NotCompiledError",
     "NotSupportedError",
     "RawKernel",
@@ -124,6 +127,7 @@ __all__ = [
     "devices",
     "empty",
     "make_aligned_dtype",
+    "memory_pool",
     "texture",
     "zeros",
 ]

@@ -14,6 +14,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_HOST_SANITIZE``  what the host device checks, such as ``memory,race`` (`kspec.checks`)
 ``KSPEC_HOST_THREADS``   operating-system threads the host device uses; default: all cores
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
+``KSPEC_POOL_LIMIT``     bytes of device memory that kspec's own arrays leave for later ones;
+                         default a quarter of the device's
 =======================  ====================================================================
 """
 
@@ -76,6 +78,16 @@ def host_threads() -> int:
     if count < 1:
         raise KspecError(f"KSPEC_HOST_THREADS={text!r}: expected a positive integer")
     return count
+
+
+def pool_limit() -> int | None:
+    """Return how many bytes of each CUDA device's memory are kept for arrays; None: the default."""
+    text = os.environ.get("KSPEC_POOL_LIMIT", "")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise KspecError(f"KSPEC_POOL_LIMIT={text!r}: expected a number of bytes")
+    return int(text)
 
 
 def host_checks() -> tuple[str, str, str]:

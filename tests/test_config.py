@@ -37,6 +37,18 @@ def test_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.cxx() == "g++-13"
 
 
+def test_pool_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_POOL_LIMIT", raising=False)
+    assert config.pool_limit() is None
+    for text, wanted in (("", None), ("0", 0), ("1024", 1024)):
+        monkeypatch.setenv("KSPEC_POOL_LIMIT", text)
+        assert config.pool_limit() == wanted
+    for text in ("1G", "-1", "0.5"):
+        monkeypatch.setenv("KSPEC_POOL_LIMIT", text)
+        with pytest.raises(KspecError, match=f"KSPEC_POOL_LIMIT='{text}': expected a number"):
+            config.pool_limit()
+
+
 def test_host_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KSPEC_HOST_THREADS", raising=False)
     assert config.host_threads() == (os.cpu_count() or 1)

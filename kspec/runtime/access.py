@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kspec.runtime import driver
-from kspec.runtime.arrays import DeviceArray
+from kspec.runtime.arrays import DeviceArray, array_maker, use_on
 from kspec.runtime.device import Device
 from kspec.runtime.libraries import CuPy, Library, Torch
 from kspec.runtime.views import c_strides, numpy_dtype
@@ -53,6 +53,8 @@ class Access:
         Condition under which the array is to be checked in full.
     scattered : str
         Condition under which the array is not C-contiguous, unless `flat` has the strides.
+    told : str
+        What ``use_on(handle, ...)`` tells of streams other than 0.
     names : mapping of str to object
         What the expressions refer to.
     """
@@ -67,6 +69,7 @@ class Access:
     writable: str = ""
     refused: str = ""
     scattered: str = ""
+    told: str = ""
     names: Mapping[str, object] = field(default_factory=dict)
 
     def named(self, name: str) -> Access:
@@ -103,6 +106,8 @@ def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) 
     public = functools.partial(library.empty, shape, dtype, device)
     if library.name == "numpy":
         return functools.partial(np.empty, shape, numpy_dtype(dtype))
+    if library.name == "kspec":
+        return array_maker(shape, numpy_dtype(dtype), device)
     if library.name in _CLASSES and not device.is_host and not driver.several_devices():
         private = _private_maker(library.name, device)
         if private is not None:
@@ -149,7 +154,15 @@ _NUMPY = Access(
 )
 _OWN_PLACE = "{x}.device.kind, {x}.device.ordinal"
 _OWN_KEY = f"{_STRIDED}, {_OWN_PLACE}"
-_OWN = Access("{x}.ptr", _OWN_KEY, _OWN_KEY, _OWN_KEY, f"{{x}}.dtype, {_OWN_PLACE}")
+_OWN = Access(
+    "{x}._ptr",
+    _OWN_KEY,
+    _OWN_KEY,
+    _OWN_KEY,
+    f"{{x}}.dtype, {_OWN_PLACE}",
+    told="{x}",
+    names={"use_on": use_on},
+)
 _CLASSES = {"cupy": "ndarray", "torch": "Tensor"}
 
 

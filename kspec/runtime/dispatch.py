@@ -15,6 +15,7 @@ from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, UnboundPlaceholderError
 from kspec.runtime import marshal
+from kspec.runtime.arrays import use_on
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_of_call
 from kspec.runtime.texture import SurfaceObject, TextureObject
@@ -134,8 +135,11 @@ def classify(
 
 def resolve_stream(call: Call, stream: object) -> int:
     """Return the handle of the stream a call is queued on: the caller's, or the library's."""
-    libraries = (operand.library for operand in (*call.inputs, *call.outputs))
-    return stream_of_call(stream, call.library, call.device, libraries)
+    operands = (*call.inputs, *call.outputs)
+    libraries = (operand.library for operand in operands)
+    handle = stream_of_call(stream, call.library, call.device, libraries)
+    use_on(handle, *(operand.value for operand in operands))
+    return handle
 
 
 def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:

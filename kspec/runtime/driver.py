@@ -164,18 +164,39 @@ def on_device(ordinal: int) -> Iterator[None]:
             check(driver.cuCtxSetCurrent(before))
 
 
+@contextmanager
+def whatever_is_captured() -> Iterator[None]:
+    """Allow calls that a capture which is going on, in this thread or another, would forbid.
+
+    It would be spoiled by them, although what they do is no part of it.
+    """
+    driver = _bindings()
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    before = check(driver.cuThreadExchangeStreamCaptureMode(mode))
+    try:
+        yield
+    finally:
+        check(driver.cuThreadExchangeStreamCaptureMode(before))
+
+
+def total_memory(ordinal: int) -> int:
+    """Return how many bytes of memory a device has."""
+    driver = _bindings()
+    return int(check(driver.cuDeviceTotalMem(check(driver.cuDeviceGet(ordinal)))))
+
+
 def allocate(ordinal: int, nbytes: int) -> int:
     """Return the address of new device memory (0 for no bytes)."""
     if nbytes == 0:
         return 0
-    with on_device(ordinal):
+    with on_device(ordinal), whatever_is_captured():
         return int(check(_bindings().cuMemAlloc(nbytes)))
 
 
 def free(ordinal: int, address: int) -> None:
     """Free memory of `allocate`; waits until kernels that may use it have run."""
     if address:
-        with on_device(ordinal):
+        with on_device(ordinal), whatever_is_captured():
             check(_bindings().cuMemFree(address))
 
 
@@ -249,6 +270,19 @@ def is_of_thread(stream: int) -> bool:
 def can_be_captured(stream: int) -> bool:
     """Return whether work on a stream can become a graph: that on the legacy default one not."""
     return stream not in (0, LEGACY_STREAM) or is_of_thread(stream)
+
+
+def is_default_stream_usable() -> bool:
+    """Return whether work can be queued on the current device's default stream.
+
+    Not while a stream that waits for it is being captured.
+    """
+    driver = _bindings()
+    code, _ = driver.cuStreamIsCapturing(0)
+    if code == driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+        return False
+    check((code,))
+    return True
 
 
 def is_capturing(ordinal: int, stream: int) -> bool:

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kspec import config
@@ -62,7 +60,7 @@ class _Graph:
         node.gridDimX, node.gridDimY, node.gridDimZ = launch.grid
         node.blockDimX, node.blockDimY, node.blockDimZ = launch.block
         node.sharedMemBytes = launch.shared_mem
-        with driver.on_device(ordinal), _whatever_is_captured():
+        with driver.on_device(ordinal), driver.whatever_is_captured():
             graph = driver.check(bindings.cuGraphCreate(0))
             self._made.append((bindings.cuGraphDestroy, graph))
             self.node = driver.check(bindings.cuGraphAddKernelNode(graph, [], 0, node))
@@ -72,24 +70,9 @@ class _Graph:
     def __del__(self) -> None:
         # Launches that are queued keep what they need. At interpreter exit the driver may be gone.
         if self._made and driver is not None:
-            with driver.on_device(self._ordinal), _whatever_is_captured():
+            with driver.on_device(self._ordinal), driver.whatever_is_captured():
                 for destroy, made in reversed(self._made):
                     destroy(made)
-
-
-@contextmanager
-def _whatever_is_captured() -> Iterator[None]:
-    """Allow calls that a capture which is going on, in this thread or another, would forbid.
-
-    It would be spoiled by them, although what they do is no part of it.
-    """
-    bindings = driver.bindings()
-    mode = bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    before = driver.check(bindings.cuThreadExchangeStreamCaptureMode(mode))
-    try:
-        yield
-    finally:
-        driver.check(bindings.cuThreadExchangeStreamCaptureMode(before))
 
 
 def make_graph(

@@ -19,6 +19,7 @@ import numpy as np
 
 from kspec.errors import ArgumentTypeError, DeviceMismatchError
 from kspec.runtime import driver
+from kspec.runtime.arrays import show
 from kspec.runtime.device import Device
 from kspec.runtime.libraries import CuPy, Library, NumPy, Own, Torch
 from kspec.runtime.protocols import DLPACK, CudaArrayInterface
@@ -53,6 +54,7 @@ class CuPyConvertible:
                 f"{type(inner).__name__}"
             )
         view = library.view(inner)
+        show(inner)
         return replace(view, owner=(inner, view.owner))
 
     def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:

@@ -163,7 +163,7 @@ class Own:
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are."""
         return ArrayView(
-            array.ptr, array.shape, array.strides, dtype_name(array.dtype), array.device
+            array._ptr, array.shape, array.strides, dtype_name(array.dtype), array.device
         )
 
     def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:

@@ -7,7 +7,7 @@ loops, which for three arrays takes half the time of one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
@@ -132,6 +132,7 @@ def render_route(pattern: Pattern) -> str:
         "    key = None",
         "    raise Refused",
         *_make_outputs(pattern, [f"plan.make[{k}]()" for k in range(pattern.new)]),
+        *_tell_all(pattern),
         f"now = ({', '.join(_values(pattern))},)",
         "free = plan.free",
         "block = free.pop(now, None)",
@@ -171,6 +172,7 @@ def render_family(pattern: Pattern) -> str:
         _refusal(pattern),
         "    raise Refused",
         *_make_outputs(pattern, [f"plan.make[{k}](shape)" for k in range(pattern.new)]),
+        *_tell_all(pattern),
         "free = plan.free",
         "try: now, block = free.popitem()",
         "except KeyError: now, block = object(), plan.fresh()",
@@ -243,6 +245,18 @@ def _make_outputs(pattern: Pattern, makers: Sequence[str]) -> list[str]:
         lines.append(f"{pointer} = {first.named(name).pointer}")
         lines.append(f"if {pointer} & {_LOW}: raise Refused")
     return lines
+
+
+def tell(accesses: Iterable[Access]) -> list[str]:
+    """Return the line that tells arrays of a stream that is not their own, if any must know."""
+    told = ", ".join(access.told for access in accesses if access.told)
+    return [f"if handle: use_on(handle, {told})"] if told else []
+
+
+def _tell_all(pattern: Pattern) -> list[str]:
+    first = _arrays(pattern)[0].access
+    assert first is not None
+    return tell((*pattern.accesses, *map(first.named, pattern.made)))
 
 
 def _values(pattern: Pattern) -> list[str]:

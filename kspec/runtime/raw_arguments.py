@@ -16,6 +16,7 @@ from kspec import dtypes
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, DeviceMismatchError
 from kspec.host.device import Region
+from kspec.runtime.arrays import use_on
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_of_call
@@ -73,7 +74,10 @@ def stream_of(
     stream: object, library: Library | None, device: Device, operands: Sequence[RawArgument]
 ) -> int:
     """Return the handle of the stream of a launch: the caller's, or the library's current one."""
-    return stream_of_call(stream, library, device, (operand.library for operand in operands))
+    libraries = (operand.library for operand in operands)
+    handle = stream_of_call(stream, library, device, libraries)
+    use_on(handle, *(operand.value for operand in operands))
+    return handle
 
 
 def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:

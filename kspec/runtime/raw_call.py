@@ -40,7 +40,7 @@ from kspec.runtime.interop import stream_handle
 from kspec.runtime.launch import Launch, make_launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.pattern import compile_route
+from kspec.runtime.pattern import compile_route, tell
 from kspec.runtime.plan import Refusal, is_checked
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_arguments import (
@@ -330,9 +330,8 @@ class RawPlan(Blocks):
             for one, data in zip(pattern.values, prepared.parameters, strict=True)
         ]
         pack = struct.Struct("".join(fields)).pack_into
-        super().__init__(
-            prepared.kernel, prepared.launch, lambda: (prepared.parameters, None), pack
-        )
+        parameters = prepared.parameters  # not the arrays
+        super().__init__(prepared.kernel, prepared.launch, lambda: (parameters, None), pack)
         self.convert = tuple(
             marshal.converter(type(operand.value), dtype) if dtype else None
             for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
@@ -437,6 +436,9 @@ def render_raw_route(pattern: RawPattern) -> str:
         "plan = plans[key]",
         f"if plan.refuses is not None and plan.refuses(kernel, ({', '.join(arrays)},)):",
         "    raise Refused",
+        *tell(
+            value.access.named(f"a{k}") for k, value in enumerate(pattern.values) if value.access
+        ),
         f"now = ({', '.join(packed)},)",
         "free = plan.free",
         "block_ = free.pop(now, None)",

@@ -6,7 +6,6 @@ import ctypes
 from types import TracebackType
 
 from kspec.runtime import driver
-from kspec.runtime.arrays import CudaMemory
 from kspec.runtime.device import Device
 
 
@@ -51,6 +50,20 @@ class Scratch:
         if self.ptr and not self._device.is_host:
             driver.free_async(self._device.ordinal, self.ptr, self._stream)
         self._buffer = None
+
+
+class CudaMemory:
+    """Memory of a CUDA device, freed when collected."""
+
+    def __init__(self, ordinal: int, nbytes: int) -> None:
+        self.ordinal = ordinal
+        self.ptr = 0
+        self.ptr = driver.allocate(ordinal, nbytes)
+
+    def __del__(self) -> None:
+        # At interpreter exit the driver may be gone already, and the memory with it.
+        if self.ptr and driver is not None:
+            driver.free(self.ordinal, self.ptr)
 
 
 class KeptScratch:

@@ -25,6 +25,7 @@ from kspec.errors import ArgumentTypeError, NotSupportedError
 from kspec.host import device as host
 from kspec.host.texture import MAGIC, TextureData
 from kspec.runtime import driver_texture
+from kspec.runtime.arrays import show, use_on
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.driver_texture import Channels
 from kspec.runtime.interop import library_of, stream_handle
@@ -170,6 +171,8 @@ class CUDAarray:
             there, here = (self.ptr, view.ptr) if into_array else (view.ptr, self.ptr)
             ctypes.memmove(there, here, self._memory.nbytes)
             return
+        handle = 0 if stream is None else stream_handle(stream)
+        use_on(handle, arr)
         row = self.width * self.channels.itemsize
         extents = row, max(1, self.height), max(1, self.depth)
         driver_texture.copy_array(
@@ -179,7 +182,7 @@ class CUDAarray:
             view.device.is_host,
             extents,
             into_array,
-            0 if stream is None else stream_handle(stream),
+            handle,
         )
 
     def _checked(self, arr: Any) -> ArrayView:
@@ -253,6 +256,7 @@ class ResourceDescriptor:
         if library is None or chDesc is None:
             raise ValueError("a resource of linear memory needs arr, an array, and chDesc")
         self._view = library.view(arr)
+        show(arr)  # textures do not know on which streams they are read
         self.device, self.channels = self._view.device, chDesc.channels()
         self._check_memory()
 
