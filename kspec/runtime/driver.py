@@ -16,6 +16,31 @@ from kspec import config
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
 from kspec.runtime.meanwhile import Meanwhile
 
+# What a kernel has done wrong by the time that some later call fails with it, over and over.
+_POISONOUS = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "ILLEGAL_ADDRESS",
+        "LAUNCH_TIMEOUT",
+        "ASSERT",
+        "HARDWARE_STACK_ERROR",
+        "ILLEGAL_INSTRUCTION",
+        "MISALIGNED_ADDRESS",
+        "INVALID_ADDRESS_SPACE",
+        "INVALID_PC",
+        "LAUNCH_FAILED",
+    )
+)
+_POISONED = (
+    "a kernel has failed, and CUDA works in this process no more. It is this one or one launched "
+    "before it{candidates}; with CUDA_LAUNCH_BLOCKING=1 the launch itself fails. Call that kernel "
+    'with NumPy copies of its arguments, under kspec.checking(sanitize="memory"): the host device '
+    "names the line"
+)
+_MOST_CANDIDATES = 8
+# Names of kernels that were launched, those that were checked in full last.
+_launched: dict[str, None] = {}
+
 # Handles that are no addresses: of each device's legacy default stream, and each thread's.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # What can be done while the driver starts.
@@ -68,15 +93,42 @@ def check(result: tuple[Any, ...]) -> Any:
     error, *values = result
     if error.value:
         driver = _bindings()
-        text = driver.cuGetErrorString(error)[1] or b"unknown error"
-        raise DriverError(error.name, text.decode(), error.value)
+        text = (driver.cuGetErrorString(error)[1] or b"unknown error").decode()
+        if error.name in _POISONOUS:
+            names = ", ".join(_launched)
+            candidates = f" (kspec has launched {names})" if names else ""
+            text = f"{text}; {_POISONED.format(candidates=candidates)}"
+        raise DriverError(error.name, text, error.value)
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def check_code(code: int) -> None:
-    """Raise `DriverError` for the code of a function that was called without the bindings."""
-    if code:
+def note_launch(kernel: str) -> None:
+    """Remember the name of a kernel that is launched, for the message that one has failed."""
+    _launched.pop(kernel, None)
+    _launched[kernel] = None
+    if len(_launched) > _MOST_CANDIDATES:
+        _launched.pop(next(iter(_launched)), None)
+
+
+def check_code(code: int, kernel: str = "") -> None:
+    """Raise `DriverError` for the code of a function that was called without the bindings.
+
+    Parameters
+    ----------
+    code : int
+        The driver's.
+    kernel : str
+        The kernel it was about, for the message.
+    """
+    if not code:
+        return
+    try:
         check((_bindings().CUresult(code),))
+    except DriverError as error:
+        if not kernel:
+            raise
+        text = f"{kernel}: {error.explanation}"
+        raise DriverError(error.name, text, error.code) from None
 
 
 def device_count() -> int:
@@ -345,73 +397,3 @@ def get_global(ordinal: int, module: Any, lowered_name: str) -> tuple[int, int]:
                 raise
             raise LoadError(f"{error}: no global variable {lowered_name!r} in the module") from None
     return int(address), int(nbytes)
-
-
-def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
-    """Return the size of each parameter of a kernel; None if the driver can not tell (< 12.4)."""
-    driver = _bindings()
-    sizes: list[int] = []
-    with on_device(ordinal):
-        while True:
-            try:
-                error, _, size = driver.cuFuncGetParamInfo(function, len(sizes))
-            except (AttributeError, RuntimeError):
-                return None
-            if error == driver.CUresult.CUDA_ERROR_INVALID_VALUE:  # past the last one
-                return tuple(sizes)
-            if error.value:
-                return None
-            sizes.append(int(size))
-
-
-def resident_blocks(ordinal: int, function: Any, threads: int, shared_mem: int) -> int:
-    """Return how many blocks of a kernel fit on a device at the same time.
-
-    Parameters
-    ----------
-    ordinal : int
-        Device.
-    function : CUfunction
-        The kernel.
-    threads, shared_mem : int
-        Threads of a block, and its dynamic shared memory in bytes.
-    """
-    with on_device(ordinal):
-        each = check(
-            _bindings().cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared_mem)
-        )
-    return int(each) * multiprocessors(ordinal)
-
-
-def launch_cooperative(
-    ordinal: int,
-    function: Any,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    params: int,
-    shared_mem: int,
-    stream: int,
-) -> None:
-    """Launch a kernel whose blocks are all resident.
-
-    Parameters
-    ----------
-    ordinal : int
-        Device.
-    function : CUfunction
-        The kernel.
-    grid, block : tuple of int
-        Blocks, and threads of each, along every axis.
-    params : int
-        Address of an array of parameter addresses.
-    shared_mem : int
-        Dynamic shared memory in bytes.
-    stream : int
-        Handle.
-    """
-    with on_device(ordinal):
-        check(
-            _bindings().cuLaunchCooperativeKernel(
-                function, *grid, *block, shared_mem, stream, params
-            )
-        )

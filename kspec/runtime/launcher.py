@@ -1,7 +1,7 @@
 """``cuLaunchKernelEx`` through ctypes, with everything prepared that does not change.
 
 >>> start = prepare_launch(0, function, launch, block.address)               # doctest: +SKIP
->>> relaunch(0, start, code) if (code := start()) else None                  # doctest: +SKIP
+>>> relaunch(0, start, code, "f") if (code := start()) else None             # doctest: +SKIP
 
 The driver needs about 2.5 us for a launch.  Arguments that ctypes need not convert are passed in
 0.15 us; through `cuda.bindings`, which converts each, a launch takes 1 us more.
@@ -23,6 +23,8 @@ Start = Callable[[], int]
 Resize = Callable[[int, int], None]
 
 _CONFIG = struct.Struct("7I4xPPI4x")  # CUlaunchConfig: grid, block, shared_mem, stream, attributes
+_ATTRIBUTE = struct.Struct("I4x64s")  # CUlaunchAttribute: which, and its value
+_COOPERATIVE, _CLUSTER, _PROGRAMMATIC, _CARVEOUT = 2, 4, 6, 14  # CUlaunchAttributeID
 _SIZE = struct.Struct("6I")  # its grid and block
 _SINCE = 11080  # CUDA 11.8 has brought cuLaunchKernelEx
 # What the driver says when a kernel's context is not the current one: of a thread that has none
@@ -93,12 +95,27 @@ def prepare_resizable(
     ordinal: int, function: Any, launch: Launch, params: int
 ) -> tuple[Start, Resize]:
     """Return what `prepare_launch` returns, and what sets its size: blocks, threads of each."""
-    packed = _CONFIG.pack(*launch.grid, *launch.block, launch.shared_mem, launch.stream, 0, 0)
+    rows = _attributes(launch)
+    attributes = ctypes.create_string_buffer(b"".join(rows))
+    packed = _CONFIG.pack(
+        *launch.grid,
+        *launch.block,
+        launch.shared_mem,
+        launch.stream,
+        ctypes.addressof(attributes) if rows else 0,
+        len(rows),
+    )
     config = (ctypes.c_char * len(packed)).from_buffer_copy(packed)
     pointer = ctypes.c_void_p.from_param
     call = driver_function("cuLaunchKernelEx", _SINCE)
     start = as_start(
-        ordinal, call, ctypes.byref(config), pointer(int(function)), pointer(params), None
+        ordinal,
+        call,
+        ctypes.byref(config),
+        pointer(int(function)),
+        pointer(params),
+        None,
+        owner=attributes,
     )
 
     def resize(blocks: int, threads: int) -> None:
@@ -107,21 +124,35 @@ def prepare_resizable(
     return start, resize
 
 
-def relaunch(ordinal: int, start: Start, code: int) -> None:
+def _attributes(launch: Launch) -> list[bytes]:
+    """Return the CUlaunchAttributes of a launch."""
+    rows = []
+    if launch.cooperative:
+        rows.append(_ATTRIBUTE.pack(_COOPERATIVE, struct.pack("i", 1)))
+    if launch.cluster is not None:
+        rows.append(_ATTRIBUTE.pack(_CLUSTER, struct.pack("3I", *launch.cluster)))
+    if launch.pdl:
+        rows.append(_ATTRIBUTE.pack(_PROGRAMMATIC, struct.pack("i", 1)))
+    if launch.carveout is not None:
+        rows.append(_ATTRIBUTE.pack(_CARVEOUT, struct.pack("i", launch.carveout)))
+    return rows
+
+
+def relaunch(ordinal: int, start: Start, code: int, name: str) -> None:
     """Launch once more if only the thread's context was wrong.
 
     Raises
     ------
     DriverError
-        For every other code.
+        For every other code; it has the kernel's name.
     """
     if code in _OTHER_CONTEXT:
         with driver.on_device(ordinal):
             code = start()
-    driver.check_code(code)
+    driver.check_code(code, name)
 
 
-def launch_once(ordinal: int, function: Any, launch: Launch, params: int) -> None:
-    """Launch a kernel; parameters as for `prepare_launch`."""
+def launch_once(ordinal: int, function: Any, launch: Launch, params: int, name: str) -> None:
+    """Launch a kernel; parameters as for `prepare_launch`, errors as those of `relaunch`."""
     with driver.on_device(ordinal):
-        driver.check_code(prepare_launch(ordinal, function, launch, params)())
+        driver.check_code(prepare_launch(ordinal, function, launch, params)(), name)

@@ -16,7 +16,8 @@ from kspec import config
 from kspec.errors import CompileError, SpecializationNotBuilt
 from kspec.runtime import driver
 from kspec.runtime.device import Device
-from kspec.runtime.module import LoadedKernel, LoadedModule, load_module
+from kspec.runtime.load import load_module
+from kspec.runtime.module import LoadedKernel, LoadedModule
 from kspec.runtime.once import OnceMap
 from kspec.stages import CudaSource, Image, RawSymbol, Specialization, Target
 

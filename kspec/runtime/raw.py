@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from kspec.c_params import declared_params
 from kspec.checks import Checks
@@ -18,6 +18,7 @@ from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.memory import Symbol
+from kspec.runtime.module import LoadedModule
 from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_call import RawCaller, RawRoutes
@@ -108,13 +109,39 @@ class RawKernel(RawCaller):
         self._loader = module.loader
         self.checks: Checks | None = None
         self._routes = RawRoutes()
-        self.name = name
+        self._name = name
+        self._cooperative = module.enable_cooperative_groups
         self.__name__ = name
-        self.code = module.code
-        self.options = module.options
-        self.backend = module.backend
-        self.enable_cooperative_groups = module.enable_cooperative_groups
-        self.file_path = module.file_path
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel, as it was given."""
+        return self._name
+
+    @property
+    def code(self) -> str | None:
+        """The source; None if the kernel comes from a file."""
+        return self._module.code
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Compiler options."""
+        return self._module.options
+
+    @property
+    def backend(self) -> str:
+        """The compiler."""
+        return self._module.backend
+
+    @property
+    def file_path(self) -> str | None:
+        """The compiled file it comes from."""
+        return self._module.file_path
+
+    @property
+    def enable_cooperative_groups(self) -> bool:
+        """Whether all blocks of a launch are resident."""
+        return self._cooperative
 
     @property
     def params(self) -> tuple[CParam, ...] | None:
@@ -136,6 +163,8 @@ class RawKernel(RawCaller):
         *,
         shared_mem: int = 0,
         stream: Any = None,
+        cluster: tuple[int, ...] | None = None,
+        pdl: bool = False,
     ) -> Bound:
         """Check a launch now, for repeating it with the same arguments.
 
@@ -147,10 +176,15 @@ class RawKernel(RawCaller):
         Bound
             Calling it, without arguments, launches the kernel.
         """
-        prepared = self.prepare(grid, block, args, shared_mem, stream, sanitize="", order="forward")
-        again = functools.partial(
-            self, grid, block, tuple(args), shared_mem=shared_mem, stream=stream
-        )
+        args = tuple(args)
+        options: dict[str, Any] = {
+            "shared_mem": shared_mem,
+            "stream": stream,
+            "cluster": cluster,
+            "pdl": pdl,
+        }
+        prepared = self.prepare(grid, block, args, sanitize="", order="forward", **options)
+        again = functools.partial(self, grid, block, args, **options)
         in_full = (lambda: is_checked(self.checks)) if prepared.device.is_host else None
         blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
         return Bound(blocks, again, in_full)
@@ -240,6 +274,23 @@ class RawModule:
         kernel._attach(self, name, params)
         self.loader.kernel(RawSymbol(name), self._default_device())
         return kernel
+
+    def get_texref(self, name: str) -> NoReturn:
+        """Raise `NotSupportedError`: CUDA 12 has removed texture references.
+
+        A kernel takes a ``cudaTextureObject_t`` instead, for which a `kspec.texture.TextureObject`
+        is passed.
+        """
+        raise NotSupportedError(
+            f"{name}: CUDA 12 has removed texture references; declare a parameter "
+            "'cudaTextureObject_t tex', read it by tex2D<float>(tex, x, y), and pass a "
+            "kspec.texture.TextureObject for it"
+        )
+
+    @property
+    def module(self) -> LoadedModule:
+        """The module as it is loaded on the current device; it has a `mapping`."""
+        return self.loader.module(RawSymbol(""), self._default_device())[1]
 
     def get_global(self, name: str, device: Device | str | None = None) -> Symbol:
         """Return a ``__constant__`` or ``__device__`` variable: its address, size and elements.

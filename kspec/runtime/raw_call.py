@@ -5,7 +5,7 @@ by `kspec.runtime.raw_arguments`.  Of an array a raw kernel sees the address onl
 of repeated calls (`kspec.runtime.route`) hold for arrays of any shape; alignment does not matter.
 For ``float* x, float a`` with CuPy's arrays, declared::
 
-    def call(kernel, grid, block, args, shared_mem, stream):
+    def call(kernel, grid, block, args, shared_mem, stream, more):
         key = plan = None
         try:
             if type(args) is not tuple and type(args) is not list: raise Refused
@@ -14,7 +14,7 @@ For ``float* x, float a`` with CuPy's arrays, declared::
             p0 = a0.data.ptr
             if not a0._c_contiguous: raise Refused
             handle = current_stream().ptr if stream is None else stream_handle(stream)
-            key = (type(a0), type(a1), grid, block, shared_mem, a0.dtype, handle)
+            key = (type(a0), type(a1), grid, block, shared_mem, more, a0.dtype, handle)
             plan = plans[key]
             ...
 """
@@ -33,11 +33,12 @@ from kspec import dtypes
 from kspec.checks import NO_CHECKS, Checks
 from kspec.runtime import marshal
 from kspec.runtime.access import Access, access_of
+from kspec.runtime.attributes import KernelAttributes
 from kspec.runtime.block import Blocks
 from kspec.runtime.checked import checks_of_call
-from kspec.runtime.device import Device
+from kspec.runtime.device import Device, default_device
 from kspec.runtime.interop import stream_handle
-from kspec.runtime.launch import Launch, make_launch
+from kspec.runtime.launch import Launch, Three, make_launch, three
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.pattern import compile_route, tell
@@ -55,6 +56,9 @@ from kspec.runtime.raw_params import bind_types, declared_arguments, number_type
 from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
 from kspec.signature import CParam
 from kspec.stages import RawSymbol
+
+More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
+_NO_MORE: More = (None, False)
 
 
 @dataclass(frozen=True)
@@ -102,25 +106,37 @@ class RawRoutes(Routes):
         super().__init__()
         self.last: Route = _find
 
+    def forget(self) -> None:
+        """Let go of all routes."""
+        self.clear()
+        self.last = _find
+
 
 def _find(
-    kernel: RawCaller, grid: Any, block: Any, args: Any, shared_mem: int, stream: Any
+    kernel: RawCaller,
+    grid: Any,
+    block: Any,
+    args: Any,
+    shared_mem: int,
+    stream: Any,
+    more: More | None,
 ) -> None:
     """Answer a call by the route for its arguments, or in full."""
+    cluster, pdl = more or _NO_MORE
     if type(args) is not tuple and type(args) is not list:  # an iterator can be read once
-        kernel.prepare(grid, block, args, shared_mem, stream).run()
+        kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
         return
     routes = kernel._routes
     route = routes[types_of(args)]
     if route is not None:
         routes.last = route
-        route(kernel, grid, block, args, shared_mem, stream)
+        route(kernel, grid, block, args, shared_mem, stream, more)
         return
-    kernel.prepare(grid, block, args, shared_mem, stream).run()
+    kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
     routes.learn(args, lambda: _route_of(args, kernel._params))
 
 
-class RawCaller:
+class RawCaller(KernelAttributes):
     """Base of raw kernels: a call is checked by `prepare`, repeated ones launch plans.
 
     Attributes
@@ -131,10 +147,14 @@ class RawCaller:
     """
 
     checks: Checks | None
-    name: str
-    enable_cooperative_groups = False
+    _cooperative = False
     _routes: RawRoutes
     _loader: KernelLoader
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        raise NotImplementedError
 
     @property
     def _params(self) -> Sequence[CParam] | None:
@@ -145,6 +165,14 @@ class RawCaller:
         """Return the name expression for a binding of the parameters' placeholders."""
         raise NotImplementedError
 
+    @property
+    def kernel(self) -> LoadedKernel:
+        """The kernel as it is loaded on the current device; on a GPU, ``.ptr`` is its handle."""
+        return self._loader.kernel(RawSymbol(self._expression({})), default_device())
+
+    def _forget(self) -> None:
+        self._routes.forget()
+
     def __call__(
         self,
         grid: tuple[int, ...],
@@ -153,6 +181,8 @@ class RawCaller:
         *,
         shared_mem: int = 0,
         stream: Any = None,
+        cluster: tuple[int, ...] | None = None,
+        pdl: bool = False,
         sanitize: str | None = None,
         order: str | None = None,
         timeout: float | None = None,
@@ -171,6 +201,13 @@ class RawCaller:
             Dynamic shared memory in bytes.
         stream : stream, optional
             Default: the current stream of the first array's library.
+        cluster : tuple of int, optional
+            Blocks of a thread-block cluster, which the grid must be a multiple of; CUDA devices of
+            compute capability 9.0 and newer.
+        pdl : bool, default False
+            Programmatic dependent launch: let the kernel begin before the one in front of it on the
+            stream has ended; it waits for what it needs by ``cudaGridDependencySynchronize()``.
+            Devices before compute capability 9.0, and the host device, wait by themselves.
         sanitize, order, timeout : optional
             What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
             `kspec.checking` or the environment say.
@@ -182,13 +219,20 @@ class RawCaller:
         OverflowError
             If a number does not fit its parameter.
         LaunchError
-            If the sizes are impossible, or the blocks of a cooperative launch can not all be
-            resident.
+            If the sizes are impossible, there is not so much shared memory, or the blocks of a
+            cooperative launch can not all be resident.
+        NotSupportedError
+            For a cluster on the host device.
         """
         if sanitize is None and order is None and timeout is None:
-            self._routes.last(self, grid, block, args, shared_mem, stream)
+            more = None
+            if cluster is not None or pdl:
+                more = None if cluster is None else three("cluster", cluster), bool(pdl)
+            self._routes.last(self, grid, block, args, shared_mem, stream, more)
         else:
-            self.prepare(grid, block, args, shared_mem, stream, sanitize, order, timeout).run()
+            self.prepare(
+                grid, block, args, shared_mem, stream, sanitize, order, timeout, cluster, pdl
+            ).run()
 
     def prepare(
         self,
@@ -200,6 +244,8 @@ class RawCaller:
         sanitize: str | None = None,
         order: str | None = None,
         timeout: float | None = None,
+        cluster: tuple[int, ...] | None = None,
+        pdl: bool = False,
     ) -> PreparedRaw:
         """Check a call, with parameters and errors as those of the call."""
         name, params = self.name, self._params
@@ -221,8 +267,10 @@ class RawCaller:
             types = tuple(number_type(param, bound) for param in params)
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
         handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
-        cooperative = self.enable_cooperative_groups
-        launch = make_launch(grid, block, shared_mem, handle, checks, regions, cooperative)
+        launch = make_launch(
+            grid, block, shared_mem, handle, checks, regions, self._cooperative, cluster, pdl
+        )
+        launch = self._with_attributes(launch)
         symbol = RawSymbol(self._expression(bound))
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:
@@ -375,11 +423,21 @@ def _any_conjugate(kernel: Any, arrays: Sequence[Any]) -> bool:
 def _make_route(pattern: RawPattern) -> Route:
     memo: Memo[RawPlan] = Memo()
 
-    def check(kernel: Any, key: Hashable, grid: Any, block: Any, args: Any, *more: Any) -> None:
+    def check(
+        kernel: RawCaller,
+        key: Hashable,
+        grid: Any,
+        block: Any,
+        args: Any,
+        shared_mem: Any,
+        stream: Any,
+        more: More | None,
+    ) -> None:
         if type(args) not in (tuple, list) or types_of(args) != pattern.types:
-            _find(kernel, grid, block, args, *more)
+            _find(kernel, grid, block, args, shared_mem, stream, more)
             return
-        prepared = kernel.prepare(grid, block, args, *more)
+        cluster, pdl = more or _NO_MORE
+        prepared = kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl)
         prepared.run()
         if key is not None and key not in memo.plans:
             memo.learn(key, lambda: _make_plan(prepared, pattern))
@@ -403,7 +461,7 @@ def render_raw_route(pattern: RawPattern) -> str:
     """Return the text of the function for a pattern."""
     lines: list[str] = []
     parts = [f"type(a{k})" for k in range(len(pattern.values))]
-    parts += ["grid", "block", "shared_mem"]
+    parts += ["grid", "block", "shared_mem", "more"]
     refusals: list[str] = []
     current = ""
     for k, value in enumerate(pattern.values):
@@ -447,7 +505,7 @@ def render_raw_route(pattern: RawPattern) -> str:
     ]
     return "\n".join(
         [
-            "def call(kernel, grid, block, args, shared_mem, stream):",
+            "def call(kernel, grid, block, args, shared_mem, stream, more):",
             "    key = plan = None",
             "    try:",
             *(f"        {line}" for line in body),
@@ -456,7 +514,7 @@ def render_raw_route(pattern: RawPattern) -> str:
             "    except Exception:",
             "        key = plan = None",  # the key may have no hash
             "    if plan is None:",
-            "        return check(kernel, key, grid, block, args, shared_mem, stream)",
+            "        return check(kernel, key, grid, block, args, shared_mem, stream, more)",
             # From here on nothing may lead to the checks: they would launch again.
             "    code = block_.launch()",
             "    if code: plan.relaunch(block_, code)",

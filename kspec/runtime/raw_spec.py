@@ -16,7 +16,7 @@ from kspec.runtime.raw_call import RawCaller, RawRoutes
 from kspec.signature import CParam
 
 
-class RawCallable(RawCaller, KernelCallable[RawDeclaration]):
+class RawCallable(KernelCallable[RawDeclaration], RawCaller):
     """A raw kernel that a spec declares."""
 
     _routes: RawRoutes

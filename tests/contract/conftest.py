@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kspec.runtime.module import CudaKernel, HostKernel
+from kspec.runtime.cuda_module import CudaKernel
+from kspec.runtime.host_module import HostKernel
 from tests.devices import device, place
 
 __all__ = ["device", "launches", "place"]

@@ -6,9 +6,11 @@ The driver here is a Python function behind a C pointer, so no GPU is needed.
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +35,7 @@ class FakeDriver:
     def __init__(self) -> None:
         self.codes: list[int] = []
         self.launches: list[tuple[Any, ...]] = []
+        self.attributes: list[Any] = []
         self.devices: list[int] = []
         self.count = 1
         self._function = PROTOTYPE(self._launch)  # ctypes frees it with us
@@ -40,7 +43,12 @@ class FakeDriver:
     def _launch(self, config: int, function: int, params: Any, extra: int | None) -> int:
         packed = ctypes.string_at(config, 56)
         values = [struct.unpack("q", ctypes.string_at(params[k], 8))[0] for k in range(2)]
-        self.launches.append((struct.unpack("7I4xPPI4x", packed), function, values, extra))
+        config = struct.unpack("7I4xPPI4x", packed)
+        self.attributes = [
+            struct.unpack("I4x64s", ctypes.string_at(config[8] + 72 * k, 72))
+            for k in range(config[9])
+        ]
+        self.launches.append((config, function, values, extra))
         return self.codes.pop(0) if self.codes else 0
 
     def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Any, int, int]:
@@ -89,9 +97,35 @@ def test_the_driver_gets_what_was_prepared(fake: FakeDriver) -> None:
     assert fake.devices == []
 
 
+@pytest.mark.parametrize(
+    ("launch", "attributes"),
+    [
+        (LAUNCH, []),
+        (replace(LAUNCH, cooperative=True), [(2, struct.pack("i", 1))]),
+        (replace(LAUNCH, cluster=(3, 2, 1)), [(4, struct.pack("3I", 3, 2, 1))]),
+        (replace(LAUNCH, pdl=True, carveout=-1), [(6, b"\1\0\0\0"), (14, b"\xff\xff\xff\xff")]),
+    ],
+)
+def test_attributes(launch: Launch, attributes: list[Any], fake: FakeDriver) -> None:
+    block = params(5, -6)
+    start = launcher.prepare_launch(0, 0xF00, launch, block.address)
+    gc.collect()  # whatever the driver reads is kept
+    assert start() == 0
+    assert fake.attributes == [(number, value.ljust(64, b"\0")) for number, value in attributes]
+    assert fake.launches[0][0][:8] == CONFIG[:8]
+
+
+def test_a_launch_of_another_size(fake: FakeDriver) -> None:
+    block = params(5, -6)
+    start, resize = launcher.prepare_resizable(0, 0xF00, LAUNCH, block.address)
+    resize(7, 96)
+    assert start() == 0
+    assert fake.launches[0][0] == (7, 1, 1, 96, 1, 1, *CONFIG[6:])
+
+
 def test_a_single_launch_makes_the_device_current(fake: FakeDriver) -> None:
     block = params(1, 2)
-    launcher.launch_once(2, 0xF00, LAUNCH, block.address)
+    launcher.launch_once(2, 0xF00, LAUNCH, block.address, "f")
     assert fake.launches == [(CONFIG, 0xF00, [1, 2], None)]
     assert fake.devices == [2]
 
@@ -109,7 +143,7 @@ def test_a_thread_without_the_context_gets_it(code: int, fake: FakeDriver) -> No
     fake.codes = [code]
     block = params(1, 2)
     start = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
-    launcher.relaunch(0, start, start())
+    launcher.relaunch(0, start, start(), "f")
     assert len(fake.launches) == 2
     assert fake.devices == [0]
 
@@ -119,9 +153,9 @@ def test_other_codes_are_errors(codes: list[int], fake: FakeDriver) -> None:
     fake.codes = list(codes)
     block = params(1, 2)
     start = launcher.prepare_launch(0, 0xF00, LAUNCH, block.address)
-    with pytest.raises(DriverError, match=r"CUDA_ERROR_700.*because"):
-        launcher.relaunch(0, start, start())
+    with pytest.raises(DriverError, match=r"CUDA_ERROR_700: f: because"):
+        launcher.relaunch(0, start, start(), "f")
     assert len(fake.launches) == len(codes)
     with pytest.raises(DriverError, match="CUDA_ERROR_1"):
         fake.codes = [1]
-        launcher.launch_once(0, 0xF00, LAUNCH, block.address)
+        launcher.launch_once(0, 0xF00, LAUNCH, block.address, "f")

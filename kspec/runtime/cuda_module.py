@@ -1,0 +1,179 @@
+"""An image loaded on a CUDA device."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any
+
+from kspec.errors import DriverError, LaunchError, LoadError
+from kspec.runtime import driver, driver_function, driver_graph
+from kspec.runtime.driver_graph import GraphStart
+from kspec.runtime.image_text import contents_of
+from kspec.runtime.launch import Launch
+from kspec.runtime.launcher import (
+    Resize,
+    Start,
+    launch_once,
+    prepare_launch,
+    prepare_resizable,
+    relaunch,
+)
+from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.module import check_parameters, check_resources, launch_in_full, readable
+from kspec.stages import Image
+
+_PORTABLE_CLUSTER = 8  # blocks that a cluster can have on every device that has clusters
+_CLUSTERS_SINCE = (9, 0)
+
+
+class CudaKernel:
+    """A kernel on a CUDA device."""
+
+    def __init__(self, module: CudaModule, name: str, function: Any) -> None:
+        self.name = name
+        self.ordinal = module.ordinal
+        self._module = module  # keeps the code loaded
+        self._function = function
+        self.parameter_sizes = driver_function.parameter_sizes(module.ordinal, function)
+        self._resident: dict[tuple[int, int], int] = {}
+        self._shared_limit = -1  # what the driver knows, once it was told
+
+    @property
+    def ptr(self) -> int:
+        """The driver's handle, a ``CUfunction``."""
+        return int(self._function)
+
+    @functools.cached_property
+    def attributes(self) -> dict[str, int]:
+        """Resources of the kernel, and limits of its launches, before anybody changed them."""
+        read = functools.partial(driver_function.attribute, self.ordinal, self._function)
+        return {name: read(name) for name in driver_function.ATTRIBUTES}
+
+    def allow_shared_memory(self, nbytes: int) -> None:
+        """Allow launches with so much dynamic shared memory, and with less."""
+        known = max(self._shared_limit, self.attributes["max_dynamic_shared_size_bytes"])
+        if not 0 <= nbytes <= known:
+            name = "max_dynamic_shared_size_bytes"
+            driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
+            self._shared_limit = nbytes
+
+    def launch(self, launch: Launch, params: ParameterBlock) -> None:
+        """Queue the kernel on the launch's stream."""
+        launch = self._checked(launch, params)
+        if launch.cooperative:
+            self._check_residency(launch)
+        launch_once(self.ordinal, self._function, launch, params.address, readable(self.name))
+
+    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
+        """Return what launches the kernel again and again, with what `params` holds then."""
+        if launch.cooperative:
+            return functools.partial(launch_in_full, self, launch, params)
+        launch = self._checked(launch, params)
+        return prepare_launch(self.ordinal, self._function, launch, params.address)
+
+    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+        """Return what launches the kernel again and again, and what sets the launch's size."""
+        launch = self._checked(launch, params)
+        return prepare_resizable(self.ordinal, self._function, launch, params.address)
+
+    def relaunch(self, start: Start, code: int) -> None:
+        """Deal with a launch of `prepare` that returned a code other than 0."""
+        relaunch(self.ordinal, start, code, readable(self.name))
+
+    def becomes_graph(self, launch: Launch) -> bool:
+        """Return whether it is to be launched as a graph if that happens often."""
+        return not launch.has_attributes and driver_graph.is_wanted()
+
+    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+        """Return what launches it as a graph, given what launches the kernel itself."""
+        return driver_graph.make_graph(self.ordinal, self._function, launch, params.address, plain)
+
+    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
+        """Return how many blocks of so many threads the device holds at the same time."""
+        key = threads, shared_mem
+        if key not in self._resident:
+            self._resident[key] = driver_function.resident_blocks(
+                self.ordinal, self._function, threads, shared_mem
+            )
+        return self._resident[key]
+
+    def _checked(self, launch: Launch, params: ParameterBlock) -> Launch:
+        """Check a launch and allow the kernel what it needs for it."""
+        driver.note_launch(readable(self.name))
+        check_parameters(self, params)
+        check_resources(self, launch, driver_function.most_shared_memory(self.ordinal))
+        if launch.shared_limit is not None:
+            self.allow_shared_memory(launch.shared_mem)
+        if launch.cluster is not None or launch.pdl:
+            launch = self._checked_cluster(launch)
+        return launch
+
+    def _checked_cluster(self, launch: Launch) -> Launch:
+        major, minor = driver.compute_capability(self.ordinal)
+        if (major, minor) < _CLUSTERS_SINCE:
+            if launch.cluster is not None:
+                raise LaunchError(
+                    f"{self.name}: clusters need compute capability 9.0, and "
+                    f"{driver.device_name(self.ordinal)} has {major}.{minor}"
+                )
+            return replace(launch, pdl=False)  # an optimisation that older devices do not know
+        if launch.cluster is not None and math.prod(launch.cluster) > _PORTABLE_CLUSTER:
+            driver_function.allow_large_clusters(self.ordinal, self._function)
+        return launch
+
+    def _check_residency(self, launch: Launch) -> None:
+        """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""
+        blocks, threads = math.prod(launch.grid), math.prod(launch.block)
+        limit = self.resident_blocks(threads, launch.shared_mem)
+        if blocks > limit:
+            raise LaunchError(
+                f"{self.name}: a cooperative grid of {blocks} blocks can not be resident; the "
+                f"limit on this device is {limit} blocks of {threads} threads with "
+                f"{launch.shared_mem} bytes of dynamic shared memory: launch fewer, and let each "
+                "do more"
+            )
+
+
+class CudaModule:
+    """An image loaded on a CUDA device."""
+
+    def __init__(self, image: Image, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.mapping = dict(image.symbols)
+        try:
+            self._module = driver.load_module(ordinal, image.code)
+        except DriverError as error:
+            raise LoadError(_why_not_loaded(error, image, ordinal)) from error
+
+    def get_kernel(self, symbol: str) -> CudaKernel:
+        """Return a kernel by its lowered name; raise `LoadError` if there is none."""
+        return CudaKernel(self, symbol, driver.get_function(self.ordinal, self._module, symbol))
+
+    def get_global(self, symbol: str) -> tuple[int, int]:
+        """Return address and size of a variable; raise `LoadError` if there is none."""
+        return driver.get_global(self.ordinal, self._module, symbol)
+
+
+def _why_not_loaded(error: DriverError, image: Image, ordinal: int) -> str:
+    """Return what does not fit: the image, the GPU or the driver; and what to do about it."""
+    found = contents_of(image.code)
+    major, minor = driver.compute_capability(ordinal)
+    gpu = f"{driver.device_name(ordinal)} (sm_{major}{minor})"
+    version = driver.driver_version()
+    release = f"{version // 1000}.{version % 1000 // 10}"
+    what = f"a {found.kind}" + (f" for {', '.join(found.archs)}" if found.archs else "")
+    if error.name == "CUDA_ERROR_NO_BINARY_FOR_GPU":
+        advice = f"compile it for sm_{major}{minor}, or as PTX for an older architecture"
+    elif error.name == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" and found.ptx_version:
+        ptx = ".".join(map(str, found.ptx_version))
+        advice = (
+            f"PTX {ptx} is newer than the driver, which is for CUDA {release}: update the driver, "
+            "or compile with an older toolkit or to a cubin"
+        )
+    elif not found.archs:
+        advice = "it is damaged, or was never an image"
+    else:
+        advice = "it may be damaged"
+    return f"{error}: {what}, on {gpu} under a driver for CUDA {release}; {advice}"

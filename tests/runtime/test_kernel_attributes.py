@@ -1,0 +1,285 @@
+"""Attributes of raw kernels, and launches that a kernel is too large for."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.runtime import driver_function
+from kspec.runtime.cuda_module import CudaKernel
+from kspec.runtime.launch import Launch, make_launch
+from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.module import readable
+from tests.devices import ArrayDevice
+
+NAMES = {
+    "binary_version",
+    "cache_mode_ca",
+    "const_size_bytes",
+    "local_size_bytes",
+    "max_dynamic_shared_size_bytes",
+    "max_threads_per_block",
+    "num_regs",
+    "preferred_shared_memory_carveout",
+    "ptx_version",
+    "shared_size_bytes",
+}
+CODE = r"""
+extern "C" __global__ void reverse(const float* x, float* y, int n) {
+    extern __shared__ float s[];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) s[i] = x[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = s[n - 1 - i];
+}
+extern "C" __global__ void __launch_bounds__(64) small(float* x) {
+    __shared__ float s[256];
+    s[threadIdx.x] = 1;
+    x[threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+@pytest.fixture
+def reverse() -> kspec.RawKernel:
+    return kspec.RawKernel(CODE, "reverse")
+
+
+class TestReading:
+    def test_all_ten(self, reverse: kspec.RawKernel) -> None:
+        attributes = reverse.attributes
+        assert set(attributes) == NAMES
+        assert all(type(value) is int for value in attributes.values())
+        for name, value in attributes.items():
+            assert getattr(reverse, name) == value
+        assert reverse.max_dynamic_shared_size_bytes == 48 * 1024
+        assert reverse.max_threads_per_block == 1024
+
+    @pytest.mark.gpu
+    def test_on_a_gpu(self) -> None:
+        if len(kspec.devices()) == 1:
+            pytest.skip("no CUDA device")
+        small = kspec.RawModule(code=CODE).get_function("small")
+        major, minor = driver_function.driver.compute_capability(0)
+        assert small.max_threads_per_block == 64
+        assert small.shared_size_bytes >= 1024
+        assert small.binary_version == small.ptx_version == 10 * major + minor
+        assert 0 < small.num_regs <= 255
+        assert small.max_dynamic_shared_size_bytes + small.shared_size_bytes <= 49152
+        assert small.kernel.ptr
+
+    def test_only_two_can_be_set(self, reverse: kspec.RawKernel) -> None:
+        for name in NAMES - {
+            "max_dynamic_shared_size_bytes",
+            "preferred_shared_memory_carveout",
+        }:
+            with pytest.raises(AttributeError):
+                setattr(reverse, name, 1)
+
+
+class TestSetting:
+    def test_more_shared_memory(self, device: ArrayDevice) -> None:
+        size = 15_000
+        values = np.arange(size, dtype="float32")
+        kernel = kspec.RawKernel(CODE, "reverse")
+        x, y = device.array(values), device.zeros(size, "float32")
+        call = (1,), (256,), (x, y, np.int32(size))
+        with pytest.raises(
+            kspec.LaunchError, match="60000 bytes of dynamic shared memory"
+        ) as error:
+            kernel(*call, shared_mem=4 * size)
+        assert "it may have 49152; set max_dynamic_shared_size_bytes" in str(error.value)
+        kernel.max_dynamic_shared_size_bytes = 4 * size
+        assert kernel.attributes["max_dynamic_shared_size_bytes"] == 4 * size
+        for _ in range(4):
+            y[...] = 0
+            kernel(*call, shared_mem=4 * size)
+            np.testing.assert_array_equal(device.numpy(y), values[::-1])
+        kernel.max_dynamic_shared_size_bytes = 1000
+        with pytest.raises(kspec.LaunchError, match="it may have 1000"):
+            kernel(*call, shared_mem=4 * size)
+
+    def test_each_object_has_its_own(self, place: ArrayDevice) -> None:
+        module = kspec.RawModule(code=CODE)
+        one, other = module.get_function("reverse"), module.get_function("reverse")
+        one.max_dynamic_shared_size_bytes = 60_000
+        one.preferred_shared_memory_carveout = 50
+        assert other.max_dynamic_shared_size_bytes == 48 * 1024
+        assert other.preferred_shared_memory_carveout == -1
+        x = place.zeros(1, "float32")
+        with pytest.raises(kspec.LaunchError, match="it may have 49152"):
+            other((1,), (1,), (x, x, np.int32(1)), shared_mem=60_000)
+        one((1,), (1,), (x, x, np.int32(1)), shared_mem=60_000)
+        for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+            assert copied.max_dynamic_shared_size_bytes == 60_000
+            assert copied.preferred_shared_memory_carveout == 50
+
+    def test_bound_calls_keep_theirs(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "reverse")
+        kernel.max_dynamic_shared_size_bytes = 60_000
+        x, y = place.array(np.arange(8, dtype="float32")), place.zeros(8, "float32")
+        call = kernel.bind((1,), (32,), (x, y, np.int32(8)), shared_mem=60_000)
+        call()
+        np.testing.assert_array_equal(place.numpy(y), np.arange(8)[::-1])
+
+    @pytest.mark.parametrize("value", [-1, 300_000])
+    def test_what_no_device_has(self, value: int, reverse: kspec.RawKernel) -> None:
+        with pytest.raises(kspec.DriverError, match="CUDA_ERROR_INVALID_VALUE"):
+            reverse.max_dynamic_shared_size_bytes = value
+        assert reverse.max_dynamic_shared_size_bytes == 48 * 1024
+
+    @pytest.mark.parametrize("value", [-2, 101])
+    def test_carveouts_are_percentages(self, value: int, reverse: kspec.RawKernel) -> None:
+        with pytest.raises(kspec.DriverError, match=r"CUDA_ERROR_INVALID_VALUE.*-1\.\.100"):
+            reverse.preferred_shared_memory_carveout = value
+
+    def test_a_carveout_changes_no_result(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "reverse")
+        kernel.preferred_shared_memory_carveout = 100
+        x, y = place.array(np.arange(8, dtype="float32")), place.zeros(8, "float32")
+        for _ in range(60):
+            kernel((1,), (32,), (x, y, np.int32(8)), shared_mem=32)
+        np.testing.assert_array_equal(place.numpy(y), np.arange(8)[::-1])
+
+    @pytest.mark.parametrize("name", ["name", "code", "options", "backend", "file_path"])
+    def test_what_it_was_made_of_stays(self, name: str, reverse: kspec.RawKernel) -> None:
+        with pytest.raises(AttributeError):
+            setattr(reverse, name, "other")
+
+
+class TestTooLarge:
+    """Refused before the launch, by what the driver says of the kernel; here it is imitated."""
+
+    @pytest.fixture
+    def kernel(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaKernel]:
+        values = dict.fromkeys(NAMES, 0) | {
+            "max_threads_per_block": 384,
+            "num_regs": 168,
+            "shared_size_bytes": 4096,
+            "max_dynamic_shared_size_bytes": 45056,
+        }
+        told: list[Any] = []
+        fake = {
+            "attribute": lambda ordinal, function, name: values[name],
+            "set_attribute": lambda *given: told.append(given[2:]),
+            "allow_large_clusters": lambda *given: told.append("large"),
+            "most_shared_memory": lambda ordinal: 232448,
+            "parameter_sizes": lambda ordinal, function: None,
+        }
+        for name, function in fake.items():
+            monkeypatch.setattr(driver_function, name, function)
+        monkeypatch.setattr(
+            driver_function.driver, "compute_capability", lambda ordinal: self.capability
+        )
+        monkeypatch.setattr(driver_function.driver, "device_name", lambda ordinal: "GPU")
+        made = CudaKernel(SimpleNamespace(ordinal=0), "_Z4axpyIfEvPT_", 7)  # type: ignore[arg-type]
+        made.told = told  # type: ignore[attr-defined]
+        yield made
+
+    capability = (9, 0)
+
+    def check(self, kernel: CudaKernel, launch: Launch) -> Launch:
+        return kernel._checked(launch, ParameterBlock([]))
+
+    def test_threads(self, kernel: CudaKernel) -> None:
+        self.check(kernel, make_launch((1,), (384,)))
+        with pytest.raises(
+            kspec.LaunchError, match="385 threads; with 168 registers for each, 384"
+        ):
+            self.check(kernel, make_launch((1,), (385,)))
+
+    def test_shared_memory(self, kernel: CudaKernel) -> None:
+        self.check(kernel, make_launch((1,), (1,), 45056))
+        with pytest.raises(kspec.LaunchError, match=r"45057 .* may have 45056; .* at most 228352"):
+            self.check(kernel, make_launch((1,), (1,), 45057))
+        with pytest.raises(kspec.LaunchError, match=r"this device has 228352 for it"):
+            self.check(kernel, make_launch((1,), (1,), 228353))
+
+    def test_the_driver_is_told_what_a_launch_needs(self, kernel: CudaKernel) -> None:
+        told: list[Any] = kernel.told  # type: ignore[attr-defined]
+        kernel.allow_shared_memory(60_000)
+        kernel.allow_shared_memory(50_000)  # of another object
+        assert told == [("max_dynamic_shared_size_bytes", 60_000)]
+
+    def test_clusters(self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[Any] = kernel.told  # type: ignore[attr-defined]
+        launch = make_launch((16,), (32,), cluster=(8,), pdl=True)
+        assert self.check(kernel, launch) == launch
+        assert told == []
+        self.check(kernel, make_launch((16,), (32,), cluster=(16,)))
+        assert told == ["large"]
+        monkeypatch.setattr(type(self), "capability", (8, 6))
+        with pytest.raises(
+            kspec.LaunchError, match=r"need compute capability 9\.0, and GPU has 8\.6"
+        ):
+            self.check(kernel, launch)
+        alone = make_launch((16,), (32,), pdl=True)
+        assert not self.check(kernel, alone).pdl
+
+
+class TestLaunchOptions:
+    @pytest.mark.parametrize("cluster", [2, [2], (), (1, 1, 1, 1), (1.0,)])
+    def test_a_cluster_is_a_tuple(self, cluster: Any, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "small")
+        with pytest.raises(kspec.ArgumentTypeError, match="cluster must be a tuple"):
+            kernel((2,), (32,), (place.zeros(64, "float32"),), cluster=cluster)
+
+    @pytest.mark.parametrize("cluster", [(3,), (1, 2), (0,)])
+    def test_a_grid_has_whole_clusters(self, cluster: Any, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "small")
+        with pytest.raises(kspec.LaunchError, match="cluster"):
+            kernel((4,), (32,), (place.zeros(64, "float32"),), cluster=cluster)
+
+    def test_the_host_device_has_none(self) -> None:
+        kernel = kspec.RawKernel(CODE, "small")
+        x = np.zeros(64, "float32")
+        for _ in range(4):
+            with pytest.raises(kspec.NotSupportedError, match="clusters exist on CUDA devices"):
+                kernel((2,), (32,), (x,), cluster=(2,))
+
+    def test_dependent_launches_wait(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "small")
+        x = place.zeros(64, "float32")
+        for _ in range(5):
+            kernel((1,), (64,), (x,), pdl=True)
+        np.testing.assert_array_equal(place.numpy(x), np.ones(64))
+
+    @pytest.mark.parametrize("shared_mem", [1.0, "1", None])
+    def test_shared_memory_is_an_integer(self, shared_mem: Any, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(CODE, "small")
+        with pytest.raises(kspec.ArgumentTypeError, match="shared_mem must be an integer"):
+            kernel((1,), (32,), (place.zeros(64, "float32"),), shared_mem=shared_mem)
+
+    @pytest.mark.gpu
+    def test_blocks_of_a_cluster_see_each_other(self, place: ArrayDevice) -> None:
+        if place.is_host:
+            pytest.skip("clusters exist on CUDA devices")
+        code = r"""
+        #include <cooperative_groups.h>
+        namespace cg = cooperative_groups;
+        extern "C" __global__ void ranks(int* out) {
+            __shared__ int mine;
+            cg::cluster_group cluster = cg::this_cluster();
+            if (threadIdx.x == 0) mine = 10 * blockIdx.x;
+            cluster.sync();
+            unsigned next = (cluster.block_rank() + 1) % cluster.num_blocks();
+            if (threadIdx.x == 0) out[blockIdx.x] = *cluster.map_shared_rank(&mine, next);
+            cluster.sync();
+        }
+        """
+        kernel = kspec.RawKernel(code, "ranks")
+        out = place.zeros(8, "int32")
+        for _ in range(4):
+            kernel((8,), (32,), (out,), cluster=(4,))
+        np.testing.assert_array_equal(place.numpy(out), [10, 20, 30, 0, 50, 60, 70, 40])
+
+
+def test_names_for_messages() -> None:
+    assert readable("_Z8squaringIfEvPT_i") == "squaring"
+    assert readable("plain") == "plain"
