@@ -18,6 +18,7 @@ from kspec.runtime import marshal
 from kspec.runtime.arrays import use_on
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_of_call
+from kspec.runtime.layout import Shape, broadcast_shapes
 from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
 from kspec.signature import Param
@@ -131,6 +132,27 @@ def classify(
     device = _common_device(declaration.name, operands) or default_device()
     libraries = (operand.library for operand in operands if operand.library is not None)
     return Call(inputs, outs, device, next(libraries, None))
+
+
+def loop_shape(kernel: str, operands: Sequence[Operand]) -> Shape | None:
+    """Return the shape that the arrays which are not raw broadcast to; None if there are none.
+
+    Raises
+    ------
+    ShapeError
+        If they do not broadcast.
+    """
+    shapes = [
+        operand.view.shape
+        for operand in operands
+        if operand.view is not None and not operand.param.raw
+    ]
+    if not shapes:
+        return None
+    try:
+        return broadcast_shapes(shapes)
+    except ShapeError as error:
+        raise ShapeError(f"{kernel}: {error}") from None
 
 
 def resolve_stream(call: Call, stream: object) -> int:

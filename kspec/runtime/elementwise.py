@@ -169,7 +169,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         given = len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args)
         _check_kinds(declaration, call)
-        shape = _loop_shape(call, size)
+        shape = _loop_shape(self.__name__, call, size)
         binding = dispatch.resolve_types(declaration, call)
         call = self._with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
@@ -265,26 +265,24 @@ def _given(**keywords: Any) -> dict[str, Any]:
     }
 
 
-def _loop_shape(call: Call, size: int) -> Shape:
+def _loop_shape(kernel: str, call: Call, size: int) -> Shape:
     """Return the shape of the loop: broadcast, or ``(size,)``."""
-    shapes = [
-        operand.view.shape
-        for operand in (*call.inputs, *call.outputs)
-        if operand.view is not None and not operand.param.raw
-    ]
+    shape = dispatch.loop_shape(kernel, (*call.inputs, *call.outputs))
     if size != -1:
-        if shapes:
+        if shape is not None:
             raise ShapeError(
-                "Specified 'size' can be used only if all of the array arguments are raw"
+                f"{kernel}: Specified 'size' can be used only if all of the array arguments are raw"
             )
         if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise ArgumentTypeError(f"size must be an integer, not {type(size).__name__}")
+            raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
         if size < 0:
-            raise ShapeError(f"size must not be negative, got {size}")
+            raise ShapeError(f"{kernel}: size must not be negative, got {size}")
         return (size,)
-    if not shapes:
-        raise ShapeError("Loop size is undecided. Pass an array that is not raw, or give size=")
-    return layout.broadcast_shapes(shapes)
+    if shape is None:
+        raise ShapeError(
+            f"{kernel}: Loop size is undecided. Pass an array that is not raw, or give size="
+        )
+    return shape
 
 
 def _geometry(

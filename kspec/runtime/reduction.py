@@ -211,14 +211,12 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                     f"{self.__name__}: {operand.param.name} is read by the reduce or post-map "
                     "expression, where there are no elements any more; pass a scalar"
                 )
-        shapes = [
-            operand.view.shape
-            for operand in call.inputs
-            if operand.view is not None and not operand.param.raw
-        ]
-        if not shapes:
-            raise ShapeError("Loop size is undecided. Pass an array that is not raw")
-        return layout.broadcast_shapes(shapes)
+        shape = dispatch.loop_shape(self.__name__, call.inputs)
+        if shape is None:
+            raise ShapeError(
+                f"{self.__name__}: Loop size is undecided. Pass an array that is not raw"
+            )
+        return shape
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding) -> Call:
         """Check the given outputs, or allocate them."""
