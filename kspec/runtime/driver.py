@@ -38,6 +38,7 @@ _POISONED = (
     "names the line"
 )
 _MOST_CANDIDATES = 8
+_MOST_NAMES = 8  # of kernels in a message
 # Names of kernels that were launched, those that were checked in full last.
 _launched: dict[str, None] = {}
 
@@ -377,7 +378,24 @@ def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
         except DriverError as error:
             if error.name != "CUDA_ERROR_NOT_FOUND":
                 raise
-            raise LoadError(f"{error}: no kernel {lowered_name!r} in the module") from None
+            raise LoadError(
+                f"{error}: no kernel {lowered_name!r} in the module{_instead(module, lowered_name)}"
+            ) from None
+
+
+def _instead(module: Any, wanted: str) -> str:
+    """Return which kernels a module has, as far as the driver says (since 12.4), and advice."""
+    driver = _bindings()
+    try:
+        count = check(driver.cuModuleGetFunctionCount(module))
+        functions = check(driver.cuModuleEnumerateFunctions(count, module)) if count else ()
+        names = sorted(check(driver.cuFuncGetName(one)).decode() for one in functions)
+    except (AttributeError, RuntimeError, DriverError):
+        return ""
+    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    mangled = any(name.startswith(f"_Z{len(wanted)}{wanted}") for name in names)
+    advice = '; declare it extern "C", or name it in name_expressions' if mangled else ""
+    return f", which has {shown or 'none'}{advice}"
 
 
 def get_global(ordinal: int, module: Any, lowered_name: str) -> tuple[int, int]:

@@ -1,0 +1,68 @@
+"""A kernel that a module does not have: the message lists those it has."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import kspec
+from kspec.runtime import driver
+from tests.devices import ArrayDevice
+
+SUCCESS = SimpleNamespace(value=0, name="CUDA_SUCCESS")
+NOT_FOUND = SimpleNamespace(value=500, name="CUDA_ERROR_NOT_FOUND")
+
+
+class FakeDriver:
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def cuModuleGetFunction(self, module: Any, name: bytes) -> Any:
+        return NOT_FOUND, None
+
+    def cuGetErrorString(self, error: Any) -> Any:
+        return SUCCESS, b"named symbol not found"
+
+    def cuModuleGetFunctionCount(self, module: Any) -> Any:
+        return SUCCESS, len(self.names)
+
+    def cuModuleEnumerateFunctions(self, count: int, module: Any) -> Any:
+        return SUCCESS, list(range(count))
+
+    def cuFuncGetName(self, function: int) -> Any:
+        return SUCCESS, self.names[function].encode()
+
+
+class OldDriver(FakeDriver):
+    cuModuleGetFunctionCount = None  # type: ignore[assignment]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "cuModuleGetFunctionCount":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize(
+    ("fake", "text"),
+    [
+        (FakeDriver("scale", "fill"), "no kernel 'flil' in the module, which has fill, scale$"),
+        (FakeDriver(), "which has none$"),
+        (FakeDriver(*[f"f{k}" for k in range(10)]), r"f0, f1, .*, f7, \.\.\.$"),
+        (FakeDriver("_Z4flilPf"), 'has _Z4flilPf; declare it extern "C", or name it in name_expr'),
+        (OldDriver("fill"), "no kernel 'flil' in the module$"),
+    ],
+)
+def test_message(fake: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_bindings", lambda: fake)
+    monkeypatch.setattr(driver, "on_device", lambda ordinal: nullcontext())
+    with pytest.raises(kspec.LoadError, match=f"CUDA_ERROR_NOT_FOUND: named symbol .*{text}"):
+        driver.get_function(0, object(), "flil")
+
+
+def test_both_devices_list_kernels(place: ArrayDevice) -> None:
+    code = 'extern "C" __global__ void fill(float* x) { *x = 1; }\n__global__ void other(int) {}'
+    with pytest.raises(kspec.LoadError, match=r"named symbol not found.*fill"):
+        kspec.RawKernel(code, "flil")((1,), (1,), (place.zeros(1, "float32"),))
