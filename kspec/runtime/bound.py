@@ -54,7 +54,7 @@ class Bound:
         self._again = again
         self._in_full = in_full
         self._blocks = blocks
-        if blocks is not None:
+        if blocks is not None and not (in_full is not None and in_full()):
             blocks.free[()] = blocks.fresh()
 
     def __call__(self) -> Any:

@@ -141,6 +141,10 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             # Scratch memory can not be shared: on the host a launch may fail halfway and the next
             # one go on, launches of several threads may run at the same time.
             in_full = _always
+        elif prepared.scratch:
+            # A graph may be launched on any stream, beside others that use the same memory.
+            ordinal = prepared.device.ordinal
+            in_full = functools.partial(driver.is_capturing, ordinal, stream)
         elif on_host and prepared.kernel is not None:
             in_full = lambda: is_checked(self.checks)  # noqa: E731
         blocks = None

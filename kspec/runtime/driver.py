@@ -358,7 +358,7 @@ def device_of_pointer(address: int) -> int:
 def load_module(ordinal: int, code: bytes) -> Any:
     """Return a module from a cubin, PTX text or fatbin."""
     driver = _bindings()
-    with on_device(ordinal):
+    with on_device(ordinal), whatever_is_captured():
         # PTX is text: the driver wants its end marked.
         return check(driver.cuModuleLoadData(code + b"\0"))
 
@@ -372,7 +372,7 @@ def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
         If there is none of that name; the text has ``CUDA_ERROR_NOT_FOUND``.
     """
     driver = _bindings()
-    with on_device(ordinal):
+    with on_device(ordinal), whatever_is_captured():
         try:
             return check(driver.cuModuleGetFunction(module, lowered_name.encode()))
         except DriverError as error:
@@ -407,7 +407,7 @@ def get_global(ordinal: int, module: Any, lowered_name: str) -> tuple[int, int]:
         If there is none of that name.
     """
     driver = _bindings()
-    with on_device(ordinal):
+    with on_device(ordinal), whatever_is_captured():
         try:
             address, nbytes = check(driver.cuModuleGetGlobal(module, lowered_name.encode()))
         except DriverError as error:
