@@ -50,7 +50,8 @@ y = sqrt(a)
 };
 }  // namespace kspec_l2norm
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) l2norm(
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
+                                  kspec::FewestBlocks<_Layout>::value) l2norm(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y
@@ -77,7 +78,7 @@ struct _Op {
 #line 29 "specs/norms.toml"
 0
 );
-#line 81 "norms.cu"
+#line 82 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -87,7 +88,7 @@ struct _Op {
 #line 26 "specs/norms.toml"
 x * x
 );
-#line 91 "norms.cu"
+#line 92 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -98,7 +99,7 @@ x * x
 #line 27 "specs/norms.toml"
 a + b
 );
-#line 102 "norms.cu"
+#line 103 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -106,12 +107,13 @@ a + b
 #line 28 "specs/norms.toml"
 y = a
 ;
-#line 110 "norms.cu"
+#line 111 "norms.cu"
   }
 };
 }  // namespace kspec_l2_norm_sq
 template <class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) l2_norm_sq(
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
+                                  kspec::FewestBlocks<_Layout>::value) l2_norm_sq(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<double> _arg_x,
     const kspec::Out<double> _arg_y
@@ -139,7 +141,7 @@ struct _Op {
 #line 47 "specs/norms.toml"
 0
 );
-#line 143 "norms.cu"
+#line 145 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -149,7 +151,7 @@ struct _Op {
 #line 43 "specs/norms.toml"
 x * x
 );
-#line 153 "norms.cu"
+#line 155 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -160,7 +162,7 @@ x * x
 #line 44 "specs/norms.toml"
 a + b
 );
-#line 164 "norms.cu"
+#line 166 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -169,12 +171,13 @@ a + b
 #line 46 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
-#line 173 "norms.cu"
+#line 175 "norms.cu"
   }
 };
 }  // namespace kspec_rms_scale
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) rms_scale(
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
+                                  kspec::FewestBlocks<_Layout>::value) rms_scale(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_eps,
@@ -214,7 +217,7 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 218 "norms.cu"
+#line 221 "norms.cu"
 template <class T>
 struct _Op {
   typedef ScaledSum<T> _Acc;
@@ -227,7 +230,7 @@ struct _Op {
 #line 95 "specs/norms.toml"
 ScaledSum<T>()
 );
-#line 231 "norms.cu"
+#line 234 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -237,7 +240,7 @@ ScaledSum<T>()
 #line 92 "specs/norms.toml"
 ScaledSum<T>(x)
 );
-#line 241 "norms.cu"
+#line 244 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -248,7 +251,7 @@ ScaledSum<T>(x)
 #line 93 "specs/norms.toml"
 add(a, b)
 );
-#line 252 "norms.cu"
+#line 255 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -256,12 +259,13 @@ add(a, b)
 #line 94 "specs/norms.toml"
 y = a.log_value()
 ;
-#line 260 "norms.cu"
+#line 263 "norms.cu"
   }
 };
 }  // namespace kspec_logsumexp
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value) logsumexp(
+__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
+                                  kspec::FewestBlocks<_Layout>::value) logsumexp(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y

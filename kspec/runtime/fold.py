@@ -226,24 +226,24 @@ def _columns(
         splits = max(1, min(fitting, -(-length // (4 * down)), _MAX_SPLITS))
     aligned = _aligned(inputs, pack, (kept, 1), (reduced, 0)) if columns % pack == 0 else 0
     abreast = all(aligned >> k & 1 for k in range(len(inputs)) if kept.strides[k][0])
-    dense = sum(1 << k for k, one in enumerate(inputs) if _is_dense(k, one, kept, reduced))
-    counts = struct.pack("3q", kept.size, length, columns)
-    head = counts + struct.pack("2Q4i", aligned, dense, across, tiles, splits, abreast)
+    outmost = 0
+    if not abreast:
+        moving = [k for k in range(len(inputs)) if kept.strides[k][0]]
+        outmost = 2 if all(_is_stacked(reduced, k) for k in moving) else length
+    head = struct.pack("3qQ4i", kept.size, length, columns, aligned, across, tiles, splits, abreast)
+    head += struct.pack("q", outmost)
     partials = tiles * outer * splits * across * pack
     tail = _pack_axes(kept, reduced)
     return Fold(COLUMNS, tiles * outer, splits, threads, partials, head, tail)
 
 
-def _is_dense(k: int, one: Member, kept: Axes, reduced: Axes) -> bool:
-    """Whether an input's elements fill a stretch of memory that begins with the first."""
-    size = one.itemsize
-    for step, extent in sorted(
-        pair for axes in (kept, reduced) for pair in zip(axes.strides[k], axes.extents, strict=True)
-    ):
-        if step != size:
-            return False
-        size *= extent
-    return True
+def _is_stacked(reduced: Axes, k: int) -> bool:
+    """Whether an input's first and last rows have all others between them, in other blocks.
+
+    What lies between two rows of a view belongs to the array behind it, and may be read.
+    """
+    steps = reduced.strides[k]
+    return all(step >= 16 for step in steps) or all(step <= -16 for step in steps)
 
 
 def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> int:

@@ -142,7 +142,7 @@ class TestNothingBesideAnArrayIsRead:
         assert set(layouts) == {PACKS}
 
     @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "float64"])
-    @pytest.mark.parametrize("shape", [(5, 16), (4, 37), (70, 131)])
+    @pytest.mark.parametrize("shape", [(2, 37), (3, 16), (4, 37), (70, 131)])
     def test_columns(self, shape: tuple[int, ...], dtype: str, layouts: list[str]) -> None:
         kernel = kspec.ReductionKernel("T x, T y", "T z", "x - y", "a + b", "z = a", "0", "sums")
         step = np.dtype(dtype).itemsize
@@ -151,6 +151,18 @@ class TestNothingBesideAnArrayIsRead:
             y = alone(numbers(shape[-1:], dtype), 16 - step)
             got = kernel(x, y, axis=0, sanitize=CHECKS)
             np.testing.assert_array_equal(got, (x - y).sum(0, dtype=dtype))
+        assert set(layouts) == {COLUMNS}
+
+    @pytest.mark.parametrize("dtype", ["int8", "int32"])
+    def test_columns_that_overlap(self, dtype: str, layouts: list[str]) -> None:
+        """Rows that begin a few bytes after each other, or before: each has ends of its own."""
+        kernel = kspec.ReductionKernel("T x", "T z", "x", "a + b", "z = a", "0", "sums")
+        for offset in range(0, 16, 4):
+            x = alone(numbers((160,), dtype), offset)
+            rows = np.lib.stride_tricks.sliding_window_view(x, 97)[::2]
+            for view in (rows, rows[::-1], rows[3::5]):
+                got = kernel(view, axis=0, sanitize=CHECKS)
+                np.testing.assert_array_equal(got, view.sum(0, dtype=dtype))
         assert set(layouts) == {COLUMNS}
 
     @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "float64"])
@@ -163,3 +175,13 @@ class TestNothingBesideAnArrayIsRead:
             got = kernel(x, sanitize=CHECKS)
             np.testing.assert_array_equal(got, x.sum(dtype=dtype))
         assert set(layouts) <= {LINES, "kspec::ShortLines"}
+
+    @pytest.mark.parametrize("length", [5, 12, 16, 40, 1100])
+    def test_the_number_of_an_output_is_that_of_one(self, length: int) -> None:
+        """Threads that have none must not show the map a number that is none."""
+        kernel = kspec.ReductionKernel(
+            "T x, raw T w", "T z", "x * w[_i]", "a + b", "z = a", "0", "weighted"
+        )
+        x, w = alone(numbers((3, length), "int32"), 0), alone(numbers((3,), "int32"), 0)
+        got = kernel(x, w, axis=1, sanitize=CHECKS)
+        np.testing.assert_array_equal(got, x.sum(1, dtype="int32") * w)

@@ -19,8 +19,9 @@ template <class Acc> struct Partial {
 
 // Where an aligned pack of an input is; an input that does not move has one element.
 struct AlignedPlace {
+  enum { anywhere = 0 };
   ptrdiff_t offset;
-  bool moving;
+  bool moving, aligned, apart;
 
   template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const T* first = element(data, Bytes{offset});
@@ -31,12 +32,11 @@ struct AlignedPlace {
   }
 };
 
-// Where a pack of an input is, aligned or not, and how many elements of the array are before its
-// first, and from there on.
+// Where a pack of an input is, aligned or not; `apart`: to be read element by element.
 struct AnyPlace {
+  enum { anywhere = 1 };
   ptrdiff_t offset;
-  bool moving, aligned;
-  ptrdiff_t before, after;
+  bool moving, aligned, apart;
 
   template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const T* first = element(data, Bytes{offset});
@@ -44,8 +44,10 @@ struct AnyPlace {
       pack.fill(*first);
     else if (aligned)
       pack.load(first);
+    else if (apart)
+      pack.load_each(first);
     else
-      pack.load_between(first, before / (int)sizeof(T), after / (int)sizeof(T));
+      pack.load_unaligned(first);
   }
 };
 

@@ -140,14 +140,19 @@ template <int V, class Loop> struct PacksPlace {
 
   template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const ptrdiff_t step = loop.axes.strides[k][0];
+    // The blocks around a pack must hold nothing but the array, or the row: not so at its ends.
+    const int beside = is_aligned() || step == 0 ? 0 : V;
     if (is_flat()) {
-      load_row(data + i, (int)i, (int)(loop.size_ - i), pack);
-    } else if (inside < V) {
+      if (is_aligned() || (i >= V && i + 2 * V <= loop.size_))
+        load_row(data + i, pack);
+      else
+        pack.load_each(data + i);
+    } else if (inside < V + beside || inside > loop.axes.extents[0] - beside) {
       walk([&](int j, ptrdiff_t at) { pack.put(j, *element(data, Bytes{at})); });
     } else if (step == 0) {
       pack.fill(*element(data, Bytes{offset}));
     } else if (step == sizeof(T)) {
-      load_row(element(data, Bytes{offset}), (int)loop.axes.extents[0] - inside, inside, pack);
+      load_row(element(data, Bytes{offset}), pack);
     } else {
 #pragma unroll
       for (int j = 0; j < V; ++j) pack.put(j, *element(data, Bytes{offset + j * step}));
@@ -163,12 +168,11 @@ template <int V, class Loop> struct PacksPlace {
   }
 
  private:
-  template <class T>
-  __device__ inline void load_row(const T* data, int before, int after, Pack<T, V>& pack) const {
+  template <class T> __device__ inline void load_row(const T* data, Pack<T, V>& pack) const {
     if (is_aligned())
       pack.load(data);
     else
-      pack.load_between(data, before, after);
+      pack.load_unaligned(data);
   }
   // Along the row; the index is split again only where the next row begins.
   template <class Visit> __device__ inline void walk(const Visit& visit) const {

@@ -91,7 +91,8 @@ template <class T, int V> struct Pack<T, V, true> {
       memcpy(&word[k * (ACCESS / 4)], &part, ACCESS);
     }
   }
-  // All of it, from any address: the aligned 16-byte blocks around it, moved into place.
+  // All of it, from any address: the aligned 16-byte blocks around it, moved into place. They must
+  // hold nothing that is not the array's.
   __device__ inline void load_unaligned(const T* data) {
     if (BYTES % 16 != 0) {
 #pragma unroll
@@ -117,15 +118,6 @@ template <class T, int V> struct Pack<T, V, true> {
 #pragma unroll
     for (int k = 0; k < 4 * BLOCKS; ++k)
       word[k < WORDS ? k : 0] = __funnelshift_r(raw[k], raw[k + 1], (shift & 3) * 8);
-  }
-  // The same where only `before` elements in front of `data`, and `after` from there on, may be read.
-  template <class Count> __device__ inline void load_between(const T* data, Count before, Count after) {
-    const unsigned int shift = (unsigned int)reinterpret_cast<size_t>(data) & 15u;
-    const Count more = shift / sizeof(T), room = (16 - shift) / sizeof(T) + V;
-    if (BYTES % 16 != 0 || shift == 0 || (before >= more && after >= room))
-      load_unaligned(data);
-    else
-      load_each(data);
   }
   // All of it, element by element.
   __device__ inline void load_each(const T* data) {
@@ -163,9 +155,6 @@ template <class T, int V> struct Pack<T, V, false> {
   __device__ inline void load(const T* data) {
 #pragma unroll
     for (int j = 0; j < V; ++j) value[j] = data[j];
-  }
-  template <class Count> __device__ inline void load_between(const T* data, Count, Count) {
-    load(data);
   }
   __device__ inline void load_unaligned(const T* data) { load(data); }
   __device__ inline void load_each(const T* data) { load(data); }

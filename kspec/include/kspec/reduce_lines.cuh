@@ -49,6 +49,11 @@ __device__ inline Partial<Acc> join_lanes(const Op& op, Partial<Acc> mine, int l
   return mine;
 }
 
+// The number of an output, or of the first one where there is none.
+template <class Plan> __device__ inline ptrdiff_t existing(const Plan& plan, ptrdiff_t output) {
+  return output < plan.outputs ? output : 0;
+}
+
 // Where the inputs of one output are, and its first elements before the packs: so many that the
 // packs of the leading input are aligned.
 template <int I> struct Line {
@@ -61,7 +66,7 @@ __device__ inline Line<I> find_line(const Reduction<Lines, I, O>& plan, ptrdiff_
                                     Numbers<K...>, const Inputs&... inputs) {
   enum { V = PackSize<Inputs...>::value };
   Line<I> line;
-  const Offsets<8, I + O> at(plan.kept, (unsigned int)(output < plan.outputs ? output : 0), Narrow());
+  const Offsets<8, I + O> at(plan.kept, (unsigned int)output, Narrow());
 #pragma unroll
   for (int k = 0; k < I; ++k) line.base[k] = at.offset[k];
   line.head = 0;
@@ -145,18 +150,20 @@ __device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& 
   const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
   const ptrdiff_t output =
       (ptrdiff_t)blockIdx.x * (blockDim.x >> plan.lanes) + (threadIdx.x >> plan.lanes);
-  const Line<I> line = find_line(plan, output, numbers, inputs...);
-  const ptrdiff_t packs = (plan.length - line.head) / V;
+  // Threads beyond the last output fold nothing; they are there to shuffle.
+  const bool live = output < plan.outputs;
+  const Line<I> line = find_line(plan, existing(plan, output), numbers, inputs...);
+  const ptrdiff_t packs = live ? (plan.length - line.head) / V : 0;
   const ptrdiff_t first = (ptrdiff_t)blockIdx.y * width + lane;
   const ptrdiff_t step = (ptrdiff_t)width * plan.splits;
   Partial<Acc> total;
   total.some = false;
   add_packs(op, plan, line, first, step, packs, output, total, numbers, inputs...);
-  if (V > 1 && blockIdx.y == 0)
+  if (V > 1 && blockIdx.y == 0 && live)
     add_edges(op, plan, line, line.head + packs * V, lane, width, output, total, numbers,
               inputs...);
 
-  const bool mine = lane == 0 && output < plan.outputs;
+  const bool mine = lane == 0 && live;
   Acc* partials = reinterpret_cast<Acc*>(plan.partials) + output * plan.splits;
 #pragma unroll 1
   for (int round = 0; round < 2; ++round) {  // of this block, then of all; one copy of the code
@@ -165,7 +172,7 @@ __device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& 
     if (mine) partials[blockIdx.y] = total.value;
     if (!is_last_block(plan)) return;
     total.some = false;
-    if (output < plan.outputs)
+    if (live)
       for (int split = lane; split < plan.splits; split += width) total.add(op, partials[split]);
   }
   if (mine) post_line(op, plan, total.value, output);
@@ -185,7 +192,7 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
   int head[SIDE], packs[SIDE];
 #pragma unroll
   for (int s = 0; s < SIDE; ++s) {
-    const Line<I> line = find_line(plan, output + s * groups, numbers, inputs...);
+    const Line<I> line = find_line(plan, existing(plan, output + s * groups), numbers, inputs...);
     head[s] = line.head;
     packs[s] = ((int)plan.length - line.head) / V;
 #pragma unroll
@@ -201,7 +208,8 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
     for (int u = 0; u < UNROLL; ++u) {
       const int pack = lane + u * width;
       if (pack < packs[s])
-        total[s].add(op, batch[s][u].fold(op, head[s] + pack * V, output + s * groups));
+        total[s].add(op, batch[s][u].fold(op, head[s] + pack * V,
+                                          existing(plan, output + s * groups)));
     }
   }
 #pragma unroll
@@ -209,8 +217,9 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
     const ptrdiff_t number = output + s * groups;
     if (plan.length != (ptrdiff_t)packs[s] * V) {
       // Found again: kept until here, it would take registers from the loads.
-      const Line<I> line = find_line(plan, number, numbers, inputs...);
-      add_edges(op, plan, line, line.head + (ptrdiff_t)packs[s] * V, lane, width, number, total[s],
+      const ptrdiff_t one = existing(plan, number);
+      const Line<I> line = find_line(plan, one, numbers, inputs...);
+      add_edges(op, plan, line, line.head + (ptrdiff_t)packs[s] * V, lane, width, one, total[s],
                 numbers, inputs...);
     }
 #pragma unroll
@@ -235,11 +244,11 @@ __device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLine
   typename Op::_Acc total[SIDE];
   const auto value = [&](const Line<I>& at, int s, ptrdiff_t j) {
     return op._value(inputs.item(Bytes{at.base[K] + j * (plan.reduced.strides[K][0] / V)})..., j,
-                     output + s * blockDim.x);
+                     existing(plan, output + s * blockDim.x));
   };
 #pragma unroll
   for (int s = 0; s < SIDE; ++s) {
-    line[s] = find_line(plan, output + s * blockDim.x, numbers, inputs...);
+    line[s] = find_line(plan, existing(plan, output + s * blockDim.x), numbers, inputs...);
     total[s] = value(line[s], s, 0);
   }
 #pragma unroll 4
