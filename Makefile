@@ -4,6 +4,7 @@
 #   make test       all tests                 make gpu-test   only those that need a GPU
 #   make lint       style, types, generated files up to date
 #   make build      generated/kspec_kernels   make bench      measure against other libraries
+#   make sanitize   the tests that need a GPU, under compute-sanitizer
 #   make clean      remove the environment and everything that can be made again
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
@@ -18,7 +19,7 @@ REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["b
 comma := ,
 HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(comma)host)
 
-.PHONY: demo test gpu-test lint bench build clean
+.PHONY: demo test gpu-test sanitize lint bench build clean
 
 demo: $(VENV)/.build-stamp
 	$(BIN)/kspec demo
@@ -31,6 +32,9 @@ test: $(VENV)/.dev-stamp
 
 gpu-test: $(VENV)/.dev-stamp
 	$(BIN)/python -m pytest -m gpu
+
+sanitize: $(VENV)/.dev-stamp
+	$(BIN)/python -m tests.sanitizer
 
 lint: $(VENV)/.dev-stamp
 	$(BIN)/ruff check .

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.profiles import load_profile
+
+load_profile()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -17,6 +17,7 @@ import pytest
 import kspec
 from tests.devices import ArrayDevice
 
+pytestmark = pytest.mark.unsanitized("fills most of the memory, with few lines of code")
 DTYPES = pytest.mark.parametrize("dtype", ["uint8", "int32"])
 CTYPES = {"uint8": "unsigned char", "int32": "int", "int64": "long long"}
 

@@ -33,10 +33,11 @@ from tests.contract.drawing import (
     shapes,
 )
 from tests.devices import ArrayDevice
+from tests.profiles import examples
 
 EVERY = tuple(row.name for row in dtypes.TABLE)
-examples = settings(
-    max_examples=2000,
+drawn = settings(
+    max_examples=examples(2000),
     deadline=None,
     derandomize=True,
     database=None,
@@ -386,7 +387,7 @@ class _Operands:
 
 
 @pytest.mark.slow
-@examples
+@drawn
 @given(elementwise_calls())
 def test_elementwise_calls_are_those_of_numpy(place: ArrayDevice, case: Case) -> None:
     operands = _Operands(case, place)
@@ -413,7 +414,7 @@ def test_elementwise_calls_are_those_of_numpy(place: ArrayDevice, case: Case) ->
 
 
 @pytest.mark.slow
-@examples
+@drawn
 @given(reduction_calls())
 def test_reductions_are_those_of_numpy(place: ArrayDevice, case: Case) -> None:
     operands = _Operands(case, place)

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 import kspec
 from tests.devices import ArrayDevice
+from tests.profiles import examples
 
 COMBINE = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + 1000 * y", "combine")
 ENUMERATE = kspec.ElementwiseKernel("T x", "T y", "y = x * 100000 + i", "enumerate_elements")
@@ -19,8 +20,8 @@ POSITIONS = kspec.ReductionKernel(
     "T x", "T y", "x * _J + 7 * _i", "a + b", "y = a", "0", "positions"
 )
 
-examples = settings(
-    max_examples=50,
+drawn = settings(
+    max_examples=examples(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -68,7 +69,7 @@ def broadcastable(draw: Any) -> tuple[Any, Any]:
     return tuple(draw(views(shape)) for shape in shapes.input_shapes)  # type: ignore[return-value]
 
 
-@examples
+@drawn
 @given(broadcastable())
 def test_views_broadcast_as_in_numpy(place: ArrayDevice, case: tuple[Any, Any]) -> None:
     x, y = stored(case[0]), stored(case[1], 500)
@@ -78,7 +79,7 @@ def test_views_broadcast_as_in_numpy(place: ArrayDevice, case: tuple[Any, Any]) 
     np.testing.assert_array_equal(place.numpy(z), expected)
 
 
-@examples
+@drawn
 @given(SHAPES.flatmap(lambda shape: st.tuples(views(shape), views(shape))))
 def test_the_index_is_that_of_c_order(place: ArrayDevice, case: tuple[Any, Any]) -> None:
     x = stored(case[0])
@@ -99,7 +100,7 @@ def reductions(draw: Any) -> tuple[Any, Any, bool]:
     return draw(views(shape)), axis, draw(st.booleans())
 
 
-@examples
+@drawn
 @given(reductions())
 def test_reductions_over_any_axes(place: ArrayDevice, case: tuple[Any, Any, bool]) -> None:
     view, axis, keepdims = case
@@ -110,7 +111,7 @@ def test_reductions_over_any_axes(place: ArrayDevice, case: tuple[Any, Any, bool
     np.testing.assert_array_equal(place.numpy(y), expected)
 
 
-@examples
+@drawn
 @given(reductions())
 def test_positions_along_any_axes(place: ArrayDevice, case: tuple[Any, Any, bool]) -> None:
     view, axis, keepdims = case

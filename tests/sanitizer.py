@@ -1,0 +1,148 @@
+"""Run the tests that need a GPU under compute-sanitizer, and say what it found in our kernels.
+
+::
+
+    python -m tests.sanitizer                                  every tool, every test
+    python -m tests.sanitizer --tool racecheck -- -k columns   one tool; the rest is for pytest
+
+Each tool runs once, over all worker processes of pytest.  What it reports about a kernel of
+another library (CuPy fills and casts arrays, torch sorts them) is counted apart and is no failure;
+every other report is, and so is a test that fails.  Tests that provoke what the tools look for, or
+that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.profiles import FEW
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+WORKERS = 8
+_PREFIX = re.compile(r"^========= ?", re.MULTILINE)
+# A report is a line and what is indented below it.
+_REPORT = re.compile(
+    r"^(?:Invalid|Misaligned|Uninitialized|Host API|Barrier error|Error: |Program hit|Warning: Race).*"
+    r"(?:\n[ \t]+.*)*",
+    re.MULTILINE,
+)
+_SUMMARY = re.compile(
+    r"^(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: \d+ hazards? .*\((\d+) error)", re.MULTILINE
+)
+_FOREIGN = re.compile(r"\b(?:cupy_\w+|cub|thrust|at|c10)(?:::|\()|\bcupy_\w+")
+_OURS = re.compile(r"\bkspec::")
+_PASSED = re.compile(r"^=* ?(\d+ (?:passed|failed|error).*?) ?=*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What one tool reported.
+
+    Attributes
+    ----------
+    ours : tuple of str
+        Reports about kernels that kspec or a test launched.
+    foreign : tuple of str
+        Those about kernels of other libraries.
+    unread : int
+        Errors that the summaries count beyond these.
+    """
+
+    ours: tuple[str, ...]
+    foreign: tuple[str, ...]
+    unread: int
+
+    @property
+    def errors(self) -> int:
+        """How many count."""
+        return len(self.ours) + self.unread
+
+    def kinds(self) -> list[tuple[str, int]]:
+        """Return the first report of each kind and place, and how many there are."""
+        first: dict[str, list[str]] = {}
+        for report in self.ours:
+            place = "".join(report.splitlines()[:2])
+            first.setdefault(re.sub(r"0x[0-9a-f]+", "", place), []).append(report)
+        return [(reports[0], len(reports)) for reports in first.values()]
+
+
+def parse_log(log: str) -> Findings:
+    """Return what a log of compute-sanitizer says."""
+    text = _PREFIX.sub("", log)
+    reports = [match[0] for match in _REPORT.finditer(text)]
+    foreign = [one for one in reports if _FOREIGN.search(one) and not _OURS.search(one)]
+    ours = [one for one in reports if one not in foreign]
+    counted = sum(int(one or other) for one, other in _SUMMARY.findall(text))
+    return Findings(tuple(ours), tuple(foreign), max(0, counted - len(reports)))
+
+
+def command(tool: str, workers: int, log: Path, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs the tests under one tool."""
+    sanitizer = [
+        *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
+        # Refused calls are what many tests are about.
+        *("--report-api-errors", "no", "--log-file", str(log)),
+        *("--show-backtrace", "device", "--print-limit", "1000"),
+    ]
+    pytest = [
+        *(sys.executable, "-m", "pytest", "-q", "-m", "gpu and not unsanitized"),
+        *("-n", str(workers), "--timeout", "0", *arguments),
+    ]
+    return [*sanitizer, *pytest]
+
+
+def run_tool(tool: str, workers: int, folder: Path, arguments: Sequence[str]) -> tuple[bool, str]:
+    """Run the tests under one tool; return whether all is well, and a line about it."""
+    log, output = folder / f"{tool}.log", folder / f"{tool}.pytest.log"
+    log.unlink(missing_ok=True)
+    with output.open("w", encoding="utf-8") as file:
+        done = subprocess.run(
+            command(tool, workers, log, arguments),
+            env={**os.environ, "HYPOTHESIS_PROFILE": FEW},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    said = output.read_text(encoding="utf-8")
+    findings = parse_log(log.read_text(encoding="utf-8", errors="replace"))
+    outcome = (_PASSED.findall(said) or ["no tests ran"])[-1]
+    for report, count in findings.kinds():
+        print(f"{tool}, {count} times: {report}\n", flush=True)
+    if done.returncode:
+        print(said[-4000:], flush=True)
+    fine = done.returncode == 0 and not findings.errors
+    return fine, (
+        f"{tool:10} {findings.errors:6} errors  {len(findings.foreign):6} in other libraries"
+        f"   {outcome}"
+    )
+
+
+def main() -> int:
+    """Run the tools that are asked for; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sanitizer", description=__doc__)
+    parser.add_argument("--tool", action="append", choices=TOOLS, help="default: all of them")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="processes of pytest")
+    parser.add_argument("--logs", type=Path, default=Path("build/sanitizer"), help="folder")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
+    given = parser.parse_args()
+    if shutil.which("compute-sanitizer") is None:
+        print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
+        return 2
+    given.logs.mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    for tool in given.tool or TOOLS:
+        outcomes.append(run_tool(tool, given.workers, given.logs, given.pytest))
+        print(outcomes[-1][1], flush=True)
+    return 0 if all(fine for fine, _ in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
