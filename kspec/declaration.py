@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kspec.launch_rules import LaunchRules
 from kspec.signature import CParam, Param, Signature
 
 
@@ -114,12 +115,15 @@ class RawDeclaration:
         The kernels in it: ``("fx3<float>", "fx3<double>")``, or one plain name.
     params : tuple of CParam or None
         Declared C parameters; None: arguments are passed by CuPy's rules, unchecked.
+    rules : LaunchRules
+        Grid, block, shared memory and parameters where the caller does not say.
     """
 
     name: str
     name_expressions: tuple[str, ...]
     params: tuple[CParam, ...] | None = None
     doc: str = ""
+    rules: LaunchRules = field(default_factory=LaunchRules)
 
     kind = "raw"
 

@@ -18,6 +18,7 @@ from kspec.declaration import (
     ReductionDeclaration,
 )
 from kspec.errors import ManifestError
+from kspec.launch_rules import LaunchRules
 from kspec.signature import CParam, Param, Signature
 from kspec.stages import Figures
 
@@ -144,8 +145,13 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": kernel.kind}
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
-    if isinstance(kernel, RawDeclaration) and kernel.params is not None:
-        data["params"] = [asdict(param) for param in kernel.params]
+    if isinstance(kernel, RawDeclaration):
+        if kernel.rules:
+            data["rules"] = asdict(kernel.rules)
+        else:
+            del data["rules"]
+        if kernel.params is not None:
+            data["params"] = [asdict(param) for param in kernel.params]
     return data
 
 
@@ -175,10 +181,7 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     fields = dict(data)
     kind = fields.pop("kind")
     if kind == RawDeclaration.kind:
-        params = fields["params"]
-        fields["name_expressions"] = tuple(fields["name_expressions"])
-        fields["params"] = None if params is None else tuple(CParam(**one) for one in params)
-        return RawDeclaration(**fields)
+        return _raw(fields)
     if kind not in (ElementwiseDeclaration.kind, ReductionDeclaration.kind):
         raise ManifestError(f"unknown kind of kernel {kind!r}: upgrade kspec")
     for side in ("inputs", "outputs"):
@@ -188,3 +191,17 @@ def _declaration(data: dict[str, Any]) -> Declaration:
         fields["raw_views"] = tuple(fields["raw_views"])
         return ElementwiseDeclaration(**fields)
     return ReductionDeclaration(**fields)
+
+
+def _raw(fields: dict[str, Any]) -> RawDeclaration:
+    params, rules = fields["params"], fields.pop("rules", None)
+    fields["name_expressions"] = tuple(fields["name_expressions"])
+    fields["params"] = None if params is None else tuple(CParam(**one) for one in params)
+    if rules is not None:
+        fields["rules"] = LaunchRules(
+            tuple(rules["grid"]),
+            tuple(rules["block"]),
+            rules["shared_mem"],
+            tuple((name, default) for name, default in rules["defaults"]),
+        )
+    return RawDeclaration(**fields)

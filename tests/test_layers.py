@@ -23,6 +23,8 @@ BASE = (
     "names",
     "signature",
     "c_params",
+    "expressions",
+    "launch_rules",
     "declaration",
     "stages",
     "manifest",

@@ -7,6 +7,7 @@ import pytest
 from kspec import manifest
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.errors import ManifestError
+from kspec.launch_rules import LaunchRules
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.signature import CParam, Param, Signature
 from kspec.stages import Figures
@@ -17,6 +18,12 @@ KERNELS = (
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),
     RawDeclaration("k", ("k<int>",), (CParam("int", "p", pointer=True, const=True),)),
     RawDeclaration("u", ("u",), None),
+    RawDeclaration(
+        "v",
+        ("v",),
+        (CParam("int", "n"), CParam("double", "a")),
+        rules=LaunchRules(("n", "2"), ("256",), "block.x * 4", (("n", "3"), ("a", 0.5))),
+    ),
 )
 IMAGE = ImageEntry(
     "m.fatbin", "00", ("sm_80", "compute_80"), "nvrtc 13.0", {"k<int>": "_Z1k"},

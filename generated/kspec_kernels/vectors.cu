@@ -12,3 +12,14 @@ void vector_add(const double* a, const double* b,
 }
 
 #line 15 "vectors.cu"
+
+// ---- axpy<float>, axpy<double>
+#line 37 "specs/vectors.toml"
+template <class T> __global__ void axpy(T a, const T* x, T* y, long long n) {
+    long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) {
+        y[i] += a * x[i];
+    }
+}
+
+#line 26 "vectors.cu"

@@ -43,8 +43,10 @@ class FunctionContext:
     ----------
     name : str
         Its Python name.
-    kernel, kind : str
+    kernel : str
         The kernel it calls.
+    opener : str
+        Method of `GeneratedModule` that returns it.
     callee : str
         Private name of the runtime's callable.
     parameters : tuple of str
@@ -59,7 +61,7 @@ class FunctionContext:
 
     name: str
     kernel: str
-    kind: str
+    opener: str
     callee: str
     parameters: tuple[str, ...]
     returns: str
@@ -267,24 +269,42 @@ def _reduction(spec: ReductionSpec, name: str, callee: str, place: docs.Place) -
 
 
 def _raw(spec: RawSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
-    parameters = ["grid: Dim3", "block: Dim3"]
+    rules = spec.launch_rules
+    sizes = ["grid: Dim3 | None = None", "block: Dim3 | None = None"] if rules.complete else []
+    parameters = [] if rules.complete else ["grid: Dim3", "block: Dim3"]
     words: tuple[str, ...] = ()
+    keywords: list[str] = []
     if spec.params is None:
         parameters.append("args: Sequence[Any]")
         arguments = "args"
     else:
         words = _python_names(spec.params)
-        parameters += [
+        typed = [
             f"{word}: {_raw_type(param)}" for word, param in zip(words, spec.params, strict=True)
         ]
+        positional, keywords = _optional_last(typed, [p.name in spec.defaults for p in spec.params])
+        parameters += positional
         arguments = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
-    parameters += ["*", "shared_mem: int = 0", "stream: Stream | None = None"]
-    keywords = ["shared_mem=shared_mem", "stream=stream"]
-    call = _call(callee, ["grid", "block", arguments, *keywords])
+    shared = "int | None = None" if rules.shared_mem else "int = 0"
+    parameters += ["*", *keywords, *sizes, f"shared_mem: {shared}", "stream: Stream | None = None"]
+    passed = ["shared_mem=shared_mem", "stream=stream"]
+    call = _call(callee, ["grid", "block", arguments, *passed])
     doc = docs.raw_doc(spec, words, place)
+    opener = "raw_function" if rules else "raw"
     return FunctionContext(
-        name, spec.name, spec.kind, callee, tuple(parameters), "None", doc, _body(call, "None")
+        name, spec.name, opener, callee, tuple(parameters), "None", doc, _body(call, "None")
     )
+
+
+def _optional_last(typed: list[str], optional: list[bool]) -> tuple[list[str], list[str]]:
+    """Return positional and keyword-only parameters: these are optional ones before others."""
+    last = max((k for k, one in enumerate(optional) if not one), default=-1)
+    positional: list[str] = []
+    keywords: list[str] = []
+    for k, (text, has_default) in enumerate(zip(typed, optional, strict=True)):
+        text = f"{text} | None = None" if has_default else text
+        (keywords if has_default and k < last else positional).append(text)
+    return positional, keywords
 
 
 def _raw_type(param: CParam) -> str:

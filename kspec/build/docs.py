@@ -127,9 +127,11 @@ def reduction_doc(
 
 def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...]:
     """Return the docstring of a function that launches a raw kernel."""
+    rules = spec.launch_rules
     lines = [*_summary(spec), "", *_heading("Parameters")]
-    lines += ["grid, block : tuple of int"]
-    lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
+    sizes = "Number of blocks, and of threads in each; one to three numbers."
+    if not rules.complete:
+        lines += ["grid, block : tuple of int", *_indented(sizes)]
     if spec.params is None:
         lines.append("args : sequence")
         lines += _indented(
@@ -137,9 +139,16 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
             "1 bytes, NumPy scalars their own. Nothing is checked."
         )
     for word, param in zip(words, spec.params or (), strict=True):
-        lines += [f"{word} : {_c_type(param)}", *_indented(_c_text(param))]
-    lines.append("shared_mem : int, default 0")
-    lines += _indented("Dynamic shared memory in bytes.")
+        default = (
+            f", default ``{spec.defaults[param.name]}``" if param.name in spec.defaults else ""
+        )
+        lines += [f"{word} : {_c_type(param)}{default}", *_indented(_c_text(param))]
+    if rules.complete:
+        for axis, texts in (("grid", rules.grid), ("block", rules.block)):
+            lines.append(f"{axis} : tuple of int, default ``{_tuple_text(texts)}``")
+        lines += _indented(sizes)
+    default = f"``{rules.shared_mem}``" if rules.shared_mem else "0"
+    lines += [f"shared_mem : int, default {default}", *_indented("Dynamic shared memory in bytes.")]
     lines += [*_stream(), "", *_heading("Raises")]
     lines += ["ArgumentTypeError", "    An argument does not fit; also a `TypeError`."]
     lines += ["LaunchError", "    Grid, block or shared memory are impossible on the device.", ""]
@@ -150,6 +159,15 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
     names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
     lines += _wrapped(f"Precompiled: {names}.")
     return _safe(lines)
+
+
+def _tuple_text(texts: Sequence[str]) -> str:
+    """Return expressions as the tuple that they make.
+
+    >>> _tuple_text(["ceil_div(n, 256)"])
+    '(ceil_div(n, 256),)'
+    """
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _summary(spec: Spec) -> Lines:
@@ -265,7 +283,9 @@ def _c_type(param: CParam) -> str:
         row = dtypes.from_ctype(param.type)
         return f"array of {row.name if row else param.type}, or None"
     row = dtypes.from_ctype(param.type)
-    return f"scalar ({row.name})" if row else param.type
+    if row is None and not param.is_placeholder:
+        return param.type
+    return f"scalar ({row.name if row else param.type})"
 
 
 def _c_text(param: CParam) -> str:

@@ -149,7 +149,8 @@ def bind_call(
     spec = call.spec
     leading: tuple[Any, ...] = ()
     if isinstance(spec, RawSpec) and spec.example is not None:
-        leading = spec.example.grid, spec.example.block
+        if not spec.launch_rules.complete:
+            leading = spec.example.grid, spec.example.block
         arguments = arguments if spec.params is not None else [tuple(arguments)]
 
     def make() -> tuple[Any, ...]:
@@ -274,7 +275,12 @@ def _generated_call(
 
 def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Call:
     values: dict[str, Any] = {}
-    params = {param.name: param for param in spec.params or ()}
+    given = (*example.shapes, *example.scalars)
+    params = {
+        param.name: param
+        for param in spec.params or ()
+        if param.name in given or param.name not in spec.defaults
+    }
     bound = {**_template_arguments(spec, example), **types}
     for name in (*params, *(name for name in example.shapes if name not in params)):
         if name in params:
@@ -283,13 +289,18 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Call
             dtype = types.get(name, "float32")
         values[name] = _value(spec, example, name, dtype)
     values |= {name: value for name, value in example.scalars.items() if name not in values}
-    order = example.args or tuple(values)
+    order = example.args or tuple(name for name in values if name not in spec.defaults)
     writable = [param.name for param in params.values() if param.pointer and not param.const]
     if spec.params is None:
         writable = [str(one) for one in order if isinstance(values.get(str(one)), np.ndarray)]
     if not writable:
         raise SpecError(f"kernel {spec.name!r} writes to none of its arguments")
-    keywords = {"shared_mem": example.shared_mem} if example.shared_mem else {}
+    keywords: dict[str, Any] = {
+        name: value for name, value in values.items() if name in spec.defaults and name not in order
+    }
+    keywords |= {"shared_mem": example.shared_mem} if example.shared_mem else {}
+    if spec.launch_rules.complete and example.grid:
+        keywords |= {"grid": example.grid, "block": example.block}
     return Call(spec, values, order, (writable[-1],), keywords)
 
 

@@ -35,6 +35,7 @@ from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
+from kspec.runtime.raw_launch import RawFunction
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.runtime.route import ABSENT as ABSENT  # generated modules import it from here
@@ -117,6 +118,10 @@ class GeneratedModule:
     def raw(self, name: str) -> RawCallable:
         """Return a raw kernel."""
         return RawCallable(self._declaration(name, RawDeclaration), self._loader)
+
+    def raw_function(self, name: str) -> RawFunction:
+        """Return a raw kernel whose spec says how it is launched."""
+        return RawFunction(self._declaration(name, RawDeclaration), self._loader)
 
     def shipped(self, wanted: Wanted, device: Device) -> Image | None:
         """Return the precompiled image that holds a kernel for a device, if there is one."""

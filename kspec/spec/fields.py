@@ -19,6 +19,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from kspec import dtypes
 from kspec.c_params import parse_c_params
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
+from kspec.launch_rules import Default
 from kspec.signature import CParam, Param, Signature
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
@@ -83,6 +84,37 @@ def _c_params(value: object) -> tuple[CParam, ...] | None:
             faults.append(fault_of(error, index))
     raise_faults(faults)
     return tuple(params)
+
+
+def _extents(value: object) -> str | tuple[str, ...] | None:
+    """Return the expressions of a grid or block: one, or up to three in a list."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        return _expression(value, "an expression, or a list with one for each axis")
+    if not value:
+        raise FaultError([Fault((), "needs one to three axes")])
+    if len(value) > 3:
+        raise FaultError([Fault((3,), "a grid and a block have three axes at most")])
+    return tuple(_expression(item, "an expression", index) for index, item in enumerate(value))
+
+
+def _expression(value: object, expected: str = "an expression", *location: int) -> str:
+    """Return the text of an expression, which may be a number."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise _wrong_type(value, expected, *location)
+
+
+def _defaults(value: object) -> dict[str, Default]:
+    if not isinstance(value, Mapping):
+        raise _wrong_type(value, "a table of expressions or numbers")
+    for name, default in value.items():
+        if not isinstance(default, str | bool | int | float):
+            raise _wrong_type(default, "an expression or a number", str(name))
+    return dict(value)
 
 
 def _options(value: object) -> tuple[str, ...]:
@@ -211,6 +243,27 @@ CParamsField = Annotated[
     PlainValidator(_c_params),
     PlainSerializer(lambda params: None if params is None else [str(param) for param in params]),
     WithJsonSchema(_STRINGS),
+]
+_EXPRESSION = {"type": ["string", "integer"]}
+ExpressionField = Annotated[str, PlainValidator(_expression), WithJsonSchema(_EXPRESSION)]
+ExtentsField = Annotated[
+    str | tuple[str, ...] | None,
+    PlainValidator(_extents),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _EXPRESSION,
+                {"type": "array", "items": _EXPRESSION, "minItems": 1, "maxItems": 3},
+            ]
+        }
+    ),
+]
+DefaultsField = Annotated[
+    dict[str, Default],
+    PlainValidator(_defaults),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+    ),
 ]
 IdentityField = Annotated[
     str | None,

@@ -20,11 +20,20 @@ from typing import ClassVar
 from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
 
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
+from kspec.launch_rules import LaunchRules
 from kspec.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
-from kspec.spec.fields import CParamsField, IdentityField, SignatureField, TypesField
+from kspec.spec.fields import (
+    CParamsField,
+    DefaultsField,
+    ExpressionField,
+    ExtentsField,
+    IdentityField,
+    SignatureField,
+    TypesField,
+)
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 
@@ -238,6 +247,18 @@ class RawSpec(BaseSpec):
     params: CParamsField = Field(
         None, description="Declared C parameters, such as 'const float* x'; absent: unchecked."
     )
+    grid: ExtentsField = Field(
+        None, description="Blocks per axis where a call does not say: 'ceil_div(n, block.x)'."
+    )
+    block: ExtentsField = Field(
+        None, description="Threads per axis of a block, like `grid`: '256'."
+    )
+    shared_mem: ExpressionField = Field(
+        "", description="Dynamic shared memory in bytes where a call does not say: 'block.x * 4'."
+    )
+    defaults: DefaultsField = Field(
+        {}, description="What parameters are that a call leaves out: { n = 'x.size' }."
+    )
     _text: str = PrivateAttr("")
 
     @property
@@ -248,7 +269,22 @@ class RawSpec(BaseSpec):
     def declaration(self) -> RawDeclaration:
         """Return what a caller must know of this spec."""
         expressions = self.name_expressions or (self.name,)
-        return RawDeclaration(self.name, expressions, self.params, self.doc)
+        return RawDeclaration(self.name, expressions, self.params, self.doc, self.launch_rules)
+
+    @property
+    def launch_rules(self) -> LaunchRules:
+        """Grid, block, shared memory and parameters where a call does not say."""
+        sizes = [(one,) if isinstance(one, str) else one or () for one in (self.grid, self.block)]
+        grid, block = sizes
+        return LaunchRules(
+            tuple(map(_in_one_line, grid)),
+            tuple(map(_in_one_line, block)),
+            _in_one_line(self.shared_mem),
+            tuple(
+                (name, _in_one_line(one) if isinstance(one, str) else one)
+                for name, one in self.defaults.items()
+            ),
+        )
 
     def bindings(self) -> rules.Bindings:
         """Return one empty binding: name expressions say what is compiled."""
@@ -277,6 +313,10 @@ class RawSpec(BaseSpec):
             yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
         if self.params is not None:
             yield from self._example_faults(names, names)
+        if accepted(info, "params"):
+            texts = {"grid": self.grid, "block": self.block, "shared_mem": self.shared_mem or None}
+            known = {field: text for field, text in texts.items() if accepted(info, field)}
+            yield from rules.launch_rules_fit(self.params, known, self.defaults)
 
     def _read_source(self, folder: Path | None) -> Iterator[Fault]:
         if folder is None:
@@ -292,6 +332,10 @@ class RawSpec(BaseSpec):
                 self._text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 yield Fault(("source",), f"can not read {self.source!r}: {error}")
+
+
+def _in_one_line(expression: str) -> str:
+    return " ".join(expression.split())
 
 
 Spec = ElementwiseSpec | ReductionSpec | RawSpec
