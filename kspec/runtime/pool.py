@@ -37,6 +37,25 @@ _STEPS = 3  # binary logarithm of the number of sizes between a power of two and
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
+class _Alone:
+    """Notes what `sys.getrefcount` says to the finalizer of an object that nobody refers to."""
+
+    def __init__(self, noted: list[int]) -> None:
+        self.noted = noted
+
+    def __del__(self, references: Callable[[object], int] = sys.getrefcount) -> None:
+        self.noted.append(references(self))
+
+
+def _references_alone() -> int:
+    noted: list[int] = []
+    _Alone(noted)
+    return noted[0]
+
+
+_ALONE = _references_alone()  # Python's versions count differently
+
+
 class PooledMemory:
     """Memory of an array and its views, given back with the last reference.
 
@@ -58,10 +77,12 @@ class PooledMemory:
         self.bucket = bucket
         self.ptr = ptr
 
-    # A default, because names of the module may be gone at the interpreter's exit.
-    def __del__(self, references: Callable[[object], int] = sys.getrefcount) -> None:
+    # Defaults, because names of the module may be gone at the interpreter's exit.
+    def __del__(
+        self, references: Callable[[object], int] = sys.getrefcount, alone: int = _ALONE
+    ) -> None:
         bucket, ptr = self.bucket, self.ptr
-        if references(self) > _ALONE and not hasattr(self, "heir"):
+        if references(self) > alone and not hasattr(self, "heir"):
             # The garbage collector has found a cycle. Others in it may be finalized after this,
             # and use the memory until then: what refers to the heir goes when they are done.
             self.heir = PooledMemory(bucket, ptr)
@@ -322,23 +343,6 @@ def rounded(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-class _Alone:
-    """Notes what `sys.getrefcount` says to the finalizer of an object that nobody refers to."""
-
-    def __init__(self, noted: list[int]) -> None:
-        self.noted = noted
-
-    def __del__(self, references: Callable[[object], int] = sys.getrefcount) -> None:
-        self.noted.append(references(self))
-
-
-def _references_alone() -> int:
-    noted: list[int] = []
-    _Alone(noted)
-    return noted[0]
-
-
-_ALONE = _references_alone()  # Python's versions count differently
 _CREATION = threading.RLock()
 
 

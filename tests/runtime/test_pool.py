@@ -290,7 +290,8 @@ class TestFinalizers:
 
     def test_at_exit(self) -> None:
         code = """
-import sys
+import os, sys
+os.dup2(1, 2)
 import kspec
 from kspec.runtime import driver, pool
 from kspec.runtime.device import Device
