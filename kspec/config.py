@@ -6,6 +6,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_JIT``            ``auto`` (default), ``never`` (compiling at run time is an error) or
                          ``always`` (precompiled images are ignored)
 ``KSPEC_CACHE_DIR``      where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
+``CUDA_PATH``            where a CUDA toolkit is, for nvcc; then ``CUDA_HOME``, the PATH, a wheel
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
 ``KSPEC_GRAPH_LAUNCH``   whether kernels that are launched often become CUDA graphs: ``auto``
                          (default: with drivers from CUDA 13.0 on), ``never`` or ``always``
@@ -64,6 +65,18 @@ def cache_dir() -> Path:
 def cxx() -> str | None:
     """Return the C++ compiler the user asked for, or None to search."""
     return os.environ.get("KSPEC_CXX") or os.environ.get("CXX") or None
+
+
+def cuda_roots() -> tuple[Path, ...]:
+    """Return the CUDA toolkits that the user points at."""
+    named = (os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME"))
+    return tuple(Path(name) for name in named if name)
+
+
+def nvcc_environment() -> tuple[tuple[str, str], ...]:
+    """Return the variables by which nvcc takes options beside its command line."""
+    names = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
+    return tuple((name, os.environ[name]) for name in names if os.environ.get(name))
 
 
 def host_threads() -> int:

@@ -24,6 +24,7 @@
     ├── DriverError (RuntimeError)          a CUDA driver call failed
     ├── HostFault (RuntimeError)            a kernel did something illegal on the host device
     ├── ToolNotFoundError (RuntimeError)    a GPU, a compiler or a library is missing
+    ├── ToolStoppedError (RuntimeError)     a compiler was stopped before it was done
     └── NotSupportedError (NotImplementedError)  CuPy has it, kspec does not have it yet
 
 Argument errors also are the built-in class that CuPy raises in the same place, so that
@@ -229,6 +230,10 @@ class HostFault(KspecError, RuntimeError):
 
 class ToolNotFoundError(KspecError, RuntimeError):
     """A GPU, a compiler or a library is missing; the message says what to install."""
+
+
+class ToolStoppedError(KspecError, RuntimeError):
+    """A compiler was stopped from outside: that says nothing about the text, so try again."""
 
 
 class NotSupportedError(KspecError, NotImplementedError):

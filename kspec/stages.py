@@ -148,6 +148,8 @@ class CudaSource:
         Text of every header of ours or the user's that it includes, at any depth.
     options : tuple of str
         The user's compiler options (``-DX=1``, ``-I...``), never those of the target.
+    backend : str
+        What compiles it for GPUs: ``"nvrtc"`` or ``"nvcc"``; the host device has its own compiler.
     """
 
     name: str
@@ -155,6 +157,7 @@ class CudaSource:
     name_expressions: tuple[str, ...] = ()
     headers: tuple[Header, ...] = ()
     options: tuple[str, ...] = ()
+    backend: str = "nvrtc"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ PATHS = ROOT, ROOT / "generated"
 BASE = (
     "errors",
     "config",
+    "name_expressions",
     "checks",
     "structs",
     "dtypes",
@@ -58,7 +59,8 @@ THIRD_PARTY = {
     "cuda.bindings.nvfatbin": ("compiler/fatbin.py",),
     "cuda.bindings": (),
     "cuda.core": ("runtime/",),
-    "cuda.pathfinder": ("compiler/headers.py",),
+    "cuda.bindings.nvjitlink": ("compiler/link.py",),
+    "cuda.pathfinder": ("compiler/headers.py", "compiler/nvcc.py", "compiler/link.py"),
     "ml_dtypes": ("runtime/views.py",),
     "ziglang": ("compiler/host.py", "compiler/locate.py"),
     "pydantic": ("spec/",),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from kspec.compiler import headers, nvrtc
 from kspec.compiler.cache import ImageCache
 from kspec.compiler.key import image_key
+from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
 from kspec.stages import CudaSource, Image, Target
@@ -44,10 +45,12 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
         without compiling.
     ToolNotFoundError
         If the compiler, or the toolkit headers the source needs, are missing or do not fit.
+    ToolStoppedError
+        If something stopped the compiler.
     """
     if not target.is_host:
-        check_supported(target)
-    source = headers.carry_headers(source)
+        check_supported(target, source.backend)
+    source = headers.carry_headers(source, target)
     if cache is None:
         return _compile(source, target)
     key = image_key(source, target)
@@ -78,5 +81,14 @@ def _compile(source: CudaSource, target: Target) -> Image:
 
         directories = headers.host_dirs_for(source)
         return host.compile_host(source, toolkit_dirs=directories, sanitize=target.sanitize)
+    if source.backend == "nvcc":
+        from kspec.compiler import nvcc
+
+        return nvcc.compile_nvcc(source, target)
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
-    return nvrtc.compile_cuda(source, target, directories)
+    image = nvrtc.compile_cuda(source, target, directories)
+    if not CompileOptions.for_source(source, target).relocatable:
+        return image
+    from kspec.compiler import link
+
+    return link.link_device(image, source.name)

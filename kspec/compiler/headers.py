@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kspec.compiler.options import include_dirs
-from kspec.errors import ToolNotFoundError
-from kspec.stages import CudaSource, Header
+from kspec.errors import CompileError, ToolNotFoundError
+from kspec.stages import CudaSource, Header, Target
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(["<])([^">\n]+)([">])', re.MULTILINE)
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
@@ -63,18 +63,43 @@ def collect_headers(text: str, search: Sequence[Path]) -> tuple[Header, ...]:
     return _collect((text,), (package_include_dir(), *search), frozenset())
 
 
-def carry_headers(source: CudaSource) -> CudaSource:
+def standard_include_dir() -> Path:
+    """Return the directory of C++ standard headers for NVRTC, which has none: mostly libcu++'s."""
+    return package_include_dir() / "std"
+
+
+def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSource:
     """Return the source with the headers it does not carry yet but that its options lead to.
 
-    Looks in the package's own directory and in those of ``-I`` options.  A directory that holds
-    the CUDA toolkit is not copied but searched by the compiler.  Carrying twice changes nothing.
+    Looks in the package's own directory, in those of ``-I`` options and, for targets that NVRTC
+    compiles for, among our standard headers.  A directory that holds the CUDA toolkit is not
+    copied but searched by the compiler.  Carrying twice changes nothing.
     """
     dirs = [Path(name) for name in include_dirs(source.options)]
     own = [path for path in dirs if not _is_toolkit(path)]
+    if target is not None and not target.is_host and source.backend == "nvrtc":
+        own.append(standard_include_dir())
     texts = (source.text, *(header.text for header in source.headers))
     known = frozenset(header.name for header in source.headers)
     found = _collect(texts, (package_include_dir(), *own), known)
     return replace(source, headers=(*source.headers, *found)) if found else source
+
+
+def write_headers(directory: Path, source: CudaSource) -> None:
+    """Write the headers that a source carries below a directory, for compilers that read files.
+
+    Raises
+    ------
+    CompileError
+        If a header's name leads out of the directory.
+    """
+    root = directory.resolve()
+    for header in source.headers:
+        path = (directory / header.name).resolve()
+        if not path.is_relative_to(root):
+            raise CompileError(f"header name {header.name!r} leads out of the source", source.text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(header.text, encoding="utf-8")
 
 
 def missing_includes(source: CudaSource) -> tuple[str, ...]:

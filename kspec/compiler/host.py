@@ -19,14 +19,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kspec import config
+from kspec.compiler.headers import write_headers
 from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
 from kspec.compiler.sanitize import major_version, sanitize_flags
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import CudaSource, Image, Target
+from kspec.stages import CudaSource, Header, Image, Target
 
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
 
@@ -252,7 +253,7 @@ class _Unit:
     """Everything that goes into one compile."""
 
     text: str
-    headers: tuple[tuple[str, str], ...]
+    headers: tuple[Header, ...]
     entries: tuple[Entry, ...]
     needs_std: bool
 
@@ -282,7 +283,7 @@ def _translation_unit(source: CudaSource) -> _Unit:
     texts = [main, *(text for _, text in headers)]
     return _Unit(
         "\n".join(lines) + "\n",
-        tuple((name, f"#line 1 {_quoted(name)}\n{text.text}") for name, text in headers),
+        tuple(Header(name, f"#line 1 {_quoted(name)}\n{text.text}") for name, text in headers),
         (*found, *named),
         _needs_std(texts, {header.name for header in source.headers}),
     )
@@ -304,12 +305,7 @@ def _write_sources(directory: Path, source: CudaSource, unit: _Unit) -> None:
     (directory / "kernel.cpp").write_text(unit.text)
     root = directory / "include"
     root.mkdir()
-    for name, text in unit.headers:
-        path = (root / name).resolve()
-        if not path.is_relative_to(root.resolve()):
-            raise CompileError(f"header name {name!r} leads out of the source", source.text)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_headers(root, replace(source, headers=unit.headers))
 
 
 def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
@@ -375,8 +371,8 @@ def _run(
     """Compile and link in `directory`; return the log and whether it failed."""
     arguments = [
         *flags,
+        f"-I{directory / 'include'}",  # first: a carried cuComplex.h replaces the dialect's
         f"-I{INCLUDE_DIRECTORY}",
-        f"-I{directory / 'include'}",
         f"-ffile-prefix-map={directory}={SOURCE_ROOT}",
         f"-ffile-prefix-map={INCLUDE_DIRECTORY}={DIALECT_ROOT}",
     ]

@@ -29,7 +29,7 @@ def image_key(source: CudaSource, target: Target) -> str:
     ToolNotFoundError
         If the compiler is missing, or toolkit headers that do not fit it would be used.
     """
-    source = headers.carry_headers(source)
+    source = headers.carry_headers(source, target)
     content = {
         "schema": SCHEMA,
         "name": source.name,
@@ -53,9 +53,19 @@ def compiler_fingerprint(source: CudaSource, target: Target) -> str:
         build = host.fingerprint(host.find_compiler(), target.sanitize)
         directories = headers.host_dirs_for(source)
         return f"{build}, {headers.toolkit_version(directories)}" if directories else build
-    build = f"nvrtc {nvrtc.nvrtc_build()}"
+    if source.backend == "nvcc":
+        from kspec.compiler import nvcc
+
+        return f"nvcc {nvcc.nvcc_build()}"
+    builds = [f"nvrtc {nvrtc.nvrtc_build()}"]
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
-    return f"{build}, {headers.toolkit_version(directories)}" if directories else build
+    if directories:
+        builds.append(headers.toolkit_version(directories))
+    if CompileOptions.for_source(source, target).relocatable:
+        from kspec.compiler import link
+
+        builds.append(link.linker_build())
+    return ", ".join(builds)
 
 
 def _flags(source: CudaSource, target: Target) -> tuple[str, ...]:

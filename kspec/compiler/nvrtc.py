@@ -20,22 +20,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kspec.compiler.explain import explain
 from kspec.compiler.options import CompileOptions
+from kspec.compiler.ptxas import parse_figures, strip_report
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import CudaSource, Figures, Image, Target
 
-# NVRTC appends one pragma per name expression to the text, in an order of its own.
-_BAD_NAME = re.compile(
-    r"^__nv_name_map\(\d+\): error: .*\n  #pragma nv_mangled_name (.*)$", re.MULTILINE
-)
-_NO_HEADER = re.compile(r'(?:could not|cannot) open source file ("[^"]+")')
-_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_PROPERTIES = re.compile(r"Function properties for (\S+)")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_REGISTERS = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
-_CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
-_PTXAS_REPORT = re.compile(r"^ptxas (?:info\b| +\.).*\n?", re.MULTILINE)
 _BUILD = re.compile(r"// Compiler Build ID: (\S+)\s*// Cuda compilation tools,.*?(V[\d.]+)")
 
 
@@ -112,7 +102,7 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
         log = _log(library, program)
         if result != library.nvrtcResult.NVRTC_SUCCESS:
             reason = log or _describe(library, result)
-            raise CompileError(_explain(reason, source), source.text, tuple(command), target.arch)
+            raise CompileError(explain(reason, source), source.text, tuple(command), target.arch)
         symbols = {name: _lowered(library, program, name) for name in source.name_expressions}
         code = _code(library, program, "PTX" if target.format == "ptx" else "CUBIN")
     if not code:
@@ -122,65 +112,10 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
     return Image(target.format, target.arch, code, symbols, figures, strip_report(log))
 
 
-def parse_figures(log: str) -> dict[str, Figures]:
-    """Return the resources of each kernel in a ``ptxas -v`` log, by lowered name.
-
-    `Figures.local_bytes` is the stack frame, spilled registers included; `Figures.spill_bytes`
-    what the spill stores write, which may be more; `Figures.constant_bytes` the sum over all
-    constant banks, -1 on architectures whose ptxas does not report them (sm_90 and later).
-    """
-    found: dict[str, Figures] = {}
-    for report in re.split(r"(?=Compiling entry function ')", log):
-        entry = _ENTRY.match(report)
-        used = _REGISTERS.search(report)
-        if entry is None or used is None:
-            continue
-        line = report[used.start() :].partition("\n")[0]
-        shared = _SHARED.search(line)
-        constants = [int(size) for size in _CONSTANT.findall(line)]
-        local, spill = _stack_of(entry[1], report)
-        found[entry[1]] = Figures(
-            registers=int(used[1]),
-            shared_bytes=int(shared[1]) if shared else 0,
-            local_bytes=local,
-            constant_bytes=sum(constants) if constants else -1,
-            spill_bytes=spill,
-        )
-    return found
-
-
-def strip_report(log: str) -> str:
-    """Return a log without the lines in which ptxas reports resources."""
-    return _PTXAS_REPORT.sub("", log).strip()
-
-
-def _stack_of(name: str, report: str) -> tuple[int, int]:
-    """Stack frame and spill stores of one function; a report may hold those it calls, too."""
-    for match in _PROPERTIES.finditer(report):
-        stack = _STACK.search(report, match.end())
-        if match[1] == name and stack is not None:
-            return int(stack[1]), int(stack[2])
-    return -1, -1
-
-
 def _by_expression(figures: dict[str, Figures], symbols: dict[str, str]) -> dict[str, Figures]:
     if not symbols:
         return figures
     return {name: figures[symbol] for name, symbol in symbols.items() if symbol in figures}
-
-
-def _explain(log: str, source: CudaSource) -> str:
-    """Add to a log what NVRTC does not say: which name expression, where headers come from."""
-    absent = _NO_HEADER.search(log)
-    if absent is not None:
-        return (
-            f"{log}\n{absent[1]} is neither carried with the source, nor in a directory given by "
-            "-I, nor in the CUDA toolkit, if one is installed (pip install 'kspec[cu13]')"
-        )
-    names = dict.fromkeys(repr(name.strip()) for name in _BAD_NAME.findall(log))
-    if not names:
-        return log
-    return f"{source.name}: no kernel fits the name expression {', '.join(names)}\n{log}"
 
 
 def _library() -> ModuleType:

@@ -1,13 +1,14 @@
-"""The flags one compilation gets: the user's and ours in, NVRTC's command line out.
+"""The flags one compilation gets: the user's and ours in, the compiler's command line out.
 
 ::
 
     CompileOptions("sm_90", ("-DN=4",)).flags()
     # ('-arch=sm_90', '--std=c++17', '-default-device', '-Xptxas=-v', '-DN=4')
 
-`kspec.compiler.nvrtc` compiles with `CompileOptions.flags` and `kspec.compiler.key` hashes the
-same tuple, so that no flag can be missing from the key.  Directories of toolkit headers are not
-flags here: where a toolkit lies does not change the code, and its version is in the key.
+`kspec.compiler.nvrtc` and `kspec.compiler.nvcc` compile with `CompileOptions.flags` and
+`kspec.compiler.key` hashes the same tuple, so that no flag can be missing from the key.
+Directories of toolkit headers are not flags here: where a toolkit lies does not change the code,
+and its version is in the key.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from kspec.stages import CudaSource, Target
 _STANDARD_FLAGS = ("-std", "--std")
 _ARCH_FLAGS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
 _INCLUDE_FLAGS = ("--include-path", "-include-path")
+_RELOCATABLE_FLAGS = ("-dc", "--device-c")
+_RELOCATABLE_SWITCHES = ("-rdc", "--relocatable-device-code")
 _LIMIT_GROUPS = "_CG_LIMIT_INCLUDED_DEPENDENCIES"
 # With any other header of libcu++ there is nothing to save.
 _GROUPS = re.compile(
@@ -32,7 +35,7 @@ _DEFAULT_DEVICE_FLAGS = ("-default-device", "--device-as-default-execution-space
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Everything that decides how NVRTC compiles a text.
+    """Everything that decides how NVRTC or nvcc compiles a text.
 
     Deliberately absent: ``-ftz`` (CuPy forces ``-ftz=true``, which flushes float32 denormals;
     kspec computes what NumPy computes) and ``-lineinfo`` (it puts file names into the code).
@@ -42,7 +45,7 @@ class CompileOptions:
     arch : str
         ``"sm_90"`` (cubin) or ``"compute_80"`` (PTX).
     user : tuple of str
-        The user's own flags; they come last.
+        The user's own flags; they come last. All spellings of ``-dc`` become ``-rdc=true``.
     standard : str
         C++ standard, unless `user` names one.
     default_device : bool
@@ -68,7 +71,8 @@ class CompileOptions:
         Raises
         ------
         SpecError
-            If the user's options name an architecture, which is the target's to say.
+            If the user's options name an architecture, which is the target's to say, or if they
+            ask for PTX that is linked, which there is not.
         """
         for option in source.options:
             if flag_name(option) in _ARCH_FLAGS:
@@ -76,13 +80,29 @@ class CompileOptions:
                     f"{source.name}: option {option!r} names an architecture; the target decides "
                     f"that (here {target.arch}), so leave the option out"
                 )
-        return cls(target.arch, source.options, small_groups=_has_small_groups(source))
+        if target.format == "ptx" and _relocatable(source.options)[0]:
+            raise SpecError(
+                f"{source.name}: -dc links code for one architecture, such as sm_90, but "
+                f"{target.arch} is PTX"
+            )
+        return cls(
+            target.arch,
+            source.options,
+            default_device=source.backend == "nvrtc",
+            small_groups=_has_small_groups(source),
+        )
 
     def flags(self) -> tuple[str, ...]:
-        """Return NVRTC's command line, without toolkit directories."""
+        """Return the command line, without toolkit directories."""
         return tuple(self._flags())
 
+    @property
+    def relocatable(self) -> bool:
+        """Whether the code is to be linked with other device code, as CUDA's device runtime."""
+        return _relocatable(self.user)[0]
+
     def _flags(self) -> Iterator[str]:
+        relocatable, user = _relocatable(self.user)
         named = {flag_name(option) for option in self.user}
         yield f"-arch={self.arch}"
         if named.isdisjoint(_STANDARD_FLAGS):
@@ -93,7 +113,24 @@ class CompileOptions:
             yield "-Xptxas=-v"
         if self.small_groups:
             yield f"-D{_LIMIT_GROUPS}"
-        yield from self.user
+        if relocatable:
+            yield "-rdc=true"
+        yield from user
+
+
+def _relocatable(options: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
+    """Return whether options ask for relocatable code, and the others."""
+    relocatable, others = False, []
+    words = iter(options)
+    for word in words:
+        name, equals, value = word.strip().partition("=")
+        if name in _RELOCATABLE_FLAGS:
+            relocatable = True
+        elif name in _RELOCATABLE_SWITCHES:
+            relocatable = (value if equals else next(words, "")) == "true"
+        else:
+            others.append(word)
+    return relocatable, tuple(others)
 
 
 def _has_small_groups(source: CudaSource) -> bool:

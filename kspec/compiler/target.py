@@ -1,4 +1,4 @@
-"""Architecture names: text in, a checked `Target` out, and which of them NVRTC can make.
+"""Architecture names: text in, a checked `Target` out, and which of them a compiler can make.
 
 ::
 
@@ -6,7 +6,7 @@
     check_supported(Target("sm_70"))    # CompileError: sm_70 is not supported by NVRTC 13.0 ...
     target_for_capability(9, 0)         # Target(arch='sm_90')
 
-`kspec.compiler.nvrtc` knows what the installed compiler supports.
+`kspec.compiler.nvrtc` and `kspec.compiler.nvcc` know what the installed compilers support.
 """
 
 from __future__ import annotations
@@ -55,46 +55,65 @@ def capability(target: Target) -> int:
     return int(match[2])
 
 
-def supported_archs() -> tuple[str, ...]:
-    """Return the plain architectures of the installed NVRTC: ``('sm_75', 'sm_80', ...)``."""
-    return tuple(f"sm_{number}" for number in nvrtc.supported_capabilities())
+def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:
+    """Return the plain architectures of the installed compiler: ``('sm_75', 'sm_80', ...)``."""
+    return tuple(f"sm_{number}" for number in _supported(backend))
 
 
-def check_supported(target: Target) -> None:
-    """Raise `CompileError` if the installed NVRTC can not make code for a CUDA target."""
-    known = nvrtc.supported_capabilities()
+def check_supported(target: Target, backend: str = "nvrtc") -> None:
+    """Raise `CompileError` if the installed compiler can not make code for a CUDA target."""
+    known = _supported(backend)
     if capability(parse_target(target.arch)) in known:
         return
-    major, minor = nvrtc.nvrtc_version()
     older = capability(target) < min(known)
     advice = (
         "an older toolkit is needed: pip install 'kspec[cu12]'"
         if older
-        else f"compile for compute_{max(known)}, which newer devices run too, or update NVRTC"
+        else f"compile for compute_{max(known)}, which newer devices run too, or update it"
     )
     raise CompileError(
-        f"{target.arch} is not supported by NVRTC {major}.{minor}, which knows "
-        f"{', '.join(supported_archs())}; {advice}",
+        f"{target.arch} is not supported by {_name(backend)}, which knows "
+        f"{', '.join(supported_archs(backend))}; {advice}",
         target=target.arch,
     )
 
 
-def target_for_capability(major: int, minor: int) -> Target:
-    """Return the best target for a device that the installed NVRTC can compile for.
+def target_for_capability(major: int, minor: int, backend: str = "nvrtc") -> Target:
+    """Return the best target for a device that the installed compiler can make code for.
 
     Parameters
     ----------
     major, minor : int
         The device's compute capability.
+    backend : {"nvrtc", "nvcc"}
+        Which compiler.
 
     Returns
     -------
     Target
-        Its own architecture, or PTX of the nearest older one if NVRTC does not know the device.
+        Its own architecture, or PTX of the nearest older one if the compiler does not know the
+        device.
     """
     wanted = 10 * major + minor
-    older = [number for number in nvrtc.supported_capabilities() if number <= wanted]
+    older = [number for number in _supported(backend) if number <= wanted]
     if not older:
-        check_supported(Target(f"sm_{wanted}"))
+        check_supported(Target(f"sm_{wanted}"), backend)
     nearest = max(older)
     return Target(f"sm_{wanted}" if nearest == wanted else f"compute_{nearest}")
+
+
+def _supported(backend: str) -> tuple[int, ...]:
+    if backend == "nvrtc":
+        return nvrtc.supported_capabilities()
+    from kspec.compiler import nvcc
+
+    return nvcc.supported_capabilities()
+
+
+def _name(backend: str) -> str:
+    if backend == "nvrtc":
+        major, minor = nvrtc.nvrtc_version()
+        return f"NVRTC {major}.{minor}"
+    from kspec.compiler import nvcc
+
+    return f"nvcc {nvcc.nvcc_build().partition(' ')[0]}"

@@ -180,6 +180,10 @@ class _ImageProvider:
         """Return None: images do not have their source with them."""
         return None
 
+    def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
+        """Return None: the manifest has every name there is."""
+        return None
+
     def describe(self, wanted: Wanted) -> str:
         """Return what the image has of the wanted kernel, a line for each choice of types."""
         entry = self._entry.image

@@ -8,12 +8,13 @@ compiles it (`CompilingProvider`, the seam through which the runtime reaches the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
-from kspec.errors import CompileError, SpecializationNotBuilt
+from kspec.errors import CompileError, LoadError, SpecializationNotBuilt
+from kspec.name_expressions import find_symbol, is_expression
 from kspec.runtime import driver
 from kspec.runtime.device import Device
 from kspec.runtime.load import load_module
@@ -39,6 +40,9 @@ class Provider(Protocol):
 
     def source(self, wanted: Wanted) -> CudaSource | None:
         """Return what `wanted` is or would be compiled from, if this provider knows."""
+
+    def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
+        """Return what a compiler calls `wanted`, or None where there is none to ask."""
 
     def describe(self, wanted: Wanted) -> str:
         """Return what is here instead, for the error that nothing was found."""
@@ -74,21 +78,32 @@ class CompilingProvider:
         # Lazy on purpose: a deployed package with precompiled kernels never gets here.
         from kspec.compiler import compile_source
 
-        target = target_of(device, sanitize)
-        return compile_source(self.source(wanted), target, user_cache(config.cache_dir()))
+        source = self.source(wanted)
+        target = target_of(device, sanitize, source.backend)
+        return compile_source(source, target, user_cache(config.cache_dir()))
+
+    def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
+        """Compile only the one expression, whose types may have other names in the source."""
+        expression = wanted.name_expression
+        source = self.source(wanted)
+        if device.is_host or source.backend != "nvrtc":
+            return None
+        one = CompilingProvider(OneSource(replace(source, name_expressions=(expression,))))
+        image = one.find(wanted, device)
+        return None if image is None else image.symbols[expression]
 
     def describe(self, wanted: Wanted) -> str:
         """Return one line for the error that nothing was found."""
         return "compiling at run time is forbidden by KSPEC_JIT=never"
 
 
-def target_of(device: Device, sanitize: tuple[str, ...] = ()) -> Target:
-    """Return what a kernel is compiled for that a device shall run."""
+def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nvrtc") -> Target:
+    """Return what a kernel is compiled for, by a backend, that a device shall run."""
     if device.is_host:
         return Target("host", sanitize)
     from kspec.compiler.target import target_for_capability
 
-    return target_for_capability(*driver.compute_capability(device.ordinal))
+    return target_for_capability(*driver.compute_capability(device.ordinal), backend)
 
 
 # One cache object for each directory of this process, so that locks and counters are shared
@@ -184,7 +199,33 @@ class KernelLoader:
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)
         module = self._module(image, device, self._home(wanted, device, image, sanitize))
-        return module.get_kernel(image.symbols.get(wanted.name_expression, wanted.name_expression))
+        return module.get_kernel(self.symbol(wanted, device, image))
+
+    def symbol(self, wanted: Wanted, device: Device, image: Image) -> str:
+        """Return what `wanted` is called in an image: names that are no expressions, as they are.
+
+        Raises
+        ------
+        CompileError
+            If an expression does not parse.
+        LoadError
+            If an expression, in any spelling, is none of the image's.
+        """
+        name = wanted.name_expression
+        found = find_symbol(name, image.symbols)
+        if found is not None:
+            return found
+        if not is_expression(name):
+            return name
+        answers = (provider.lowered_name(wanted, device) for provider in self._providers)
+        lowered = next((answer for answer in answers if answer is not None), None)
+        if lowered is not None and lowered in image.symbols.values():
+            return lowered
+        known = ", ".join(repr(one) for one in image.symbols) or "none"
+        raise LoadError(
+            f"{name}: named symbol not found; the name expressions of the module are {known}: add "
+            "it to name_expressions"
+        )
 
     def _find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> Image:
         failure = self._failures.get((wanted, device, sanitize))

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from kspec.c_params import declared_params
 from kspec.checks import Checks
-from kspec.errors import ArgumentTypeError, LoadError, NotSupportedError
+from kspec.errors import ArgumentTypeError, CompileError, LoadError, NotSupportedError
+from kspec.name_expressions import is_expression
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.device import HOST, Device, default_device, parse_device
@@ -23,8 +24,10 @@ from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_call import RawCaller, RawRoutes
 from kspec.signature import CParam
-from kspec.stages import CudaSource, Image, RawSymbol
+from kspec.stages import CudaSource, Header, Image, RawSymbol
 
+# Carried with a source, it is found before any other of its name.
+_CUCOMPLEX = Header("cuComplex.h", '#include "kspec/cucomplex.cuh"\n')
 _FORMATS = {".cubin": "cubin", ".ptx": "ptx", ".fatbin": "fatbin"}
 
 
@@ -36,11 +39,16 @@ class RawKernel(RawCaller):
     code : str
         CUDA C++.
     name : str
-        Name of the kernel, as the compiler lowers it: usually of an ``extern "C"`` function.
+        Name of the kernel as the compiler lowers it, usually of an ``extern "C"`` function, or a
+        name expression such as ``"fx3<float>"``.
     options : tuple of str, optional
-        Compiler options.
-    backend : {"nvrtc"}, default "nvrtc"
-        Compiler.
+        Compiler options; with ``-dc`` kernels may launch kernels.
+    backend : {"nvrtc", "nvcc"}, default "nvrtc"
+        Compiler of CUDA code; nvcc knows the host's headers. The host device has its own compiler.
+    translate_cucomplex : bool, default False
+        Whether ``cuComplex.h`` is kspec's, in which its types are ``complex<T>``.
+    jitify : bool, optional
+        Whether C++ standard headers work with NVRTC: they do in any case.
     enable_cooperative_groups : bool, default False
         Launch so that all blocks are resident and can wait for each other
         (``cooperative_groups::this_grid().sync()``).
@@ -54,8 +62,8 @@ class RawKernel(RawCaller):
         If `options` is no tuple.
     SignatureSyntaxError
         If `params` can not be parsed.
-    NotSupportedError
-        For parts of CuPy's interface that are still missing.
+    ValueError
+        If there is no such `backend`, or it is nvcc and `jitify` is true.
 
     Attributes
     ----------
@@ -99,6 +107,7 @@ class RawKernel(RawCaller):
             backend=backend,
             translate_cucomplex=translate_cucomplex,
             enable_cooperative_groups=enable_cooperative_groups,
+            name_expressions=(name,) if _is_instance(name, backend) else (),
             jitify=jitify,
         )
         self._attach(module, name, params)
@@ -204,22 +213,24 @@ class RawModule:
     path : str, optional
         A ``.cubin``, ``.ptx`` or ``.fatbin`` file.
     options : tuple of str, optional
-        Compiler options.
-    backend : {"nvrtc"}, default "nvrtc"
-        Compiler.
+        Compiler options; with ``-dc`` kernels may launch kernels.
+    backend : {"nvrtc", "nvcc"}, default "nvrtc"
+        Compiler of CUDA code; nvcc knows the host's headers. The host device has its own compiler.
+    translate_cucomplex : bool, default False
+        Whether ``cuComplex.h`` is kspec's, in which its types are ``complex<T>``.
+    jitify : bool, optional
+        Whether C++ standard headers work with NVRTC: they do in any case.
     enable_cooperative_groups : bool, default False
         For each of its kernels, as for `RawKernel`.
     name_expressions : sequence of str, optional
-        Kernels to instantiate, such as ``"fx3<float>"``.
+        Kernels to instantiate, such as ``"fx3<float>"``; NVRTC only.
 
     Raises
     ------
     ArgumentTypeError
         If neither or both of `code` and `path` are given, or `options` is no tuple.
     ValueError
-        If `name_expressions` come with `path`.
-    NotSupportedError
-        For parts of CuPy's interface that are still missing.
+        If there is no such `backend`, or `name_expressions` or `jitify` come with `path` or nvcc.
     """
 
     def __init__(
@@ -238,21 +249,17 @@ class RawModule:
             raise ArgumentTypeError("give exactly one of code and path")
         if not isinstance(options, tuple):
             raise ArgumentTypeError(f"options must be a tuple, not {type(options).__name__}")
-        if isinstance(name_expressions, str):
-            raise ArgumentTypeError("name_expressions must be a sequence of strings, not a string")
-        if name_expressions and path is not None:
-            raise ValueError("name_expressions need code; an image already has its kernels")
-        _refuse_missing(backend, translate_cucomplex, jitify)
+        _check_compiler(path, backend, name_expressions, jitify)
         self.code = code
         self.file_path = path
-        self.options = options
-        self.backend = backend
+        self.options = options if path is None else ()
+        self.backend = backend if path is None else "nvcc"
         self.enable_cooperative_groups = enable_cooperative_groups
         self.name_expressions = tuple(name_expressions or ())
-        self.loader = KernelLoader([self._provider()])
+        self.loader = KernelLoader([self._provider(translate_cucomplex)])
 
     def get_function(self, name: str, params: str | Sequence[str] | None = None) -> RawKernel:
-        """Return a kernel by its name, or by one of the name expressions as it was given.
+        """Return a kernel by its name, or by one of the name expressions in any spelling.
 
         Parameters
         ----------
@@ -264,7 +271,7 @@ class RawModule:
         Raises
         ------
         CompileError
-            If the source does not compile.
+            If the source, or an expression that is none of the module's, does not compile.
         LoadError
             If there is no such kernel ("named symbol not found").
         SignatureSyntaxError
@@ -312,24 +319,46 @@ class RawModule:
         """
         place = self._default_device() if device is None else parse_device(device)
         image, module = self.loader.module(RawSymbol(name), place)
-        ptr, nbytes = module.get_global(image.symbols.get(name, name))
+        ptr, nbytes = module.get_global(self.loader.symbol(RawSymbol(name), place, image))
         return Symbol(name, ptr, nbytes, place, module)
 
     def compile(self, log_stream: Any = None) -> None:
-        """Compile for the default device now; the compiler's log goes to `log_stream`."""
-        image = self.loader.image(RawSymbol(""), self._default_device())
-        if log_stream is not None:
-            log_stream.write(image.log)
+        """Compile for the default device now.
+
+        Parameters
+        ----------
+        log_stream : object with a method `write`, optional
+            Gets the compiler's warnings, or the errors before they are raised. They are kept with
+            compiled code, so it does not matter whether it comes from the cache.
+
+        Raises
+        ------
+        CompileError
+            If the source does not compile.
+        """
+        try:
+            log = self.loader.image(RawSymbol(""), self._default_device()).log
+        except CompileError as error:
+            _write(error.log, log_stream)
+            raise
+        _write(log, log_stream)
 
     def _default_device(self) -> Device:
         if self.file_path is not None:
             return Device("cuda") if default_device() is HOST else default_device()
         return default_device()
 
-    def _provider(self) -> CompilingProvider | _FileProvider:
+    def _provider(self, translate: bool) -> CompilingProvider | _FileProvider:
         if self.file_path is not None:
             return _FileProvider(Path(self.file_path))
-        source = CudaSource("kernel.cu", self.code or "", self.name_expressions, (), self.options)
+        source = CudaSource(
+            "kernel.cu",
+            self.code or "",
+            self.name_expressions,
+            (_CUCOMPLEX,) if translate else (),
+            self.options,
+            self.backend,
+        )
         return CompilingProvider(OneSource(source))
 
 
@@ -359,15 +388,32 @@ class _FileProvider:
         """Return one line for the error that nothing was found."""
         return f"{self._path} has no such kernel"
 
+    def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
+        """Return None: names in an image are as they are."""
+        return None
 
-def _refuse_missing(backend: str, translate_cucomplex: bool, jitify: bool | None) -> None:
+
+def _is_instance(name: str, backend: str) -> bool:
+    """Return whether a kernel's name is an expression that its compiler can instantiate."""
+    return is_expression(name) and backend == "nvrtc"
+
+
+def _write(log: str, stream: Any) -> None:
+    if stream is not None:
+        stream.write(log)
+
+
+def _check_compiler(
+    path: str | None, backend: str, name_expressions: Sequence[str] | None, jitify: bool | None
+) -> None:
+    """Refuse what only goes with code, and what only NVRTC can do."""
     if backend not in ("nvrtc", "nvcc"):
-        raise ValueError(f"unknown backend {backend!r}; expected 'nvrtc'")
-    missing = {
-        "backend='nvcc'": backend == "nvcc",
-        "translate_cucomplex=True": translate_cucomplex,
-        "jitify=True": bool(jitify),
-    }
-    for option, wanted in missing.items():
-        if wanted:
-            raise NotSupportedError(f"{option} is not supported yet")
+        raise ValueError(f"unknown backend {backend!r}; expected 'nvrtc' or 'nvcc'")
+    if isinstance(name_expressions, str):
+        raise ArgumentTypeError("name_expressions must be a sequence of strings, not a string")
+    if name_expressions and path is not None:
+        raise ValueError("name_expressions need code; an image already has its kernels")
+    if name_expressions and backend == "nvcc":
+        raise ValueError("name_expressions need backend='nvrtc'")
+    if jitify and (path is not None or backend == "nvcc"):
+        raise ValueError("jitify=True needs code and backend='nvrtc'")

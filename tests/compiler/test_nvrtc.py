@@ -209,21 +209,3 @@ def test_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bindings, "nvrtcVersion", absent)
     with pytest.raises(ToolNotFoundError, match=r"kspec\[cu12\][\s\S]*libnvrtc\.so"):
         nvrtc.compile_cuda(SCALE, SM80)
-
-
-def test_parse_figures_keeps_called_functions_apart() -> None:
-    log = """\
-ptxas info    : 296 bytes gmem, 24 bytes cmem[4]
-ptxas info    : Compiling entry function 'q' for 'sm_80'
-ptxas info    : Function properties for _Z1ff
-ptxas         .     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
-ptxas info    : Function properties for q
-ptxas         .     560 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads
-ptxas info    : Used 32 registers, 64 bytes smem, 364 bytes cmem[0], 40 bytes cmem[2]
-ptxas info    : Compile time = 25.601 ms
-"""
-    assert nvrtc.parse_figures(log) == {"q": Figures(32, 64, 560, 404, 12)}
-    assert nvrtc.strip_report(log) == ""
-    assert nvrtc.strip_report(f"a warning\n{log}ptxas warning : careful\n") == (
-        "a warning\nptxas warning : careful"
-    )

@@ -76,3 +76,31 @@ def test_cooperative_groups_without_what_only_larger_parts_need(
     assert CompileOptions.for_source(source, Target("sm_90")).small_groups is small
     found = [flag for flag in flags(*options) if "_CG_LIMIT" in flag]
     assert len(found) <= 1
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        ("-dc", "-DA"),
+        ("--device-c", "-DA"),
+        ("-rdc=true", "-DA"),
+        ("-rdc", "true", "-DA"),
+        ("--relocatable-device-code=true", "-DA"),
+    ],
+)
+def test_relocatable_code_has_one_spelling(user: tuple[str, ...]) -> None:
+    options = CompileOptions("sm_90", user)
+    assert options.relocatable
+    assert options.flags()[-2:] == ("-rdc=true", "-DA")
+
+
+@pytest.mark.parametrize("user", [(), ("-rdc=false",), ("-rdc=true", "-rdc", "false")])
+def test_code_that_is_not_relocatable(user: tuple[str, ...]) -> None:
+    assert not CompileOptions("sm_90", user).relocatable
+    assert "-rdc=true" not in CompileOptions("sm_90", user).flags()
+
+
+def test_only_nvrtc_takes_functions_for_device_functions() -> None:
+    source = CudaSource("a.cu", "", backend="nvcc")
+    flags = CompileOptions.for_source(source, Target("sm_90")).flags()
+    assert "-default-device" not in flags and "-arch=sm_90" in flags

@@ -304,7 +304,7 @@ class TestModule:
         module.get_function("c_linkage")((1,), (2,), (z,))
         np.testing.assert_array_equal(device.numpy(z), [5, 5])
 
-    @pytest.mark.parametrize("name", ["scale< int >", "scale<float>", "nothing"])
+    @pytest.mark.parametrize("name", ["scale<float>", "nothing"])
     def test_names_that_are_not_there(self, name: str) -> None:
         module = kspec.RawModule(code=TEMPLATES, name_expressions=["scale<int>"])
         with pytest.raises(kspec.LoadError, match="named symbol not found"):
@@ -367,18 +367,28 @@ class TestModule:
             kspec.RawModule(code=FILL, name_expressions="fill")
 
     @pytest.mark.parametrize(
-        "keywords",
+        ("keywords", "message"),
         [
-            {"backend": "nvcc"},
-            {"translate_cucomplex": True},
-            {"jitify": True},
+            ({"code": FILL, "backend": "nvcc", "name_expressions": ["f"]}, "nvrtc"),
+            ({"code": FILL, "backend": "nvcc", "jitify": True}, "nvrtc"),
+            ({"path": "fill.cubin", "jitify": True}, "nvrtc"),
+            ({"code": FILL, "backend": "icc"}, "unknown backend 'icc'"),
         ],
     )
-    def test_what_is_not_there_yet_says_so(self, keywords: dict[str, Any]) -> None:
-        with pytest.raises(NotImplementedError, match="is not supported yet"):
-            kspec.RawKernel(FILL, "fill", **keywords)
-        with pytest.raises(ValueError, match="unknown backend"):
-            kspec.RawKernel(FILL, "fill", backend="icc")
+    def test_what_only_nvrtc_can(self, keywords: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            kspec.RawModule(**keywords)
+
+    def test_a_compiled_file_has_no_options(self) -> None:
+        module = kspec.RawModule(path="fill.cubin", options=("-DX",), backend="nvrtc")
+        assert (module.options, module.backend) == ((), "nvcc")
+
+    @pytest.mark.parametrize("jitify", [None, False, True])
+    def test_standard_headers_need_no_jitify(self, jitify: bool, place: ArrayDevice) -> None:
+        code = "#include <cstdint>\n" + FILL.replace("int tid", "std::int32_t tid")
+        out = place.zeros(2)
+        kspec.RawKernel(code, "fill", jitify=jitify)((1,), (16,), (out, 2, 1.0))
+        np.testing.assert_array_equal(place.numpy(out), [1, 1])
 
 
 def test_names_need_c_linkage_or_a_name_expression(place: ArrayDevice) -> None:

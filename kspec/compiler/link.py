@@ -1,0 +1,116 @@
+"""Relocatable code in, code that can be loaded out: device linking through nvJitLink.
+
+::
+
+    link_device(image, "k.cu")    # the same kernels, linked with CUDA's device runtime
+
+What ``-dc`` asks for: kernels that launch kernels call CUDA's device runtime, a static library of
+the toolkit.  The only module that touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kspec.errors import CompileError, ToolNotFoundError
+from kspec.stages import Image
+
+_INSTALL = "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
+
+
+def link_device(image: Image, name: str) -> Image:
+    """Link a relocatable image with CUDA's device runtime.
+
+    Parameters
+    ----------
+    image : Image
+        A cubin.
+    name : str
+        Of its source, for messages.
+
+    Raises
+    ------
+    CompileError
+        If a function or variable is defined nowhere.
+    ToolNotFoundError
+        If nvJitLink or the device runtime is missing.
+    """
+    library: Any = _library()
+    options = [f"-arch={image.arch}"]
+    handle = library.create(len(options), options)
+    try:
+        code = image.code
+        library.add_data(handle, library.InputType.CUBIN, code, len(code), name)
+        library.add_file(handle, library.InputType.LIBRARY, str(device_runtime()))
+        library.complete(handle)
+        linked = bytearray(library.get_linked_cubin_size(handle))
+        library.get_linked_cubin(handle, linked)
+    except library.nvJitLinkError as error:
+        log = _log(library, handle, name) or str(error)
+        raise CompileError(f"{name}: {log}", options=tuple(options), target=image.arch) from error
+    finally:
+        library.destroy(handle)
+    return replace(image, code=bytes(linked))
+
+
+def linker_build() -> str:
+    """Return the versions of nvJitLink and of CUDA's device runtime, for cache keys."""
+    major, minor = _library().version()
+    return f"nvjitlink {major}.{minor}, cudadevrt {_digest(device_runtime())}"
+
+
+def device_runtime() -> Path:
+    """Return CUDA's device runtime, ``libcudadevrt.a``.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If no toolkit has it.
+    """
+    try:
+        from cuda.pathfinder import StaticLibNotFoundError, find_static_lib
+    except ImportError as error:
+        raise ToolNotFoundError(
+            "finding CUDA's device runtime needs a newer cuda-pathfinder: "
+            "pip install --upgrade cuda-pathfinder"
+        ) from error
+    try:
+        return Path(find_static_lib("cudadevrt"))
+    except StaticLibNotFoundError as error:
+        raise ToolNotFoundError(
+            f"CUDA's device runtime, which -dc links with, is not installed: {_INSTALL}"
+        ) from error
+
+
+def _library() -> ModuleType:
+    """Import the bindings and load nvJitLink, or say what to install."""
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    except (ImportError, RuntimeError) as error:  # cuda.pathfinder's error is a RuntimeError
+        raise ToolNotFoundError(
+            f"nvJitLink, which links what -dc makes, is not installed: {_INSTALL}\n"
+            f"  cause: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ) from error
+    return nvjitlink  # type: ignore[no-any-return]
+
+
+def _log(library: Any, handle: int, name: str) -> str:
+    buffer = bytearray(library.get_error_log_size(handle))
+    if buffer:
+        library.get_error_log(handle, buffer)
+    log = buffer.rstrip(b"\0").decode(errors="replace").strip()
+    # The bindings free the name of an input before the linker reads it.
+    return re.sub(r"(?<= in ')[^']*", lambda _: name, log)
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

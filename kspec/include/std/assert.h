@@ -1,0 +1,2 @@
+// assert() is predefined.
+#pragma once

@@ -1,0 +1,2 @@
+// printf() is predefined.
+#pragma once

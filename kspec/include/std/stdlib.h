@@ -1,0 +1,2 @@
+// malloc(), free() and abs() are predefined.
+#pragma once

@@ -1,0 +1,2 @@
+// clock() is predefined.
+#pragma once

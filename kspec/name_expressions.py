@@ -1,0 +1,83 @@
+"""Name expressions, compared by what they mean: ``k< int >`` is ``k<int>``.
+
+::
+
+    normal_form("&ns::k<float const *, long unsigned>")  # 'ns::k<const float*,unsigned long>'
+    find_symbol("k< int >", {"k<int>": "_Z1kIiEvPT_"})   # '_Z1kIiEvPT_'
+
+Only spelling is compared here; names that a source defines (``using real = float;``) are for the
+compiler to resolve.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_TOKEN = re.compile(r"\w+|::|[^\s\w]")
+_QUALIFIERS = ("const", "volatile")
+_INTEGERS = {"signed", "unsigned", "short", "long", "int", "char"}
+_BEFORE_NAMES = ("<", ",", "(", "*", "&")
+
+
+def is_expression(name: str) -> bool:
+    """Return whether a name needs the compiler to say what it is called in the code."""
+    return not name.isidentifier()
+
+
+def find_symbol(name: str, symbols: Mapping[str, str]) -> str | None:
+    """Return the lowered name of a name expression, in any spelling, if it is among `symbols`."""
+    found = symbols.get(name)
+    if found is not None or not is_expression(name):
+        return found
+    wanted = normal_form(name)
+    return next((low for known, low in symbols.items() if normal_form(known) == wanted), None)
+
+
+def normal_form(expression: str) -> str:
+    """Return one spelling for all that differ in spaces, and in the order of a type's words.
+
+    >>> normal_form("k< unsigned, char const* >")
+    'k<unsigned int,const char*>'
+    """
+    tokens = _TOKEN.findall(expression)
+    while tokens and tokens[0] == "&":
+        del tokens[0]
+    text = ""
+    run: list[str] = []  # words and template argument lists between two other marks
+    for token in _without_leading_colons(tokens):
+        if token in ("<", ">", ",", "*", "&", "(", ")", "[", "]"):
+            text, run = text + _type(run) + token, []
+        elif token == "::" or (run and run[-1].endswith("::")):
+            run = [*run[:-1], run[-1] + token] if run else [token]
+        else:
+            run.append(token)
+    return text + _type(run)
+
+
+def _without_leading_colons(tokens: list[str]) -> list[str]:
+    """Drop each ``::`` that only says that a name is a global one."""
+    before = ["<", *tokens]
+    return [
+        token
+        for previous, token in zip(before, tokens, strict=False)
+        if token != "::" or previous not in _BEFORE_NAMES
+    ]
+
+
+def _type(words: list[str]) -> str:
+    """Return the words of a type in one order."""
+    qualifiers = sorted(word for word in words if word in _QUALIFIERS)
+    others = [word for word in words if word not in _QUALIFIERS]
+    if others and _INTEGERS.issuperset(others):
+        others = [_integer(others)]
+    elif "double" in others:
+        others.sort(reverse=True)
+    return " ".join([*qualifiers, *others])
+
+
+def _integer(words: list[str]) -> str:
+    if "char" in words:  # whose three kinds are three types
+        return " ".join([*(word for word in words if word != "char"), "char"])
+    size = "short" if "short" in words else " ".join(["long"] * words.count("long")) or "int"
+    return f"unsigned {size}" if "unsigned" in words else size
