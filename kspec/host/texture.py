@@ -23,6 +23,7 @@ class TextureData(ctypes.Structure):
         ("linear_filter", ctypes.c_int),
         ("normalized_float", ctypes.c_int),
         ("normalized_coordinates", ctypes.c_int),
+        ("srgb", ctypes.c_int),
         ("address", ctypes.c_int * 3),
         ("border", ctypes.c_float * 4),
         ("extent", ctypes.c_longlong * 3),

@@ -75,7 +75,7 @@ def _bindings() -> Any:
 
 
 def bindings() -> Any:
-    """Return `cuda.bindings.driver`, initialised, for `kspec.runtime.driver_texture`."""
+    """Return `cuda.bindings.driver`, initialised, for `kspec.runtime.texture.driver_texture`."""
     return _bindings()
 
 

@@ -18,10 +18,11 @@ import numpy.typing as npt
 from kspec.errors import ShapeError
 from kspec.runtime.arrays import DeviceArray, as_element_dtype, as_shape
 from kspec.runtime.device import Device
+from kspec.runtime.handle import Handle
 from kspec.runtime.views import c_strides
 
 
-class Symbol:
+class Symbol(Handle):
     """A global variable of a loaded module.
 
     Accepted as a kernel argument, where it passes its address.

@@ -20,6 +20,7 @@ from kspec.runtime.arrays import use_on
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
 from kspec.runtime.interop import Library, library_of, stream_of_call
+from kspec.runtime.texture import CUDAarray, SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
 
 
@@ -70,6 +71,12 @@ def _is_handle(operand: RawArgument) -> bool:
     return operand.view is None and type(getattr(operand.value, "device", None)) is Device
 
 
+def is_address(value: object) -> bool:
+    """Return whether a value stands for memory: an object with an integer ``ptr``."""
+    opaque = isinstance(value, TextureObject | SurfaceObject | CUDAarray)
+    return not opaque and isinstance(getattr(value, "ptr", None), int)
+
+
 def stream_of(
     stream: object, library: Library | None, device: Device, operands: Sequence[RawArgument]
 ) -> int:
@@ -114,8 +121,12 @@ def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
         return struct.pack("d", value)
     if isinstance(value, complex):
         return struct.pack("dd", value.real, value.imag)
-    if isinstance(getattr(value, "ptr", None), int):
+    if isinstance(value, TextureObject | SurfaceObject) or is_address(value):
         return struct.pack("P", value.ptr)
+    if isinstance(value, CUDAarray):
+        raise ArgumentTypeError(
+            f"{where} is a CUDAarray, which kernels read through a TextureObject or SurfaceObject"
+        )
     raise ArgumentTypeError(f"{where}: can not pass a {type(value).__name__} to a kernel")
 
 

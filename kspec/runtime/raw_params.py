@@ -15,9 +15,14 @@ from kspec import dtypes
 from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError
 from kspec.runtime import marshal
-from kspec.runtime.raw_arguments import RawArgument
+from kspec.runtime.raw_arguments import RawArgument, is_address
+from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.signature import CParam
 
+_HANDLES: Mapping[str, type[TextureObject | SurfaceObject]] = {
+    "cudaTextureObject_t": TextureObject,
+    "cudaSurfaceObject_t": SurfaceObject,
+}
 # What stands for the types of parameters that are no dtypes: placeholders.
 Types = Mapping[str, str]
 
@@ -94,6 +99,8 @@ def pack_declared(name: str, param: CParam, operand: RawArgument, types: Types) 
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be a number, not an array"
         )
+    if param.type in _HANDLES:
+        return _pack_handle(where, param, operand.value)
     if row is None:
         return _pack_struct(where, param, operand.value)
     value = operand.value.item() if view is not None else operand.value
@@ -118,6 +125,8 @@ def _pack_pointer(where: str, param: CParam, operand: RawArgument, row: DType | 
     if operand.value is None:
         return struct.pack("P", 0)
     if view is None:
+        if is_address(operand.value):
+            return struct.pack("P", operand.value.ptr)
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be an array, "
             f"not {type(operand.value).__name__}"
@@ -133,6 +142,16 @@ def _pack_pointer(where: str, param: CParam, operand: RawArgument, row: DType | 
             f"{where} is a pointer, so the array must be C-contiguous; pass a contiguous copy"
         )
     return struct.pack("P", view.ptr)
+
+
+def _pack_handle(where: str, param: CParam, value: Any) -> bytes:
+    wanted = _HANDLES[param.type]
+    if not isinstance(value, wanted):
+        raise ArgumentTypeError(
+            f"{where} is declared {param}, so it must be a {wanted.__name__}, "
+            f"not {type(value).__name__}"
+        )
+    return struct.pack("Q", value.ptr)
 
 
 def _pack_struct(where: str, param: CParam, value: Any) -> bytes:

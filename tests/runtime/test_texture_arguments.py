@@ -129,3 +129,133 @@ def test_precompiled_for_textures() -> None:
     wanted = Specialization("fetch", (("T", "float32"), ("U", "cudaTextureObject_t")), strided(1))
     image = compile_source(LazySource(FETCH.spec)(wanted), Target("sm_90"))
     assert list(image.symbols) == ["fetch<float, cudaTextureObject_t, kspec::Strided<8>>"]
+
+
+class TestWhatCuPysUsersWrite:
+    """Shapes of code that is found around CuPy."""
+
+    def test_an_output_is_fetched_through_a_pointer(self, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "raw T x, U tex",
+            "T out",
+            "float u = (float)(i % 4); float v = (float)(i / 4);"
+            "tex2D(&out, tex, u, v); out += x[i];",
+            "through_a_pointer",
+        )
+        x = place.array(np.ones(12, "f4"))
+        out = kernel(x, make_texture(place), place.empty(12, "f4"))
+        np.testing.assert_array_equal(place.numpy(out), 1 + IMAGE.ravel())
+
+    def test_a_volume_is_turned(self, place: ArrayDevice) -> None:
+        """Coordinates from a matrix, a preamble for host and device, extents as numbers."""
+        volume = np.random.default_rng(4).random((3, 4, 5), dtype="f4")
+        channel = texture.ChannelFormatDescriptor(32, 0, 0, 0, texture.cudaChannelFormatKindFloat)
+        array = texture.CUDAarray(channel, 5, 4, 3, device=place.place)
+        array.copy_from(volume)
+        tex = texture.TextureObject(
+            texture.ResourceDescriptor(texture.cudaResourceTypeArray, cuArr=array),
+            texture.TextureDescriptor(
+                (texture.cudaAddressModeBorder,) * 3,
+                texture.cudaFilterModePoint,
+                texture.cudaReadModeElementType,
+                borderColors=(-1.0,),
+            ),
+        )
+        kernel = kspec.ElementwiseKernel(
+            "U tex, raw float32 m, uint64 width, uint64 height",
+            "T out",
+            """
+            float4 voxel = make_float4((float)(i / (width * height)),
+                (float)((i % (width * height)) / width), (float)(i % width), 1.0f);
+            float x = dot(voxel, make_float4(m[8], m[9], m[10], m[11])) + .5f;
+            float y = dot(voxel, make_float4(m[4], m[5], m[6], m[7])) + .5f;
+            float z = dot(voxel, make_float4(m[0], m[1], m[2], m[3])) + .5f;
+            out = tex3D<float>(tex, x, y, z);
+            """,
+            "turn_volume",
+            preamble="""
+            inline __host__ __device__ float dot(float4 a, float4 b) {
+              return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+            }
+            """,
+        )
+        shift = np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, -1, 4], [0, 0, 0, 1]], "f4")
+        out = kernel(tex, place.array(shift), 5, 4, place.empty((3, 4, 5), "f4"))
+        expected = np.full_like(volume, -1)
+        expected[:2] = volume[1:, :, ::-1]
+        np.testing.assert_array_equal(place.numpy(out), expected)
+
+    def test_every_call_may_have_another_texture(self, place: ArrayDevice) -> None:
+        x = place.zeros(12, "f4")
+        for number in range(6):
+            y = FETCH(x, make_texture(place, IMAGE * number))
+            np.testing.assert_array_equal(place.numpy(y), number * IMAGE.ravel())
+
+    @pytest.mark.parametrize("kind", ["Array", "Linear", "Pitch2D"])
+    def test_numbers_of_the_cuda_runtime(self, kind: str, place: ArrayDevice) -> None:
+        """Positional arguments, plain numbers and a raw kernel without C linkage."""
+        image = np.arange(64, dtype="f4").reshape(2, 32)
+        channel = texture.ChannelFormatDescriptor(32, 0, 0, 0, 2)
+        if kind == "Array":
+            array = texture.CUDAarray(channel, 32, 2, 0, 0, device=place.place)
+            array.copy_from(place.array(image))
+            resource = texture.ResourceDescriptor(0, array)
+        elif kind == "Linear":
+            resource = texture.ResourceDescriptor(2, None, place.array(image), channel, 256)
+        else:
+            resource = texture.ResourceDescriptor(
+                3, None, place.array(image), channel, 0, 32, 2, 128
+            )
+        tex = texture.TextureObject(resource, texture.TextureDescriptor((1, 1), 0, 0))
+        read = "tex1Dfetch<T>(t, i)" if kind == "Linear" else "tex2D<T>(t, i % 32, i / 32)"
+        code = f"""template <class T> __global__ void fetch(T* out, cudaTextureObject_t t, int n) {{
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < n) out[i] = {read};
+        }}"""
+        kernel = kspec.RawModule(code=code, name_expressions=["fetch<float>"]).get_function(
+            "fetch<float>"
+        )
+        out = place.zeros(64, "f4")
+        for _ in range(3):
+            kernel((4,), (16,), (out, tex, 64))
+        np.testing.assert_array_equal(place.numpy(out), image.ravel())
+
+
+class TestRawKernels:
+    CODE = r"""
+    extern "C" __global__ void copy(cudaTextureObject_t from, cudaSurfaceObject_t to, float by) {
+      int x = threadIdx.x, y = threadIdx.y;
+      surf2Dwrite(by * tex2D<float>(from, x, y), to, x * sizeof(float), y);
+    }
+    """
+    PARAMS = "cudaTextureObject_t from, cudaSurfaceObject_t to, float by"
+
+    @pytest.mark.parametrize("params", [None, PARAMS])
+    def test_from_a_texture_to_a_surface(self, params: str | None, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(self.CODE, "copy", params=params)
+        tex, surface = make_texture(place), make_surface(place)
+        kernel((1,), (4, 3), (tex, surface, 2 if params else np.float32(2)))
+        out = np.zeros_like(IMAGE)
+        surface.ResDesc.cuArr.copy_to(out)
+        np.testing.assert_array_equal(out, 2 * IMAGE)
+
+    def test_declared_handles_are_checked(self, place: ArrayDevice) -> None:
+        kernel = kspec.RawKernel(self.CODE, "copy", params=self.PARAMS)
+        tex, surface = make_texture(place), make_surface(place)
+        with pytest.raises(
+            TypeError, match=r"argument from is .* must be a TextureObject, not Sur"
+        ):
+            kernel((1,), (4, 3), (surface, surface, 1.0))
+        with pytest.raises(TypeError, match=r"argument to is .* must be a SurfaceObject, not int"):
+            kernel((1,), (4, 3), (tex, surface.ptr, 1.0))
+        pointer = kspec.RawKernel(self.CODE, "copy", params="float* from, float* to, float by")
+        with pytest.raises(TypeError, match="must be an array, not TextureObject"):
+            pointer((1,), (4, 3), (tex, surface, 1.0))
+
+    def test_an_array_of_textures_is_no_argument(self, place: ArrayDevice) -> None:
+        tex, surface = make_texture(place), make_surface(place)
+        kernel = kspec.RawKernel(self.CODE, "copy")
+        with pytest.raises(TypeError, match="which kernels read through a TextureObject"):
+            kernel((1,), (4, 3), (tex.ResDesc.cuArr, surface, np.float32(1)))
+        with pytest.raises(TypeError, match="can not pass a ResourceDescriptor"):
+            kernel((1,), (4, 3), (tex.ResDesc, surface, np.float32(1)))

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kspec
 from kspec import texture as tx
@@ -235,6 +237,37 @@ def test_coordinates(
         np.testing.assert_allclose(out, exact, rtol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_texture_reads_as_numpy_says(data: st.DataObject) -> None:
+    """On the host device, of all sizes down to one element; the model is `sampled`."""
+    axes = data.draw(st.integers(1, 3))
+    shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=axes, max_size=axes)))
+    normalized, linear = data.draw(st.booleans()), data.draw(st.booleans())
+    modes = [mode for mode, always in MODES if normalized or not always]
+    mode = data.draw(st.sampled_from(modes))
+    values = np.random.default_rng(len(shape)).uniform(-1, 1, shape).astype(np.float32)
+    border = data.draw(st.sampled_from([0.0, -1.0, 0.5]))
+    texture = texture_of(
+        HOST,
+        values,
+        addressModes=[mode] * axes,
+        filterMode=int(linear),
+        normalizedCoords=normalized,
+        borderColors=[border],
+    )
+    cell = st.integers(-64, 192)
+    cells = data.draw(st.lists(st.tuples(*[cell] * axes), min_size=1, max_size=20))
+    points = (np.array(cells) + 0.5) / 16
+    given_points = (points / np.array(shape[::-1]) if normalized else points).astype(np.float32)
+    if axes == 1:
+        given_points = given_points[:, 0].copy()
+    kernel = ("one", "two", "three")[axes - 1]
+    out = read(HOST, kernel, "float", texture, given_points, np.zeros(len(points), np.float32))
+    exact = sampled(values, points, mode, linear, border)
+    np.testing.assert_allclose(out, exact, atol=axes * 2 / 256 if linear else 1e-6)
+
+
 def test_filtered_integers(place: ArrayDevice) -> None:
     values = np.array([[0, 255, 0], [255, 0, 255]], np.uint8)
     texture = texture_of(
@@ -243,6 +276,41 @@ def test_filtered_integers(place: ArrayDevice) -> None:
     points = np.array([[1, 1], [1, 0.5], [0.75, 0.5]], np.float32)
     out = read(place, "two", "float", texture, points, points[:, 0])
     np.testing.assert_allclose(out, [0.5, 0.5, 0.25], atol=2 / 256)
+
+
+def test_colours_become_linear(place: ArrayDevice) -> None:
+    values = np.tile(np.arange(0, 256, 17, dtype=np.uint8)[:, None], 4).reshape(1, -1)
+    texture = texture_of(place, values, 4, addressModes=[1, 1], readMode=1, sRGB=True)
+    points = np.stack([np.arange(16) + 0.5, np.full(16, 0.5)], -1).astype(np.float32)
+    out = read(place, "two", "float4", texture, points, np.zeros((16, 4), np.float32))
+    given = values.reshape(16, 4) / 255
+    expected = np.where(given <= 0.04045, given / 12.92, ((given + 0.055) / 1.055) ** 2.4)
+    expected[:, 3] = given[:, 3]  # opacity
+    np.testing.assert_allclose(out, expected, atol=0.004)
+
+
+def test_anisotropy_changes_nothing_without_mipmaps(place: ArrayDevice) -> None:
+    values = numbers("f4", (4, 4))
+    texture = texture_of(place, values, addressModes=[1, 1], maxAnisotropy=4)
+    points = np.array([[0.5, 0.5], [3.5, 2.5]], np.float32)
+    out = read(place, "two", "float", texture, points, points[:, 0])
+    np.testing.assert_array_equal(out, [values[0, 0], values[2, 3]])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4"])
+def test_colours_of_the_border(dtype: str, place: ArrayDevice) -> None:
+    border, channels = [3.0, 5.0, 0.25, 1.0], 4
+    texture = texture_of(
+        place,
+        numbers(dtype, (4, 4 * channels)),
+        channels,
+        addressModes=[tx.cudaAddressModeBorder] * 2,
+        borderColors=border if dtype == "f4" else [0.0] * 4,
+        readMode=int(dtype != "f4"),
+    )
+    points = np.array([[-1, 1], [1, 4.5], [9, 9]], np.float32)
+    out = read(place, "two", "float4", texture, points, np.zeros((3, 4), np.float32))
+    np.testing.assert_array_equal(out, [border if dtype == "f4" else [0] * 4] * 3)
 
 
 def test_rows_of_memory(place: ArrayDevice) -> None:
@@ -306,6 +374,61 @@ class TestDescriptors:
         texture = tx.TextureDescriptor([1, 1], 0, 1, borderColors=[1, 2])
         assert texture.get_texture_desc()["borderColors"] == [1, 2]
 
+    def test_lists_may_be_any_sequence(self) -> None:
+        for modes in ((1, 2), [1, 2], np.array([1, 2])):
+            assert tx.TextureDescriptor(modes).padded() == ([1, 2, 0], [0.0] * 4)
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"addressModes": [1] * 4}, ValueError, "addressModes: at most 3, not 4"),
+            ({"borderColors": [1] * 5}, ValueError, "borderColors: at most 4, not 5"),
+            ({"addressModes": 1}, TypeError, "addressModes must be a sequence, not int"),
+            ({"addressModes": [4]}, ValueError, "an address mode must be one of 0 to 3, not 4"),
+            ({"filterMode": 2}, ValueError, "filterMode must be one of 0 to 1"),
+            ({"readMode": -1}, ValueError, "readMode must be one of 0 to 1"),
+            ({"readMode": "linear"}, ValueError, "readMode must be"),
+        ],
+    )
+    def test_impossible_modes(self, options: Any, error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message):
+            tx.TextureDescriptor(**options)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"restype": 7}, "unknown resource type 7"),
+            ({"restype": 2, "sizeInBytes": 2}, "an element has 4 bytes"),
+            ({"restype": 3, "width": 4, "height": 2, "pitchInBytes": 8}, "fit together"),
+            ({"restype": 3, "width": 4, "pitchInBytes": 16}, "must be given"),
+            ({"restype": 3, "width": 4, "height": 3, "pitchInBytes": 32}, "80 bytes are read"),
+        ],
+    )
+    def test_impossible_memory(self, options: Any, message: str, place: ArrayDevice) -> None:
+        with pytest.raises(ValueError, match=message):
+            tx.ResourceDescriptor(arr=place.zeros(16, "f4"), chDesc=channel_of("f4"), **options)
+        strided = place.zeros(32, "f4")[::2]
+        with pytest.raises(ValueError, match="not C-contiguous"):
+            tx.ResourceDescriptor(2, arr=strided, chDesc=channel_of("f4"), sizeInBytes=16)
+
+    def test_each_takes_its_own(self) -> None:
+        array = tx.CUDAarray(channel_of("f4"), 4, flags=2, device="host")
+        resource: Any = tx.ResourceDescriptor(0, cuArr=array)
+        texture: Any = tx.TextureDescriptor()
+        wrong: Any = array
+        for make, expected in (
+            (lambda: tx.TextureObject(wrong, texture), "ResourceDescriptor"),
+            (lambda: tx.TextureObject(texture, resource), "ResourceDescriptor"),
+            (lambda: tx.TextureObject(resource, wrong), "TextureDescriptor"),
+            (lambda: tx.SurfaceObject(wrong), "ResourceDescriptor"),
+        ):
+            with pytest.raises(TypeError, match=f"expected a {expected}, not a "):
+                make()
+        with pytest.raises(TypeError, match="cuArr must be a CUDAarray, not ndarray"):
+            tx.ResourceDescriptor(0, cuArr=np.zeros(4))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="chDesc must be a ChannelFormatDescriptor, not str"):
+            tx.ResourceDescriptor(2, arr=np.zeros(4), chDesc="f4")  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("sizes", [(0,), (3, 0, 2), (-1,)])
     def test_impossible_extents(self, sizes: tuple[int, ...]) -> None:
         with pytest.raises(ValueError, match=r"width|height"):
@@ -344,6 +467,12 @@ class TestDescriptors:
             texture_of(place, np.zeros(4, np.int32), readMode=1)
         with pytest.raises(ValueError, match="not filtered linearly"):
             texture_of(place, np.zeros(4, np.uint8), filterMode=1)
+        for dtype, read_mode in (("f4", 1), ("u1", 0), ("i1", 1), ("u2", 1)):
+            with pytest.raises(ValueError, match="sRGB is for unsigned integers of 8 bits"):
+                texture_of(place, np.zeros(4, dtype), readMode=read_mode, sRGB=True)
+        linear = tx.ResourceDescriptor(2, arr=memory, chDesc=channel_of("f4"), sizeInBytes=16)
+        with pytest.raises(ValueError, match="needs a resource of type array"):
+            tx.SurfaceObject(linear)
         array = tx.CUDAarray(channel_of("f4"), 4, device=place.place)
         with pytest.raises(ValueError, match="cudaArraySurfaceLoadStore"):
             tx.SurfaceObject(tx.ResourceDescriptor(0, cuArr=array))

@@ -18,7 +18,7 @@ struct TextureData {
   unsigned magic;
   int dimensions;  // 1 to 3; 0: linear memory
   int kind, bits, channels;
-  int linear_filter, normalized_float, normalized_coordinates;
+  int linear_filter, normalized_float, normalized_coordinates, srgb;
   int address[3];
   float border[4];
   long long extent[3];  // in elements; 1 for axes it does not have
@@ -64,8 +64,15 @@ static inline KSPEC_HOST_UNCHECKED const TextureData* texture_of(unsigned long l
   return texture;
 }
 
+// A colour of sRGB as linear intensity (IEC 61966-2-1).
+static KSPEC_HOST_UNCHECKED float linear_of_srgb(float c) {
+  return c <= 0.04045f ? c / 12.92f : __builtin_powf((c + 0.055f) / 1.055f, 2.4f);
+}
+
+// Channel k of the element at an address.
 static KSPEC_HOST_UNCHECKED Channel read_channel(const TextureData* texture,
-                                                 const unsigned char* address) {
+                                                 const unsigned char* address, int k) {
+  address += k * texture->bits / 8;
   Channel value;
   unsigned short half;
   value.i = 0;
@@ -85,6 +92,7 @@ static KSPEC_HOST_UNCHECKED Channel read_channel(const TextureData* texture,
     float largest = (float)((1 << (texture->bits - is_signed)) - 1);
     value.f = (float)value.i / largest;
     if (value.f < -1.0f) value.f = -1.0f;
+    if (texture->srgb && k < 3) value.f = linear_of_srgb(value.f);  // the fourth is opacity
   }
   return value;
 }
@@ -118,7 +126,7 @@ static KSPEC_HOST_UNCHECKED Texel read_texel(const TextureData* texture, const l
   bool is_float = texture->kind == CHANNEL_FLOAT || texture->normalized_float;
   for (int k = 0; k < texture->channels; k++) {
     if (!border) {
-      texel.channel[k] = read_channel(texture, address + k * texture->bits / 8);
+      texel.channel[k] = read_channel(texture, address, k);
     } else if (is_float) {
       texel.channel[k].f = texture->border[k];
     } else {
@@ -185,8 +193,7 @@ static KSPEC_HOST_UNCHECKED T fetch_linear(unsigned long long handle, int index,
   Texel texel = {};
   if (index >= 0 && index < texture->extent[0])  // outside: zero
     for (int k = 0; k < texture->channels; k++)
-      texel.channel[k] = read_channel(
-          texture, texture->data + index * texture->stride[0] + k * texture->bits / 8);
+      texel.channel[k] = read_channel(texture, texture->data + index * texture->stride[0], k);
   return texel_as<T>(texture, texel, site);
 }
 

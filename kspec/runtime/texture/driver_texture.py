@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kspec.errors import DriverError
 from kspec.runtime import driver
+from kspec.runtime.texture.channels import Channels
 
 # Kind of a channel (signed, unsigned, float) and its bits.
 _FORMATS = {
@@ -23,17 +25,25 @@ _READ_AS_INTEGER, _NORMALIZED_COORDINATES, _SRGB = 0x01, 0x02, 0x10
 
 
 @dataclass(frozen=True)
-class Channels:
-    """How an element is made up: kind of its channels, bits of each, and how many."""
+class Rows:
+    """Memory with the elements of an array, row by row.
 
-    kind: int
-    bits: int
+    Attributes
+    ----------
+    address : int
+        Of the first row.
+    on_host : bool
+        Whether the memory is the host's.
+    pitch : int
+        Bytes from one row to the next.
+    count : int
+        Rows from one slice to the next.
+    """
+
+    address: int
+    on_host: bool
+    pitch: int
     count: int
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.bits * self.count // 8
 
 
 def _format(channels: Channels) -> Any:
@@ -57,20 +67,18 @@ def create_array(
 
 def destroy_array(ordinal: int, array: Any) -> None:
     """Free an array of `create_array`."""
-    with driver.on_device(ordinal):
-        driver.check(driver.bindings().cuArrayDestroy(array))
+    _destroy(ordinal, "cuArrayDestroy", array)
 
 
 def copy_array(
     ordinal: int,
     array: Any,
-    address: int,
-    on_host: bool,
+    rows: Rows,
     extents: tuple[int, int, int],
     into_array: bool,
     stream: int,
 ) -> None:
-    """Copy all of an array from or to C-ordered memory, and wait for it.
+    """Queue a copy of all of an array from or to memory.
 
     Parameters
     ----------
@@ -78,10 +86,8 @@ def copy_array(
         Device.
     array : CUarray
         The array.
-    address : int
+    rows : Rows
         The memory.
-    on_host : bool
-        Whether the memory is the host's.
     extents : tuple of int
         Bytes of a row, rows, slices.
     into_array : bool
@@ -96,14 +102,13 @@ def copy_array(
     there, memory = ("dst", "src") if into_array else ("src", "dst")
     setattr(copy, f"{there}MemoryType", kinds.CU_MEMORYTYPE_ARRAY)
     setattr(copy, f"{there}Array", array)
-    kind = kinds.CU_MEMORYTYPE_HOST if on_host else kinds.CU_MEMORYTYPE_DEVICE
+    kind = kinds.CU_MEMORYTYPE_HOST if rows.on_host else kinds.CU_MEMORYTYPE_DEVICE
     setattr(copy, f"{memory}MemoryType", kind)
-    setattr(copy, f"{memory}{'Host' if on_host else 'Device'}", address)
-    setattr(copy, f"{memory}Pitch", extents[0])
-    setattr(copy, f"{memory}Height", extents[1])
+    setattr(copy, f"{memory}{'Host' if rows.on_host else 'Device'}", rows.address)
+    setattr(copy, f"{memory}Pitch", rows.pitch)
+    setattr(copy, f"{memory}Height", rows.count)
     with driver.on_device(ordinal):
         driver.check(bindings.cuMemcpy3DAsync(copy, stream))
-        driver.check(bindings.cuStreamSynchronize(stream))
 
 
 def array_resource(array: Any) -> Any:
@@ -160,13 +165,40 @@ def create_texture(
     texture.maxAnisotropy = anisotropy
     texture.borderColor = list(border)
     with driver.on_device(ordinal):
-        return int(driver.check(bindings.cuTexObjectCreate(resource, texture, None)))
+        try:
+            return int(driver.check(bindings.cuTexObjectCreate(resource, texture, None)))
+        except DriverError as error:
+            advice = _requirements(ordinal, resource)
+            raise DriverError(error.name, error.explanation + advice, error.code) from None
+
+
+def _requirements(ordinal: int, resource: Any) -> str:
+    """Return what the driver wants of the memory of a texture, for the message that it refused."""
+    bindings = driver.bindings()
+    kind, kinds = resource.resType, bindings.CUresourcetype
+    if kind == kinds.CU_RESOURCE_TYPE_ARRAY:
+        return ""
+
+    def limit(name: str) -> int:
+        attribute = getattr(bindings.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        device = driver.check(bindings.cuDeviceGet(ordinal))
+        return int(driver.check(bindings.cuDeviceGetAttribute(attribute, device)))
+
+    text = f"; this device wants the memory to begin at a multiple of {limit('TEXTURE_ALIGNMENT')}"
+    if kind == kinds.CU_RESOURCE_TYPE_LINEAR:
+        return f"{text}, with at most {limit('MAXIMUM_TEXTURE1D_LINEAR_WIDTH')} elements"
+    width, height, pitch = (
+        limit(f"MAXIMUM_TEXTURE2D_LINEAR_{name}") for name in ("WIDTH", "HEIGHT", "PITCH")
+    )
+    return (
+        f"{text}, at most {width} x {height} elements, and a pitch that is a multiple of "
+        f"{limit('TEXTURE_PITCH_ALIGNMENT')} and at most {pitch}"
+    )
 
 
 def destroy_texture(ordinal: int, handle: int) -> None:
     """Free a texture object of `create_texture`."""
-    with driver.on_device(ordinal):
-        driver.check(driver.bindings().cuTexObjectDestroy(handle))
+    _destroy(ordinal, "cuTexObjectDestroy", handle)
 
 
 def create_surface(ordinal: int, resource: Any) -> int:
@@ -177,5 +209,12 @@ def create_surface(ordinal: int, resource: Any) -> int:
 
 def destroy_surface(ordinal: int, handle: int) -> None:
     """Free a surface object of `create_surface`."""
-    with driver.on_device(ordinal):
-        driver.check(driver.bindings().cuSurfObjectDestroy(handle))
+    _destroy(ordinal, "cuSurfObjectDestroy", handle)
+
+
+def _destroy(ordinal: int, function: str, handle: Any) -> None:
+    """Give something back when kernels that may read it have run: they hold no reference to it."""
+    bindings = driver.bindings()
+    with driver.on_device(ordinal), driver.whatever_is_captured():
+        driver.check(bindings.cuCtxSynchronize())
+        driver.check(getattr(bindings, function)(handle))

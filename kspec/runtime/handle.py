@@ -1,0 +1,18 @@
+"""What stands for something that a device holds: neither copied nor pickled."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from kspec.errors import ArgumentTypeError
+
+
+class Handle:
+    """Base of objects that are handles, such as textures, and of what holds them."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        # A copy would hold the handle longer than the object that gives it back.
+        raise ArgumentTypeError(
+            f"a {type(self).__name__} stands for something in the memory of one process: it can "
+            "not be pickled or copied; copy the elements, and make another one of them"
+        )
