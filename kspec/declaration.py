@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from kspec.launch_rules import LaunchRules
 from kspec.signature import CParam, Param, Signature
 
+PLACES = 5  # positional parameters of calls that are written out, which makes them faster
+
 
 @dataclass(frozen=True)
 class _Generated:

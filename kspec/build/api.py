@@ -20,9 +20,9 @@ from jinja2 import TemplateError
 from kspec import dtypes
 from kspec.build import docs
 from kspec.build.plan import BuildPlan, Unit
+from kspec.declaration import PLACES
 from kspec.errors import RenderError
 from kspec.render.environment import template_environment
-from kspec.runtime.pattern import PLACES
 from kspec.signature import CParam, Param
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 

@@ -13,10 +13,10 @@ from types import CodeType
 
 import numpy as np
 
+from kspec.declaration import PLACES
 from kspec.runtime.access import Access, access_of
 from kspec.runtime.plan import ALIGNMENT
 
-PLACES = 5  # positional parameters of calls and routes; what is written out is found sooner
 _SCALARS = (bool, int, float, complex, np.generic)
 _LOW = ALIGNMENT - 1  # bits of an address
 

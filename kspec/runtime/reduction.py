@@ -8,7 +8,7 @@ from typing import Any
 
 from kspec import dtypes
 from kspec.checks import Checks
-from kspec.declaration import ReductionDeclaration
+from kspec.declaration import PLACES, ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.runtime import dispatch, driver, layout
 from kspec.runtime.bound import Bound
@@ -20,7 +20,6 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.loop import member_of
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.pattern import PLACES
 from kspec.runtime.plan import Prepared
 from kspec.runtime.route import ABSENT, given_of, types_of
 from kspec.stages import Specialization

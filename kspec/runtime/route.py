@@ -31,10 +31,10 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
+from kspec.declaration import PLACES
 from kspec.runtime.family import Family
 from kspec.runtime.interop import stream_handle
 from kspec.runtime.pattern import (
-    PLACES,
     Pattern,
     compile_route,
     has_family,
