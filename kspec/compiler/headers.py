@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,9 @@ _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(["<])([^">\n]+)([">])', re
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
 _CCCL_VERSION = re.compile(r"^#define\s+CCCL_VERSION\s+(\d+)", re.MULTILINE)
 _VERSION_HEADER = "cuda_runtime_api.h"
+# Files of the toolkit are not read here, and only this one needs headers of the C library.
+_INCLUDED_BY_CUDA_H = "#include <stdlib.h>\n#include <stdint.h>\n"
+_LIBRARIES = ("curand",)  # wheels of their own, that may have a directory of their own
 _CCCL_VERSION_HEADERS = ("cuda/std/__cccl/version.h", "cuda/__cccl_config/version.h")
 
 
@@ -79,7 +82,9 @@ def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSourc
     own = [path for path in dirs if not _is_toolkit(path)]
     if target is not None and not target.is_host and source.backend == "nvrtc":
         own.append(standard_include_dir())
-    texts = (source.text, *(header.text for header in source.headers))
+    texts = [source.text, *(header.text for header in source.headers)]
+    if "cuda.h" in missing_includes(source):
+        texts.append(_INCLUDED_BY_CUDA_H)
     known = frozenset(header.name for header in source.headers)
     found = _collect(texts, (package_include_dir(), *own), known)
     return replace(source, headers=(*source.headers, *found)) if found else source
@@ -159,10 +164,20 @@ def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tupl
     chosen = [path for path in map(Path, include_dirs(source.options)) if _is_toolkit(path)]
     if chosen:
         return tuple(place for path in chosen for place in (path, path / "cccl") if place.is_dir())
-    places = [place for place in (_locate("cudart"), _locate("cccl")) if place is not None]
-    if any((place / name).is_file() for place in places for name in missing):
-        return toolkit_include_dirs(nvrtc_version)
-    return ()
+    libraries = _library_dirs(missing)
+    toolkit = (place for place in (_locate("cudart"), _locate("cccl")) if place is not None)
+    places = (*toolkit, *libraries)
+    if not any((place / name).is_file() for place in places for name in missing):
+        return ()
+    found = toolkit_include_dirs(nvrtc_version)
+    return (*found, *(place for place in libraries if place not in found))
+
+
+def _library_dirs(names: Iterable[str]) -> tuple[Path, ...]:
+    """Return the directories of libraries beside the toolkit whose headers are among `names`."""
+    wanted = {one for one in _LIBRARIES for name in names if name.startswith(one)}
+    places = (_locate(library) for library in sorted(wanted))
+    return tuple(place for place in places if place is not None)
 
 
 def host_dirs_for(source: CudaSource) -> tuple[Path, ...]:
