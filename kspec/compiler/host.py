@@ -27,6 +27,7 @@ from kspec.compiler.headers import write_headers
 from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
 from kspec.compiler.sanitize import major_version, sanitize_flags
 from kspec.errors import CompileError, ToolNotFoundError
+from kspec.name_expressions import normal_form
 from kspec.stages import CudaSource, Header, Image, Target
 
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
@@ -272,15 +273,21 @@ def _translation_unit(source: CudaSource) -> _Unit:
     lines += [f"#line 1 {_quoted(source.name)}", main.text]
     found = [*main.entries, *(entry for _, text in headers for entry in text.entries)]
     variables = {one.name: one.symbol for one in found if one.symbol.startswith("kspec_global_")}
+    texts = [main, *(text for _, text in headers)]
+    templates = {name for text in texts for name in text.variable_templates}
     named = []
     for index, (expression, name) in enumerate(zip(source.name_expressions, known, strict=True)):
-        if name in variables:
-            named.append(Entry(expression, variables[name]))
+        plain = normal_form(expression)
+        if plain in variables:
+            named.append(Entry(expression, variables[plain]))
             continue
         lines.append(f"#line 1 {_quoted(f'<name expression {expression}>')}")
-        lines.append(f"KSPEC_HOST_KERNEL({index}, &{name})")
-        named.append(Entry(expression, f"kspec_entry_{index}"))
-    texts = [main, *(text for _, text in headers)]
+        if plain.partition("<")[0] in templates:
+            lines.append(f"KSPEC_HOST_GLOBAL({index}, {name})")
+            named.append(Entry(expression, f"kspec_global_{index}"))
+        else:
+            lines.append(f"KSPEC_HOST_KERNEL({index}, &{name})")
+            named.append(Entry(expression, f"kspec_entry_{index}"))
     return _Unit(
         "\n".join(lines) + "\n",
         tuple(Header(name, f"#line 1 {_quoted(name)}\n{text.text}") for name, text in headers),

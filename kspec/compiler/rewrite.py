@@ -85,11 +85,14 @@ class HostText:
         Plain kernels and global variables that were found.
     includes : tuple of str
         Names of the included headers, whether or not the preprocessor gets there.
+    variable_templates : tuple of str
+        Names of global variables that are templates: name expressions instantiate them.
     """
 
     text: str
     entries: tuple[Entry, ...] = ()
     includes: tuple[str, ...] = ()
+    variable_templates: tuple[str, ...] = ()
 
 
 def rewrite(text: str, first_number: int = 0, known: Iterable[str] = ()) -> HostText:
@@ -136,6 +139,7 @@ class _Rewriter:
         self.edits: list[tuple[int, int, str]] = []
         self.entries: list[Entry] = []
         self.includes: list[str] = []
+        self.variable_templates: list[str] = []
         self.scopes: list[_Scope] = []
         self.statement: list[Token] = []
         self.branches: list[tuple[list[_Scope], list[Token]]] = []
@@ -153,7 +157,12 @@ class _Rewriter:
             else:
                 self.refuse(token)
                 self.statement.append(token)
-        return HostText(self.edited(), tuple(self.entries), tuple(self.includes))
+        return HostText(
+            self.edited(),
+            tuple(self.entries),
+            tuple(self.includes),
+            tuple(self.variable_templates),
+        )
 
     def edited(self) -> str:
         pieces, position = [], 0
@@ -248,8 +257,12 @@ class _Rewriter:
         if "__shared__" in words:
             self.shared(token)
         elif self.at_namespace() and set(_VARIABLE_SPACES) & set(words):
-            for name in _variable_names(self.statement):
-                self.add_entry("GLOBAL", "global", name, name, token.end)
+            if words[0] == "template":
+                names = _variable_names(_without_template_head(self.statement))
+                self.variable_templates += map(self.qualified, names)
+            else:
+                for name in _variable_names(self.statement):
+                    self.add_entry("GLOBAL", "global", name, name, token.end)
         self.statement = []
 
     # ------------------------------------------------------------- entries
@@ -268,9 +281,13 @@ class _Rewriter:
         name = words[words.index("(") - 1]
         return name if name.isidentifier() else ""
 
-    def add_entry(self, macro: str, prefix: str, name: str, argument: str, position: int) -> None:
+    def qualified(self, name: str) -> str:
+        """Return a name with the namespaces that it is declared in."""
         namespaces = [scope.name for scope in self.scopes if scope.name[:1] not in ("", '"')]
-        qualified = "::".join([*namespaces, name])
+        return "::".join([*namespaces, name])
+
+    def add_entry(self, macro: str, prefix: str, name: str, argument: str, position: int) -> None:
+        qualified = self.qualified(name)
         if macro == "KERNEL" and qualified in self.known:
             return
         self.insert(position, f" KSPEC_HOST_{macro}({self.number}, {argument})")
@@ -301,6 +318,16 @@ def _declaration_start(statement: list[Token]) -> int:
     while (start := attribute_start(statement, first)) < first:
         first = start
     return first
+
+
+def _without_template_head(statement: list[Token]) -> list[Token]:
+    """Return a template's statement without ``template <...>``."""
+    depth = 0
+    for index, token in enumerate(statement):
+        depth += {"<": 1, ">": -1}.get(token.text, 0)
+        if index and depth == 0:
+            return statement[index + 1 :]
+    return []
 
 
 def _variable_names(statement: list[Token]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -87,6 +89,150 @@ def test_the_array_keeps_the_module(place: ArrayDevice) -> None:
     gc.collect()
     array[...] = 3
     assert kspec.asnumpy(array).tolist() == [3, 3, 3, 3]
+
+
+TEMPLATES = r"""
+template <class T> __device__ T table[3];
+template <class T = float, int N = (1 + 1)> __constant__ T factor = T(N);
+namespace a {
+  template <int N> __device__ float fixed[N] = {1, 2, 3};
+  namespace b { __constant__ int three[3]; }
+}
+__device__ int single = 4;
+template <class T> __device__ T twice(T x) { return 2 * x; }
+template <class T> __global__ void use(T* out) {
+  int i = threadIdx.x;
+  out[i] = twice(table<T>[i]) * factor<T, 2> + a::fixed<3>[i] + single + a::b::three[i];
+}
+"""
+
+
+def test_template_variables(place: ArrayDevice) -> None:
+    names = ["use<float>", "&table<float>", "&factor<float, 2>", "&a::fixed<3>", "& ::a::b::three"]
+    source = kspec.RawModule(code=TEMPLATES, name_expressions=names)
+
+    def values(name: str, shape: int | tuple[()], dtype: str) -> kspec.DeviceArray:
+        symbol = source.get_global(name, place.place)
+        array = symbol.array(shape, dtype)
+        assert symbol.nbytes == array.nbytes
+        return array
+
+    values("&table<float>", 3, "float32")[...] = [10, 20, 30]
+    assert kspec.asnumpy(values("factor< float,2 >", (), "float32")) == 2
+    values("&factor<float, 2>", (), "float32")[...] = 3
+    assert kspec.asnumpy(values("a::fixed<3>", 3, "float32")).tolist() == [1, 2, 3]
+    values("a::b::three", 3, "int32")[...] = [7, 8, 9]
+    assert kspec.asnumpy(values("single", 1, "int32")).tolist() == [4]
+    out = place.zeros(3, "float32")
+    for _ in range(3):
+        source.get_function("use<float>")((1,), (3,), (out,))
+    expected = 2 * np.array([10, 20, 30]) * 3 + np.array([1, 2, 3]) + 4 + np.array([7, 8, 9])
+    np.testing.assert_array_equal(place.numpy(out), expected)
+    with pytest.raises(kspec.LoadError, match="table<double>: named symbol not found"):
+        source.get_global("&table<double>", place.place)
+
+
+def test_modules_have_their_own_variables(place: ArrayDevice) -> None:
+    one, other = module(), module()
+    first = one.get_global("coefficients", place.place).array(4, "float32")
+    second = other.get_global("coefficients", place.place).array(4, "float32")
+    first[...] = 1
+    second[...] = 2
+    assert kspec.asnumpy(first).tolist() == [1, 1, 1, 1]
+    again = one.get_global("coefficients", place.place)
+    assert again.ptr == first.ptr  # however often it is asked for
+    x, out = place.zeros(1, "float32"), place.zeros(1, "float32")
+    for source, expected in ((one, 1), (other, 2)):
+        source.get_function("polynomial")((1,), (1,), (x, out))
+        assert place.numpy(out)[0] == expected
+
+
+def test_structs(place: ArrayDevice) -> None:
+    source = module()
+    settings = np.dtype([("size", "i4"), ("scale", "f4")])
+    array = source.get_global("settings", place.place).array((), settings)
+    assert kspec.asnumpy(array).item() == (3, 0.5)
+    array[...] = np.array((8, 2.0), settings)
+    out = place.zeros(1)
+    source.get_function("count")((1,), (1,), (out,))
+    assert place.numpy(out)[0] == 16
+
+
+def test_parts_of_a_variable(place: ArrayDevice) -> None:
+    symbol = module().get_global("table", place.place)
+    array = symbol.array((2, 3), "int32")
+    assert kspec.asnumpy(array[1, ::2]).tolist() == [4, 6]
+    array[0, 1:] = [20, 30]
+    flat = symbol.array(6, "int32")
+    assert kspec.asnumpy(flat).tolist() == [1, 20, 30, 4, 5, 6]
+    assert kspec.asnumpy(symbol.array(0, "int32")).size == 0
+
+
+def test_numpy_sees_variables_of_the_host() -> None:
+    table = np.asarray(module().get_global("table", "host").array((2, 3), "int32"))
+    gc.collect()
+    table[0] = 0
+    assert table.tolist() == [[0, 0, 0], [4, 5, 6]]
+
+
+@pytest.mark.gpu
+def test_cupy_sees_variables(place: ArrayDevice) -> None:
+    """Without a copy, and for as long as its array lives."""
+    if place.is_host:
+        pytest.skip("needs a CUDA device")
+    cupy = pytest.importorskip("cupy")
+    source = module()
+    table = cupy.asarray(source.get_global("coefficients").array(4, "float32"))
+    assert table.data.ptr == source.get_global("coefficients").ptr
+    kernel = source.get_function("polynomial")
+    del source
+    gc.collect()
+    table[:] = cupy.arange(4)
+    x, y = cupy.full(3, 2, "float32"), cupy.zeros(3, "float32")
+    kernel((1,), (3,), (x, y))
+    assert y.tolist() == [2 + 8 + 24] * 3
+    del kernel
+    gc.collect()
+    assert table.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.gpu
+def test_each_gpu_has_its_own_variables() -> None:
+    if len(kspec.devices()) < 3:
+        pytest.skip("needs two CUDA devices")
+    source = module()
+    for number, device in enumerate(("cuda:0", "cuda:1", "host")):
+        symbol = source.get_global("coefficients", device)
+        assert str(symbol.device) == device
+        symbol.array(4, "float32")[...] = number
+    kernel = source.get_function("polynomial")
+    for number, device in enumerate(("cuda:0", "cuda:1", "host")):
+        out = kspec.zeros(1, "float32", device)
+        kernel((1,), (1,), (kspec.zeros(1, "float32", device), out))
+        assert kspec.asnumpy(out)[0] == number
+    fill = source.get_function("fill")
+    with pytest.raises(TypeError, match="different devices"):
+        out = kspec.zeros(1, "float32", "cuda:1")
+        kernel((1,), (1,), (source.get_global("coefficients", "cuda:0"), out))
+    fill((1,), (4,), (source.get_global("coefficients", "cuda:1"), np.float32(9)))
+    assert kspec.asnumpy(source.get_global("coefficients", "cuda:1").array(1, "f4"))[0] == 9
+
+
+def test_the_default_device() -> None:
+    symbol = module().get_global("coefficients")
+    assert symbol.device == kspec.devices()[min(1, len(kspec.devices()) - 1)]
+
+
+def test_symbols_are_not_copied(place: ArrayDevice) -> None:
+    symbol = module().get_global("coefficients", place.place)
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="a Symbol stands for something"):
+            duplicate(symbol)
+    array = symbol.array(4, "float32")
+    array[...] = 5
+    duplicated = pickle.loads(pickle.dumps(array))  # has memory of its own
+    array[...] = 6
+    assert kspec.asnumpy(duplicated).tolist() == [5, 5, 5, 5]
 
 
 def test_what_is_not_there(place: ArrayDevice) -> None:
