@@ -20,6 +20,9 @@ _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|__grid_co
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*(\[\s*\d*\s*\])?\s*\Z")
 _TYPE = re.compile(r"(?:::)?[A-Za-z_]\w*(?:[\s:]+[A-Za-z_]\w*)*(?:\s*<.*>)?(?:::\w+)?")
 
+# Types whose arguments are objects with a handle, and the class of these.
+HANDLES = {"cudaTextureObject_t": "TextureObject", "cudaSurfaceObject_t": "SurfaceObject"}
+
 # Every order and every optional word of C's integer types.
 _INTEGER_WORDS = frozenset({"signed", "unsigned", "short", "long", "int", "char"})
 

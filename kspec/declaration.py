@@ -119,6 +119,8 @@ class RawDeclaration:
         Declared C parameters; None: arguments are passed by CuPy's rules, unchecked.
     rules : LaunchRules
         Grid, block, shared memory and parameters where the caller does not say.
+    structs : tuple of (str, str)
+        Structs that parameters have, with their dtypes.
     """
 
     name: str
@@ -126,6 +128,7 @@ class RawDeclaration:
     params: tuple[CParam, ...] | None = None
     doc: str = ""
     rules: LaunchRules = field(default_factory=LaunchRules)
+    structs: tuple[tuple[str, str], ...] = ()
 
     kind = "raw"
 

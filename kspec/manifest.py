@@ -146,10 +146,10 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     if isinstance(kernel, RawDeclaration):
-        if kernel.rules:
-            data["rules"] = asdict(kernel.rules)
-        else:
-            del data["rules"]
+        # What most kernels have not is left out.
+        del data["rules"], data["structs"]
+        data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
+        data |= {"structs": kernel.structs} if kernel.structs else {}
         if kernel.params is not None:
             data["params"] = [asdict(param) for param in kernel.params]
     return data
@@ -204,4 +204,5 @@ def _raw(fields: dict[str, Any]) -> RawDeclaration:
             rules["shared_mem"],
             tuple((name, default) for name, default in rules["defaults"]),
         )
+    fields["structs"] = tuple((name, dtype) for name, dtype in fields.pop("structs", ()))
     return RawDeclaration(**fields)

@@ -10,7 +10,7 @@ void my_add(const float* x1, const float* x2, float* y) {
 
 #line 12 "raw.cu"
 
-// ---- test_sum
+// ---- test_sum, test_multiply
 #line 1 "specs/arithmetic.cu"
 // Two kernels of one source: both become functions, the text is compiled once.
 extern "C" {

@@ -11,6 +11,7 @@ docstrings come from `kspec.build.docs`.
 from __future__ import annotations
 
 import hashlib
+import json
 import keyword
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Names that generated modules use for themselves.
 _TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
-_HELPERS = ("ABSENT", "given", "open_module")
+_HELPERS = ("ABSENT", "given", "open_module", "struct_dtype")
 _BUILTINS = ("bool", "int", "tuple")
 _MODULE_NAMES = frozenset(
     (*_TYPES, *_HELPERS, *_BUILTINS, "Any", "Sequence", "annotations", "_KERNELS", "_result")
@@ -75,6 +76,15 @@ class FunctionContext:
 
 
 @dataclass(frozen=True)
+class StructContext:
+    """One dtype of a generated module: its name, its layout in a string literal, and its doc."""
+
+    name: str
+    literal: str
+    doc: str
+
+
+@dataclass(frozen=True)
 class ModuleContext:
     """What ``module.py.j2`` prints."""
 
@@ -82,6 +92,7 @@ class ModuleContext:
     doc: tuple[str, ...]
     names: tuple[str, ...]
     imports: tuple[str, ...]
+    structs: tuple[StructContext, ...]
     functions: tuple[FunctionContext, ...]
 
 
@@ -132,21 +143,45 @@ def render_package(plan: BuildPlan) -> str:
 
 def module_context(unit: Unit) -> ModuleContext:
     """Return the strings of one module."""
-    functions = functions_of(unit)
+    functions, structs = functions_of(unit), structs_of(unit)
     return ModuleContext(
         stem=unit.stem,
         doc=docs.module_doc(unit.spec_file),
-        names=tuple(sorted(function.name for function in functions)),
-        imports=_imports(functions),
+        names=tuple(sorted([*(one.name for one in functions), *(one.name for one in structs)])),
+        imports=_imports(functions, structs),
+        structs=structs,
         functions=functions,
     )
+
+
+def structs_of(unit: Unit) -> tuple[StructContext, ...]:
+    """Return the dtypes of one module, in the order of its spec file."""
+    names = _module_names(unit)
+    return tuple(
+        StructContext(names[one.name], _literal(one.dtype), docs.struct_doc(one, unit.spec_file))
+        for one in unit.spec_file.structs
+    )
+
+
+def _module_names(unit: Unit) -> dict[str, str]:
+    """Return the Python names of a module's kernels and structs."""
+    file = unit.spec_file
+    declared = [*(spec.name for spec in file.specs), *(struct.name for struct in file.structs)]
+    names = _Names()
+    return {name: names.take(name) for name in declared}
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
     """Return the functions of one module, in the order of its spec file."""
     specs = unit.spec_file.specs
+    taken = _module_names(unit)
     module = _Names()
-    names = [module.take(spec.name) for spec in specs]
+    module.taken |= set(taken.values())
+    names = [taken[spec.name] for spec in specs]
     callees = [module.take(f"_{spec.name}") for spec in specs]
     return tuple(
         _function(spec, name, callee, docs.Place.of(unit.spec_file, spec))
@@ -166,8 +201,10 @@ def _render(template: str, origin: str, context: ModuleContext | PackageContext)
     )
 
 
-def _imports(functions: Sequence[FunctionContext]) -> tuple[str, ...]:
-    """Return the import lines that the functions need, in isort's order."""
+def _imports(
+    functions: Sequence[FunctionContext], structs: Sequence[StructContext]
+) -> tuple[str, ...]:
+    """Return the import lines that functions and dtypes need, in isort's order."""
     text = "\n".join(
         line
         for function in functions
@@ -175,6 +212,7 @@ def _imports(functions: Sequence[FunctionContext]) -> tuple[str, ...]:
     )
     words = set(text.replace("[", " ").replace("]", " ").replace("(", " ").split())
     words |= {word.strip("*,:") for word in words}
+    words |= {"struct_dtype"} if structs else set()
     lines = []
     if "Sequence" in words:
         lines.append("from collections.abc import Sequence")

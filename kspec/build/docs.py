@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kspec import dtypes
+from kspec.c_params import HANDLES
 from kspec.signature import CParam, Param, Signature
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.spec.struct_tables import Struct
 
 _WIDTH = 92
 Lines = list[str]
@@ -53,6 +55,13 @@ def module_doc(spec_file: SpecFile) -> tuple[str, ...]:
     """Return the docstring of a module."""
     text = textwrap.dedent(spec_file.doc).strip() or f"Kernels of {spec_file.path}."
     return _safe([*text.splitlines(), "", f"Declared in {spec_file.path}."])
+
+
+def struct_doc(struct: Struct, spec_file: SpecFile) -> str:
+    """Return the sentence below the dtype of a struct."""
+    row = dtypes.lookup(struct.dtype)
+    layout = f"{row.itemsize} bytes, aligned to {row.alignment}"
+    return f"``{struct.name}``, {layout}; declared in {spec_file.path}, line {struct.line}."
 
 
 def elementwise_doc(
@@ -142,7 +151,7 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
         default = (
             f", default ``{spec.defaults[param.name]}``" if param.name in spec.defaults else ""
         )
-        lines += [f"{word} : {_c_type(param)}{default}", *_indented(_c_text(param))]
+        lines += [f"{word} : {_c_type(spec, param)}{default}", *_indented(_c_text(param))]
     if rules.complete:
         for axis, texts in (("grid", rules.grid), ("block", rules.block)):
             lines.append(f"{axis} : tuple of int, default ``{_tuple_text(texts)}``")
@@ -278,11 +287,14 @@ def _coverage(spec: ElementwiseSpec | ReductionSpec) -> Lines:
     return _wrapped(f"{what} Precompiled: {listed}; other dtypes compile on first use.")
 
 
-def _c_type(param: CParam) -> str:
-    if param.pointer:
-        row = dtypes.from_ctype(param.type)
-        return f"array of {row.name if row else param.type}, or None"
+def _c_type(spec: RawSpec, param: CParam) -> str:
     row = dtypes.from_ctype(param.type)
+    if param.pointer:
+        return f"array of {row.name if row else param.type}, or None"
+    if param.type in HANDLES:
+        return HANDLES[param.type]
+    if param.type in spec.structs:
+        return f"{param.type}, or tuple of its fields"
     if row is None and not param.is_placeholder:
         return param.type
     return f"scalar ({row.name if row else param.type})"

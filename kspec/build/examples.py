@@ -287,7 +287,10 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Call
             dtype = _c_dtype(spec, params[name], bound)
         else:
             dtype = types.get(name, "float32")
-        values[name] = _value(spec, example, name, dtype)
+        value = _value(spec, example, name, dtype)
+        # A struct by value is a scalar, which stays where it is.
+        by_value = name in params and not params[name].pointer and isinstance(value, np.ndarray)
+        values[name] = value[()] if by_value else value
     values |= {name: value for name, value in example.scalars.items() if name not in values}
     order = example.args or tuple(name for name in values if name not in spec.defaults)
     writable = [param.name for param in params.values() if param.pointer and not param.const]
@@ -315,8 +318,9 @@ def _template_arguments(spec: RawSpec, example: Example) -> dict[str, str]:
 
 def _c_dtype(spec: RawSpec, param: CParam, bound: Mapping[str, str]) -> str:
     row = dtypes.from_ctype(param.type)
-    if param.type in bound:
-        return bound[param.type]
+    known = {**spec.structs, **bound}
+    if param.type in known:
+        return known[param.type]
     if row is None:
         raise SpecError(f"example of {spec.name!r}: no dtype is known for {param}")
     return row.name

@@ -79,7 +79,7 @@ def _context(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
     }
     origin = Origin(unit.spec_file.path, lines)
     if isinstance(spec, RawSpec):
-        return pprint.pformat(context.raw_context(spec, origin))
+        return pprint.pformat(context.raw_context([spec], origin))
     if isinstance(spec, ElementwiseSpec):
         return pprint.pformat(context.elementwise_context(spec, origin, None))
     return pprint.pformat(context.reduction_context(spec, origin, None))

@@ -129,6 +129,7 @@ class RawContext:
 
     names: str
     code: Fragment
+    checks: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     template: str = "raw.cu.j2"
@@ -246,10 +247,16 @@ def reduction_context(
     )
 
 
-def raw_context(spec: RawSpec, origin: Origin) -> RawContext:
-    """Return the strings of a raw kernel; `origin` is that of the code itself."""
-    names = ", ".join(spec.declaration().name_expressions)
-    return RawContext(names=names, code=origin.fragment("code", spec.text))
+def raw_context(
+    specs: Sequence[RawSpec], origin: Origin, checks: tuple[str, ...] = ()
+) -> RawContext:
+    """Return the strings of raw kernels with the same code.
+
+    `origin` is that of the code, `checks` are the lines that check its structs.
+    """
+    names = [name for spec in specs for name in spec.declaration().name_expressions]
+    listed = ", ".join(dict.fromkeys(names))
+    return RawContext(listed, origin.fragment("code", specs[0].text), checks)
 
 
 def _surroundings(

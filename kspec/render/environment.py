@@ -19,6 +19,7 @@ from kspec.errors import RenderError
 from kspec.render import context
 from kspec.render.context import Binding, Origin
 from kspec.render.includes import includes_for, types_of
+from kspec.render.structs import HEADER, struct_checks
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.stages import CudaSource
 
@@ -80,7 +81,7 @@ def render_file(spec_file: SpecFile) -> str:
             # Several kernels may live in one .cu file; its text stands here once.
             if spec.text not in sources:
                 sources.add(spec.text)
-                contexts.append(context.raw_context(spec, _raw_origin(spec, spec_file)))
+                contexts.append(_raw_context(spec.text, spec_file))
         else:
             lines = {
                 field: line for (name, field), line in spec_file.lines.items() if name == spec.name
@@ -88,7 +89,8 @@ def render_file(spec_file: SpecFile) -> str:
             origin = Origin(spec_file.path, lines)
             contexts.append(_generated_context(spec, origin, None))
     generated = _generated(spec_file.specs)
-    surroundings = includes_for(generated), definitions_for(types_of(generated))
+    includes = (*includes_for(generated), *([HEADER] if spec_file.structs else ()))
+    surroundings = includes, definitions_for(types_of(generated))
     return _render(contexts, *surroundings, spec_file.path, f"{spec_file.stem}.cu")
 
 
@@ -109,7 +111,7 @@ def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = Non
         # Without a file, messages point at the argument: "<sq.operation>(1): error: ...".
         origin = Origin(spec.name, None)
         if isinstance(spec, RawSpec):
-            contexts.append(context.raw_context(spec, origin))
+            contexts.append(context.raw_context([spec], origin))
         else:
             contexts.append(_generated_context(spec, origin, binding))
     generated = _generated(specs)
@@ -133,6 +135,15 @@ def _generated_context(
     if isinstance(spec, ElementwiseSpec):
         return context.elementwise_context(spec, origin, binding)
     return context.reduction_context(spec, origin, binding)
+
+
+def _raw_context(text: str, spec_file: SpecFile) -> context.RawContext:
+    """Return the strings of the raw kernels of one source."""
+    specs = [one for one in spec_file.specs if isinstance(one, RawSpec) and one.text == text]
+    used = {name for spec in specs for name in spec.structs}
+    declared = [one for one in spec_file.structs if one.name in used]
+    checks = struct_checks(declared, spec_file.path)
+    return context.raw_context(specs, _raw_origin(specs[0], spec_file), checks)
 
 
 def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:

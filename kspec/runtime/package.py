@@ -20,6 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kspec import config, manifest
 from kspec.declaration import (
     Declaration,
@@ -39,6 +41,7 @@ from kspec.runtime.raw_launch import RawFunction
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.runtime.route import ABSENT as ABSENT  # generated modules import it from here
+from kspec.runtime.views import numpy_dtype
 from kspec.stages import CudaSource, Header, Image, Specialization
 
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
@@ -65,6 +68,11 @@ def open_module(file: str, stem: str) -> GeneratedModule:
     """Return the kernels of a generated module, given its ``__file__``."""
     folder = Path(file).resolve().parent
     return GeneratedModule(folder, read_manifest(folder).module(stem))
+
+
+def struct_dtype(text: str) -> np.dtype[Any]:
+    """Return the dtype of a struct that a spec declares, given its layout as text."""
+    return numpy_dtype(text)
 
 
 def given(*outputs: Any) -> tuple[Any, ...]:

@@ -161,6 +161,11 @@ class RawCaller(KernelAttributes):
         """Declared parameters; None if nobody has declared them."""
         raise NotImplementedError
 
+    @property
+    def _structs(self) -> Mapping[str, str]:
+        """Dtypes of the structs that parameters have, as far as they are declared."""
+        return {}
+
     def _expression(self, bound: Mapping[str, str]) -> str:
         """Return the name expression for a binding of the parameters' placeholders."""
         raise NotImplementedError
@@ -260,11 +265,12 @@ class RawCaller(KernelAttributes):
             types = ("",) * len(operands)
         else:
             bound = bind_types(name, params, operands)
+            known = {**self._structs, **bound}
             parameters = tuple(
-                pack_declared(name, param, operand, bound)
+                pack_declared(name, param, operand, known, device)
                 for param, operand in zip(params, operands, strict=True)
             )
-            types = tuple(number_type(param, bound) for param in params)
+            types = tuple(number_type(param, known) for param in params)
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
         handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
         launch = make_launch(

@@ -32,6 +32,7 @@ from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.expressions import Expression
 from kspec.launch_rules import BUILTINS, LEAST, evaluate
+from kspec.runtime.device import HOST
 from kspec.runtime.launch import make_launch
 from kspec.runtime.pattern import compile_route
 from kspec.runtime.raw_arguments import RawArgument
@@ -244,7 +245,7 @@ class _Completion:
         param = self.params[position]
         row = dtypes.from_ctype(param.type)
         assert row is not None
-        data = pack_declared(self.kernel, param, operand, {})
+        data = pack_declared(self.kernel, param, operand, {}, HOST)  # a number
         return np.frombuffer(data, numpy_dtype(row.name)).item()
 
     def error(

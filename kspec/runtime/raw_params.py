@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
+from kspec.c_params import HANDLES
 from kspec.dtypes import DType
-from kspec.errors import ArgumentTypeError, UnboundPlaceholderError
+from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
 from kspec.runtime import marshal
+from kspec.runtime.device import Device
 from kspec.runtime.raw_arguments import RawArgument, is_address
-from kspec.runtime.texture import SurfaceObject, TextureObject
+from kspec.runtime.views import dtype_name, numpy_dtype
 from kspec.signature import CParam
 
-_HANDLES: Mapping[str, type[TextureObject | SurfaceObject]] = {
-    "cudaTextureObject_t": TextureObject,
-    "cudaSurfaceObject_t": SurfaceObject,
-}
-# What stands for the types of parameters that are no dtypes: placeholders.
+# The dtypes of types that are none by themselves: placeholders, and the structs of a spec.
 Types = Mapping[str, str]
 
 
@@ -77,11 +75,13 @@ def bind_types(
 def number_type(param: CParam, types: Types) -> str:
     """Return the dtype that an argument is converted to; "" for pointers and structs."""
     row = _row(param, types)
-    return row.name if row is not None and not param.pointer else ""
+    return row.name if row is not None and not row.fields and not param.pointer else ""
 
 
-def pack_declared(name: str, param: CParam, operand: RawArgument, types: Types) -> bytes:
-    """Return an argument's bytes as a declared parameter has them.
+def pack_declared(
+    name: str, param: CParam, operand: RawArgument, types: Types, device: Device
+) -> bytes:
+    """Return an argument's bytes as a declared parameter of a launch on `device` has them.
 
     Raises
     ------
@@ -93,16 +93,16 @@ def pack_declared(name: str, param: CParam, operand: RawArgument, types: Types) 
     where = f"{name}: argument {param.name}"
     row = _row(param, types)
     if param.pointer:
-        return _pack_pointer(where, param, operand, row)
+        return _pack_pointer(where, param, operand, row, device)
     view = operand.view
+    if param.type in HANDLES:
+        return _pack_handle(where, param, operand.value)
+    if row is None or row.fields:
+        return _pack_struct(where, param, operand.value, row)
     if view is not None and view.size != 1:
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be a number, not an array"
         )
-    if param.type in _HANDLES:
-        return _pack_handle(where, param, operand.value)
-    if row is None:
-        return _pack_struct(where, param, operand.value)
     value = operand.value.item() if view is not None else operand.value
     if not marshal.is_number(value):
         raise ArgumentTypeError(
@@ -120,7 +120,9 @@ def _row(param: CParam, types: Types) -> DType | None:
     return dtypes.from_ctype(param.type)
 
 
-def _pack_pointer(where: str, param: CParam, operand: RawArgument, row: DType | None) -> bytes:
+def _pack_pointer(
+    where: str, param: CParam, operand: RawArgument, row: DType | None, device: Device
+) -> bytes:
     view = operand.view
     if operand.value is None:
         return struct.pack("P", 0)
@@ -130,6 +132,10 @@ def _pack_pointer(where: str, param: CParam, operand: RawArgument, row: DType | 
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be an array, "
             f"not {type(operand.value).__name__}"
+        )
+    if view.device != device:
+        raise ArgumentTypeError(
+            f"{where} is a NumPy array next to CUDA arrays; move it to {device} first"
         )
     if row is not None and view.dtype != row.name:
         raise ArgumentTypeError(
@@ -145,19 +151,39 @@ def _pack_pointer(where: str, param: CParam, operand: RawArgument, row: DType | 
 
 
 def _pack_handle(where: str, param: CParam, value: Any) -> bytes:
-    wanted = _HANDLES[param.type]
-    if not isinstance(value, wanted):
-        raise ArgumentTypeError(
-            f"{where} is declared {param}, so it must be a {wanted.__name__}, "
-            f"not {type(value).__name__}"
-        )
-    return struct.pack("Q", value.ptr)
-
-
-def _pack_struct(where: str, param: CParam, value: Any) -> bytes:
-    """Pass a structured scalar, or a size-one structured array, byte for byte."""
-    if isinstance(value, np.void | np.ndarray):
-        return value.tobytes()
+    """Pass the handle of a texture or surface object, CuPy's too."""
+    wanted = HANDLES[param.type]
+    if any(one.__name__ == wanted for one in type(value).__mro__):
+        return struct.pack("Q", value.ptr)
     raise ArgumentTypeError(
-        f"{where} is declared {param}; pass a structured NumPy scalar of the same layout"
+        f"{where} is declared {param}, so it must be a {wanted}, not {type(value).__name__}"
     )
+
+
+def _pack_struct(where: str, param: CParam, value: Any, row: DType | None) -> bytes:
+    """Pass a structured scalar, or a size-one structured array, byte for byte.
+
+    Of a struct that the spec declares, the layout is compared, and a tuple of its fields will do.
+    """
+    if row is not None and isinstance(value, tuple):
+        try:
+            return np.array(value, numpy_dtype(row.name)).tobytes()
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = ArgumentTypeError if isinstance(error, TypeError) else type(error)
+            raise kind(f"{where} is declared {param}, {row.name}: {error}") from None
+    if not isinstance(value, np.void | np.ndarray) or value.size != 1:
+        found = "an array" if hasattr(value, "shape") else type(value).__name__
+        raise ArgumentTypeError(
+            f"{where} is declared {param}; pass a structured NumPy scalar of the same layout, "
+            f"not {found}"
+        )
+    if row is not None:
+        try:
+            found = dtype_name(value.dtype)
+        except UnsupportedDTypeError as error:
+            raise UnsupportedDTypeError(f"{where}: {error}") from None
+        if found != row.name:
+            raise ArgumentTypeError(
+                f"{where} is declared {param} ({row.name}), but its dtype is {found}"
+            )
+    return value.tobytes()

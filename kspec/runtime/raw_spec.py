@@ -26,6 +26,10 @@ class RawCallable(KernelCallable[RawDeclaration], RawCaller):
     def _params(self) -> Sequence[CParam] | None:
         return self.declaration.params
 
+    @property
+    def _structs(self) -> Mapping[str, str]:
+        return dict(self.declaration.structs)
+
     def _expression(self, bound: Mapping[str, str]) -> str:
         """Return the name expression for a binding: the one with these template arguments."""
         expressions = self.declaration.name_expressions

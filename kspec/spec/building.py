@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -52,7 +53,10 @@ def build_spec(
 
 
 def check_spec(
-    model: type[SpecT], fields: dict[str, Any], folder: Path | None = None
+    model: type[SpecT],
+    fields: dict[str, Any],
+    folder: Path | None = None,
+    structs: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[SpecT | None, tuple[Fault, ...]]:
     """Build a spec; return it, or None and everything wrong with it.
 
@@ -64,20 +68,26 @@ def check_spec(
         The fields, ``name`` among them.
     folder : Path, optional
         Folder of the spec file, in which a raw kernel's `source` is looked up.
+    structs : mapping of str to str, optional
+        The file's structs, with their dtypes, that a raw kernel's parameters may have.
     """
+    context = {"folder": folder, "structs": structs}
     try:
-        return model.model_validate(fields, context={"folder": folder}), ()
+        return model.model_validate(fields, context=context), ()
     except ValidationError as error:
         keys = [key for key in model.model_fields if key != "name"]
         faults = faults_of(error, keys)
         refused = refused_fields(error)
         if refused:
-            faults += _faults_of_the_rest(model, fields, folder, refused)
+            faults += _faults_of_the_rest(model, fields, context, refused)
         return None, tuple(sorted(faults, key=lambda fault: _rank(model, fault)))
 
 
 def _faults_of_the_rest(
-    model: type[BaseSpec], fields: dict[str, Any], folder: Path | None, refused: dict[str, object]
+    model: type[BaseSpec],
+    fields: dict[str, Any],
+    context: dict[str, Any],
+    refused: dict[str, object],
 ) -> tuple[Fault, ...]:
     """Return what is wrong with the fields beside those that Pydantic refused.
 
@@ -87,7 +97,7 @@ def _faults_of_the_rest(
     partial = {key: value for key, value in refused.items() if value is not None}
     required = [key for key, field in model.model_fields.items() if field.is_required()]
     stand_ins = {key: "kernel" for key in required if key in refused}
-    context = {"folder": folder, "refused": frozenset(refused)}
+    context = {**context, "refused": frozenset(refused)}
     try:
         model.model_validate({**accepted, **stand_ins, **partial}, context=context)
     except ValidationError as error:

@@ -11,6 +11,7 @@ The neighbour `kspec.spec.models` puts them together.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -25,11 +26,12 @@ from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
 from kspec.structs import FieldText, StructText
 
+_EXTENTS = re.compile(r"([^\[\]{}]+?)\s*((?:\[\s*\d+\s*\]\s*)+)")
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
 _STRING_OR_LIST = {"anyOf": [_STRING, _STRINGS]}
 # A struct may be a table of its fields' types; nested ones are not described further.
-_DTYPE = {"anyOf": [_STRING, {"type": "object", "minProperties": 1}]}
+DTYPE = {"anyOf": [_STRING, {"type": "object", "minProperties": 1}]}
 
 
 def _wrong_type(value: object, expected: str, *location: str | int) -> FaultError:
@@ -158,15 +160,28 @@ def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
     return tuple(found)
 
 
+def dtype_of(value: object) -> str:
+    """Return the canonical name of a dtype; raise `FaultError` for anything else."""
+    return _dtype_name(value)
+
+
 def _dtype_name(item: object, *where: str | int) -> str:
     """Return the canonical name of a dtype; a struct may be a table of its fields' types."""
     if isinstance(item, Mapping):
-        fields = [
-            FieldText(str(key), _dtype_name(type_, *where, str(key))) for key, type_ in item.items()
-        ]
+        fields: list[FieldText] = []
+        faults: list[Fault] = []
+        for key, type_ in item.items():
+            try:
+                fields.append(_struct_field(str(key), type_, *where))
+            except FaultError as error:
+                faults += error.faults
+        raise_faults(faults)
         if not fields:
             raise FaultError([Fault(where, "a struct needs at least one field")])
-        return dtypes.canonical_name(str(StructText(tuple(fields))))
+        try:
+            return dtypes.canonical_name(str(StructText(tuple(fields))))
+        except UnknownTypeError as error:
+            raise FaultError([Fault(where, error.message)]) from None
     if not isinstance(item, str):
         raise _wrong_type(item, "a dtype name", *where)
     if item == dtypes.TEXTURE.name:
@@ -181,6 +196,15 @@ def _dtype_name(item: object, *where: str | int) -> str:
         else:
             fault = Fault(where, unknown_type(item), offset=0, length=len(item))
         raise FaultError([fault]) from None
+
+
+def _struct_field(name: str, item: object, *where: str | int) -> FieldText:
+    """Return a field: a type, or an array of it such as ``float32[3]``."""
+    extents = _EXTENTS.fullmatch(item) if isinstance(item, str) else None
+    if extents is None:
+        return FieldText(name, _dtype_name(item, *where, name))
+    shape = tuple(map(int, re.findall(r"\d+", extents[2])))
+    return FieldText(name, _dtype_name(extents[1], *where, name), shape)
 
 
 def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], ...]:
@@ -279,11 +303,11 @@ TypesField = Annotated[
             "anyOf": [
                 {
                     "type": "object",
-                    "additionalProperties": {"type": "array", "items": _DTYPE},
+                    "additionalProperties": {"type": "array", "items": DTYPE},
                 },
                 {
                     "type": "array",
-                    "items": {"type": "object", "additionalProperties": _DTYPE},
+                    "items": {"type": "object", "additionalProperties": DTYPE},
                 },
             ]
         }

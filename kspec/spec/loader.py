@@ -23,11 +23,12 @@ from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec import rules
 from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
-from kspec.spec.models import MODELS, Spec
+from kspec.spec.models import MODELS, RawSpec, Spec
 from kspec.spec.positions import Span, content_offsets, scan_positions
+from kspec.spec.struct_tables import Struct, struct_dtype
 
 _TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
-_TOP_LEVEL = ("doc", *MODELS)
+_TOP_LEVEL = ("doc", "structs", *MODELS)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class SpecFile:
     lines : mapping of (str, str) to int
         Kernel name and field to the line on which the content of its value begins; for the
         field ``name``, to the line of the table's header.
+    structs : tuple of Struct
+        C++ structs that its raw kernels take.
     """
 
     stem: str
@@ -54,6 +57,7 @@ class SpecFile:
     doc: str
     specs: tuple[Spec, ...]
     lines: Mapping[tuple[str, str], int] = field(repr=False)
+    structs: tuple[Struct, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,11 +186,44 @@ class _Reader:
         doc = document.pop("doc", "")
         if not isinstance(doc, str):
             self._report(Fault(("doc",), f"must be a string, not {type(doc).__name__}"))
-        specs = []
+        structs = tuple(self._structs(document.pop("structs", {})))
+        specs: list[Spec] = []
         for kind, name, table in self._tables(document):
             self.kernels.append((kind, name))
-            specs += self._spec(kind, name, table)
-        return SpecFile(self.stem, self.name, str(doc), tuple(specs), self._lines())
+            specs += self._spec(kind, name, table, {one.name: one.dtype for one in structs})
+        self._check_use(structs, specs)
+        return SpecFile(self.stem, self.name, str(doc), tuple(specs), self._lines(), structs)
+
+    def _structs(self, tables: object) -> Iterator[Struct]:
+        if not isinstance(tables, dict):
+            self._report(Fault(("structs",), "write tables such as [structs.Point]", at_key=True))
+            return
+        for name, table in tables.items():
+            dtype, faults = struct_dtype(name, table)
+            for fault in faults:
+                self._report(fault)
+            if not faults:
+                spans = {
+                    path[2]: span
+                    for path, span in self.spans.items()
+                    if len(path) == 3 and path[:2] == ("structs", name)
+                }
+                lines = {str(key): self.line_of(span.key_start) for key, span in spans.items()}
+                line = self.line_of(self.spans["structs", name].key_start)
+                yield Struct(name, dtype, line, lines)
+
+    def _check_use(self, structs: Iterable[Struct], specs: Iterable[Spec]) -> None:
+        kernels = {name for _, name in self.kernels}
+        used = {name for spec in specs if isinstance(spec, RawSpec) for name in spec.structs}
+        complete = not self.problems
+        for one in structs:
+            if one.name in kernels:
+                message = f"{one.name!r} is the name of a kernel too"
+            elif complete and one.name not in used:
+                message = f"no raw kernel of this file has a parameter of type {one.name!r}"
+            else:
+                continue
+            self._report(Fault(("structs", one.name), message, at_key=True))
 
     def _parse(self) -> dict[str, Any]:
         try:
@@ -230,8 +267,11 @@ class _Reader:
                         self._report(Fault((key, name), message, at_key=True))
         return sorted(tables, key=lambda row: self.spans[row[:2]].key_start)
 
-    def _spec(self, kind: str, name: str, table: dict[str, Any]) -> list[Spec]:
-        spec, faults = check_spec(MODELS[kind], {**table, "name": name}, self.path.parent)
+    def _spec(
+        self, kind: str, name: str, table: dict[str, Any], structs: Mapping[str, str]
+    ) -> list[Spec]:
+        fields = {**table, "name": name}
+        spec, faults = check_spec(MODELS[kind], fields, self.path.parent, structs)
         if spec is not None:
             faults = tuple(rules.python_names(spec.kind, name, _param_fields(spec)))
         for fault in faults:

@@ -13,7 +13,7 @@ that the renderer can trust.  `kspec.spec.building` makes a `SpecError` of a use
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -260,16 +260,29 @@ class RawSpec(BaseSpec):
         {}, description="What parameters are that a call leaves out: { n = 'x.size' }."
     )
     _text: str = PrivateAttr("")
+    _structs: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def text(self) -> str:
         """The CUDA C++, wherever it was given."""
         return self._text
 
+    @property
+    def structs(self) -> dict[str, str]:
+        """The structs of the spec file that parameters have, with their dtypes."""
+        return self._structs
+
     def declaration(self) -> RawDeclaration:
         """Return what a caller must know of this spec."""
         expressions = self.name_expressions or (self.name,)
-        return RawDeclaration(self.name, expressions, self.params, self.doc, self.launch_rules)
+        return RawDeclaration(
+            self.name,
+            expressions,
+            self.params,
+            self.doc,
+            self.launch_rules,
+            tuple(self.structs.items()),
+        )
 
     @property
     def launch_rules(self) -> LaunchRules:
@@ -293,6 +306,9 @@ class RawSpec(BaseSpec):
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
         self._text = self.code
+        types = [param.type for param in self.params or ()]
+        structs: Mapping[str, str] = (info.context or {}).get("structs", {})
+        self._structs = {name: dtype for name, dtype in structs.items() if name in types}
         if bool(self.source) == bool(self.code.strip()):
             if accepted(info, "source", "code"):
                 yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kspec.spec.fields import DTYPE
 from kspec.spec.models import MODELS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -26,7 +27,12 @@ def spec_file_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file."""
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {
-        "doc": {"type": "string", "description": "Documentation of the generated module."}
+        "doc": {"type": "string", "description": "Documentation of the generated module."},
+        "structs": {
+            "type": "object",
+            "description": "C++ structs that raw kernels take: the types of their fields, by name.",
+            "additionalProperties": DTYPE,
+        },
     }
     for kind, model in MODELS.items():
         schema = model.model_json_schema()

@@ -211,6 +211,12 @@ class TestDeclaredParameters:
         with pytest.raises(error, match=message):
             make()((1,), (1,), given)
 
+    def test_host_arrays_next_to_others(self, make: Any, place: ArrayDevice) -> None:
+        if place.is_host:
+            pytest.skip("needs a CUDA device")
+        with pytest.raises(TypeError, match="out is a NumPy array next to CUDA arrays"):
+            make()((1,), (1,), (np.zeros(4), place.array(1, "int32"), 1.0))
+
     def test_none_is_a_null_pointer(self, make: Any, place: ArrayDevice) -> None:
         make()((1,), (1,), (None, 0, 1.0))
 
