@@ -50,8 +50,10 @@ y = sqrt(a)
 };
 }  // namespace kspec_l2norm
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
-                                  kspec::FewestBlocks<_Layout>::value) l2norm(
+__global__ void __launch_bounds__(
+    kspec::MostThreads<_Layout>::value,
+    kspec::FewestBlocks<_Layout, typename kspec_l2norm::_Op<T>::_Acc, kspec::In<T>>::value)
+l2norm(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y
@@ -78,7 +80,7 @@ struct _Op {
 #line 29 "specs/norms.toml"
 0
 );
-#line 82 "norms.cu"
+#line 84 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -88,7 +90,7 @@ struct _Op {
 #line 26 "specs/norms.toml"
 x * x
 );
-#line 92 "norms.cu"
+#line 94 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -99,7 +101,7 @@ x * x
 #line 27 "specs/norms.toml"
 a + b
 );
-#line 103 "norms.cu"
+#line 105 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -107,13 +109,15 @@ a + b
 #line 28 "specs/norms.toml"
 y = a
 ;
-#line 111 "norms.cu"
+#line 113 "norms.cu"
   }
 };
 }  // namespace kspec_l2_norm_sq
 template <class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
-                                  kspec::FewestBlocks<_Layout>::value) l2_norm_sq(
+__global__ void __launch_bounds__(
+    kspec::MostThreads<_Layout>::value,
+    kspec::FewestBlocks<_Layout, typename kspec_l2_norm_sq::_Op::_Acc, kspec::In<double>>::value)
+l2_norm_sq(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<double> _arg_x,
     const kspec::Out<double> _arg_y
@@ -141,7 +145,7 @@ struct _Op {
 #line 47 "specs/norms.toml"
 0
 );
-#line 145 "norms.cu"
+#line 149 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -151,7 +155,7 @@ struct _Op {
 #line 43 "specs/norms.toml"
 x * x
 );
-#line 155 "norms.cu"
+#line 159 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -162,7 +166,7 @@ x * x
 #line 44 "specs/norms.toml"
 a + b
 );
-#line 166 "norms.cu"
+#line 170 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -171,13 +175,15 @@ a + b
 #line 46 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
-#line 175 "norms.cu"
+#line 179 "norms.cu"
   }
 };
 }  // namespace kspec_rms_scale
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
-                                  kspec::FewestBlocks<_Layout>::value) rms_scale(
+__global__ void __launch_bounds__(
+    kspec::MostThreads<_Layout>::value,
+    kspec::FewestBlocks<_Layout, typename kspec_rms_scale::_Op<T>::_Acc, kspec::In<T>, kspec::In<double>>::value)
+rms_scale(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_eps,
@@ -217,7 +223,7 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 221 "norms.cu"
+#line 227 "norms.cu"
 template <class T>
 struct _Op {
   typedef ScaledSum<T> _Acc;
@@ -230,7 +236,7 @@ struct _Op {
 #line 95 "specs/norms.toml"
 ScaledSum<T>()
 );
-#line 234 "norms.cu"
+#line 240 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -240,7 +246,7 @@ ScaledSum<T>()
 #line 92 "specs/norms.toml"
 ScaledSum<T>(x)
 );
-#line 244 "norms.cu"
+#line 250 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -251,7 +257,7 @@ ScaledSum<T>(x)
 #line 93 "specs/norms.toml"
 add(a, b)
 );
-#line 255 "norms.cu"
+#line 261 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -259,13 +265,15 @@ add(a, b)
 #line 94 "specs/norms.toml"
 y = a.log_value()
 ;
-#line 263 "norms.cu"
+#line 269 "norms.cu"
   }
 };
 }  // namespace kspec_logsumexp
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
-                                  kspec::FewestBlocks<_Layout>::value) logsumexp(
+__global__ void __launch_bounds__(
+    kspec::MostThreads<_Layout>::value,
+    kspec::FewestBlocks<_Layout, typename kspec_logsumexp::_Op<T>::_Acc, kspec::In<T>>::value)
+logsumexp(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<T> _arg_y

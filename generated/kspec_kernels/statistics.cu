@@ -61,8 +61,10 @@ index = a.index
 };
 }  // namespace kspec_argmax
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
-                                  kspec::FewestBlocks<_Layout>::value) argmax(
+__global__ void __launch_bounds__(
+    kspec::MostThreads<_Layout>::value,
+    kspec::FewestBlocks<_Layout, typename kspec_argmax::_Op<T>::_Acc, kspec::In<T>>::value)
+argmax(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
     const kspec::Out<long long> _arg_index
@@ -98,7 +100,7 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
   return Moments<T>{mean, squares, count};
 }
 
-#line 102 "statistics.cu"
+#line 104 "statistics.cu"
 template <class T>
 struct _Op {
   typedef Moments<T> _Acc;
@@ -113,7 +115,7 @@ struct _Op {
 #line 78 "specs/statistics.toml"
 Moments<T>()
 );
-#line 117 "statistics.cu"
+#line 119 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -123,7 +125,7 @@ Moments<T>()
 #line 71 "specs/statistics.toml"
 Moments<T>{x, 0, 1}
 );
-#line 127 "statistics.cu"
+#line 129 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -134,7 +136,7 @@ Moments<T>{x, 0, 1}
 #line 72 "specs/statistics.toml"
 combined(a, b)
 );
-#line 138 "statistics.cu"
+#line 140 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -147,13 +149,15 @@ mean = a.count ? a.mean : CUDART_NAN_F;
 variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
 
 ;
-#line 151 "statistics.cu"
+#line 153 "statistics.cu"
   }
 };
 }  // namespace kspec_mean_var
 template <class T, class _Layout>
-__global__ void __launch_bounds__(kspec::MostThreads<_Layout>::value,
-                                  kspec::FewestBlocks<_Layout>::value) mean_var(
+__global__ void __launch_bounds__(
+    kspec::MostThreads<_Layout>::value,
+    kspec::FewestBlocks<_Layout, typename kspec_mean_var::_Op<T>::_Acc, kspec::In<T>, kspec::In<double>>::value)
+mean_var(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 2> _plan,
     const kspec::In<T> _arg_x,
     const kspec::In<double> _arg_ddof,

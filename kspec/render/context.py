@@ -116,6 +116,7 @@ class ReductionContext:
     parameters: str
     items: str
     input_names: str
+    input_types: str
     reduce: Fragment
     reduce_locals: tuple[str, ...]
     post_map: Fragment
@@ -240,6 +241,12 @@ def reduction_context(
             [*(f"{name}.item(_at[{k}])" for k, name in enumerate(input_names)), "_J", "_i"]
         ),
         input_names="".join(f", {name}" for name in input_names),
+        input_types="".join(
+            f", {argument.removeprefix('const ').removesuffix(f' {name}')}"
+            for argument in arguments
+            for name in input_names
+            if argument.endswith(f" {name}")
+        ),
         reduce=reduce,
         reduce_locals=tuple(_scalars(declaration, reduce)),
         post_map=post_map,

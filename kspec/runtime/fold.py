@@ -14,6 +14,7 @@ the partial results.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,8 +30,12 @@ _MASK_BITS = 64  # inputs that a bit mask has room for
 _NARROW_LIMIT = 2**31  # outputs, or steps along several axes, that 32-bit indices count
 _STRIDED_THREADS = 256  # kspec::MostThreads of each layout
 _LINE_THREADS = 512
-_COLUMN_THREADS = 512
+_COLUMN_THREADS = 256
+_COLUMN_ROOM = 512  # accumulators of a block side by side
+_LARGE = 96  # bytes of an accumulator; of larger ones shared memory holds half as many
 _WIDE_THREADS = 128
+_FEW_ROWS = 64  # of any alignment, which are read element by element
+_JOINED = 16  # partial results for each thread; more are joined in two rounds
 _BLOCK = 256
 _SHORT = 8  # packs of two outputs for each group of 4 threads at most: MOST_LANES of the kernel
 _TINY = 14  # elements that a single thread folds one by one
@@ -58,6 +63,8 @@ class Fold:
         Accumulators in memory, when there is more than one split.
     head, tail : bytes
         ``kspec::Reduction`` before and after its pointers to scratch memory.
+    joins : int
+        Tickets of each block along x.
     """
 
     layout: str
@@ -67,11 +74,12 @@ class Fold:
     partials: int
     head: bytes
     tail: bytes
+    joins: int = 1
 
     @property
     def tickets(self) -> int:
         """Bytes of scratch memory that are zero before and after the launch."""
-        return -(-4 * self.tiles // 256) * 256 if self.splits > 1 else 0
+        return -(-4 * self.tiles * self.joins // 256) * 256 if self.splits > 1 else 0
 
     def scratch(self, accumulator: int) -> int:
         """Bytes of scratch memory, tickets first, for accumulators of so many bytes."""
@@ -89,6 +97,7 @@ def choose(
     inputs: Sequence[Member],
     multiprocessors: int,
     resident: Resident,
+    accumulator: int = MAX_ACCUMULATOR,
 ) -> Fold:
     """Return how a GPU folds `reduced.size` elements into each of `kept.size` outputs.
 
@@ -102,14 +111,18 @@ def choose(
         Of the device.
     resident : callable
         Asked for the layout that is chosen.
+    accumulator : int
+        Its bytes, or at least as many.
     """
     if _packs_fit(kept, reduced, inputs):
         pack = pack_size(one.pack_width for one in inputs)
         if _runs_along(reduced, inputs) and _is_whole(reduced, pack):
             if lines := _lines(kept, reduced, inputs, pack, multiprocessors, resident):
                 return lines
-        elif _runs_along(kept, inputs) and kept.extents[0] >= pack:
-            return _columns(kept, reduced, inputs, pack, multiprocessors, resident)
+        elif _runs_along(kept, inputs):
+            room = _COLUMN_ROOM if accumulator <= _LARGE else _COLUMN_ROOM // 2
+            if columns := _columns(kept, reduced, inputs, pack, multiprocessors, resident, room):
+                return columns
     return _strided(kept, reduced, multiprocessors)
 
 
@@ -190,16 +203,87 @@ def _lines(
     return Fold(layout, tiles, splits, threads, outputs * splits, head, tail)
 
 
-def _abreast(inputs: Sequence[Member], leader: int, pack: int, kept: Axes) -> int:
+def _abreast(inputs: Sequence[Member], leader: int, pack: int, *axes: Axes) -> int:
     """Return a bit for each input whose packs are aligned whenever those of the leader are."""
-    first = inputs[leader]
-    bits = 0
-    for k, one in enumerate(inputs):
-        pairs = zip((one.ptr, *kept.strides[k]), (first.ptr, *kept.strides[leader]), strict=True)
-        apart = any((mine - other) % (pack * one.itemsize) for mine, other in pairs)
-        if one.itemsize == first.itemsize and not apart:
-            bits |= 1 << k
-    return bits
+
+    def places(k: int) -> list[int] | None:
+        """Where its elements are in packs: the first, and the steps to others."""
+        size = inputs[k].itemsize
+        ways = [inputs[k].ptr, *(step for one in axes for step in one.strides[k])]
+        return None if any(way % size for way in ways) else [way // size % pack for way in ways]
+
+    first = places(leader)
+    return sum(1 << k for k in range(len(inputs)) if first is not None and places(k) == first)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a reduction in columns, as the kernel reads them.
+
+    Attributes
+    ----------
+    fold : int
+        Rows that are read as one, so that its columns are whole packs.
+    count : int
+        Of rows that are read so.
+    reduced : Axes
+        Along them.
+    shifted : int
+        The input whose packs begin at aligned addresses; -1: all do at the first element.
+    period : int
+        Rows after which packs begin at the same columns.
+    alone : int
+        Rows at both ends that are read element by element where packs reach beyond them.
+    """
+
+    fold: int
+    count: int
+    reduced: Axes
+    shifted: int = -1
+    period: int = 1
+    alone: int = 0
+
+
+def _rows(
+    kept: Axes, reduced: Axes, inputs: Sequence[Member], held: set[int], pack: int, room: int
+) -> _Rows | None:
+    """Return how rows are read in packs, or None if they can not be.
+
+    `held`: inputs that all rows share.  `room`: columns that a block has room for.
+    """
+    columns, length, single = kept.extents[0], reduced.size, len(reduced.extents) == 1
+    ends = {k: one.itemsize for k, one in enumerate(inputs) if k not in held}
+    fold = pack // math.gcd(columns, pack)
+    gapless = single and all(
+        (kept.strides[k][0], reduced.strides[k][0]) == (size, size * columns)
+        for k, size in ends.items()
+    )
+    if not gapless or fold * columns > room or length < max(8 * room // columns, 4 * fold + 1):
+        fold = 1
+    if fold * columns < pack:
+        return None
+    count = length // fold
+    if fold > 1:
+        reduced = Axes((count,), tuple((step * fold,) for (step,) in reduced.strides))
+    moving = [k for k in ends if kept.strides[k][0]]
+    if not moving:
+        return None
+    aligned = _aligned(inputs, pack, (kept, 1), (reduced, 0))
+    if all(aligned >> k & 1 for k in moving) and fold * columns % pack == 0:
+        return _Rows(fold, count, reduced)
+    if not single or not all(reduced.strides[k][0] for k in moving):
+        return None
+    if length < _FEW_ROWS and fold == 1:
+        return _Rows(fold, count, reduced, alone=count)
+    shifted = moving[0]
+    abreast = _abreast(inputs, shifted, pack, kept, reduced)
+    if not all(abreast >> k & 1 for k in moving):
+        return None
+    steps = {k: abs(reduced.strides[k][0]) // inputs[k].itemsize for k in moving}
+    period = pack // math.gcd(pack, steps[shifted])
+    if fold > 1:  # up to a pack without an element is before the first
+        return _Rows(fold, (length * columns - pack + 1) // (columns * fold), reduced, shifted)
+    return _Rows(1, count, reduced, shifted, period, min(-(-pack // min(steps.values())), count))
 
 
 def _columns(
@@ -209,41 +293,41 @@ def _columns(
     pack: int,
     multiprocessors: int,
     resident: Resident,
-) -> Fold:
-    columns, length = kept.extents[0], reduced.size
+    room: int,
+) -> Fold | None:
+    """Return columns, or None if packs do not fit them."""
+    held = {k for k in range(len(inputs)) if not any(reduced.strides[k])}
+    rows = _rows(kept, reduced, inputs, held, pack, room)
+    if rows is None:
+        return None
+    columns, fold = kept.extents[0], rows.fold
     outer = kept.size // columns
-    packs = -(-columns // pack)
-    splits, threads = 1, _WIDE_THREADS
-    across = min(threads, _COLUMN_THREADS // pack)  # shared memory has room for so many columns
-    tiles = -(-packs // across)
-    if length > 64 or tiles * outer < 4 * multiprocessors:
-        across = min(32 if pack <= 4 else 16, packs)
-        tiles = -(-packs // across)
-        block = _COLUMN_THREADS if tiles * outer <= 2 else _BLOCK
-        down = block // across
-        threads = -(-across * down // 32) * 32
+    packs = -(-columns * fold // pack)
+    beside = 1 if rows.shifted >= 0 and fold == 1 else 0  # shifted, a row has a pack more
+    side = min(_WIDE_THREADS, room // pack)
+    splits, threads, down, tiles = 1, _WIDE_THREADS, _WIDE_THREADS // side, -(-packs // side)
+    if reduced.size > 64 or fold > 1 or beside or tiles * outer < 4 * multiprocessors:
+        side = min(packs, _COLUMN_THREADS // rows.period - beside)
+        if fold == 1:
+            side = min(side, max(1, min(64, 256 // pack)))
+        tiles = -(-packs // side)
+        side = -(-packs // tiles)
+        down = _COLUMN_THREADS // (side + beside) // rows.period * rows.period
+        threads = -(-(side + beside) * down // 32) * 32
         fitting = resident(COLUMNS, threads) // (tiles * outer)
-        splits = max(1, min(fitting, -(-length // (4 * down)), _MAX_SPLITS))
-    aligned = _aligned(inputs, pack, (kept, 1), (reduced, 0)) if columns % pack == 0 else 0
-    abreast = all(aligned >> k & 1 for k in range(len(inputs)) if kept.strides[k][0])
-    outmost = 0
-    if not abreast:
-        moving = [k for k in range(len(inputs)) if kept.strides[k][0]]
-        outmost = 2 if all(_is_stacked(reduced, k) for k in moving) else length
-    head = struct.pack("3qQ4i", kept.size, length, columns, aligned, across, tiles, splits, abreast)
-    head += struct.pack("q", outmost)
-    partials = tiles * outer * splits * across * pack
-    tail = _pack_axes(kept, reduced)
-    return Fold(COLUMNS, tiles * outer, splits, threads, partials, head, tail)
-
-
-def _is_stacked(reduced: Axes, k: int) -> bool:
-    """Whether an input's first and last rows have all others between them, in other blocks.
-
-    What lies between two rows of a view belongs to the array behind it, and may be read.
-    """
-    steps = reduced.strides[k]
-    return all(step >= 16 for step in steps) or all(step <= -16 for step in steps)
+        splits = max(1, min(fitting, -(-rows.count // (4 * down)), _MAX_SPLITS))
+    span = columns if fold > 1 else side * pack
+    group = splits if splits * span <= _JOINED * threads else math.isqrt(splits - 1) + 1
+    groups = -(-splits // group)
+    head = struct.pack("4q", kept.size, reduced.size, columns, rows.count)
+    head += struct.pack("Q2i", sum(1 << k for k in held), side + beside, down)
+    head += struct.pack("5i", span, tiles, splits, group, fold)
+    head += struct.pack("3i", rows.shifted, rows.period, rows.alone)
+    head += struct.pack("2i", rows.count % (down * splits), 0)
+    blocks = tiles * outer
+    joins = groups + 1 if groups > 1 else 1
+    tail = _pack_axes(kept, rows.reduced)
+    return Fold(COLUMNS, blocks, splits, threads, blocks * splits * span, head, tail, joins)
 
 
 def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> int:

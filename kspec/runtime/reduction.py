@@ -269,6 +269,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                 members,
                 driver.multiprocessors(call.device.ordinal),
                 lambda tag, threads: load(tag).resident_blocks(threads),
+                _accumulator_size(self.declaration, binding),
             )
         return fold, load(fold.layout)
 

@@ -35,6 +35,7 @@ def fold(*arrays: np.ndarray, axis: tuple[int, ...] | None = None, offset: int =
         [Member(x.itemsize, x.itemsize, 4096 + offset, False) for x in arrays],
         SMS,
         lambda tag, threads: 4 * SMS,
+        4,
     )
 
 
@@ -47,18 +48,30 @@ def big(*shape: int, dtype: str = "float32") -> np.ndarray:
 CASES = {
     "everything": ((big(1 << 28),), None, LINES, 1, 4 * SMS),
     "rows": ((big(16384, 16384),), (1,), LINES, 16384 // 2, 1),
-    "columns": ((big(16384, 16384),), (0,), COLUMNS, 16384 // 128, 4),
+    "columns": ((big(16384, 16384),), (0,), COLUMNS, 16384 // 256, 8),
     "short rows": ((big(1 << 23, 32),), (1,), SHORT_LINES, (1 << 23) // 128, 1),
     "tiny rows": ((big(1 << 23, 3),), (1,), SHORT_LINES, (1 << 23) // 256, 1),
     "few long rows": ((big(64, 1 << 22),), (1,), LINES, 64, 8),
     "wide and low": ((big(64, 1 << 22),), (0,), COLUMNS, (1 << 22) // 512, 1),
     "tall and narrow": ((big(1 << 22, 64),), (0,), COLUMNS, 1, 4 * SMS),
-    "the middle axis": ((big(256, 1024, 1024),), (1,), COLUMNS, 256 * 8, 1),
+    "the middle axis": ((big(256, 1024, 1024),), (1,), COLUMNS, 256 * 4, 1),
     "first and last": ((big(256, 1024, 1024),), (0, 2), LINES, 1024, 1),
     "every other element": ((big(1 << 28)[::2],), None, STRIDED, 1, 8 * SMS),
     "two inputs": ((big(1 << 24), big(1 << 24)), None, LINES, 1, 4 * SMS),
     "a broadcast row": ((big(4096, 4096), big(4096)), (1,), LINES, 4096 // 2, 1),
-    "fewer columns than a pack": ((big(1 << 20, 3),), (0,), STRIDED, 1, None),
+    "fewer columns than a pack": ((big(1 << 20, 3),), (0,), COLUMNS, 1, 4 * SMS),
+    "an odd number of columns": ((big(1 << 18, 1001),), (0,), COLUMNS, 4, SMS),
+    "few columns of few rows": ((big(100, 3),), (0,), STRIDED, 1, None),
+    "few columns with gaps": ((big(1 << 20, 7)[:, :3],), (0,), STRIDED, 1, None),
+    "columns with gaps": ((big(1 << 20, 77)[:, :65],), (0,), COLUMNS, 1, 4 * SMS),
+    "the same row again and again": (
+        (np.broadcast_to(big(64), (1 << 20, 64)),),
+        (0,),
+        STRIDED,
+        64,
+        None,
+    ),
+    "columns and a row": ((big(1 << 20, 33), big(33)), (0,), COLUMNS, 1, 4 * SMS),
 }
 
 
@@ -81,6 +94,14 @@ def test_packs_that_are_not_abreast_are_strided() -> None:
     axes = layout.collapse(x.shape, [x.strides, y.strides], keep_order=False)
     kept = Axes((), ((), (), ()))
     assert choose(kept, axes, members, SMS, lambda *_: SMS).layout == STRIDED
+
+
+def test_large_accumulators_get_fewer_columns() -> None:
+    kept = Axes((1 << 20,), ((4,), (4,)))
+    reduced = Axes((4,), ((4 << 20,),))
+    members = [Member(4, 4, 4096, False)]
+    folds = [choose(kept, reduced, members, SMS, lambda *_: SMS, size) for size in (96, 97)]
+    assert [one.tiles for one in folds] == [(1 << 20) // 512, (1 << 20) // 256]
 
 
 def test_more_axes_than_there_is_room_for() -> None:

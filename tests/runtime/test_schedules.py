@@ -112,6 +112,22 @@ def test_reductions(name: str, dtype: str, layouts: list[str]) -> None:
         assert set(layouts) == {layout}
 
 
+def test_many_blocks_join_their_results_in_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RESIDENT", 1000)
+    chosen: list[fold.Fold] = []
+    choose = fold.choose
+
+    def choose_and_keep(*args: Any) -> fold.Fold:
+        chosen.append(choose(*args))
+        return chosen[-1]
+
+    monkeypatch.setattr(fold, "choose", choose_and_keep)
+    x = alone(numbers((3001, 126), "int32"), 4)
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
+    np.testing.assert_array_equal(total(x, axis=0, sanitize=CHECKS), x.sum(0, dtype="int32"))
+    assert chosen[0].joins > 2
+
+
 class TestNothingBesideAnArrayIsRead:
     """Packs from any address; `alone` has an array's elements and nothing else."""
 
@@ -142,7 +158,9 @@ class TestNothingBesideAnArrayIsRead:
         assert set(layouts) == {PACKS}
 
     @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "float64"])
-    @pytest.mark.parametrize("shape", [(2, 37), (3, 16), (4, 37), (70, 131)])
+    @pytest.mark.parametrize(
+        "shape", [(2, 37), (3, 16), (4, 37), (70, 131), (301, 35), (1501, 3), (903, 10)]
+    )
     def test_columns(self, shape: tuple[int, ...], dtype: str, layouts: list[str]) -> None:
         kernel = kspec.ReductionKernel("T x, T y", "T z", "x - y", "a + b", "z = a", "0", "sums")
         step = np.dtype(dtype).itemsize

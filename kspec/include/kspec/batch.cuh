@@ -19,9 +19,8 @@ template <class Acc> struct Partial {
 
 // Where an aligned pack of an input is; an input that does not move has one element.
 struct AlignedPlace {
-  enum { anywhere = 0 };
   ptrdiff_t offset;
-  bool moving, aligned, apart;
+  bool moving;
 
   template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     const T* first = element(data, Bytes{offset});
@@ -32,38 +31,23 @@ struct AlignedPlace {
   }
 };
 
-// Where a pack of an input is, aligned or not; `apart`: to be read element by element.
-struct AnyPlace {
-  enum { anywhere = 1 };
-  ptrdiff_t offset;
-  bool moving, aligned, apart;
-
-  template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
-    const T* first = element(data, Bytes{offset});
-    if (!moving)
-      pack.fill(*first);
-    else if (aligned)
-      pack.load(first);
-    else if (apart)
-      pack.load_each(first);
-    else
-      pack.load_unaligned(first);
-  }
-};
-
-template <int K, class Input, int V> struct Held { Slot<Input, V> slot; };
+template <int K, class Input, int V> struct Own { Slot<Input, V> slot; };
 
 template <int V, class K, class... Inputs> struct Batch;
 template <int V, int... K, class... Inputs>
-struct Batch<V, Numbers<K...>, Inputs...> : Held<K, Inputs, V>... {
+struct Batch<V, Numbers<K...>, Inputs...> : Own<K, Inputs, V>... {
   // `place(k)` is where input k has its pack.
   template <class Place> __device__ inline void load(const Place& place, const Inputs&... inputs) {
-    (Held<K, Inputs, V>::slot.load(inputs, place(K)), ...);
+    (Own<K, Inputs, V>::slot.load(inputs, place(K)), ...);
+  }
+  // Copy the inputs that `which` has a bit for.
+  __device__ inline void take(const Batch& other, unsigned long long which) {
+    ((which >> K & 1 ? void(Own<K, Inputs, V>::slot = other.Own<K, Inputs, V>::slot) : void()), ...);
   }
   // The j-th elements, mapped: number `at` along the reduced axes.
   template <class Op>
   __device__ inline typename Op::_Acc map(const Op& op, int j, ptrdiff_t at, ptrdiff_t output) const {
-    return op._value(Held<K, Inputs, V>::slot.item(j)..., at, output);
+    return op._value(Own<K, Inputs, V>::slot.item(j)..., at, output);
   }
   template <class Op>
   __device__ inline typename Op::_Acc fold(const Op& op, ptrdiff_t at, ptrdiff_t output) const {

@@ -146,7 +146,7 @@ template <int V, class Loop> struct PacksPlace {
       if (is_aligned() || (i >= V && i + 2 * V <= loop.size_))
         load_row(data + i, pack);
       else
-        pack.load_each(data + i);
+        pack.load_each([&](int j) { return data[i + j]; });
     } else if (inside < V + beside || inside > loop.axes.extents[0] - beside) {
       walk([&](int j, ptrdiff_t at) { pack.put(j, *element(data, Bytes{at})); });
     } else if (step == 0) {

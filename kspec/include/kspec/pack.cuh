@@ -119,11 +119,11 @@ template <class T, int V> struct Pack<T, V, true> {
     for (int k = 0; k < 4 * BLOCKS; ++k)
       word[k < WORDS ? k : 0] = __funnelshift_r(raw[k], raw[k + 1], (shift & 3) * 8);
   }
-  // All of it, element by element.
-  __device__ inline void load_each(const T* data) {
+  // All of it, element by element: `item(j)` is the j-th.
+  template <class Item> __device__ inline void load_each(const Item& item) {
     if (sizeof(T) >= 4) {
 #pragma unroll
-      for (int j = 0; j < V; ++j) put(j, data[j]);
+      for (int j = 0; j < V; ++j) put(j, item(j));
     } else {
       enum { BITS = sizeof(T) < 4 ? 8 * sizeof(T) : 8 };
       // From the last on, each pushing the others up: code for one element, not for V.
@@ -132,7 +132,7 @@ template <class T, int V> struct Pack<T, V, true> {
 #pragma unroll 1
       for (int j = V - 1; j >= 0; --j) {
         unsigned int bits = 0;
-        const T value = data[j];
+        const T value = item(j);
         memcpy(&bits, &value, sizeof(T));
 #pragma unroll
         for (int k = WORDS - 1; k > 0; --k) word[k] = __funnelshift_l(word[k - 1], word[k], BITS);
@@ -157,7 +157,10 @@ template <class T, int V> struct Pack<T, V, false> {
     for (int j = 0; j < V; ++j) value[j] = data[j];
   }
   __device__ inline void load_unaligned(const T* data) { load(data); }
-  __device__ inline void load_each(const T* data) { load(data); }
+  template <class Item> __device__ inline void load_each(const Item& item) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) value[j] = item(j);
+  }
 };
 
 // Write V elements to an address that is a multiple of their size (or of 16).

@@ -11,18 +11,28 @@
 #include "kspec/axes.cuh"
 #include "kspec/layout.cuh"
 #include "kspec/operand.cuh"
+#include "kspec/pack.cuh"
 
 namespace kspec {
 
 // Most threads of a block; kspec/runtime/fold.py agrees.
 template <class Layout> struct MostThreads { enum { value = 256 }; };
 template <> struct MostThreads<Lines> { enum { value = 512 }; };
-template <> struct MostThreads<Columns> { enum { value = 512 }; };
+
 // How many of these a multiprocessor must have the registers for; 0: as the compiler likes. Left to
 // itself it spills some of lines to make room for a third block, which on an H200 costs 6 to 9 percent
-// of the speed; columns and short lines are faster so.
-template <class Layout> struct FewestBlocks { enum { value = 0 }; };
-template <> struct FewestBlocks<Lines> { enum { value = 2 }; };
+// of the speed; short lines are faster so. Columns want many rows in flight: what they keep for the
+// end of the kernel may have to wait in memory, but not what they work on.
+template <class Layout, class Acc, class... Inputs> struct FewestBlocks { enum { value = 0 }; };
+template <class Acc, class... Inputs> struct FewestBlocks<Lines, Acc, Inputs...> {
+  enum { value = 2 };
+};
+template <class Acc, class... Inputs> struct FewestBlocks<Columns, Acc, Inputs...> {
+  enum {
+    words = 16 * sizeof...(Inputs) + PackSize<Inputs...>::value * (int)((sizeof(Acc) + 3) / 4),
+    value = words <= 20 ? 5 : words <= 36 ? 4 : 0
+  };
+};
 
 template <class Layout, int INPUTS, int OUTPUTS> struct Reduction;
 
@@ -64,17 +74,25 @@ struct Reduction<ShortLines, INPUTS, OUTPUTS> : Reduction<Lines, INPUTS, OUTPUTS
 template <int INPUTS, int OUTPUTS> struct Reduction<Columns, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;
   ptrdiff_t length;
-  ptrdiff_t columns;           // extent of the innermost kept axis, at least a pack
-  unsigned long long aligned;  // bit k: packs of input k are aligned
-  int across;                  // packs of a block side by side
+  ptrdiff_t columns;           // extent of the innermost kept axis
+  ptrdiff_t rows;              // each of `fold` elements of an output
+  unsigned long long held;     // bit k: all rows share the elements of input k
+  int across;                  // threads of a block side by side
+  int down;                    // and below each other
+  int span;                    // columns of a block
   int tiles;                   // blocks along the columns
   int splits;
-  int abreast;                 // 1: all packs of inputs that move are aligned
-  ptrdiff_t outmost;           // 2: all other rows lie between the first and the last; else all rows
-  void* partials;              // [blocks along x][splits][columns of a block] accumulators
-  unsigned int* tickets;
+  int group;                   // splits whose results are joined first
+  int fold;                    // rows that are read as one
+  int leader;                  // input whose packs begin at an aligned address; -1: at the first
+  int period;                  // rows after which alignment repeats; divides `down`
+  int alone;                   // rows at both ends that do not have others on both sides
+  int rest;                    // of the rows, divided by those that all splits take at once
+  int pad;
+  void* partials;              // [blocks along x][splits][span] accumulators
+  unsigned int* tickets;       // of each block along x: for all groups and for each; or just one
   Axes<8, INPUTS + OUTPUTS> kept;
-  Axes<8, INPUTS> reduced;
+  Axes<8, INPUTS> reduced;     // of rows
 };
 
 // What the user's expressions see as `_in_ind` and `_out_ind`.
@@ -83,17 +101,17 @@ struct Count {
   __device__ inline ptrdiff_t size() const { return size_; }
 };
 
-// Whether this block is the last of its tile to arrive; all partials are visible to it then.
-template <class Plan> __device__ inline bool is_last_block(const Plan& plan) {
-  __shared__ bool last;
+// Whether this block is the last of `count` to arrive with a ticket; what the others wrote before
+// is visible to it then.
+__device__ inline bool is_last_block(unsigned int* ticket, int count) {
   __threadfence();
   __syncthreads();
+  bool last = false;
   if (threadIdx.x == 0) {
-    const unsigned int ticket = atomicAdd(&plan.tickets[blockIdx.x], 1u);
-    last = ticket == (unsigned int)plan.splits - 1u;
-    if (last) plan.tickets[blockIdx.x] = 0;  // ready for the next launch on this stream
+    last = atomicAdd(ticket, 1u) == (unsigned int)count - 1u;
+    if (last) *ticket = 0;  // ready for the next launch on this stream
   }
-  __syncthreads();
+  last = __syncthreads_or(last);
   if (last) __threadfence();
   return last;
 }

@@ -170,7 +170,7 @@ __device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& 
     total = join_lanes(op, total, plan.lanes, shared);
     if (plan.splits == 1 || round == 1) break;
     if (mine) partials[blockIdx.y] = total.value;
-    if (!is_last_block(plan)) return;
+    if (!is_last_block(&plan.tickets[blockIdx.x], plan.splits)) return;
     total.some = false;
     if (live)
       for (int split = lane; split < plan.splits; split += width) total.add(op, partials[split]);

@@ -128,7 +128,7 @@ __device__ inline void reduce(const Op& op, const Reduction<Strided<AXES>, INPUT
 
   Acc* partials = reinterpret_cast<Acc*>(plan.partials);
   if (live && lane == 0) partials[output * plan.splits + blockIdx.y] = total;
-  if (!is_last_block(plan)) return;
+  if (!is_last_block(&plan.tickets[blockIdx.x], plan.splits)) return;
   if (live && lane < plan.splits) {
     const Acc* mine = partials + output * plan.splits;
     total = mine[lane];
