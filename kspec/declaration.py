@@ -121,6 +121,8 @@ class RawDeclaration:
         Grid, block, shared memory and parameters where the caller does not say.
     structs : tuple of (str, str)
         Structs that parameters have, with their dtypes.
+    cooperative : bool
+        Whether all blocks are launched so that they can wait for each other.
     """
 
     name: str
@@ -129,6 +131,7 @@ class RawDeclaration:
     doc: str = ""
     rules: LaunchRules = field(default_factory=LaunchRules)
     structs: tuple[tuple[str, str], ...] = ()
+    cooperative: bool = False
 
     kind = "raw"
 

@@ -147,9 +147,10 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     if isinstance(kernel, RawDeclaration):
         # What most kernels have not is left out.
-        del data["rules"], data["structs"]
+        del data["rules"], data["structs"], data["cooperative"]
         data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
         data |= {"structs": kernel.structs} if kernel.structs else {}
+        data |= {"cooperative": True} if kernel.cooperative else {}
         if kernel.params is not None:
             data["params"] = [asdict(param) for param in kernel.params]
     return data

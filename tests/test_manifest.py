@@ -23,6 +23,8 @@ KERNELS = (
         ("v",),
         (CParam("int", "n"), CParam("double", "a")),
         rules=LaunchRules(("n", "2"), ("256",), "block.x * 4", (("n", "3"), ("a", 0.5))),
+        structs=(("Point", "{x: float32}"),),
+        cooperative=True,
     ),
 )
 IMAGE = ImageEntry(

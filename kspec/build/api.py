@@ -326,6 +326,8 @@ def _raw(spec: RawSpec, name: str, callee: str, place: docs.Place) -> FunctionCo
     shared = "int | None = None" if rules.shared_mem else "int = 0"
     parameters += ["*", *keywords, *sizes, f"shared_mem: {shared}", "stream: Stream | None = None"]
     passed = ["shared_mem=shared_mem", "stream=stream"]
+    passed += [f"cluster={spec.cluster!r}"] if spec.cluster else []
+    passed += ["pdl=True"] if spec.pdl else []
     call = _call(callee, ["grid", "block", arguments, *passed])
     doc = docs.raw_doc(spec, words, place)
     opener = "raw_function" if rules else "raw"

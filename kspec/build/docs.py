@@ -165,6 +165,13 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
     lines += _wrapped(f"Raw kernel, declared in {place}.")
     if spec.source:
         lines += _wrapped(f"Its source is {spec.source}, beside the spec.")
+    launched = [
+        *(["cooperatively"] if spec.cooperative else []),
+        *([f"in clusters of {spec.cluster}"] if spec.cluster else []),
+        *(["as a programmatic dependent"] if spec.pdl else []),
+    ]
+    if launched:
+        lines += _wrapped(f"It is launched {', '.join(launched)}.")
     names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
     lines += _wrapped(f"Precompiled: {names}.")
     return _safe(lines)

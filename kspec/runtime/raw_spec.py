@@ -12,6 +12,7 @@ from kspec import dtypes
 from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.callable import KernelCallable
+from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_call import RawCaller, RawRoutes
 from kspec.signature import CParam
 
@@ -21,6 +22,10 @@ class RawCallable(KernelCallable[RawDeclaration], RawCaller):
 
     _routes: RawRoutes
     _routes_class = RawRoutes
+
+    def _declare(self, declaration: RawDeclaration, loader: KernelLoader) -> None:
+        super()._declare(declaration, loader)
+        self._cooperative = declaration.cooperative
 
     @property
     def _params(self) -> Sequence[CParam] | None:

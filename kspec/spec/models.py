@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
+from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
 
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.launch_rules import LaunchRules
@@ -259,6 +259,15 @@ class RawSpec(BaseSpec):
     defaults: DefaultsField = Field(
         {}, description="What parameters are that a call leaves out: { n = 'x.size' }."
     )
+    cooperative: StrictBool = Field(
+        False, description="Launch so that all blocks are resident and can wait for each other."
+    )
+    cluster: tuple[StrictInt, ...] = Field(
+        (), max_length=3, description="Blocks of a thread-block cluster, per axis."
+    )
+    pdl: StrictBool = Field(
+        False, description="Programmatic dependent launch: may begin before the kernel in front."
+    )
     _text: str = PrivateAttr("")
     _structs: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -321,6 +330,9 @@ class RawSpec(BaseSpec):
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
                 yield Fault(("name_expressions", index), "must not be empty", offset=0)
+        for index, blocks in enumerate(self.cluster):
+            if blocks < 1:
+                yield Fault(("cluster", index), f"must be 1 or more, not {blocks}")
         names = [param.name for param in self.params or ()]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             yield Fault(("params",), f"two parameters are called {name!r}", word=name)

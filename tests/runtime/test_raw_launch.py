@@ -192,6 +192,36 @@ class TestGenerated:
             axpy(1, x, x, block=(2048,))
 
 
+class TestOptions:
+    def test_cooperative(self, device: ArrayDevice) -> None:
+        code = r"""#include <cooperative_groups.h>
+        extern "C" __global__ void rotate(float* x) {
+          float next = x[(blockIdx.x + 1) % gridDim.x];
+          cooperative_groups::this_grid().sync();
+          x[blockIdx.x] = next;
+        }"""
+        rules = LaunchRules(("x.size",), ("1",))
+        params = parse_c_params("float* x")
+        declared = RawDeclaration("rotate", ("rotate",), params, "", rules, cooperative=True)
+        source = OneSource(CudaSource("k.cu", code))
+        kernel = RawFunction(declared, KernelLoader([CompilingProvider(source)]))
+        x = device.array(np.arange(5), "float32")
+        for _ in range(3):
+            kernel(None, None, (x,))
+        np.testing.assert_array_equal(device.numpy(x), [3, 4, 0, 1, 2])
+
+    def test_clusters(self, place: ArrayDevice) -> None:
+        """Options of the call are passed on."""
+        x, out = place.zeros((1, 2), "float32"), place.zeros(7)
+        args = (x, out, 65, 1, True)
+        with pytest.raises(kspec.ArgumentTypeError, match="cluster must be a tuple"):
+            KERNEL(None, None, args, cluster=2)
+        with pytest.raises(kspec.LaunchError, match=r"is no multiple of cluster"):
+            KERNEL((3,), None, args, cluster=(2,))
+        KERNEL(None, None, args, pdl=True)
+        assert place.numpy(out)[0] == 65
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("n", "grid", "message"),
