@@ -273,3 +273,62 @@ def test_the_worker_count_does_not_matter(toy: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     build_project(toy)
     assert files_of(toy / PACKAGE) == alone
+
+
+SEVERAL = """
+extern "C" __global__ void first(float* x) { x[threadIdx.x] = 1; }
+extern "C" __global__ void second(float* x) { x[threadIdx.x] = 2; }
+extern "C" __global__ void nobodys(float* x) { x[threadIdx.x] = 3; }
+template <class T> __global__ void third(T* x) { x[threadIdx.x] = 3; }
+template <class T> __global__ void never(T* x) { x->no_such_member(); }
+"""
+SPECS_OF_SEVERAL = """
+[raw.first]
+source = "several.cu"
+params = "float* x"
+grid = 1
+block = "x.size"
+
+[raw.second]
+source = "several.cu"
+
+[raw.third]
+source = "several.cu"
+name_expressions = ["third<int>", "third<double>"]
+"""
+
+
+def test_kernels_of_one_file_are_compiled_once(tmp_path: Path) -> None:
+    toy = write_project(tmp_path / "toy", several=SPECS_OF_SEVERAL)
+    (toy / "specs/several.cu").write_text(SEVERAL)
+    steps: list[Step] = []
+    build_project(toy, progress=steps.append)
+    archs = [step.arch for step in steps if step.stem == "several"]
+    assert sorted(archs) == ["compute_80", "sm_90"]
+    assert (toy / PACKAGE / "several.cu").read_text().count("void first(") == 1
+    entry = manifest.load((toy / PACKAGE / "manifest.json").read_text()).module("several")
+    assert entry.image is not None
+    # What no spec names costs nothing: a template is not even instantiated.
+    assert set(entry.image.symbols) == {"first", "second", "third<int>", "third<double>"}
+
+
+def test_a_struct_that_differs_is_found_by_the_build(tmp_path: Path) -> None:
+    spec = """
+[structs.Pair]
+a = "float32"
+b = "float64"
+
+[raw.swap]
+source = "several.cu"
+params = "Pair* p"
+"""
+    toy = write_project(tmp_path / "toy", several=spec)
+    code = """struct Pair { double b; float a; };
+extern "C" __global__ void swap(Pair* p) {}
+"""
+    (toy / "specs/several.cu").write_text(code)
+    with pytest.raises(
+        CompileError, match=r"specs/several\.toml\(3\): error: .*Pair\.a is float32"
+    ):
+        build_project(toy)
+    assert not (toy / PACKAGE).exists()
