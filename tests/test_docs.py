@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kspec.build.settings import load_settings
+from kspec.runtime import device
 from kspec.spec.loader import load_spec_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,7 +73,25 @@ def test_links_lead_somewhere(page: Path) -> None:
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.parametrize("place", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_examples(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(
+    example: Path,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On the host device alone, as without a GPU; on a machine with GPUs also on them."""
+    if place == "host":
+        monkeypatch.setattr(device, "devices", lambda: (device.HOST,))
+    elif len(device.devices()) == 1:
+        pytest.skip("no CUDA device")
     monkeypatch.syspath_prepend(str(ROOT / "generated"))
     runpy.run_path(str(example), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and not any("WRONG" in line for line in lines)
+
+
+def test_examples_are_listed() -> None:
+    listed = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    assert {path.name for path in EXAMPLES} == set(re.findall(r"\[(\w+\.py)\]\(\1\)", listed))

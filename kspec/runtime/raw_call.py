@@ -211,7 +211,8 @@ class RawCaller(KernelAttributes):
             compute capability 9.0 and newer.
         pdl : bool, default False
             Programmatic dependent launch: let the kernel begin before the one in front of it on the
-            stream has ended; it waits for what it needs by ``cudaGridDependencySynchronize()``.
+            stream has ended; it waits for what it needs by ``cudaGridDependencySynchronize()`` of
+            ``<cuda_device_runtime_api.h>``.
             Devices before compute capability 9.0, and the host device, wait by themselves.
         sanitize, order, timeout : optional
             What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,

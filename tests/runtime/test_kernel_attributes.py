@@ -250,6 +250,26 @@ class TestLaunchOptions:
             kernel((1,), (64,), (x,), pdl=True)
         np.testing.assert_array_equal(place.numpy(x), np.ones(64))
 
+    def test_a_kernel_waits_for_the_one_before_it(self, place: ArrayDevice) -> None:
+        code = r"""
+        #if __CUDA_ARCH__ >= 900 || defined(KSPEC_HOST)
+        #include <cuda_device_runtime_api.h>
+        #else
+        __device__ void cudaTriggerProgrammaticLaunchCompletion() {}
+        __device__ void cudaGridDependencySynchronize() {}
+        #endif
+        extern "C" __global__ void add(const int* x, int* y) {
+            cudaTriggerProgrammaticLaunchCompletion();
+            cudaGridDependencySynchronize();
+            y[threadIdx.x] = x[threadIdx.x] + 1;
+        }
+        """
+        kernel = kspec.RawKernel(code, "add")
+        arrays = [place.zeros(256, "int32"), place.zeros(256, "int32")]
+        for step in range(200):
+            kernel((1,), (256,), (arrays[step % 2], arrays[1 - step % 2]), pdl=step > 0)
+        np.testing.assert_array_equal(place.numpy(arrays[0]), np.full(256, 200))
+
     @pytest.mark.parametrize("shared_mem", [1.0, "1", None])
     def test_shared_memory_is_an_integer(self, shared_mem: Any, place: ArrayDevice) -> None:
         kernel = kspec.RawKernel(CODE, "small")

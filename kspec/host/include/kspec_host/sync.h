@@ -1,4 +1,4 @@
-// Block barriers and memory fences.
+// Block barriers, memory fences, and waiting for other kernels.
 #pragma once
 
 static inline void __syncthreads(KSPEC_HOST_SITE) {
@@ -17,4 +17,9 @@ static inline int __syncthreads_or(int predicate, KSPEC_HOST_SITE) {
 static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+// Kernels run one after the other: there is nothing to wait for.
+static inline void cudaGridDependencySynchronize() {}
+static inline void cudaTriggerProgrammaticLaunchCompletion() {}
+
 static inline void __nanosleep(unsigned int) { kspec_host::yield(); }

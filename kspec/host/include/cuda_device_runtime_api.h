@@ -1,0 +1,1 @@
+// Everything in it that device code uses is predefined (kspec_host.h).
