@@ -31,7 +31,8 @@ from kspec import dtypes
 from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.expressions import Expression
-from kspec.launch_rules import BUILTINS, LEAST, evaluate
+from kspec.host.device import MAX_BLOCK, MAX_GRID
+from kspec.launch_rules import BUILTINS, evaluate
 from kspec.runtime.device import HOST
 from kspec.runtime.launch import make_launch
 from kspec.runtime.pattern import compile_route
@@ -46,6 +47,7 @@ Sizes = tuple[int, ...]
 Configured = tuple[Sizes, Sizes, tuple[Any, ...], int]
 Configure = Callable[[Sizes | None, Sizes | None, Sequence[Any], int | None], Configured]
 
+_MOST = {"grid": MAX_GRID, "block": MAX_BLOCK}  # extents, by axis
 _NAME = re.compile(r"\b[sivbg]\d+\b")
 
 
@@ -158,11 +160,13 @@ def _render_extents(
     if not rules:
         return given
     extents = [f"{letter}{axis}" for axis in range(len(rules))]
+    limits = zip(extents, _MOST[name], strict=False)
+    fits = [f"0 < {extent} <= {most}" for extent, most in limits]
     return [
         f"if {name} is None:",
         *(f"    {extent} = {one.python}" for extent, one in zip(extents, rules, strict=True)),
         *(f"    {letter}{axis} = 1" for axis in seen if axis >= len(rules)),
-        f"    if {' or '.join(f'{extent} < 1' for extent in extents)}: raise ValueError",
+        f"    if not ({' and '.join(fits)}): raise ValueError",
         f"    all_{name} = ({', '.join(extents)},)",
         "else:",
         *(f"    {line}" for line in given),
@@ -230,7 +234,7 @@ class _Completion:
         grid = names.extents("grid", grid, self.parsed.grid)
         if shared_mem is None:
             rule = self.parsed.shared_mem
-            shared_mem = names.evaluate("shared_mem", "shared_mem", rule) if rule else 0
+            shared_mem = names.evaluate("shared_mem", rule, 0) if rule else 0
         return grid, block, tuple(values), shared_mem
 
     def number(self, position: int, value: Any) -> Any:
@@ -268,8 +272,10 @@ class _Names(dict[str, Any]):
         self._full = full
         self._operands = operands
 
-    def evaluate(self, kind: str, label: str, rule: Expression) -> int:
-        """Return the value of an expression for a kind of rule, under a label for messages."""
+    def evaluate(
+        self, label: str, rule: Expression, least: int | None = None, most: int | None = None
+    ) -> int:
+        """Return the value of an expression, called `label` in messages, between two limits."""
         for name in _NAME.findall(rule.python):
             if name not in self:
                 self[name] = self._find(name[0], int(name[1:]), label, rule)
@@ -279,9 +285,12 @@ class _Names(dict[str, Any]):
             raise self._full.error(label, rule, "divides by zero", self) from None
         except IndexError:
             raise self._full.error(label, rule, "has no such axis", self) from None
-        least = LEAST.get(kind, value)
-        if value < least:
+        wanted = ""
+        if least is not None and value < least:
             wanted = f"; it must be {least} or more"
+        elif most is not None and value > most:
+            wanted = f"; it must be {most} or less"
+        if wanted:
             raise self._full.error(label, rule, f"is {value}", self, wanted)
         return value
 
@@ -290,9 +299,8 @@ class _Names(dict[str, Any]):
         sizes = given
         if given is None and rules:
             labels = [kind] if len(rules) == 1 else [f"{kind}.{axis}" for axis in "xyz"]
-            sizes = tuple(
-                self.evaluate(kind, label, rule) for label, rule in zip(labels, rules, strict=False)
-            )
+            rows = zip(labels, rules, _MOST[kind], strict=False)
+            sizes = tuple(self.evaluate(label, rule, 1, most) for label, rule, most in rows)
         for axis, extent in enumerate((*(sizes or ()), 1, 1, 1)[:3]):
             self[f"{kind[0]}{axis}"] = operator.index(extent)
         return sizes
@@ -306,7 +314,7 @@ class _Names(dict[str, Any]):
         rule = self._full.parsed.defaults.get(position)
         if rule is None:  # a number that is None: let it be refused
             return self._full.converted(position, self._operands[position])
-        return self.evaluate("defaults", self._full.params[position].name, rule)
+        return self.evaluate(self._full.params[position].name, rule)
 
     def shown(self, python: str) -> object:
         """Return the value of something that an expression depends on."""

@@ -286,8 +286,18 @@ class TestErrors:
 
     def test_too_large_for_any_device(self) -> None:
         kernel = function(grid=("1", "n"), block=("1",))
-        with pytest.raises(kspec.LaunchError, match=r"grid\.y is 70000"):
-            kernel(None, None, (np.zeros(1, "float32"), np.zeros(7), 70000, 1, True))
+        args = (np.zeros(1, "float32"), np.zeros(7), 70000, 1, True)
+        with pytest.raises(
+            kspec.LaunchError, match=r"grid\.y = n is 70000 .* must be 65535 or less"
+        ):
+            kernel(None, None, args)
+        with pytest.raises(kspec.LaunchError, match=r"grid\.y is 70000; it must be in 1..65535"):
+            kernel((1, 70000), None, args)
+        kernel = function(grid=("1",), block=("n", "n"))
+        with pytest.raises(kspec.LaunchError, match=r"block\.x = n is 1025 with n = 1025"):
+            kernel(None, None, (*args[:2], 1025, 1, True))
+        with pytest.raises(kspec.LaunchError, match="has 1600 threads; at most 1024"):
+            kernel(None, None, (*args[:2], 40, 1, True))
 
 
 rules = st.sampled_from(
