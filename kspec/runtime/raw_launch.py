@@ -6,7 +6,7 @@ are compiled to one function, which for ``float* x, int n`` with ``grid = "ceil_
 
     def configure(grid, block, args, shared_mem):
         try:
-            a0, a1, = args
+            (a0, a1, ) = args
             s0 = shape_of(a0)
             if a1 is None: a1 = prod(s0)
             v1 = a1 if type(a1) is int else number(1, a1)
@@ -111,7 +111,7 @@ def render_configure(full: _Completion) -> str:
     read = {"s": "shape_of", "i": "itemsize_of"}
     lines = [
         "if type(args) is not tuple: args = tuple(args)",
-        f"{''.join(f'a{k}, ' for k in range(count))}= args",
+        f"({''.join(f'a{k}, ' for k in range(count))}) = args",
         *(f"{letter}{k} = {read[letter]}(a{k})" for letter, k in full.used if letter in read),
     ]
     numbers = {k: _render_number(k, full.params[k]) for letter, k in full.used if letter == "v"}

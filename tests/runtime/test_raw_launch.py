@@ -123,6 +123,14 @@ class TestCalls:
         with pytest.raises(kspec.ArgumentTypeError, match="grid must be a tuple"):
             seen(place, kernel, x, 1, 1, True)
 
+    def test_without_parameters(self) -> None:
+        code = 'extern "C" __global__ void nothing() {}'
+        kernel = function(code, "nothing", "", grid=("2",), block=("3",))
+        for _ in range(3):
+            kernel(None, None, ())
+        with pytest.raises(kspec.ArgumentTypeError, match="nothing takes 0 parameters"):
+            kernel(None, None, (1,))
+
     def test_copies(self, place: ArrayDevice) -> None:
         x = place.zeros((3, 50), "float32")
         for kernel in (KERNEL, pickle.loads(pickle.dumps(KERNEL))):
