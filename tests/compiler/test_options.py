@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,29 @@ def test_cooperative_groups_without_what_only_larger_parts_need(
     assert CompileOptions.for_source(source, Target("sm_90")).small_groups is small
     found = [flag for flag in flags(*options) if "_CG_LIMIT" in flag]
     assert len(found) <= 1
+
+
+LIBRARY = "#include <cuda/std/tuple>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "short"),
+    [
+        (LIBRARY, {}, True),
+        (GROUPS + LIBRARY, {}, True),
+        ("#include <cub/block/block_scan.cuh>\n", {}, True),
+        ("#include <curand_kernel.h>\n", {}, True),
+        (f"#define _CG_LIMIT_INCLUDED_DEPENDENCIES\n{GROUPS}", {}, True),
+        (GROUPS, {}, False),
+        ("#include <cuda_fp16.h>\n#include <kspec/complex.cuh>\n", {}, False),
+        (LIBRARY, {"backend": "nvcc"}, False),
+        (LIBRARY, {"options": ("-D_CCCL_META_UNROLL_LIMIT=4",)}, False),
+    ],
+)
+def test_libcudacxx_unrolls_as_with_nvcc(text: str, fields: dict[str, Any], short: bool) -> None:
+    options = CompileOptions.for_source(CudaSource("a.cu", text, **fields), Target("sm_90"))
+    assert options.short_lists is short
+    assert ("-D_CCCL_META_UNROLL_LIMIT=10" in options.flags()) is short
 
 
 @pytest.mark.parametrize(
