@@ -377,9 +377,11 @@ def _run(
 ) -> tuple[str, bool]:
     """Compile and link in `directory`; return the log and whether it failed."""
     arguments = [
-        *flags,
-        f"-I{directory / 'include'}",  # first: a carried cuComplex.h replaces the dialect's
+        # What the source carries, even a cuComplex.h; then our dialect, even where options lead to
+        # a toolkit, whose headers would clash with it.
+        f"-I{directory / 'include'}",
         f"-I{INCLUDE_DIRECTORY}",
+        *flags,
         f"-ffile-prefix-map={directory}={SOURCE_ROOT}",
         f"-ffile-prefix-map={INCLUDE_DIRECTORY}={DIALECT_ROOT}",
     ]

@@ -117,7 +117,8 @@ def compile_nvcc(source: CudaSource, target: Target) -> Image:
         directory = Path(name)
         unit, include = _write(directory, source)
         code, kind = directory / f"kernel.{target.format}", f"-{target.format}"
-        command = [compiler, kind, *options.flags(), f"-I{include}", "-o", str(code), str(unit)]
+        # What the source carries comes before the directories that its options name.
+        command = [compiler, kind, f"-I{include}", *options.flags(), "-o", str(code), str(unit)]
         log = _run(command, directory, source, target)
         if options.relocatable:
             linked = directory / "linked.cubin"

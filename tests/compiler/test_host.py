@@ -1,6 +1,7 @@
 """Compiling for the host: symbols, messages at #line positions, refusals, finding a compiler."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -159,3 +160,16 @@ def test_debug_option_keeps_local_variables():
     plain = compile_host(CudaSource("k.cu", text))
     debug = compile_host(CudaSource("k.cu", text, options=("-G",)))
     assert b"kept_variable" in debug.code and b"kept_variable" not in plain.code
+
+
+def test_carried_headers_and_the_dialect_come_before_what_options_name(tmp_path: Path) -> None:
+    for name in ("mine.cuh", "cuda_fp16.h"):
+        (tmp_path / name).write_text("#error not this one\n")
+    (tmp_path / "cuda_runtime_api.h").write_text("// a toolkit\n")
+    source = CudaSource(
+        "k.cu",
+        '#include "mine.cuh"\n#include <cuda_fp16.h>\n__device__ __half one = MINE;\n',
+        headers=(Header("mine.cuh", "#define MINE 1.0f\n"),),
+        options=(f"-I{tmp_path}",),
+    )
+    assert "one" in compile_host(source).symbols

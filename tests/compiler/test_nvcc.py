@@ -87,6 +87,15 @@ def test_the_hosts_headers_ours_and_the_users(tmp_path: Path) -> None:
 
 
 @needs_nvcc
+def test_what_is_carried_comes_before_what_options_name(tmp_path: Path) -> None:
+    (tmp_path / "cuComplex.h").write_text("#error not this one\n")
+    text = "#include <cuComplex.h>\n__device__ cuComplex f(cuComplex z) { return z * z; }\n"
+    ours = Header("cuComplex.h", '#include "kspec/cucomplex.cuh"\n')
+    source = replace(SCALE, text=text, headers=(ours,), options=(f"-I{tmp_path}",))
+    assert compile_source(source, SM90).log == ""
+
+
+@needs_nvcc
 def test_temporary_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "temporary files"
     folder.mkdir()
