@@ -35,9 +35,6 @@ typedef uint64_t uintptr_t, uintmax_t;
 #define INTMAX_MIN INT64_MIN
 #define INTMAX_MAX INT64_MAX
 #define UINTMAX_MAX UINT64_MAX
-#define PTRDIFF_MIN INT64_MIN
-#define PTRDIFF_MAX INT64_MAX
-#define SIZE_MAX UINT64_MAX
 #define INT8_C(VALUE) VALUE
 #define INT16_C(VALUE) VALUE
 #define INT32_C(VALUE) VALUE
@@ -48,4 +45,9 @@ typedef uint64_t uintptr_t, uintmax_t;
 #define UINT64_C(VALUE) VALUE##ULL
 #define INTMAX_C(VALUE) VALUE##LL
 #define UINTMAX_C(VALUE) VALUE##ULL
+#endif
+#ifndef SIZE_MAX  // libcu++ has had it since CCCL 3.0
+#define PTRDIFF_MIN INT64_MIN
+#define PTRDIFF_MAX INT64_MAX
+#define SIZE_MAX UINT64_MAX
 #endif

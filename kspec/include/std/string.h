@@ -1,6 +1,7 @@
-// memcpy() and memset() are predefined.
 #pragma once
 
-#include <cuda/std/cstring>
+#include <cstring>
 
+#if __has_include(<cuda/std/cstring>)
 using cuda::std::memchr, cuda::std::memcmp, cuda::std::memmove;
+#endif
