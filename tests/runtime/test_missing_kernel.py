@@ -58,6 +58,7 @@ class OldDriver(FakeDriver):
 def test_message(fake: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_bindings", lambda: fake)
     monkeypatch.setattr(driver, "on_device", lambda ordinal: nullcontext())
+    monkeypatch.setattr(driver, "whatever_is_captured", nullcontext)
     with pytest.raises(kspec.LoadError, match=f"CUDA_ERROR_NOT_FOUND: named symbol .*{text}"):
         driver.get_function(0, object(), "flil")
 
