@@ -22,7 +22,8 @@ from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedModule
 from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
-from kspec.runtime.raw_call import RawCaller, RawRoutes
+from kspec.runtime.raw_call import RawCaller
+from kspec.runtime.raw_route import RawRoutes
 from kspec.signature import CParam
 from kspec.stages import CudaSource, Header, Image, RawSymbol
 

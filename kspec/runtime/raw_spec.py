@@ -13,7 +13,8 @@ from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.callable import KernelCallable
 from kspec.runtime.provider import KernelLoader
-from kspec.runtime.raw_call import RawCaller, RawRoutes
+from kspec.runtime.raw_call import RawCaller
+from kspec.runtime.raw_route import RawRoutes
 from kspec.signature import CParam
 
 

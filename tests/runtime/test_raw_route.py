@@ -17,7 +17,7 @@ import kspec
 from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource
-from kspec.runtime.raw_call import RawPlan
+from kspec.runtime.raw_route import RawPlan
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.route import MAX_PLANS
 from kspec.stages import CudaSource

@@ -1,0 +1,382 @@
+"""Repeated calls of raw kernels: what they have in common, and the function that answers them.
+
+Of an array a raw kernel sees the address only, so that plans (`kspec.runtime.route`) hold for
+arrays of any shape; alignment does not matter.  For ``float* x, float a``, declared, with CuPy's
+arrays::
+
+    def call(kernel, grid, block, args, shared_mem, stream, more):
+        key = plan = None
+        try:
+            if type(args) is not tuple and type(args) is not list: raise Refused
+            integers(*grid, *block, shared_mem)
+            a0, a1 = args
+            p0 = a0.data.ptr
+            if not a0._c_contiguous: raise Refused
+            handle = current_stream().ptr if stream is None else stream_handle(stream)
+            key = (type(a0), type(a1), grid, block, shared_mem, more, a0.dtype, handle)
+            plan = plans[key]
+            ...
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.checks import NO_CHECKS, Checks
+from kspec.runtime import marshal
+from kspec.runtime.access import Access, access_of
+from kspec.runtime.block import Blocks
+from kspec.runtime.device import Device
+from kspec.runtime.interop import stream_handle
+from kspec.runtime.launch import Launch, Three
+from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.module import LoadedKernel
+from kspec.runtime.pattern import compile_route, tell
+from kspec.runtime.plan import Refusal, is_checked
+from kspec.runtime.raw_arguments import RawArgument
+from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
+from kspec.signature import CParam
+
+More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
+_NO_MORE: More = (None, False)
+
+
+@dataclass(frozen=True)
+class PreparedRaw:
+    """A checked call of a raw kernel.
+
+    Attributes
+    ----------
+    kernel : LoadedKernel
+        What is launched.
+    launch : Launch
+        How.
+    device : Device
+        Where.
+    operands : tuple of RawArgument
+        The arguments.
+    parameters : tuple of bytes
+        What they are packed to.
+    types : tuple of str
+        Dtypes that declared numbers are converted to; empty for everything else.
+    """
+
+    kernel: LoadedKernel
+    launch: Launch
+    device: Device
+    operands: tuple[RawArgument, ...]
+    parameters: tuple[bytes, ...]
+    types: tuple[str, ...]
+
+    def run(self) -> None:
+        """Launch the kernel once."""
+        self.kernel.launch(self.launch, ParameterBlock(self.parameters))
+
+
+class Caller(Protocol):
+    """What routes need of a raw kernel: `kspec.runtime.raw_call.RawCaller`."""
+
+    checks: Checks | None
+    _routes: RawRoutes
+
+    @property
+    def _params(self) -> Sequence[CParam] | None:
+        """Declared parameters; None if nobody has declared them."""
+
+    def prepare(self, *call: Any, **options: Any) -> PreparedRaw:
+        """Check a call."""
+
+
+class RawRoutes(Routes):
+    """The routes of a raw kernel.
+
+    Attributes
+    ----------
+    last : callable
+        The route that was taken last, which is tried first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: Route = _find
+
+    def forget(self) -> None:
+        """Let go of all routes."""
+        self.clear()
+        self.last = _find
+
+
+def _find(
+    kernel: Caller,
+    grid: Any,
+    block: Any,
+    args: Any,
+    shared_mem: int,
+    stream: Any,
+    more: More | None,
+) -> None:
+    """Answer a call by the route for its arguments, or in full."""
+    cluster, pdl = more or _NO_MORE
+    if type(args) is not tuple and type(args) is not list:  # an iterator can be read once
+        kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
+        return
+    routes = kernel._routes
+    route = routes[types_of(args)]
+    if route is not None:
+        routes.last = route
+        route(kernel, grid, block, args, shared_mem, stream, more)
+        return
+    kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
+    routes.learn(args, lambda: _route_of(args, kernel._params))
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a route knows of an argument.
+
+    Attributes
+    ----------
+    access : Access or None
+        How it is read if it is an array.
+    written : bool
+        Whether it must not be read-only.
+    flat : bool
+        Whether it must be C-contiguous, and its dtype is looked at.
+    packed : str
+        What is packed of it, with ``{x}`` for the argument, ``{p}`` for its address and
+        ``{convert}`` for what makes bytes of it.
+    format : str
+        Format of that in `struct`; without one it is the bytes of a declared parameter.
+    doubtful : str
+        Condition under which another value may be packed although it is equal.
+    """
+
+    access: Access | None = None
+    written: bool = False
+    flat: bool = False
+    packed: str = "{convert}({x})"
+    format: str = ""
+    doubtful: str = ""
+
+
+@dataclass(frozen=True)
+class RawPattern:
+    """Calls that differ in values only; at least one is an array.
+
+    Attributes
+    ----------
+    values : tuple of Value
+        The arguments.
+    types : tuple of type
+        Theirs.
+    """
+
+    values: tuple[Value, ...]
+    types: tuple[type, ...]
+
+
+def _route_of(args: Sequence[Any], params: Sequence[CParam] | None) -> Route | None:
+    """Return the function for calls with arguments of these types; None if there is none."""
+    values = [
+        _value(arg, params[number] if params is not None else None)
+        for number, arg in enumerate(args)
+    ]
+    if not any(one is not None and one.access for one in values):
+        return None
+    known = tuple(one for one in values if one is not None)
+    if len(known) < len(values):
+        return None
+    return _make_route(RawPattern(known, types_of(args)))
+
+
+def _value(arg: Any, param: CParam | None) -> Value | None:
+    kind = type(arg)
+    if arg is None:
+        return Value(packed="0", format="P")
+    access = access_of(kind)
+    if access is not None:
+        if param is None:
+            return Value(access, packed="{p}", format="P")
+        # Arrays of one element are values of what is no pointer.
+        written = not param.const
+        return Value(access, written, True, "{p}", "P") if param.pointer else None
+    plain = kind in (bool, int, float, complex)
+    if not plain and (not issubclass(kind, np.generic) or issubclass(kind, np.flexible)):
+        return None
+    if param is not None:
+        return Value()
+    if kind is complex:
+        doubtful = "not ({x}.real and {x}.imag)"  # 0.0 == -0.0
+        return Value(packed="{x}.real, {x}.imag", format="dd", doubtful=doubtful)
+    if kind is float:
+        return Value(packed="{x}", format="d", doubtful="not {x}")
+    if plain:
+        return Value(packed="{x}", format={bool: "?", int: "q"}[kind])
+    dtype = arg.dtype
+    if dtype.kind in "biu":
+        return Value(packed="{x}", format=dtype.char)  # NumPy has the letters of `struct`
+    # Not as a number, which would lose the payload of a NaN.
+    return Value(packed="{x}.tobytes()", format=f"{dtype.itemsize}s")
+
+
+class RawPlan(Blocks):
+    """What is the same for all calls of a raw kernel with one key, as in `plan.Plan`."""
+
+    __slots__ = ("convert", "refuses")
+
+    def __init__(self, prepared: PreparedRaw, pattern: RawPattern) -> None:
+        fields = [
+            f"{one.format or f'{len(data)}s'}{marshal.up(len(data), 16) - len(data)}x"
+            for one, data in zip(pattern.values, prepared.parameters, strict=True)
+        ]
+        pack = struct.Struct("".join(fields)).pack_into
+        parameters = prepared.parameters  # not the arrays
+        super().__init__(prepared.kernel, prepared.launch, lambda: (parameters, None), pack)
+        self.convert = tuple(
+            marshal.converter(type(operand.value), dtype) if dtype else None
+            for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
+        )
+        self.refuses = _refusal(prepared)
+
+
+def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
+    """Return the plan of a call; None if the next one like it must be checked again."""
+    if prepared.launch.checks != NO_CHECKS or prepared.launch.cooperative:
+        return None
+    for operand, value in zip(prepared.operands, pattern.values, strict=True):
+        view = operand.view
+        if value.access is None:
+            continue
+        # Arrays that are values: structs of one element, and those on the host next to CUDA's.
+        # NumPy takes structs that differ in their alignment for equal.
+        if view is None or view.device != prepared.device or dtypes.lookup(view.dtype).fields:
+            return None
+    return RawPlan(prepared, pattern)
+
+
+def _refusal(prepared: PreparedRaw) -> Refusal | None:
+    """Return what else a call depends on: checks on the host device, conjugate tensors."""
+    views = [one.view for one in prepared.operands if one.view is not None]
+    torch = any(
+        one.library is not None and one.library.name == "torch" for one in prepared.operands
+    )
+    lazy = torch and any(dtypes.lookup(view.dtype).kind == "c" for view in views)
+    if not prepared.device.is_host:
+        return _any_conjugate if lazy else None
+    if not lazy:
+        return lambda kernel, arrays: is_checked(kernel.checks)
+    return lambda kernel, arrays: is_checked(kernel.checks) or _any_conjugate(kernel, arrays)
+
+
+def _any_conjugate(kernel: Any, arrays: Sequence[Any]) -> bool:
+    return any(hasattr(array, "is_conj") and array.is_conj() for array in arrays)
+
+
+def _make_route(pattern: RawPattern) -> Route:
+    memo: Memo[RawPlan] = Memo()
+
+    def check(
+        kernel: Caller,
+        key: Hashable,
+        grid: Any,
+        block: Any,
+        args: Any,
+        shared_mem: Any,
+        stream: Any,
+        more: More | None,
+    ) -> None:
+        if type(args) not in (tuple, list) or types_of(args) != pattern.types:
+            _find(kernel, grid, block, args, shared_mem, stream, more)
+            return
+        cluster, pdl = more or _NO_MORE
+        prepared = kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl)
+        prepared.run()
+        if key is not None and key not in memo.plans:
+            memo.learn(key, lambda: _make_plan(prepared, pattern))
+
+    names: dict[str, Any] = {
+        "Refused": Refused,
+        "check": check,
+        "integers": math.gcd,  # takes integers only: 2.0, which is none, equals 2
+        "plans": memo.plans,
+        "stream_handle": stream_handle,
+    }
+    for value in pattern.values:
+        if value.access is not None:
+            names |= value.access.names
+    exec(compile_route(render_raw_route(pattern)), names)
+    route: Route = names["call"]
+    return route
+
+
+def render_raw_route(pattern: RawPattern) -> str:
+    """Return the text of the function for a pattern."""
+    lines: list[str] = []
+    parts = [f"type(a{k})" for k in range(len(pattern.values))]
+    parts += ["grid", "block", "shared_mem", "more"]
+    refusals: list[str] = []
+    current = ""
+    for k, value in enumerate(pattern.values):
+        if value.access is None:
+            continue
+        access = value.access.named(f"a{k}")
+        lines += access.lines(f"a{k}")
+        parts.append(access.flat if value.flat else access.bare)
+        parts += [access.writable] if value.written and access.writable else []
+        refusals += [access.refused] if access.refused else []
+        refusals += [access.scattered] if value.flat and access.scattered else []
+        current = current or access.stream
+    if refusals:
+        lines.append(f"if {' or '.join(refusals)}: raise Refused")
+    arrays = [f"a{k}" for k, value in enumerate(pattern.values) if value.access]
+    packed = [
+        value.packed.format(x=f"a{k}", p=f"p{k}", convert=f"plan.convert[{k}]")
+        for k, value in enumerate(pattern.values)
+    ]
+    doubts = [
+        value.doubtful.format(x=f"a{k}") for k, value in enumerate(pattern.values) if value.doubtful
+    ]
+    body = [
+        "if type(args) is not tuple and type(args) is not list: raise Refused",
+        "integers(*grid, *block, shared_mem)",
+        f"{', '.join(f'a{k}' for k in range(len(pattern.values)))}, = args",
+        *lines,
+        f"handle = {current} if stream is None else stream_handle(stream)",
+        f"key = ({', '.join((*parts, 'handle'))})",
+        "plan = plans[key]",
+        f"if plan.refuses is not None and plan.refuses(kernel, ({', '.join(arrays)},)):",
+        "    raise Refused",
+        *tell(
+            value.access.named(f"a{k}") for k, value in enumerate(pattern.values) if value.access
+        ),
+        f"now = ({', '.join(packed)},)",
+        "free = plan.free",
+        "block_ = free.pop(now, None)",
+        "if block_ is None: block_ = plan.adapt(now)",
+        *([f"elif {' or '.join(doubts)}: plan.hold(block_, now)"] if doubts else []),
+    ]
+    return "\n".join(
+        [
+            "def call(kernel, grid, block, args, shared_mem, stream, more):",
+            "    key = plan = None",
+            "    try:",
+            *(f"        {line}" for line in body),
+            "    except KeyError:",
+            "        plan = None",
+            "    except Exception:",
+            "        key = plan = None",  # the key may have no hash
+            "    if plan is None:",
+            "        return check(kernel, key, grid, block, args, shared_mem, stream, more)",
+            # From here on nothing may lead to the checks: they would launch again.
+            "    code = block_.launch()",
+            "    if code: plan.relaunch(block_, code)",
+            "    free[now] = block_",
+        ]
+    )
