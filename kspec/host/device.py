@@ -127,7 +127,8 @@ class HostModule:
             known = [key for key, value in self.image.symbols.items() if value.startswith(prefix)]
             have = f"; the module has {', '.join(sorted(known))}" if known else ""
             rule = 'declare it extern "C" or list it in name_expressions'
-            raise LoadError(f"named symbol not found: {name}{have} ({rule})")
+            asked = _name_of(self.image.symbols, name)
+            raise LoadError(f"named symbol not found: {asked}{have} ({rule})")
         return symbol
 
     def _call(self, symbol: str, result: Any) -> int:

@@ -22,6 +22,7 @@ from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedModule
 from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
+from kspec.runtime.raw_arguments import listed_arguments
 from kspec.runtime.raw_call import RawCaller
 from kspec.runtime.raw_route import RawRoutes
 from kspec.signature import CParam
@@ -102,6 +103,8 @@ class RawKernel(RawCaller):
         jitify: bool | None = None,
         params: str | Sequence[str] | None = None,
     ) -> None:
+        _check_text("code", code)
+        _check_text("name", name)
         module = RawModule(
             code=code,
             options=options,
@@ -186,7 +189,7 @@ class RawKernel(RawCaller):
         Bound
             Calling it, without arguments, launches the kernel.
         """
-        args = tuple(args)
+        args = listed_arguments(self.name, args)
         options: dict[str, Any] = {
             "shared_mem": shared_mem,
             "stream": stream,
@@ -251,6 +254,12 @@ class RawModule:
         if not isinstance(options, tuple):
             raise ArgumentTypeError(f"options must be a tuple, not {type(options).__name__}")
         _check_compiler(path, backend, name_expressions, jitify)
+        if code is not None:
+            _check_text("code", code)
+        for option in options:
+            _check_text("an option", option)
+        for expression in name_expressions or ():
+            _check_text("a name expression", expression)
         self.code = code
         self.file_path = path
         self.options = options if path is None else ()
@@ -278,6 +287,7 @@ class RawModule:
         SignatureSyntaxError
             If `params` can not be parsed.
         """
+        _check_text("name", name)
         kernel = RawKernel.__new__(RawKernel)
         kernel._attach(self, name, params)
         self.loader.kernel(RawSymbol(name), self._default_device())
@@ -318,6 +328,7 @@ class RawModule:
         LoadError
             If there is no such variable ("named symbol not found").
         """
+        _check_text("name", name)
         place = self._default_device() if device is None else parse_device(device)
         image, module = self.loader.module(RawSymbol(name), place)
         ptr, nbytes = module.get_global(self.loader.symbol(RawSymbol(name), place, image))
@@ -392,6 +403,11 @@ class _FileProvider:
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
         """Return None: names in an image are as they are."""
         return None
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{what} must be a string, not {type(value).__name__}")
 
 
 def _is_instance(name: str, backend: str) -> bool:

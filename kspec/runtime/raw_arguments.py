@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,23 @@ class RawArgument:
         )
         self.library: Library | None = None if structured else library_of(value)
         self.view: ArrayView | None = self.library.view(value) if self.library else None
+
+
+def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
+    """Return the arguments of a call one by one.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If they are not listed: an array, for instance, that is meant to be the only one.
+    """
+    single = library_of(args) is not None or isinstance(args, str | bytes | Mapping)
+    if single or not isinstance(args, Iterable):
+        raise ArgumentTypeError(
+            f"{name}: args must be a tuple of the arguments, not {type(args).__name__}; one "
+            "argument alone is (argument,)"
+        )
+    return tuple(args)
 
 
 def regions_of(checks: Checks, operands: Sequence[RawArgument]) -> tuple[Region, ...]:

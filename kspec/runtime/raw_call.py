@@ -19,6 +19,7 @@ from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_arguments import (
     RawArgument,
     check_floats,
+    listed_arguments,
     pack_undeclared,
     place_of,
     regions_of,
@@ -149,6 +150,7 @@ class RawCaller(KernelAttributes):
     ) -> PreparedRaw:
         """Check a call, with parameters and errors as those of the call."""
         name, params = self.name, self._params
+        args = listed_arguments(name, args)
         if params is None:
             operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
         else:
