@@ -35,12 +35,14 @@ def extended(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     space = st.sampled_from(["", " ", "\n  "])
     operator = st.sampled_from(["+", "-", "*", "//", "%"])
     comparison = st.sampled_from(["<", "<=", ">", ">=", "==", "!="])
+    # Without parentheses, a choice in a comparison would be a choice between a comparison and more.
+    whole = inner.map("({})".format)
     test = st.one_of(
         st.just("flag"),
-        st.builds("{} {} {}".format, inner, comparison, inner),
-        st.builds("{} < {} <= {}".format, inner, inner, inner),
-        st.builds("not ({} > {})".format, inner, inner),
-        st.builds("({} > 3 or flag and {} != 2)".format, inner, inner),
+        st.builds("{} {} {}".format, whole, comparison, whole),
+        st.builds("{} < {} <= {}".format, whole, whole, whole),
+        st.builds("not ({} > {})".format, whole, whole),
+        st.builds("({} > 3 or flag and {} != 2)".format, whole, whole),
     )
     return st.one_of(
         st.builds("{}{}{}{}{}".format, inner, space, operator, space, inner),
