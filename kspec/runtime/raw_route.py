@@ -37,15 +37,18 @@ from kspec.runtime.device import Device
 from kspec.runtime.interop import stream_handle
 from kspec.runtime.launch import Launch, Three
 from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.pattern import compile_route, tell
 from kspec.runtime.plan import Refusal, is_checked
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
+from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.signature import CParam
 
 More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
 _NO_MORE: More = (None, False)
+_HANDLES = (Symbol, SurfaceObject, TextureObject)
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,8 @@ class Value:
         Format of that in `struct`; without one it is the bytes of a declared parameter.
     doubtful : str
         Condition under which another value may be packed although it is equal.
+    place : str
+        Elements of a key: where it is, if it is a handle.
     """
 
     access: Access | None = None
@@ -164,6 +169,7 @@ class Value:
     packed: str = "{convert}({x})"
     format: str = ""
     doubtful: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,6 +213,9 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
         # Arrays of one element are values of what is no pointer.
         written = not param.const
         return Value(access, written, True, "{p}", "P") if param.pointer else None
+    if kind in _HANDLES:
+        place = "{x}.device.kind, {x}.device.ordinal"
+        return Value(packed="{x}.ptr", format="P", place=place)
     plain = kind in (bool, int, float, complex)
     if not plain and (not issubclass(kind, np.generic) or issubclass(kind, np.flexible)):
         return None
@@ -321,6 +330,7 @@ def render_raw_route(pattern: RawPattern) -> str:
     lines: list[str] = []
     parts = [f"type(a{k})" for k in range(len(pattern.values))]
     parts += ["grid", "block", "shared_mem", "more"]
+    parts += [one.place.format(x=f"a{k}") for k, one in enumerate(pattern.values) if one.place]
     refusals: list[str] = []
     current = ""
     for k, value in enumerate(pattern.values):

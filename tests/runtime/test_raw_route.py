@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kspec
+from kspec import texture
 from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource
@@ -180,6 +181,46 @@ class TestHits:
             kernel((1,), (1,), (y, np.array((k, 0.25), pair)[()]))
             assert y[0] == k + 0.25
         assert plans_of(kernel) == []
+
+
+class TestHandles:
+    """Textures, surfaces and variables: their address is packed, their device is in the key."""
+
+    CODE = r"""
+    __device__ float bias[2];
+    extern "C" __global__ void look(cudaTextureObject_t tex, const float* bias, float* y, int n) {
+        int i = threadIdx.x;
+        if (i < n) y[i] = tex1Dfetch<float>(tex, i) + bias[1];
+    }
+    """
+
+    @pytest.mark.parametrize("params", [None, "cudaTextureObject_t t, float* b, float* y, int n"])
+    def test_each_call_has_its_own(
+        self, params: str | None, place: ArrayDevice, full_checks: list[Any]
+    ) -> None:
+        module = kspec.RawModule(code=self.CODE)
+        look = module.get_function("look", params)
+        bias = module.get_global("bias", place.place)
+        bias.array(2, "float32")[...] = np.array([0, 100], "float32")
+        rows = [place.array(np.arange(4.0) + 10 * k, "float32") for k in range(3)]
+        textures = [texture_over(row) for row in rows]
+        y = place.zeros(4, "float32")
+        hot(look, (1,), (4,), (textures[0], bias, y, np.int32(4)))
+        full_checks.clear()
+        for k in (0, 1, 2, 1):
+            look((1,), (4,), (textures[k], bias, y, np.int32(4)))
+            np.testing.assert_array_equal(place.numpy(y), np.arange(4) + 10 * k + 100)
+        assert full_checks == []
+
+
+def texture_over(array: Any) -> texture.TextureObject:
+    resource = texture.ResourceDescriptor(
+        texture.cudaResourceTypeLinear,
+        arr=array,
+        chDesc=texture.ChannelFormatDescriptor(32, 0, 0, 0, texture.cudaChannelFormatKindFloat),
+        sizeInBytes=array.nbytes,
+    )
+    return texture.TextureObject(resource, texture.TextureDescriptor())
 
 
 class TestRefusals:
