@@ -16,6 +16,7 @@ import numpy as np
 from kspec.declaration import PLACES
 from kspec.runtime.access import Access, access_of
 from kspec.runtime.plan import ALIGNMENT
+from kspec.runtime.texture import TextureObject
 
 _SCALARS = (bool, int, float, complex, np.generic)
 _LOW = ALIGNMENT - 1  # bits of an address
@@ -28,16 +29,19 @@ class Argument:
     Attributes
     ----------
     access : Access or None
-        How it is read; None: it is a scalar.
+        How it is read; None: it is a scalar or a texture.
     written : bool
         Whether the kernel writes to it.
     exact : bool
         Whether the kernel sees its strides.
+    texture : bool
+        Whether it is a texture.
     """
 
     access: Access | None
     written: bool = False
     exact: bool = False
+    texture: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,10 @@ class Pattern:
 def argument_of(value: object, *, written: bool = False, exact: bool = False) -> Argument | None:
     """Return what a route is to know of an argument; None if there is no route for its type."""
     access = access_of(type(value))
-    if access is None and not isinstance(value, _SCALARS):
+    texture = type(value) is TextureObject
+    if access is None and not texture and not isinstance(value, _SCALARS):
         return None
-    return Argument(access, written, exact)
+    return Argument(access, written, exact, texture)
 
 
 def has_family(pattern: Pattern) -> bool:
@@ -122,6 +127,7 @@ def render_route(pattern: Pattern) -> str:
     for one, access in zip(_arrays(pattern), pattern.accesses, strict=True):
         parts.append(access.exact if one.exact else access.key)
         parts += [access.writable] if one.written and access.writable else []
+    parts += _textures(pattern)
     each = ", ".join(f"{_pointer(name)} & {_LOW}" for name in pattern.arrays)
     body = [
         *_read(pattern),
@@ -159,6 +165,7 @@ def render_family(pattern: Pattern) -> str:
         for one, access in zip(_arrays(pattern), accesses, strict=True)
         if one.written and access.writable
     ]
+    parts += _textures(pattern)
     body = [
         f"shape = {names[0]}.shape",
         f"if key is None or {' or '.join((*scattered, *shapes))} or comes_again(key):",
@@ -212,6 +219,12 @@ def _arrays(pattern: Pattern) -> list[Argument]:
     return [one for one in pattern.arguments if one.access]
 
 
+def _textures(pattern: Pattern) -> list[str]:
+    """Return the elements of a key for textures: where they are."""
+    rows = zip(pattern.given, pattern.arguments, strict=True)
+    return [f"{x}.device.kind, {x}.device.ordinal" for x, one in rows if one.texture]
+
+
 def _read(pattern: Pattern) -> list[str]:
     """Return the lines that read addresses, and refuse what must be checked in full."""
     lines = [
@@ -260,7 +273,7 @@ def _tell_all(pattern: Pattern) -> list[str]:
 
 
 def _values(pattern: Pattern) -> list[str]:
-    """Return what blocks hold: addresses of arrays, bytes of scalars."""
+    """Return what blocks hold: addresses of arrays, bytes of scalars and textures."""
     values = [
         f"plan.convert[{k}](a{k})" if one.access is None else _pointer(f"a{k}")
         for k, one in enumerate(pattern.arguments)

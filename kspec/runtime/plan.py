@@ -29,6 +29,7 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.scratch import KeptScratch, Scratch
+from kspec.runtime.texture import TextureObject
 from kspec.runtime.walk import Growth
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
@@ -148,7 +149,7 @@ class Plan(Blocks):
     Attributes
     ----------
     convert : tuple of callable
-        For each operand, what makes these bytes of a scalar.
+        For each operand, what makes these bytes of a scalar or a texture.
     make : tuple of callable
         What makes each output that the caller does not give.
     refuses : callable or None
@@ -229,6 +230,8 @@ def _format(operand: Operand, packed: bytes, binding: Binding) -> str:
 def _converter(operand: Operand, binding: Binding) -> Callable[[Any], bytes] | None:
     if operand.view is not None:
         return None
+    if isinstance(operand.value, TextureObject):
+        return lambda texture: texture.ptr.to_bytes(8, "little")
     return marshal.converter(type(operand.value), dispatch.param_dtype(operand.param, binding))
 
 

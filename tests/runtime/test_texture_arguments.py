@@ -44,6 +44,29 @@ def test_a_texture_is_read_at_the_loop_index(place: ArrayDevice) -> None:
     np.testing.assert_array_equal(place.numpy(y), 100 + IMAGE.ravel())
 
 
+def test_repeated_calls_look_at_their_own_texture(
+    place: ArrayDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = kspec.ElementwiseKernel(
+        "T x, U tex", "T y", "y = x + tex2D<float>(tex, (float)(i % 4), 0.f)", "fetch_often"
+    )
+    textures = [make_texture(place, IMAGE + 10 * k) for k in range(3)]
+    x = place.array(np.zeros(4, "f4"))
+    for _ in range(4):
+        kernel(x, textures[0])
+    full: list[Any] = []
+    prepare = kspec.ElementwiseKernel.prepare
+    monkeypatch.setattr(
+        kspec.ElementwiseKernel,
+        "prepare",
+        lambda self, *given: full.append(given) or prepare(self, *given),
+    )
+    for k in (0, 2, 1, 2):
+        y = kernel(x, textures[k])
+        np.testing.assert_array_equal(place.numpy(y), IMAGE[0] + 10 * k)
+    assert full == []
+
+
 def test_textures_take_no_part_in_broadcasting(place: ArrayDevice) -> None:
     x = place.array(np.ones((3, 1), "f4"))
     out = place.empty((3, 4), "f4")
