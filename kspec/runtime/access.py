@@ -22,7 +22,7 @@ from kspec.runtime import driver
 from kspec.runtime.arrays import DeviceArray, array_maker, use_on
 from kspec.runtime.device import Device
 from kspec.runtime.libraries import CuPy, Library, Torch
-from kspec.runtime.views import c_strides, numpy_dtype
+from kspec.runtime.views import c_strides, is_c_contiguous, numpy_dtype
 
 Maker = Callable[[], Any]
 
@@ -53,6 +53,8 @@ class Access:
         Condition under which the array is to be checked in full.
     scattered : str
         Condition under which the array is not C-contiguous, unless `flat` has the strides.
+    uneven : str
+        The same, where it takes longer than to put the strides in a key.
     told : str
         What ``use_on(handle, ...)`` tells of streams other than 0.
     names : mapping of str to object
@@ -69,6 +71,7 @@ class Access:
     writable: str = ""
     refused: str = ""
     scattered: str = ""
+    uneven: str = ""
     told: str = ""
     names: Mapping[str, object] = field(default_factory=dict)
 
@@ -160,8 +163,9 @@ _OWN = Access(
     _OWN_KEY,
     _OWN_KEY,
     f"{{x}}.dtype, {_OWN_PLACE}",
+    uneven="not is_contiguous({x}.shape, {x}.strides, {x}.dtype.itemsize)",
     told="{x}",
-    names={"use_on": use_on},
+    names={"use_on": use_on, "is_contiguous": is_c_contiguous},
 )
 _CLASSES = {"cupy": "ndarray", "torch": "Tensor"}
 

@@ -111,7 +111,7 @@ def argument_of(value: object, *, written: bool = False, exact: bool = False) ->
 def has_family(pattern: Pattern) -> bool:
     """Return whether there is a function of `render_family` for a pattern."""
     exact = any(one.exact for one in pattern.arguments)
-    return pattern.grows and not exact and all(one.scattered for one in pattern.accesses)
+    return pattern.grows and not exact and all(map(_uneven, pattern.accesses))
 
 
 @functools.lru_cache(maxsize=256)
@@ -157,9 +157,9 @@ def render_route(pattern: Pattern) -> str:
 def render_family(pattern: Pattern) -> str:
     """Return the text of ``family``, which answers calls of any shape that have no plan."""
     names, accesses = pattern.arrays, pattern.accesses
-    scattered = [access.scattered for access in accesses]
+    scattered = [_uneven(access) for access in accesses]
     shapes = [f"{name}.shape != shape" for name in names[1:]]
-    parts = [access.flat for access in accesses]
+    parts = [access.bare for access in accesses]
     parts += [
         access.writable
         for one, access in zip(_arrays(pattern), accesses, strict=True)
@@ -193,6 +193,10 @@ def render_family(pattern: Pattern) -> str:
             *_launch(pattern, body, f"check(kernel, key, {', '.join(values)}, kin=kin)"),
         ]
     )
+
+
+def _uneven(access: Access) -> str:
+    return access.scattered or access.uneven
 
 
 def _launch(pattern: Pattern, body: Sequence[str], otherwise: str) -> list[str]:
