@@ -85,9 +85,9 @@ class Call:
 
     @property
     def dtype(self) -> str:
-        """Distinct dtypes of the arrays, in order."""
+        """Distinct dtypes of the arrays, in order; of structs only that they are."""
         arrays = [value for value in self.values.values() if isinstance(value, np.ndarray)]
-        return ", ".join(dict.fromkeys(dtype_name(array.dtype) for array in arrays))
+        return ", ".join(dict.fromkeys(map(_short_name, (array.dtype for array in arrays))))
 
 
 def has_example(spec: Spec) -> bool:
@@ -214,6 +214,10 @@ def tolerance(call: Call, results: Sequence[Array]) -> float:
     if example is not None and example.tolerance is not None:
         return example.tolerance
     return max((_dtype_tolerance(array.dtype) for array in results), default=0.0)
+
+
+def _short_name(dtype: np.dtype[Any]) -> str:
+    return dtype_name(dtype) if dtype.names is None else "struct"
 
 
 def _dtype_tolerance(dtype: np.dtype[Any]) -> float:

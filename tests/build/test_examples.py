@@ -62,6 +62,12 @@ def test_types_are_the_first_binding_or_the_examples() -> None:
     assert examples.make_call(spec, {"T": "float64"}).dtype == "float64"
 
 
+def test_structs_are_named_in_short() -> None:
+    (spec,) = (spec for stem, spec in SHIPPED if (stem, spec.name) == ("points", "distance"))
+    call = examples.make_call(spec)
+    assert call.dtype == "struct, float32"
+
+
 def test_reductions_get_their_axes() -> None:
     spec = ReductionSpec(
         name="f",
