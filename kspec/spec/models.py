@@ -291,6 +291,7 @@ class RawSpec(BaseSpec):
             self.doc,
             self.launch_rules,
             tuple(self.structs.items()),
+            self.cooperative,
         )
 
     @property

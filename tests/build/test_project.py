@@ -18,6 +18,22 @@ from kspec.errors import CompileError, SpecError
 from tests.projects import SQUARES, files_of, write_project
 
 PACKAGE = Path("generated/toy_kernels")
+ROTATE = """
+[raw.rotate]
+code = '''
+#include <cooperative_groups.h>
+extern "C" __global__ void rotate(float* x, int n) {
+  float next = x[(blockIdx.x + 1) % n];
+  cooperative_groups::this_grid().sync();
+  x[blockIdx.x] = next;
+}
+'''
+params = "float* x, int n"
+defaults = { n = "x.size" }
+grid = "n"
+block = 1
+cooperative = true
+"""
 TEXT = {
     "__init__.py",
     "amount.cuh",
@@ -41,6 +57,15 @@ def test_a_build_writes_the_package(toy: Path) -> None:
     assert set(image.symbols) == set(index.module("squares").precompiled)
     assert image.figures["sm_90"]["square<float, kspec::Flat>"].registers > 0
     assert index.module("shifts").headers == ("amount.cuh",)
+
+
+def test_what_a_spec_says_of_the_launch_reaches_it(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "toy", rotates=ROTATE)
+    build_project(project, compiling=False)
+    package = import_package(project / PACKAGE)
+    x = np.arange(5, dtype=np.float32)
+    package.rotates.rotate(x)
+    assert x.tolist() == [1, 2, 3, 4, 0]
 
 
 def test_the_package_runs(toy: Path) -> None:

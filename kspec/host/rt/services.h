@@ -23,7 +23,8 @@ static int service_barrier(Caller caller, int kind, int predicate, Site site) {
   Fiber* fiber = worker->current;
   if (kind == BARRIER_GRID && !worker->block.cooperative)
     fail_thread(worker, caller.thread, site, "grid-sync",
-                "grid.sync() needs a cooperative launch: enable_cooperative_groups=True");
+                "grid.sync() needs a cooperative launch: enable_cooperative_groups=True, "
+                "or cooperative = true in its spec");
   fiber->barrier_kind = kind;
   fiber->predicate = predicate;
   fiber->site = site;
