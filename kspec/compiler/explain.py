@@ -32,13 +32,14 @@ _LAUNCHES = (
 )
 # First part of a header's name to what brings it; all others come with the toolkit.
 _LIBRARIES = {"curand": "nvidia-curand (or, for CUDA 12, nvidia-curand-cu12)"}
+_STANDARD_HEADER = re.compile(r"[a-z_]+")  # C++ alone names its headers without an ending
 
 
 def explain(log: str, source: CudaSource) -> str:
     """Return a log of errors, with what would help and the name expressions they are about."""
     absent = _NO_HEADER.search(log)
     if absent is not None:
-        return f"{log}\n{_explain_header(absent[1] or absent[2])}"
+        return f"{log}\n{_explain_header(absent[1] or absent[2], source)}"
     if _NO_RUNTIME.search(log):
         return f"{log}\n{_LAUNCHES}"
     names = dict.fromkeys(repr(name.strip()) for name in _BAD_NAME.findall(log))
@@ -47,12 +48,18 @@ def explain(log: str, source: CudaSource) -> str:
     return f"{source.name}: no kernel fits the name expression {', '.join(names)}\n{log}"
 
 
-def _explain_header(name: str) -> str:
+def _explain_header(name: str, source: CudaSource) -> str:
     owners = (owner for prefix, owner in _LIBRARIES.items() if name.startswith(prefix))
     library = next(owners, "")
     if library:
         return f'"{name}" comes with a library of its own: pip install {library}'
-    return (
+    advice = (
         f'"{name}" is neither carried with the source, nor in a directory given by -I, nor in the '
         "CUDA toolkit, if one is installed (pip install 'kspec[cu13]')"
     )
+    if source.backend == "nvrtc" and _STANDARD_HEADER.fullmatch(name):
+        advice += (
+            "; of C++'s standard headers NVRTC has those that docs/raw-kernels.md lists, "
+            "backend='nvcc' has all"
+        )
+    return advice

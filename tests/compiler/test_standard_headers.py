@@ -214,8 +214,9 @@ def test_cuda_h_needs_two_of_them() -> None:
 
 @pytest.mark.parametrize("name", ["vector", "iostream"])
 def test_what_no_device_has(name: str) -> None:
-    with pytest.raises(CompileError, match=rf'k\.cu\(1\).*"{name}"'):
+    with pytest.raises(CompileError, match=rf'k\.cu\(1\).*"{name}"') as caught:
         compile_text(including([name]))
+    assert "backend='nvcc' has all" in str(caught.value)
 
 
 def test_without_libcudacxx_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
