@@ -41,10 +41,11 @@ class RawCallable(KernelCallable[RawDeclaration], RawCaller):
         expressions = self.declaration.name_expressions
         if not bound:
             return expressions[0]
-        wanted = [dtypes.lookup(dtype).ctype for dtype in bound.values()]
+        wanted = [dtypes.lookup(dtype) for dtype in bound.values()]
         for expression in expressions:
             _, _, arguments = expression.partition("<")
-            if [part.strip() for part in arguments.rstrip("> ").split(",")] == wanted:
+            # In any spelling: "unsigned" is "unsigned int".
+            if [dtypes.from_ctype(part) for part in arguments.rstrip("> ").split(",")] == wanted:
                 return expression
         types = ", ".join(f"{letter}={dtype}" for letter, dtype in bound.items())
         raise ArgumentTypeError(

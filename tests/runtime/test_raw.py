@@ -227,6 +227,22 @@ class TestDeclaredParameters:
             make()((1,), (1,), (out, 1, 1.0))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "written"), [("uint32", "unsigned"), ("int64", "long"), ("float32", "float")]
+)
+def test_instances_are_found_in_any_spelling(dtype: str, written: str, place: ArrayDevice) -> None:
+    code = "template <class T> __global__ void add(T* x, T y) { x[threadIdx.x] += y; }"
+    expressions = ("add<double>", f"add< {written} >")
+    source = CudaSource("add.cu", code, expressions)
+    declaration = RawDeclaration("add", expressions, parse_c_params("T* x, T y"))
+    kernel = RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+    x = place.zeros(3, dtype)
+    kernel((1,), (3,), (x, 2))
+    np.testing.assert_array_equal(place.numpy(x), [2, 2, 2])
+    with pytest.raises(kspec.ArgumentTypeError, match="no instance for T=int16"):
+        kernel((1,), (3,), (place.zeros(3, "int16"), 2))
+
+
 class TestParams:
     """Declaring them in Python."""
 
