@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+import kspec
 from kspec import errors
 from kspec.errors import KspecError, SignatureSyntaxError
 
@@ -16,6 +17,11 @@ ALL = [
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 def test_the_tree_in_the_docstring_is_complete(kind: type) -> None:
     assert kind.__name__ in (errors.__doc__ or "")
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_all_are_public(kind: type) -> None:
+    assert getattr(kspec, kind.__name__) is kind
 
 
 @pytest.mark.parametrize(
