@@ -91,7 +91,7 @@ class CompileOptions:
         if target.format == "ptx" and _relocatable(source.options)[0]:
             raise SpecError(
                 f"{source.name}: -dc links code for one architecture, such as sm_90, but "
-                f"{target.arch} is PTX"
+                f"{target.arch} is PTX: leave it out of the architectures"
             )
         library = _includes(source)
         small = library == {_GROUPS} and not _names(source, _LIMIT_GROUPS)
