@@ -107,8 +107,8 @@ def note_launch(kernel: str) -> None:
     """Remember the name of a kernel that is launched, for the message that one has failed."""
     _launched.pop(kernel, None)
     _launched[kernel] = None
-    if len(_launched) > _MOST_CANDIDATES:
-        _launched.pop(next(iter(_launched)), None)
+    for oldest in list(_launched)[:-_MOST_CANDIDATES]:  # a copy: other threads launch too
+        _launched.pop(oldest, None)
 
 
 def check_code(code: int, kernel: str = "") -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,6 +52,30 @@ class TestMessage:
         for number in range(100):
             driver.note_launch(f"f{number}")
         assert list(driver._launched) == [f"f{number}" for number in range(92, 100)]
+
+    def test_threads_launch_at_the_same_time(self) -> None:
+        problems: list[str] = []
+
+        def work(thread: int) -> None:
+            try:
+                for number in range(50_000):
+                    driver.note_launch(f"f{thread}_{number % 50}")
+            except Exception as error:
+                problems.append(repr(error))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            sys.setswitchinterval(interval)
+        driver.note_launch("last")
+        assert problems == []
+        assert len(driver._launched) <= 8
 
     def test_other_errors_say_what_they_said(self) -> None:
         driver.note_launch("first")
