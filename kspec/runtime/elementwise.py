@@ -25,7 +25,7 @@ from kspec.runtime.layout import Shape
 from kspec.runtime.loop import make_loop
 from kspec.runtime.plan import Prepared
 from kspec.runtime.route import ABSENT, given_of, types_of
-from kspec.runtime.walk import Walk
+from kspec.runtime.walk import Growth, Walk
 from kspec.stages import Specialization
 
 
@@ -192,7 +192,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             operands,
             loop.views,
             given,
-            growth=loop.growth.in_blocks(threads) if loop.growth and threads else loop.growth,
+            growth=_growth(loop.growth, threads),
         )
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
@@ -296,3 +296,10 @@ def _geometry(
         return walk.grid, (walk.block, 1, 1)
     block = walk.block if device.is_host else min(block, walk.threads)
     return (-(-walk.threads // block), 1, 1), (block, 1, 1)
+
+
+def _growth(growth: Growth | None, block_size: int | None) -> Growth | None:
+    """Return what another number of elements changes, in blocks of a size that fits any number."""
+    if growth is None or block_size is None:
+        return growth
+    return growth.in_blocks(block_size) if block_size <= MAX_BLOCK_THREADS else None

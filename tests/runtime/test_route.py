@@ -500,6 +500,17 @@ class TestFamilies:
         with pytest.raises(kspec.LaunchError, match="block_size is 2000"):
             ADD(place.zeros(5000), 1, block_size=2000)
 
+    def test_blocks_that_fit_small_arrays_only(self, place: ArrayDevice) -> None:
+        for size in range(1, 40):
+            x = place.array(np.arange(size, dtype="float32"))
+            np.testing.assert_array_equal(
+                place.numpy(ADD(x, x, block_size=2000)), place.numpy(x) * 2
+            )
+        for size in (3000, 5000, 7000):
+            x = place.zeros(size, "float32")
+            with pytest.raises(kspec.LaunchError, match="block_size is 2000"):
+                ADD(x, x, block_size=2000)
+
     def test_threads(self, place: ArrayDevice) -> None:
         def work(number: int) -> None:
             for size in range(1 + number, 400, 8):
