@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
 from kspec.runtime import driver, driver_function, driver_graph
 from kspec.runtime.driver_graph import GraphStart
@@ -142,6 +143,7 @@ class CudaModule:
     def __init__(self, image: Image, ordinal: int) -> None:
         self.ordinal = ordinal
         self.mapping = dict(image.symbols)
+        config.graph_launch()  # raises now: repeated calls would be checked in full, and go on
         try:
             self._module = driver.load_module(ordinal, image.code)
         except DriverError as error:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from kspec.errors import DriverError
-from kspec.runtime import block
+from kspec.errors import DriverError, KspecError
+from kspec.runtime import block, driver
 from kspec.runtime.block import Block, Blocks
+from kspec.runtime.cuda_module import CudaModule
 from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.launch import Launch
+from kspec.stages import Image
 
 LAUNCH = Launch((1, 1, 1), (32, 1, 1))
 
@@ -235,6 +237,15 @@ class TestBound:
         for _ in range(13):
             call(several[0], 5)
         assert kernel.notes == [("kernel", 5)] * 12 + [("graph", 5)]
+
+    def test_a_wrong_switch_is_an_error_of_the_first_call(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(driver, "load_module", lambda ordinal, code: None)
+        monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
+        monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "off")
+        with pytest.raises(KspecError, match="KSPEC_GRAPH_LAUNCH='off': expected one of auto"):
+            CudaModule(Image("cubin", "unknown", b"", {}), 0)
 
     def test_blocks_are_not_kept(self, kernel: FakeKernel) -> None:
         blocks = blocks_of(kernel)
