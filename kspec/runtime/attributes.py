@@ -6,9 +6,11 @@ shares them.  Here each object has its own, on all devices.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
+from typing import SupportsIndex
 
-from kspec.errors import DriverError
+from kspec.errors import ArgumentTypeError, DriverError
 from kspec.runtime.launch import Launch
 from kspec.runtime.module import LoadedKernel
 
@@ -88,6 +90,8 @@ class KernelAttributes:
 
         Raises
         ------
+        ArgumentTypeError
+            When it is set to what is no integer.
         DriverError
             When it is set to more than the device has.
         """
@@ -95,8 +99,9 @@ class KernelAttributes:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, nbytes: int) -> None:
-        self.kernel.allow_shared_memory(nbytes)
-        self._shared_limit = nbytes
+        limit = _integer(_SHARED, nbytes)
+        self.kernel.allow_shared_memory(limit)
+        self._shared_limit = limit
         self._forget()
 
     @property
@@ -105,6 +110,8 @@ class KernelAttributes:
 
         Raises
         ------
+        ArgumentTypeError
+            When it is set to what is no integer.
         DriverError
             When it is set to what is neither a percentage nor -1.
         """
@@ -112,10 +119,11 @@ class KernelAttributes:
 
     @preferred_shared_memory_carveout.setter
     def preferred_shared_memory_carveout(self, percentage: int) -> None:
-        if not -1 <= percentage <= 100:
-            text = f"invalid argument: {_CARVEOUT} is {percentage}; it must be in -1..100"
+        carveout = _integer(_CARVEOUT, percentage)
+        if not -1 <= carveout <= 100:
+            text = f"invalid argument: {_CARVEOUT} is {carveout}; it must be in -1..100"
             raise DriverError("CUDA_ERROR_INVALID_VALUE", text, 1)
-        self._carveout = percentage
+        self._carveout = carveout
         self._forget()
 
     def _read(self, name: str) -> int:
@@ -126,3 +134,10 @@ class KernelAttributes:
         if self._shared_limit is None and self._carveout is None:
             return launch
         return replace(launch, shared_limit=self._shared_limit, carveout=self._carveout)
+
+
+def _integer(name: str, value: SupportsIndex) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError(f"{name} must be an integer, not {value!r}") from None

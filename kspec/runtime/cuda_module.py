@@ -57,7 +57,13 @@ class CudaKernel:
         known = max(self._shared_limit, self.attributes["max_dynamic_shared_size_bytes"])
         if not 0 <= nbytes <= known:
             name = "max_dynamic_shared_size_bytes"
-            driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
+            try:
+                driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
+            except DriverError as error:
+                text = (
+                    f"{error.explanation}: {readable(self.name)}: {nbytes} bytes of dynamic shared"
+                )
+                raise DriverError(error.name, f"{text} memory", error.code) from None
             self._shared_limit = nbytes
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
@@ -116,7 +122,7 @@ class CudaKernel:
         if (major, minor) < _CLUSTERS_SINCE:
             if launch.cluster is not None:
                 raise LaunchError(
-                    f"{self.name}: clusters need compute capability 9.0, and "
+                    f"{readable(self.name)}: clusters need compute capability 9.0, and "
                     f"{driver.device_name(self.ordinal)} has {major}.{minor}"
                 )
             return replace(launch, pdl=False)  # an optimisation that older devices do not know
@@ -130,8 +136,8 @@ class CudaKernel:
         limit = self.resident_blocks(threads, launch.shared_mem)
         if blocks > limit:
             raise LaunchError(
-                f"{self.name}: a cooperative grid of {blocks} blocks can not be resident; the "
-                f"limit on this device is {limit} blocks of {threads} threads with "
+                f"{readable(self.name)}: a cooperative grid of {blocks} blocks can not be resident; "
+                f"the limit on this device is {limit} blocks of {threads} threads with "
                 f"{launch.shared_mem} bytes of dynamic shared memory: launch fewer, and let each "
                 "do more"
             )

@@ -117,14 +117,15 @@ def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:
     sizes = kernel.parameter_sizes
     if sizes is None or sizes == params.sizes:
         return
+    name = readable(kernel.name)
     if len(sizes) != len(params.sizes):
         raise ArgumentTypeError(
-            f"{kernel.name} takes {len(sizes)} parameters, but {len(params.sizes)} were given"
+            f"{name} takes {len(sizes)} parameters, but {len(params.sizes)} were given"
         )
     for number, (size, given) in enumerate(zip(sizes, params.sizes, strict=True)):
         if given < size:
             raise ArgumentTypeError(
-                f"{kernel.name}: parameter {number} has {size} bytes, but the argument has {given}"
+                f"{name}: parameter {number} has {size} bytes, but the argument has {given}"
             )
 
 
@@ -145,11 +146,11 @@ def check_resources(kernel: LoadedKernel, launch: Launch, most_shared: int) -> N
     LaunchError
         If a block has too many threads, or too much shared memory.
     """
-    attributes = kernel.attributes
+    name, attributes = readable(kernel.name), kernel.attributes
     threads, most = math.prod(launch.block), attributes["max_threads_per_block"]
     if threads > most:
         raise LaunchError(
-            f"{kernel.name}: a block of {threads} threads; with {attributes['num_regs']} registers "
+            f"{name}: a block of {threads} threads; with {attributes['num_regs']} registers "
             f"for each, {most} fit: launch smaller blocks, or compile the kernel for larger ones "
             f"(__launch_bounds__({threads}))"
         )
@@ -164,7 +165,7 @@ def check_resources(kernel: LoadedKernel, launch: Launch, most_shared: int) -> N
             else f"this device has {room} for it"
         )
         raise LaunchError(
-            f"{kernel.name}: {launch.shared_mem} bytes of dynamic shared memory, but it may have "
+            f"{name}: {launch.shared_mem} bytes of dynamic shared memory, but it may have "
             f"{limit}; {advice}"
         )
 

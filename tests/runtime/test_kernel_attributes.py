@@ -139,6 +139,14 @@ class TestSetting:
         with pytest.raises(kspec.DriverError, match=r"CUDA_ERROR_INVALID_VALUE.*-1\.\.100"):
             reverse.preferred_shared_memory_carveout = value
 
+    @pytest.mark.parametrize("value", [0.5, "8", None])
+    def test_they_are_integers(self, value: Any, reverse: kspec.RawKernel) -> None:
+        for name in ("max_dynamic_shared_size_bytes", "preferred_shared_memory_carveout"):
+            before = getattr(reverse, name)
+            with pytest.raises(kspec.ArgumentTypeError, match=f"{name} must be an integer, not"):
+                setattr(reverse, name, value)
+            assert getattr(reverse, name) == before
+
     def test_a_carveout_changes_no_result(self, place: ArrayDevice) -> None:
         kernel = kspec.RawKernel(CODE, "reverse")
         kernel.preferred_shared_memory_carveout = 100
@@ -190,7 +198,7 @@ class TestTooLarge:
     def test_threads(self, kernel: CudaKernel) -> None:
         self.check(kernel, make_launch((1,), (384,)))
         with pytest.raises(
-            kspec.LaunchError, match="385 threads; with 168 registers for each, 384"
+            kspec.LaunchError, match=r"^axpy: .* 385 threads; with 168 registers for each, 384"
         ):
             self.check(kernel, make_launch((1,), (385,)))
 
@@ -200,6 +208,14 @@ class TestTooLarge:
             self.check(kernel, make_launch((1,), (1,), 45057))
         with pytest.raises(kspec.LaunchError, match=r"this device has 228352 for it"):
             self.check(kernel, make_launch((1,), (1,), 228353))
+
+    def test_the_driver_refuses(self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*given: Any) -> None:
+            raise kspec.DriverError("CUDA_ERROR_INVALID_VALUE", "invalid argument", 1)
+
+        monkeypatch.setattr(driver_function, "set_attribute", refuse)
+        with pytest.raises(kspec.DriverError, match="invalid argument: axpy: 300000 bytes of"):
+            kernel.allow_shared_memory(300_000)
 
     def test_the_driver_is_told_what_a_launch_needs(self, kernel: CudaKernel) -> None:
         told: list[Any] = kernel.told  # type: ignore[attr-defined]
@@ -216,7 +232,7 @@ class TestTooLarge:
         assert told == ["large"]
         monkeypatch.setattr(type(self), "capability", (8, 6))
         with pytest.raises(
-            kspec.LaunchError, match=r"need compute capability 9\.0, and GPU has 8\.6"
+            kspec.LaunchError, match=r"^axpy: .* need compute capability 9\.0, and GPU has 8\.6"
         ):
             self.check(kernel, launch)
         alone = make_launch((16,), (32,), pdl=True)
