@@ -132,12 +132,12 @@ class CudaKernel:
 
     def _check_residency(self, launch: Launch) -> None:
         """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""
-        blocks, threads = math.prod(launch.grid), math.prod(launch.block)
+        name, blocks, threads = readable(self.name), math.prod(launch.grid), math.prod(launch.block)
         limit = self.resident_blocks(threads, launch.shared_mem)
         if blocks > limit:
             raise LaunchError(
-                f"{readable(self.name)}: a cooperative grid of {blocks} blocks can not be resident; "
-                f"the limit on this device is {limit} blocks of {threads} threads with "
+                f"{name}: a cooperative grid of {blocks} blocks can not be resident; the "
+                f"limit on this device is {limit} blocks of {threads} threads with "
                 f"{launch.shared_mem} bytes of dynamic shared memory: launch fewer, and let each "
                 "do more"
             )

@@ -111,7 +111,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         declaration = self.declaration
         other = interop.overriding(args)
         if other is not None:
-            _checked_block_size(block_size)
+            _checked_block_size(self.__name__, block_size)
             dispatch.check_count(declaration, args)
             keywords = _given(
                 size=size,
@@ -164,7 +164,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         timeout: float | None = None,
     ) -> Prepared:
         """Check a call, with parameters and errors as those of the call, and make its outputs."""
-        threads = _checked_block_size(block_size)
+        threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args)
@@ -180,7 +180,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         loop = make_loop(declaration, operands, shape, binding, call.device)
         wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
         kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
-        grid, block = _geometry(loop.walk, threads, layout.size_of(shape), call.device)
+        grid, block = _geometry(
+            self.__name__, loop.walk, threads, layout.size_of(shape), call.device
+        )
         regions = regions_of_operands(checks, operands)
         return Prepared(
             self._result(call),
@@ -225,17 +227,17 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         return values[0] if len(values) == 1 and not self.declaration.return_tuple else values
 
 
-def _checked_block_size(block_size: object) -> int | None:
+def _checked_block_size(kernel: str, block_size: object) -> int | None:
     """Return the block size as an integer; whole floats are taken too, as in CuPy."""
     if block_size is None:
         return None
     if isinstance(block_size, float) and block_size.is_integer():
         block_size = int(block_size)
     if isinstance(block_size, bool) or not isinstance(block_size, SupportsIndex):
-        raise ArgumentTypeError(f"block_size must be an integer, not {block_size!r}")
+        raise ArgumentTypeError(f"{kernel}: block_size must be an integer, not {block_size!r}")
     threads = operator.index(block_size)
     if threads <= 0:
-        raise ShapeError(f"block_size must be positive, not {threads}")
+        raise ShapeError(f"{kernel}: block_size must be positive, not {threads}")
     return threads
 
 
@@ -286,12 +288,14 @@ def _loop_shape(kernel: str, call: Call, size: int) -> Shape:
 
 
 def _geometry(
-    walk: Walk, block_size: int | None, size: int, device: Device
+    kernel: str, walk: Walk, block_size: int | None, size: int, device: Device
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Return the number of blocks, and of threads in each, along every axis."""
     block = min(block_size or walk.block, size)
     if block > MAX_BLOCK_THREADS:
-        raise LaunchError(f"block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads")
+        raise LaunchError(
+            f"{kernel}: block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads"
+        )
     if walk.grid:
         return walk.grid, (walk.block, 1, 1)
     block = walk.block if device.is_host else min(block, walk.threads)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kspec.checks import NO_CHECKS, Checks
@@ -132,6 +133,15 @@ def three(name: str, sizes: Sequence[int]) -> Three:
         else:
             return x, y, z
     raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
+
+
+@contextmanager
+def about(kernel: str) -> Iterator[None]:
+    """Put a kernel's name before what `make_launch` and `three` have to say."""
+    try:
+        yield
+    except (ArgumentTypeError, LaunchError) as error:
+        raise type(error)(f"{kernel}: {error}") from None
 
 
 def _check_sizes(name: str, sizes: Three, limits: Three) -> None:

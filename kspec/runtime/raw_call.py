@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.checks import Checks
+from kspec.errors import ArgumentTypeError
 from kspec.runtime.attributes import KernelAttributes
 from kspec.runtime.checked import checks_of_call
 from kspec.runtime.device import default_device
-from kspec.runtime.launch import make_launch, three
+from kspec.runtime.launch import about, make_launch, three
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_arguments import (
@@ -128,7 +129,10 @@ class RawCaller(KernelAttributes):
         if sanitize is None and order is None and timeout is None:
             more = None
             if cluster is not None or pdl:
-                more = None if cluster is None else three("cluster", cluster), bool(pdl)
+                try:  # `about` takes 1 us
+                    more = None if cluster is None else three("cluster", cluster), bool(pdl)
+                except ArgumentTypeError as error:
+                    raise ArgumentTypeError(f"{self.name}: {error}") from None
             self._routes.last(self, grid, block, args, shared_mem, stream, more)
         else:
             self.prepare(
@@ -170,9 +174,10 @@ class RawCaller(KernelAttributes):
             types = tuple(number_type(param, known) for param in params)
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
         handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
-        launch = make_launch(
-            grid, block, shared_mem, handle, checks, regions, self._cooperative, cluster, pdl
-        )
+        with about(name):
+            launch = make_launch(
+                grid, block, shared_mem, handle, checks, regions, self._cooperative, cluster, pdl
+            )
         launch = self._with_attributes(launch)
         symbol = RawSymbol(self._expression(bound))
         kernel = self._loader.kernel(symbol, device, checks.sanitize)

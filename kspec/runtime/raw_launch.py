@@ -34,7 +34,7 @@ from kspec.expressions import Expression
 from kspec.host.device import MAX_BLOCK, MAX_GRID
 from kspec.launch_rules import BUILTINS, evaluate
 from kspec.runtime.device import HOST
-from kspec.runtime.launch import make_launch
+from kspec.runtime.launch import about, make_launch
 from kspec.runtime.pattern import compile_route
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.raw_params import declared_arguments, pack_declared
@@ -223,7 +223,8 @@ class _Completion:
         OverflowError, ValueError
             If a number does not fit its parameter.
         """
-        make_launch(grid or (1,), block or (1,), shared_mem or 0)  # what is given must be right
+        with about(self.kernel):
+            make_launch(grid or (1,), block or (1,), shared_mem or 0)  # what is given must be right
         operands = declared_arguments(self.kernel, self.params, args)
         names = _Names(self, operands)
         values = list(args)

@@ -80,9 +80,13 @@ class TestLaunch:
     def test_sizes_must_be_tuples_of_integers(self, grid: Any, place: ArrayDevice) -> None:
         kernel = kspec.RawKernel(WHERE, "where_am_i")
         out = place.zeros(1, "int32")
-        with pytest.raises(TypeError, match="grid must be a tuple of 1 to 3 integers"):
+        with pytest.raises(
+            TypeError, match=r"^where_am_i: grid must be a tuple of 1 to 3 integers"
+        ):
             kernel(grid, (1,), (out,))
-        with pytest.raises(TypeError, match="block must be a tuple of 1 to 3 integers"):
+        with pytest.raises(
+            TypeError, match=r"^where_am_i: block must be a tuple of 1 to 3 integers"
+        ):
             kernel((1,), grid, (out,))
 
     @pytest.mark.parametrize(
@@ -100,14 +104,14 @@ class TestLaunch:
         self, grid: tuple[int, ...], block: tuple[int, ...], message: str, place: ArrayDevice
     ) -> None:
         kernel = kspec.RawKernel(WHERE, "where_am_i")
-        with pytest.raises(kspec.LaunchError, match=message):
+        with pytest.raises(kspec.LaunchError, match=f"^where_am_i: .*{message}"):
             kernel(grid, block, (place.zeros(1, "int32"),))
 
     def test_shared_mem_is_a_keyword(self, place: ArrayDevice) -> None:
         kernel = kspec.RawKernel(REVERSE, "reverse")
         with pytest.raises(TypeError):
             kernel((1,), (1,), (place.zeros(1, "float32"),), 4)  # type: ignore[misc]
-        with pytest.raises(kspec.LaunchError, match="shared_mem is -1"):
+        with pytest.raises(kspec.LaunchError, match=r"^reverse: shared_mem is -1"):
             kernel((1,), (1,), (place.zeros(1, "float32"),), shared_mem=-1)
 
 
