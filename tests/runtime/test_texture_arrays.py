@@ -470,6 +470,9 @@ class TestDriver:
             CUaddress_mode=int,
             CUfilter_mode=int,
             CUDA_TEXTURE_DESC=SimpleNamespace,
+            CUarray_format=Attributes(),
+            CUDA_ARRAY3D_DESCRIPTOR=SimpleNamespace,
+            cuArray3DCreate=note("allocate", 0, 3),
             cuCtxSynchronize=note("wait"),
             cuTexObjectDestroy=note("destroy"),
             cuTexObjectCreate=note("create", 1),
@@ -484,6 +487,12 @@ class TestDriver:
         monkeypatch.setattr(driver, "_bindings", lambda: bindings)
         monkeypatch.setattr(driver, "_primary_context", lambda ordinal: 5)
         return calls
+
+    def test_arrays_are_made_whatever_is_captured(self, calls: list[Any]) -> None:
+        assert driver_texture.create_array(0, channel_of("f4", 1).channels(), 4, 3, 0, 0) == 3
+        names = [call[0] for call in calls]
+        assert names.index("mode") < names.index("allocate") < len(names) - 1
+        assert calls[-1] == ("mode", 0)
 
     def test_textures_go_when_kernels_have_run(self, calls: list[Any]) -> None:
         driver_texture.destroy_texture(0, 77)

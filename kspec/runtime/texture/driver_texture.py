@@ -61,7 +61,7 @@ def create_array(
     descriptor.Format = _format(channels)
     descriptor.NumChannels = channels.count
     descriptor.Flags = flags
-    with driver.on_device(ordinal):
+    with driver.on_device(ordinal), driver.whatever_is_captured():
         return driver.check(bindings.cuArray3DCreate(descriptor))
 
 
