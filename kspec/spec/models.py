@@ -263,7 +263,9 @@ class RawSpec(BaseSpec):
         False, description="Launch so that all blocks are resident and can wait for each other."
     )
     cluster: tuple[StrictInt, ...] = Field(
-        (), max_length=3, description="Blocks of a thread-block cluster, per axis."
+        (),
+        description="Blocks of a thread-block cluster, per axis.",
+        json_schema_extra={"maxItems": 3},
     )
     pdl: StrictBool = Field(
         False, description="Programmatic dependent launch: may begin before the kernel in front."
@@ -331,6 +333,8 @@ class RawSpec(BaseSpec):
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
                 yield Fault(("name_expressions", index), "must not be empty", offset=0)
+        if len(self.cluster) > 3:
+            yield Fault(("cluster", 3), "a cluster has three axes at most")
         for index, blocks in enumerate(self.cluster):
             if blocks < 1:
                 yield Fault(("cluster", index), f"must be 1 or more, not {blocks}")

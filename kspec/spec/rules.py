@@ -272,6 +272,14 @@ def _default_faults(params: tuple[CParam, ...], defaults: Mapping[str, Default])
             yield from _expression_faults(where, "defaults", default, scope)
         elif isinstance(default, float) and row is not None and row.kind in "iub":
             yield Fault(where, f"{name!r} is declared {param}, so its default is an integer")
+        elif row is not None and row.kind in "iu" and not _fits(int(default), row):
+            yield Fault(where, f"{name!r} is declared {param}, which can not hold {default}")
+
+
+def _fits(number: int, row: dtypes.DType) -> bool:
+    bits = 8 * row.itemsize
+    least = -(1 << (bits - 1)) if row.kind == "i" else 0
+    return least <= number < least + (1 << bits)
 
 
 def _expression_faults(
