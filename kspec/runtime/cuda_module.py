@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from kspec.runtime.launcher import (
 )
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import check_parameters, check_resources, launch_in_full, readable
+from kspec.runtime.once import OnceMap
 from kspec.stages import Image
 
 _PORTABLE_CLUSTER = 8  # blocks that a cluster can have on every device that has clusters
@@ -40,6 +42,7 @@ class CudaKernel:
         self.parameter_sizes = driver_function.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told
+        self._telling = threading.Lock()
 
     @property
     def ptr(self) -> int:
@@ -54,16 +57,16 @@ class CudaKernel:
 
     def allow_shared_memory(self, nbytes: int) -> None:
         """Allow launches with so much dynamic shared memory, and with less."""
-        known = max(self._shared_limit, self.attributes["max_dynamic_shared_size_bytes"])
-        if not 0 <= nbytes <= known:
-            name = "max_dynamic_shared_size_bytes"
+        name = "max_dynamic_shared_size_bytes"
+        with self._telling:  # no other thread may allow less after we have looked
+            if 0 <= nbytes <= max(self._shared_limit, self.attributes[name]):
+                return
             try:
                 driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
             except DriverError as error:
-                text = (
-                    f"{error.explanation}: {readable(self.name)}: {nbytes} bytes of dynamic shared"
-                )
-                raise DriverError(error.name, f"{text} memory", error.code) from None
+                asked = f"{readable(self.name)}: {nbytes} bytes of dynamic shared memory"
+                text = f"{error.explanation}: {asked}"
+                raise DriverError(error.name, text, error.code) from None
             self._shared_limit = nbytes
 
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
@@ -149,6 +152,7 @@ class CudaModule:
     def __init__(self, image: Image, ordinal: int) -> None:
         self.ordinal = ordinal
         self.mapping = dict(image.symbols)
+        self._kernels: OnceMap[str, CudaKernel] = OnceMap()
         config.graph_launch()  # raises now: repeated calls would be checked in full, and go on
         try:
             self._module = driver.load_module(ordinal, image.code)
@@ -156,7 +160,13 @@ class CudaModule:
             raise LoadError(_why_not_loaded(error, image, ordinal)) from error
 
     def get_kernel(self, symbol: str) -> CudaKernel:
-        """Return a kernel by its lowered name; raise `LoadError` if there is none."""
+        """Return a kernel by its lowered name; raise `LoadError` if there is none.
+
+        It is the same object each time: what the driver was told of a kernel holds for all.
+        """
+        return self._kernels.get_or_make(symbol, lambda: self._find(symbol))
+
+    def _find(self, symbol: str) -> CudaKernel:
         return CudaKernel(self, symbol, driver.get_function(self.ordinal, self._module, symbol))
 
     def get_global(self, symbol: str) -> tuple[int, int]:

@@ -13,10 +13,11 @@ import pytest
 
 import kspec
 from kspec.runtime import driver_function
-from kspec.runtime.cuda_module import CudaKernel
+from kspec.runtime.cuda_module import CudaKernel, CudaModule
 from kspec.runtime.launch import Launch, make_launch
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import readable
+from kspec.stages import Image
 from tests.devices import ArrayDevice
 
 NAMES = {
@@ -222,6 +223,20 @@ class TestTooLarge:
         kernel.allow_shared_memory(60_000)
         kernel.allow_shared_memory(50_000)  # of another object
         assert told == [("max_dynamic_shared_size_bytes", 60_000)]
+
+    def test_each_kernel_of_a_module_is_one(
+        self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Name expressions in two spellings ask for the same symbol."""
+        monkeypatch.setattr(driver_function.driver, "load_module", lambda ordinal, code: None)
+        monkeypatch.setattr(driver_function.driver, "get_function", lambda *asked: object())
+        module = CudaModule(Image("cubin", "unknown", b"", {}), 0)
+        one = module.get_kernel(kernel.name)
+        one.allow_shared_memory(200_000)
+        module.get_kernel(kernel.name).allow_shared_memory(60_000)
+        told: list[Any] = kernel.told  # type: ignore[attr-defined]
+        assert told == [("max_dynamic_shared_size_bytes", 200_000)]
+        assert module.get_kernel("other") is not one
 
     def test_clusters(self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[Any] = kernel.told  # type: ignore[attr-defined]
