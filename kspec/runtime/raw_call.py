@@ -72,7 +72,7 @@ class RawCaller(KernelAttributes):
         return self._loader.kernel(RawSymbol(self._expression({})), default_device())
 
     def _forget(self) -> None:
-        self._routes.forget()
+        self._routes = RawRoutes()  # calls that are going on note what they learn in the old one
 
     def __call__(
         self,

@@ -110,11 +110,6 @@ class RawRoutes(Routes):
         super().__init__()
         self.last: Route = _find
 
-    def forget(self) -> None:
-        """Let go of all routes."""
-        self.clear()
-        self.last = _find
-
 
 def _find(
     kernel: Caller,

@@ -121,6 +121,18 @@ class TestSetting:
             assert copied.max_dynamic_shared_size_bytes == 60_000
             assert copied.preferred_shared_memory_carveout == 50
 
+    def test_calls_that_are_going_on_change_nothing(self, reverse: kspec.RawKernel) -> None:
+        x, y = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+        call = (1,), (32,), (x, y, np.int32(8))
+        for _ in range(4):
+            reverse(*call, shared_mem=2000)
+        routes = reverse._routes
+        route = routes.last
+        reverse.max_dynamic_shared_size_bytes = 1000
+        routes.last = route  # as in another thread that has just looked it up
+        with pytest.raises(kspec.LaunchError, match="it may have 1000"):
+            reverse(*call, shared_mem=2000)
+
     def test_bound_calls_keep_theirs(self, place: ArrayDevice) -> None:
         kernel = kspec.RawKernel(CODE, "reverse")
         kernel.max_dynamic_shared_size_bytes = 60_000
