@@ -55,7 +55,7 @@ class Bound:
         self._in_full = in_full
         self._blocks = blocks
         if blocks is not None and not (in_full is not None and in_full()):
-            blocks.free[()] = blocks.fresh()
+            blocks.free[(object(),)] = blocks.fresh()
 
     def __call__(self) -> Any:
         """Launch the kernel.
@@ -67,9 +67,13 @@ class Bound:
             return self._again()
         blocks = self._blocks
         if blocks is not None:
-            block = blocks.free.pop((), None) or blocks.fresh()
+            # All hold the same: each has a key of its own, so that several can be free.
+            try:
+                key, block = blocks.free.popitem()
+            except KeyError:
+                key, block = (object(),), blocks.fresh()
             code = block.launch()
             if code:
                 blocks.relaunch(block, code)
-            blocks.free[()] = block
+            blocks.free[key] = block
         return self.result

@@ -14,6 +14,7 @@ import pytest
 from kspec.errors import DriverError, KspecError
 from kspec.runtime import block, driver
 from kspec.runtime.block import Block, Blocks
+from kspec.runtime.bound import Bound
 from kspec.runtime.cuda_module import CudaModule
 from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.launch import Launch
@@ -246,6 +247,28 @@ class TestBound:
         monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "off")
         with pytest.raises(KspecError, match="KSPEC_GRAPH_LAUNCH='off': expected one of auto"):
             CudaModule(Image("cubin", "unknown", b"", {}), 0)
+
+    def test_bound_calls_at_the_same_time_share_their_blocks(self, kernel: FakeKernel) -> None:
+        made: list[Any] = []
+        inside: list[int] = []
+
+        def prepare(launch: Launch, params: Any) -> Any:
+            def start() -> int:
+                if not inside:  # as another thread does meanwhile
+                    inside.append(1)
+                    bound()
+                    inside.clear()
+                return 0
+
+            made.append(params)
+            return start
+
+        kernel.graphs = False
+        kernel.prepare = prepare  # type: ignore[method-assign]
+        bound = Bound(blocks_of(kernel), lambda: None, None)
+        for _ in range(5):
+            bound()
+        assert len(made) == 2
 
     def test_blocks_are_not_kept(self, kernel: FakeKernel) -> None:
         blocks = blocks_of(kernel)
