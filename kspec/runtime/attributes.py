@@ -20,8 +20,8 @@ _SHARED, _CARVEOUT = "max_dynamic_shared_size_bytes", "preferred_shared_memory_c
 class KernelAttributes:
     """Base of kernels whose attributes can be read.
 
-    They are those on the current CUDA device, or on the host device if there is none; reading or
-    setting one compiles the kernel. `kspec.runtime.driver_function` has the driver's names.
+    They are those on the current CUDA device, or on the host device if there is none; reading one
+    compiles the kernel. `kspec.runtime.driver_kernel` has the driver's names.
     """
 
     _shared_limit: int | None = None

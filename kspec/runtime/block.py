@@ -2,11 +2,11 @@
 
 >>> now = x.data.ptr, z.data.ptr                                             # doctest: +SKIP
 >>> block = blocks.free.pop(now, None) or blocks.adapt(now)                  # doctest: +SKIP
->>> code = block.launch(); blocks.free[now] = block                          # doctest: +SKIP
+>>> code = block.launch()                                                    # doctest: +SKIP
+>>> if blocks.free.setdefault(now, block) is not block: blocks.spare(block)  # doctest: +SKIP
 
 A block belongs to one call at a time: taking it and giving it back are atomic, so calls of several
-threads never share one, and no call waits.  A block that an exception loses, or another one that
-holds the same, is garbage.
+threads never share one, and no call waits.  A block that an exception loses is garbage.
 
 What is launched often becomes a CUDA graph (`kspec.runtime.driver_graph`), block by block, as long
 as there are not too many graphs.
@@ -14,6 +14,7 @@ as there are not too many graphs.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,7 +23,6 @@ from typing import Any
 
 from kspec.checks import NO_CHECKS
 from kspec.errors import DriverError
-from kspec.runtime import driver
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Start
 from kspec.runtime.marshal import ParameterBlock
@@ -65,10 +65,12 @@ class Block:
 
     def demote(self) -> None:
         """Launch the kernel itself again; any thread may say so at any time."""
-        # In this order: who sees that there is nothing to update launches no graph any more.
+        # In this order: who sees that there is nothing to update launches no graph any more. And
+        # not while it becomes a graph again.
         assert self._warming is not None
-        self.launch = self._warming
-        self.update = None
+        with _changing:
+            self.launch = self._warming
+            self.update = None
 
 
 class _Warming:
@@ -98,8 +100,9 @@ class _Warming:
             start = self._kernel.make_graph(self._launch, block.params, self._plain)
         except DriverError:
             return  # the kernel has been launched, which is all that was asked for
-        block.update = start.update
-        block.launch = start.launch
+        with _changing:
+            block.update = start.update
+            block.launch = start.launch
         _graphs.append(self._block)
         while len(_graphs) > MAX_GRAPHS:
             _give_way()
@@ -109,6 +112,7 @@ def _pack_nothing(memory: Any, begin: int) -> None:
     """Write the parameters of a kernel whose arguments are fixed."""
 
 
+_changing = threading.Lock()  # held for two assignments
 # Blocks that launch graphs, and some that did: the oldest first.
 _graphs: deque[weakref.ref[Block]] = deque()
 
@@ -142,8 +146,8 @@ class Blocks:
     Attributes
     ----------
     free : dict of tuple to Block
-        Those that nobody uses, by the values that they hold. Equal ones may differ (0.0 and -0.0),
-        which is for the caller to see.
+        Those that nobody uses, by the values that they hold; spare ones by something that no caller
+        has. Equal values may differ (0.0 and -0.0), which is for the caller to see.
     pack : callable
         As given.
     """
@@ -158,7 +162,7 @@ class Blocks:
         pack: Pack = _pack_nothing,
         first: int = 0,
     ) -> None:
-        self.free: dict[tuple[Any, ...], Block] = {}
+        self.free: dict[object, Block] = {}
         self._kernel = kernel
         self._launch = replace(launch, checks=NO_CHECKS, regions=())
         self._make = make
@@ -194,7 +198,11 @@ class Blocks:
         self.pack(block.params.memory, block.params.offsets[self._first], *values)
         update = block.update
         if update is not None and (code := update()):
-            driver.check_code(code)
+            self._kernel.relaunch(update, code)
+
+    def spare(self, block: Block) -> None:
+        """Give back a block that holds the same as another free one."""
+        self.free[object()] = block
 
     def relaunch(self, block: Block, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""

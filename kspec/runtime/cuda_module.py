@@ -10,7 +10,7 @@ from typing import Any
 
 from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
-from kspec.runtime import driver, driver_function, driver_graph
+from kspec.runtime import driver, driver_graph, driver_kernel
 from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.image_text import contents_of
 from kspec.runtime.launch import Launch
@@ -39,7 +39,7 @@ class CudaKernel:
         self.ordinal = module.ordinal
         self._module = module  # keeps the code loaded
         self._function = function
-        self.parameter_sizes = driver_function.parameter_sizes(module.ordinal, function)
+        self.parameter_sizes = driver_kernel.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told
         self._telling = threading.Lock()
@@ -52,8 +52,8 @@ class CudaKernel:
     @functools.cached_property
     def attributes(self) -> dict[str, int]:
         """Resources of the kernel, and limits of its launches, before anybody changed them."""
-        read = functools.partial(driver_function.attribute, self.ordinal, self._function)
-        return {name: read(name) for name in driver_function.ATTRIBUTES}
+        read = functools.partial(driver_kernel.attribute, self.ordinal, self._function)
+        return {name: read(name) for name in driver_kernel.ATTRIBUTES}
 
     def allow_shared_memory(self, nbytes: int) -> None:
         """Allow launches with so much dynamic shared memory, and with less."""
@@ -62,7 +62,7 @@ class CudaKernel:
             if 0 <= nbytes <= max(self._shared_limit, self.attributes[name]):
                 return
             try:
-                driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
+                driver_kernel.set_attribute(self.ordinal, self._function, name, nbytes)
             except DriverError as error:
                 asked = f"{readable(self.name)}: {nbytes} bytes of dynamic shared memory"
                 text = f"{error.explanation}: {asked}"
@@ -104,7 +104,7 @@ class CudaKernel:
         """Return how many blocks of so many threads the device holds at the same time."""
         key = threads, shared_mem
         if key not in self._resident:
-            self._resident[key] = driver_function.resident_blocks(
+            self._resident[key] = driver_kernel.resident_blocks(
                 self.ordinal, self._function, threads, shared_mem
             )
         return self._resident[key]
@@ -113,7 +113,7 @@ class CudaKernel:
         """Check a launch and allow the kernel what it needs for it."""
         driver.note_launch(readable(self.name))
         check_parameters(self, params)
-        check_resources(self, launch, driver_function.most_shared_memory(self.ordinal))
+        check_resources(self, launch, driver_kernel.most_shared_memory(self.ordinal))
         if launch.shared_limit is not None:
             self.allow_shared_memory(launch.shared_mem)
         if launch.cluster is not None or launch.pdl:
@@ -130,7 +130,7 @@ class CudaKernel:
                 )
             return replace(launch, pdl=False)  # an optimisation that older devices do not know
         if launch.cluster is not None and math.prod(launch.cluster) > _PORTABLE_CLUSTER:
-            driver_function.allow_large_clusters(self.ordinal, self._function)
+            driver_kernel.allow_large_clusters(self.ordinal, self._function)
         return launch
 
     def _check_residency(self, launch: Launch) -> None:

@@ -253,6 +253,14 @@ def free(ordinal: int, address: int) -> None:
             check(_bindings().cuMemFree(address))
 
 
+def wait(ordinal: int) -> None:
+    """Wait for everything on a device, also while a stream is being captured.
+
+    Then the driver refuses `cuCtxSynchronize`, but frees memory, which waits as well.
+    """
+    free(ordinal, allocate(ordinal, 1))
+
+
 def allocate_async(ordinal: int, nbytes: int, stream: int) -> int:
     """Return stream-ordered memory: for scratch that is freed on the same stream."""
     with on_device(ordinal):

@@ -10,8 +10,8 @@ from kspec.checks import NO_CHECKS
 from kspec.errors import DriverError, NotSupportedError
 from kspec.host import device as host
 from kspec.host.device import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
-from kspec.runtime.driver_function import ATTRIBUTES
 from kspec.runtime.driver_graph import GraphStart
+from kspec.runtime.driver_kernel import ATTRIBUTES
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Resize, Start
 from kspec.runtime.marshal import ParameterBlock

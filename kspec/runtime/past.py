@@ -35,8 +35,7 @@ class Past:
                 self._event = driver.check(bindings.cuEventCreate(flags))
                 driver.check(bindings.cuEventRecord(self._event, 0))
             else:
-                # Nothing else that waits is allowed while a stream like that is captured.
-                driver.free(ordinal, driver.allocate(ordinal, 1))
+                driver.wait(ordinal)
 
     def precedes(self, stream: int) -> bool:
         """Let what is queued on a stream from now on come after this.

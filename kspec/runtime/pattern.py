@@ -214,7 +214,8 @@ def _launch(pattern: Pattern, body: Sequence[str], otherwise: str) -> list[str]:
         # From here on nothing may lead to the checks: they would launch again.
         "    code = block.launch()",
         "    if code: plan.relaunch(block, code)",
-        "    free[now] = block",
+        # Another thread may have given back one that holds the same.
+        "    if free.setdefault(now, block) is not block: plan.spare(block)",
         f"    return {returned[pattern.returned]}",
     ]
 

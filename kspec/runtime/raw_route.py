@@ -382,6 +382,7 @@ def render_raw_route(pattern: RawPattern) -> str:
             # From here on nothing may lead to the checks: they would launch again.
             "    code = block_.launch()",
             "    if code: plan.relaunch(block_, code)",
-            "    free[now] = block_",
+            # Another thread may have given back one that holds the same.
+            "    if free.setdefault(now, block_) is not block_: plan.spare(block_)",
         ]
     )

@@ -97,7 +97,8 @@ def call(blocks: Blocks, value: int, doubtful: bool = False) -> Block:
     code = one.launch()
     if code:
         blocks.relaunch(one, code)
-    blocks.free[now] = one
+    if blocks.free.setdefault(now, one) is not one:
+        blocks.spare(one)
     return one
 
 
@@ -193,11 +194,10 @@ class TestGraphs:
     def test_an_update_that_fails_is_an_error(
         self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def check(code: int) -> None:
-            if code:
-                raise DriverError(f"CUDA_ERROR_{code}", "because", code)
+        def relaunch(start: Any, code: int) -> None:
+            raise DriverError(f"CUDA_ERROR_{code}", "because", code)
 
-        monkeypatch.setattr(block.driver, "check_code", check)
+        monkeypatch.setattr(kernel, "relaunch", relaunch)
         blocks = blocks_of(kernel)
         for _ in range(4):
             one = call(blocks, 5)
@@ -282,6 +282,19 @@ class TestBound:
             assert not kernel.alive
         finally:
             gc.enable()
+
+    def test_blocks_of_equal_values_are_not_lost(self, kernel: FakeKernel) -> None:
+        """Two threads with the same values have two blocks between them, for ever."""
+        blocks = blocks_of(kernel)
+        one = blocks.adapt((5,))
+        for _ in range(50):
+            other = blocks.free.pop((5,), None) or blocks.adapt((5,))
+            assert other is not one
+            for block_ in (one, other):
+                if blocks.free.setdefault((5,), block_) is not block_:
+                    blocks.spare(block_)
+            one = blocks.free.pop((5,))
+        assert blocks._made == 2
 
     def test_threads(self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks lose and regain their graphs while others launch them."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver_function
+from kspec.runtime import driver_kernel
 from kspec.runtime.cuda_module import CudaKernel, CudaModule
 from kspec.runtime.launch import Launch, make_launch
 from kspec.runtime.marshal import ParameterBlock
@@ -67,7 +67,7 @@ class TestReading:
         if len(kspec.devices()) == 1:
             pytest.skip("no CUDA device")
         small = kspec.RawModule(code=CODE).get_function("small")
-        major, minor = driver_function.driver.compute_capability(0)
+        major, minor = driver_kernel.driver.compute_capability(0)
         assert small.max_threads_per_block == 64
         assert small.shared_size_bytes >= 1024
         assert small.binary_version == small.ptx_version == 10 * major + minor
@@ -194,11 +194,11 @@ class TestTooLarge:
             "parameter_sizes": lambda ordinal, function: None,
         }
         for name, function in fake.items():
-            monkeypatch.setattr(driver_function, name, function)
+            monkeypatch.setattr(driver_kernel, name, function)
         monkeypatch.setattr(
-            driver_function.driver, "compute_capability", lambda ordinal: self.capability
+            driver_kernel.driver, "compute_capability", lambda ordinal: self.capability
         )
-        monkeypatch.setattr(driver_function.driver, "device_name", lambda ordinal: "GPU")
+        monkeypatch.setattr(driver_kernel.driver, "device_name", lambda ordinal: "GPU")
         made = CudaKernel(SimpleNamespace(ordinal=0), "_Z4axpyIfEvPT_", 7)  # type: ignore[arg-type]
         made.told = told  # type: ignore[attr-defined]
         yield made
@@ -226,7 +226,7 @@ class TestTooLarge:
         def refuse(*given: Any) -> None:
             raise kspec.DriverError("CUDA_ERROR_INVALID_VALUE", "invalid argument", 1)
 
-        monkeypatch.setattr(driver_function, "set_attribute", refuse)
+        monkeypatch.setattr(driver_kernel, "set_attribute", refuse)
         with pytest.raises(kspec.DriverError, match="invalid argument: axpy: 300000 bytes of"):
             kernel.allow_shared_memory(300_000)
 
@@ -240,8 +240,8 @@ class TestTooLarge:
         self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Name expressions in two spellings ask for the same symbol."""
-        monkeypatch.setattr(driver_function.driver, "load_module", lambda ordinal, code: None)
-        monkeypatch.setattr(driver_function.driver, "get_function", lambda *asked: object())
+        monkeypatch.setattr(driver_kernel.driver, "load_module", lambda ordinal, code: None)
+        monkeypatch.setattr(driver_kernel.driver, "get_function", lambda *asked: object())
         module = CudaModule(Image("cubin", "unknown", b"", {}), 0)
         one = module.get_kernel(kernel.name)
         one.allow_shared_memory(200_000)

@@ -473,7 +473,8 @@ class TestDriver:
             CUarray_format=Attributes(),
             CUDA_ARRAY3D_DESCRIPTOR=SimpleNamespace,
             cuArray3DCreate=note("allocate", 0, 3),
-            cuCtxSynchronize=note("wait"),
+            cuMemAlloc=note("some memory", 0, 9),
+            cuMemFree=note("wait"),
             cuTexObjectDestroy=note("destroy"),
             cuTexObjectCreate=note("create", 1),
             cuGetErrorString=lambda error: (0, b"invalid argument"),
@@ -497,7 +498,7 @@ class TestDriver:
     def test_textures_go_when_kernels_have_run(self, calls: list[Any]) -> None:
         driver_texture.destroy_texture(0, 77)
         assert [call for call in calls if call[0] in ("wait", "destroy")] == [
-            ("wait",),
+            ("wait", 9),  # as cuCtxSynchronize does, which captures forbid
             ("destroy", 77),
         ]
 

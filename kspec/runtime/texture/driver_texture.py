@@ -215,6 +215,6 @@ def destroy_surface(ordinal: int, handle: int) -> None:
 def _destroy(ordinal: int, function: str, handle: Any) -> None:
     """Give something back when kernels that may read it have run: they hold no reference to it."""
     bindings = driver.bindings()
+    driver.wait(ordinal)
     with driver.on_device(ordinal), driver.whatever_is_captured():
-        driver.check(bindings.cuCtxSynchronize())
         driver.check(getattr(bindings, function)(handle))
