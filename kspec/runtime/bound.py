@@ -55,7 +55,7 @@ class Bound:
         self._in_full = in_full
         self._blocks = blocks
         if blocks is not None and not (in_full is not None and in_full()):
-            blocks.free[(object(),)] = blocks.fresh()
+            blocks.spare(blocks.fresh())
 
     def __call__(self) -> Any:
         """Launch the kernel.
@@ -71,7 +71,7 @@ class Bound:
             try:
                 key, block = blocks.free.popitem()
             except KeyError:
-                key, block = (object(),), blocks.fresh()
+                key, block = object(), blocks.fresh()
             code = block.launch()
             if code:
                 blocks.relaunch(block, code)

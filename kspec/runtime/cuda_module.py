@@ -36,6 +36,7 @@ class CudaKernel:
 
     def __init__(self, module: CudaModule, name: str, function: Any) -> None:
         self.name = name
+        self._label = readable(name)
         self.ordinal = module.ordinal
         self._module = module  # keeps the code loaded
         self._function = function
@@ -64,7 +65,7 @@ class CudaKernel:
             try:
                 driver_kernel.set_attribute(self.ordinal, self._function, name, nbytes)
             except DriverError as error:
-                asked = f"{readable(self.name)}: {nbytes} bytes of dynamic shared memory"
+                asked = f"{self._label}: {nbytes} bytes of dynamic shared memory"
                 text = f"{error.explanation}: {asked}"
                 raise DriverError(error.name, text, error.code) from None
             self._shared_limit = nbytes
@@ -74,7 +75,7 @@ class CudaKernel:
         launch = self._checked(launch, params)
         if launch.cooperative:
             self._check_residency(launch)
-        launch_once(self.ordinal, self._function, launch, params.address, readable(self.name))
+        launch_once(self.ordinal, self._function, launch, params.address, self._label)
 
     def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
         """Return what launches the kernel again and again, with what `params` holds then."""
@@ -90,7 +91,7 @@ class CudaKernel:
 
     def relaunch(self, start: Start, code: int) -> None:
         """Deal with a launch of `prepare` that returned a code other than 0."""
-        relaunch(self.ordinal, start, code, readable(self.name))
+        relaunch(self.ordinal, start, code, self._label)
 
     def becomes_graph(self, launch: Launch) -> bool:
         """Return whether it is to be launched as a graph if that happens often."""
@@ -111,7 +112,7 @@ class CudaKernel:
 
     def _checked(self, launch: Launch, params: ParameterBlock) -> Launch:
         """Check a launch and allow the kernel what it needs for it."""
-        driver.note_launch(readable(self.name))
+        driver.note_launch(self._label)
         check_parameters(self, params)
         check_resources(self, launch, driver_kernel.most_shared_memory(self.ordinal))
         if launch.shared_limit is not None:
@@ -125,7 +126,7 @@ class CudaKernel:
         if (major, minor) < _CLUSTERS_SINCE:
             if launch.cluster is not None:
                 raise LaunchError(
-                    f"{readable(self.name)}: clusters need compute capability 9.0, and "
+                    f"{self._label}: clusters need compute capability 9.0, and "
                     f"{driver.device_name(self.ordinal)} has {major}.{minor}"
                 )
             return replace(launch, pdl=False)  # an optimisation that older devices do not know
@@ -135,7 +136,7 @@ class CudaKernel:
 
     def _check_residency(self, launch: Launch) -> None:
         """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""
-        name, blocks, threads = readable(self.name), math.prod(launch.grid), math.prod(launch.block)
+        name, blocks, threads = self._label, math.prod(launch.grid), math.prod(launch.block)
         limit = self.resident_blocks(threads, launch.shared_mem)
         if blocks > limit:
             raise LaunchError(
