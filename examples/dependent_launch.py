@@ -1,6 +1,6 @@
 """A kernel that begins while the one before it still runs: programmatic dependent launch.
 
-What a kernel does before ``cudaGridDependencySynchronize()`` needs nothing of the other one.
+What a kernel does before ``grid_dependency_synchronize()`` needs nothing of the other one.
 ``python examples/dependent_launch.py`` runs on every device present; kernels overlap on GPUs of
 compute capability 9.0 and newer, and wait by themselves on others.
 """
@@ -10,15 +10,10 @@ import numpy as np
 import kspec
 
 CODE = r"""
-#if __CUDA_ARCH__ >= 900 || defined(KSPEC_HOST)
-#include <cuda_device_runtime_api.h>
-#else  // these do not know how
-__device__ void cudaTriggerProgrammaticLaunchCompletion() {}
-__device__ void cudaGridDependencySynchronize() {}
-#endif
+#include <kspec/dependent_launch.cuh>
 
 extern "C" __global__ void square(const float* x, float* y, int n) {
-  cudaTriggerProgrammaticLaunchCompletion();  // the next kernel may begin
+  kspec::trigger_programmatic_launch_completion();  // the next kernel may begin
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] * x[i];
 }
@@ -27,7 +22,7 @@ extern "C" __global__ void smooth(const float* y, const float* window, float* z,
   __shared__ float weights[9];
   if (threadIdx.x < 9) weights[threadIdx.x] = window[threadIdx.x];  // there all the time
   __syncthreads();
-  cudaGridDependencySynchronize();  // from here on y is complete
+  kspec::grid_dependency_synchronize();  // from here on y is complete
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n - 8) return;
   float sum = 0;

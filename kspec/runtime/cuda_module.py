@@ -29,6 +29,7 @@ from kspec.stages import Image
 
 _PORTABLE_CLUSTER = 8  # blocks that a cluster can have on every device that has clusters
 _CLUSTERS_SINCE = (9, 0)
+_DEVICE_RUNTIME = "cuda_device_runtime"  # in the names of the kernels that it brings along
 
 
 class CudaKernel:
@@ -95,7 +96,9 @@ class CudaKernel:
 
     def becomes_graph(self, launch: Launch) -> bool:
         """Return whether it is to be launched as a graph if that happens often."""
-        return not launch.has_attributes and driver_graph.is_wanted()
+        if launch.has_attributes or not driver_graph.is_wanted():
+            return False
+        return not self._module.has_device_runtime
 
     def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
         """Return what launches it as a graph, given what launches the kernel itself."""
@@ -159,6 +162,16 @@ class CudaModule:
             self._module = driver.load_module(ordinal, image.code)
         except DriverError as error:
             raise LoadError(_why_not_loaded(error, image, ordinal)) from error
+
+    @functools.cached_property
+    def has_device_runtime(self) -> bool:
+        """Whether its kernels may launch kernels, which those in a graph must not.
+
+        The driver does not refuse: on an H200 the inner kernels did not run, or the outer one did
+        not end.
+        """
+        names = driver.kernel_names(self.ordinal, self._module)
+        return names is None or any(_DEVICE_RUNTIME in name for name in names)
 
     def get_kernel(self, symbol: str) -> CudaKernel:
         """Return a kernel by its lowered name; raise `LoadError` if there is none.

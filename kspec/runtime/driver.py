@@ -391,14 +391,26 @@ def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
             ) from None
 
 
-def _instead(module: Any, wanted: str) -> str:
-    """Return which kernels a module has, as far as the driver says (since 12.4), and advice."""
+def kernel_names(ordinal: int, module: Any) -> tuple[str, ...] | None:
+    """Return the sorted names of a module's kernels; None if the driver can not tell (< 12.4)."""
+    with on_device(ordinal), whatever_is_captured():
+        return _kernel_names(module)
+
+
+def _kernel_names(module: Any) -> tuple[str, ...] | None:
     driver = _bindings()
     try:
         count = check(driver.cuModuleGetFunctionCount(module))
         functions = check(driver.cuModuleEnumerateFunctions(count, module)) if count else ()
-        names = sorted(check(driver.cuFuncGetName(one)).decode() for one in functions)
+        return tuple(sorted(check(driver.cuFuncGetName(one)).decode() for one in functions))
     except (AttributeError, RuntimeError, DriverError):
+        return None
+
+
+def _instead(module: Any, wanted: str) -> str:
+    """Return which kernels a module has, as far as the driver says (since 12.4), and advice."""
+    names = _kernel_names(module)
+    if names is None:
         return ""
     shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     mangled = any(name.startswith(f"_Z{len(wanted)}{wanted}") for name in names)
@@ -419,7 +431,8 @@ def get_global(ordinal: int, module: Any, lowered_name: str) -> tuple[int, int]:
         try:
             address, nbytes = check(driver.cuModuleGetGlobal(module, lowered_name.encode()))
         except DriverError as error:
-            if error.name != "CUDA_ERROR_NOT_FOUND":
+            # A kernel of that name is an invalid value.
+            if error.name not in ("CUDA_ERROR_NOT_FOUND", "CUDA_ERROR_INVALID_VALUE"):
                 raise
             raise LoadError(f"{error}: no global variable {lowered_name!r} in the module") from None
     return int(address), int(nbytes)

@@ -107,8 +107,8 @@ class RawCaller(KernelAttributes):
             compute capability 9.0 and newer.
         pdl : bool, default False
             Programmatic dependent launch: let the kernel begin before the one in front of it on the
-            stream has ended; it waits for what it needs by ``cudaGridDependencySynchronize()`` of
-            ``<cuda_device_runtime_api.h>``.
+            stream has ended; it waits for what it needs by
+            ``kspec::grid_dependency_synchronize()`` of ``<kspec/dependent_launch.cuh>``.
             Devices before compute capability 9.0, and the host device, wait by themselves.
         sanitize, order, timeout : optional
             What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,

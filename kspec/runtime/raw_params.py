@@ -103,6 +103,11 @@ def pack_declared(
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be a number, not an array"
         )
+    if view is not None and not view.device.is_host:
+        raise ArgumentTypeError(
+            f"{where} is declared {param}, so it must be a number; that of an array on "
+            f"{view.device} is not known before the launch: copy it to the host"
+        )
     value = operand.value.item() if view is not None else operand.value
     if not marshal.is_number(value):
         raise ArgumentTypeError(

@@ -91,8 +91,9 @@ class TestDeepQueue:
         for k, out in enumerate(outputs):
             np.testing.assert_array_equal(cupy.asnumpy(out), np.arange(SIZE) + np.float32(k))
         assert late, "the device was too fast for this test"
-        assert launches.count("launch") >= 298
-        assert launches.count("update") >= 297
+        # All but the first launch of each block are launches of its graph, with other values.
+        assert launches.count("launch") >= 300 - (block.MAX_BLOCKS - 1)
+        assert launches.count("update") >= 300 - (block.MAX_BLOCKS - 1)
 
     def test_graphs_are_destroyed_while_they_wait(
         self, cupy: Any, monkeypatch: pytest.MonkeyPatch

@@ -295,15 +295,10 @@ class TestLaunchOptions:
 
     def test_a_kernel_waits_for_the_one_before_it(self, place: ArrayDevice) -> None:
         code = r"""
-        #if __CUDA_ARCH__ >= 900 || defined(KSPEC_HOST)
-        #include <cuda_device_runtime_api.h>
-        #else
-        __device__ void cudaTriggerProgrammaticLaunchCompletion() {}
-        __device__ void cudaGridDependencySynchronize() {}
-        #endif
+        #include <kspec/dependent_launch.cuh>
         extern "C" __global__ void add(const int* x, int* y) {
-            cudaTriggerProgrammaticLaunchCompletion();
-            cudaGridDependencySynchronize();
+            kspec::trigger_programmatic_launch_completion();
+            kspec::grid_dependency_synchronize();
             y[threadIdx.x] = x[threadIdx.x] + 1;
         }
         """

@@ -89,8 +89,15 @@ class TestCalls:
             assert seen(place, KERNEL, x, n, 1, False)[:4] == [65, 1, 0, 2]
         for b in (True, np.bool_(True), 1, np.array(True)):
             assert seen(place, KERNEL, x, 65, 1, b)[2:5] == [1, 2, 2]
-        n = place.array([65], "int32")
-        assert seen(place, KERNEL, x, n, 1, False)[:4] == [65, 1, 0, 2]
+
+    def test_numbers_of_arrays_are_known_on_the_host(self, place: ArrayDevice) -> None:
+        x, n = place.zeros((1, 1), "float32"), place.array([65], "int32")
+        if place.is_host:
+            assert seen(place, KERNEL, x, n, 1, False)[:4] == [65, 1, 0, 2]
+            return
+        message = r"argument n .*must be a number; that of an array on cuda:0 is not known"
+        with pytest.raises(kspec.ArgumentTypeError, match=message):
+            seen(place, KERNEL, x, n, 1, False)
 
     def test_arrays_change(self, place: ArrayDevice) -> None:
         out = place.zeros(7)
