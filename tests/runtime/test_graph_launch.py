@@ -104,7 +104,7 @@ class TestDeepQueue:
         for x, outs in zip(arrays, outputs, strict=True):
             warm(lambda x=x, outs=outs: ADD(x, -1.0, outs[0]))  # type: ignore[misc]
         cupy.cuda.Device().synchronize()
-        HOLD((1,), (1,), (LONG,), stream=0)
+        HOLD((1,), (1,), (4 * LONG,), stream=0)  # graphs are made and destroyed meanwhile
         for k in range(20):
             for x, outs in zip(arrays, outputs, strict=True):
                 ADD(x, float(k), outs[k])
