@@ -105,6 +105,7 @@ except kspec.DriverError as error:
 
 
 @pytest.mark.gpu
+@pytest.mark.unsanitized("a kernel that writes where nothing is")
 @pytest.mark.parametrize("blocking", ["0", "1"])
 def test_on_a_gpu(blocking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if len(kspec.devices()) == 1:
