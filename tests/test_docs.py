@@ -82,7 +82,7 @@ def _example(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("place", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("example", map(_example, EXAMPLES))
+@pytest.mark.parametrize("example", [_example(path) for path in EXAMPLES])
 def test_examples(
     example: Path,
     place: str,
