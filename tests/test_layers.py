@@ -66,8 +66,8 @@ THIRD_PARTY = {
     "pydantic": ("spec/",),
     "jinja2": ("render/", "build/api.py"),
     "hatchling": ("build/hook.py",),
-    "typer": ("build/cli.py",),
-    "rich": ("build/cli.py", "build/demo.py"),
+    "typer": ("build/cli/",),
+    "rich": ("build/cli/", "build/demo.py"),
 }
 
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))

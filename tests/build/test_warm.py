@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kspec import manifest
-from kspec.build import cli, warm
+from kspec.build import warm
+from kspec.build.cli import running
 from kspec.build.project import build_project
 from kspec.compiler import nvrtc
 from kspec.errors import LoadError, ManifestError, SpecError, ToolNotFoundError
@@ -253,6 +254,6 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, built: Path, cap
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")  # which rich takes for a terminal
     package = warm.project_package(built)
-    assert cli._warm(package, HOST) == []
+    assert running._warm(package, HOST) == []
     _, err = capfd.readouterr()
     assert "\x1b[" in err and "6/6" in err and "warming 1/6: " not in err

@@ -1,0 +1,84 @@
+"""The command line, ``kspec``.
+
+Commands parse arguments and print; the work is done elsewhere in `kspec.build`.  Results go to
+the standard output, progress and errors to the standard error.
+
+====  =================================================================
+Exit  Means
+====  =================================================================
+0     all right
+1     wrong results, stale files, a damaged package, a file that can not be written
+2     bad input: arguments, settings, specs, CUDA that does not compile
+3     something is not installed
+====  =================================================================
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import kspec
+from kspec.build.settings import find_project
+from kspec.errors import CompileError, KspecError, RenderError, SpecError, ToolNotFoundError
+
+_EXIT_CODES = ((ToolNotFoundError, 3), (SpecError, 2), (CompileError, 2), (RenderError, 2))
+
+app = typer.Typer(
+    name="kspec",
+    help="CUDA kernels declared once, as data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Project = Annotated[
+    Path | None,
+    typer.Option("--project", metavar="DIR", help="Folder of pyproject.toml; default: this one."),
+]
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        app()
+    except KspecError as error:
+        sys.exit(_fail(error))
+    except OSError as error:  # a folder that can not be written, a full disk
+        if error.filename is None:
+            raise
+        sys.exit(_fail(KspecError(f"{error.filename}: {error.strerror}")))
+
+
+def exit_code(error: KspecError) -> int:
+    """Return the exit status that stands for an error."""
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def _fail(error: KspecError) -> int:
+    # Never wrapped or styled: carets must stay under what they point at.
+    print(f"kspec: {error}" if "\n" not in str(error) else f"kspec:\n{error}", file=sys.stderr)
+    return exit_code(error)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"kspec {kspec.__version__}")
+        raise typer.Exit
+
+
+def project_folder(folder: Path | None) -> Path:
+    """Return the folder of the project that is meant."""
+    return folder.resolve() if folder is not None else find_project(Path.cwd())
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

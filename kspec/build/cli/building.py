@@ -1,0 +1,100 @@
+"""``kspec build``, ``check``, ``show`` and ``schema``: from specs to generated files."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kspec.build import images, project, show
+from kspec.build.cli.app import Project, app, project_folder
+from kspec.build.cli.output import counted, progress_bar
+from kspec.spec.schema import render_schema
+
+SCHEMA_FILE = "kspec.schema.json"
+
+
+@app.command()
+def build(
+    arch: Annotated[
+        list[str] | None,
+        typer.Option("--arch", help="Architecture such as sm_90; repeat it. Default: configured."),
+    ] = None,
+    folder: Project = None,
+    no_compile: Annotated[
+        bool, typer.Option("--no-compile", help="Write text only; kernels compile on first use.")
+    ] = False,
+) -> None:
+    """Render and compile the specs into the generated package."""
+    build_and_report(project_folder(folder), tuple(arch or ()), not no_compile)
+
+
+@app.command()
+def check(folder: Project = None) -> None:
+    """Exit with 1 and a diff if the generated package is not what the specs say."""
+    difference = project.check_project(project_folder(folder))
+    if difference:
+        print(difference, end="")
+        print("kspec: generated files are stale; run `kspec build`", file=sys.stderr)
+        raise typer.Exit(1)
+    print("generated files are up to date")
+
+
+@app.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="Kernel, with or without its module.")],
+    stage: Annotated[
+        str, typer.Option("--stage", help=f"One of {', '.join(show.STAGES)}.")
+    ] = "signature",
+    folder: Project = None,
+) -> None:
+    """Print one kernel at one stage of the pipeline."""
+    print(show.show_kernel(project.plan_project(project_folder(folder)), name, stage).rstrip("\n"))
+
+
+@app.command()
+def schema(
+    checking: Annotated[
+        bool, typer.Option("--check", help=f"Exit with 1 if {SCHEMA_FILE} is stale.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Write {SCHEMA_FILE}.")] = False,
+    folder: Project = None,
+) -> None:
+    """Print the JSON Schema of spec files, for editors."""
+    text = render_schema()
+    if not (checking or write):
+        print(text, end="")
+        return
+    path = project_folder(folder) / SCHEMA_FILE
+    if write:
+        path.write_text(text, encoding="utf-8")
+    elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+        state = "stale" if path.is_file() else "missing"
+        print(f"kspec: {SCHEMA_FILE} is {state}; run `kspec schema --write`", file=sys.stderr)
+        raise typer.Exit(1)
+    else:
+        print(f"{SCHEMA_FILE} is up to date")
+
+
+def build_and_report(folder: Path, archs: tuple[str, ...], compiling: bool) -> project.BuildReport:
+    """Build a project, with a progress bar, and say what was built."""
+    with _compile_progress() as progress:
+        report = project.build_project(folder, archs, compiling, progress)
+    settings = report.plan.settings
+    kernels = f"{counted(report.plan.specs, 'kernel')} in {counted(report.plan.units, 'module')}"
+    for built in report.images.values():
+        kernels += f", for {' '.join(built.entry.archs)}"
+        break
+    state = f"{counted(report.changed, 'file')} written" if report.changed else "up to date"
+    print(f"{settings.package}: {kernels}; {state}")
+    return report
+
+
+@contextlib.contextmanager
+def _compile_progress() -> Iterator[images.Progress]:
+    with progress_bar("compiling", 0) as advance:
+        yield lambda step: advance(f"{step.stem} for {step.arch}", step.total)
