@@ -64,7 +64,7 @@ THIRD_PARTY = {
     "ml_dtypes": ("runtime/views.py",),
     "ziglang": ("compiler/host.py", "compiler/locate.py"),
     "pydantic": ("spec/",),
-    "jinja2": ("render/", "build/api.py"),
+    "jinja2": ("render/", "build/api.py", "build/scaffold.py"),
     "hatchling": ("build/hook.py",),
     "typer": ("build/cli/",),
     "rich": ("build/cli/", "build/demo.py"),

@@ -20,7 +20,7 @@ from kspec.spec.models import Spec
 from kspec.stages import CudaSource, Header, Target
 
 # Names in a generated package that a spec file can not have.
-_RESERVED_STEMS = ("__init__", "kernel_names")
+RESERVED_STEMS = ("__init__", "kernel_names")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def make_plan(settings: Settings) -> BuildPlan:
     files = load_specs(settings.spec_folder, settings.project)
     if not files:
         raise SpecError(f"the folder {settings.specs!r} has no spec files (*.toml)")
-    taken = [file.path for file in files if file.stem in _RESERVED_STEMS]
+    taken = [file.path for file in files if file.stem in RESERVED_STEMS]
     if taken:
         raise SpecError("\n".join(f"{path}: the package needs this name; rename" for path in taken))
     return BuildPlan(settings, tuple(make_unit(settings, file) for file in files))

@@ -15,6 +15,7 @@ from typing import Any
 from kspec.spec.fields import DTYPE
 from kspec.spec.models import MODELS
 
+SCHEMA_FILE = "kspec.schema.json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SECTIONS = {
     "elementwise": "Kernels that compute every element by itself, by name.",

@@ -13,9 +13,7 @@ import typer
 from kspec.build import images, project, show
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import counted, progress_bar
-from kspec.spec.schema import render_schema
-
-SCHEMA_FILE = "kspec.schema.json"
+from kspec.spec.schema import SCHEMA_FILE, render_schema
 
 
 @app.command()
