@@ -169,6 +169,7 @@ class Figures:
     local_bytes: int = -1
     constant_bytes: int = -1
     spill_bytes: int = -1
+    code_bytes: int = -1
 
 
 @dataclass(frozen=True)

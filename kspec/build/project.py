@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspec.build import files, images, stale
+from kspec.build import budgets, files, images, stale
 from kspec.build.images import Built, Progress, ignore_progress
+from kspec.build.locking import LockUpdate, update_lock
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.settings import Settings, load_settings
 from kspec.build.swap import exclusive, replace_folder
@@ -35,12 +36,15 @@ class BuildReport:
         Modules whose image was made anew.
     images : mapping of str to Built
         Every image by module.
+    lock : LockUpdate
+        What became of ``kspec.lock``.
     """
 
     plan: BuildPlan
     changed: tuple[str, ...]
     compiled: tuple[str, ...]
     images: Mapping[str, Built]
+    lock: LockUpdate
 
 
 def plan_project(project: Path, archs: Sequence[str] = ()) -> BuildPlan:
@@ -70,7 +74,8 @@ def build_project(
     Raises
     ------
     SpecError
-        The settings or the specs are wrong; all problems are listed.
+        The settings or the specs are wrong, or kernels are above the budgets of their specs; all
+        problems are listed.
     CompileError
         The compiler refused a kernel.
     ToolNotFoundError
@@ -89,11 +94,13 @@ def build_project(
         if compiling:
             intact = {stem: built for stem, built in before.items() if built.code}
             built = images.build_images(plan, intact, progress)
+            budgets.check_budgets(plan, built)
         else:
             built = files.still_valid(plan, before)
         changed = replace_folder(folder, files.package_files(plan, text, built))
+        lock = update_lock(plan, built) if compiling else LockUpdate()
     fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
-    return BuildReport(plan, changed, fresh, built)
+    return BuildReport(plan, changed, fresh, built, lock)
 
 
 def check_project(project: Path) -> str:

@@ -7,7 +7,7 @@
     package = "generated/toy_kernels"      # folder of the generated package
     archs = ["sm_80", "sm_90", "compute_80"]
 
-All three have defaults.  `kspec.build.plan` goes on from here.
+All have defaults.  `kspec.build.plan` goes on from here.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kspec.compiler.target import parse_target
-from kspec.errors import SpecError
+from kspec.compiler.target import parse_targets
+from kspec.errors import SpecError, ToolNotFoundError
 from kspec.stages import HOST, Target
 
 CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
 DEFAULT_ARCHS = ("sm_80", "sm_90", "sm_100", "sm_120", "compute_80")
+NATIVE = "native"
 _KEYS = ("specs", "package", "archs")
+_EVERYTHING = ("all", "all-major")  # of CMake
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,20 @@ class Settings:
         Folder of the generated package, relative to the project.
     targets : tuple of Target
         What the images are for.
+    configured : tuple of Target
+        What they are for where nobody asks for anything else.
     """
 
     project: Path
     specs: str
     package: str
     targets: tuple[Target, ...]
+    configured: tuple[Target, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the images are for all that is configured, and for nothing else."""
+        return set(self.targets) == set(self.configured)
 
     @property
     def spec_folder(self) -> Path:
@@ -89,12 +99,14 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
     project : Path
         Folder of the ``pyproject.toml``.
     archs : sequence of str
-        Architectures instead of the configured ones.
+        Architectures instead of the configured ones; ``native`` are those of the GPUs present.
 
     Raises
     ------
     SpecError
         With everything that is wrong with the table.
+    ToolNotFoundError
+        If ``native`` is asked for where there is no GPU.
     """
     document = _read(project / CONFIGURATION)
     table = document.get("tool", {}).get("kspec", {})
@@ -110,10 +122,11 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
         problems.append(f"package: {PurePosixPath(package).name!r} is not a Python identifier")
     if PurePosixPath(specs).is_relative_to(package):
         problems.append(f"package: the folder {package!r} would replace the specs in {specs!r}")
-    targets = _targets(archs or table.get("archs", list(DEFAULT_ARCHS)), problems)
+    configured = _targets(table.get("archs", list(DEFAULT_ARCHS)), problems)
     if problems:
         raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
-    return Settings(project.resolve(), specs, package, targets)
+    targets = _wanted_targets(archs) if archs else configured
+    return Settings(project.resolve(), specs, package, targets, configured)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -147,14 +160,57 @@ def _targets(archs: object, problems: list[str]) -> tuple[Target, ...]:
     if not isinstance(archs, list | tuple) or not archs:
         problems.append(f"archs: must be a list such as ['sm_90', 'compute_80'], not {archs!r}")
         return ()
-    targets = []
+    targets: list[Target] = []
     for arch in archs:
         try:
-            target = parse_target(str(arch))
+            found = _parse(str(arch))
         except SpecError as error:
             problems.append(f"archs: {error}")
             continue
-        if target == HOST:
+        if HOST in found:
             problems.append("archs: the host device compiles on first use; leave 'host' out")
-        targets.append(target)
+        targets += found
     return tuple(dict.fromkeys(targets))
+
+
+def _parse(arch: str) -> tuple[Target, ...]:
+    if arch == NATIVE:
+        raise SpecError(
+            "'native' would make the package depend on the machine that builds it; write the "
+            "architectures, and use `kspec build --arch native` for this machine alone"
+        )
+    if arch in _EVERYTHING:
+        raise SpecError(f"{arch!r} depends on the compiler's version; write the architectures")
+    return parse_targets(arch)
+
+
+def _wanted_targets(archs: Sequence[str]) -> tuple[Target, ...]:
+    """Return the targets that somebody asks for, of whom ``90-real;90-virtual`` is two."""
+    words = [word.strip() for arch in archs for word in arch.split(";")]
+    problems: list[str] = []
+    others = [word for word in words if word != NATIVE]
+    targets = _targets(others, problems) if others else ()
+    if problems:
+        raise SpecError("\n".join(text.replace("archs:", "--arch:", 1) for text in problems))
+    native = native_targets() if NATIVE in words else ()
+    return tuple(dict.fromkeys((*targets, *native)))
+
+
+def native_targets() -> tuple[Target, ...]:
+    """Return the architectures of the GPUs present, sorted.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If there is none, or no driver.
+    """
+    # The only part of a build that asks a driver, and only if it is told to.
+    from kspec.runtime import driver
+
+    reason = driver.why_unavailable()
+    if reason:
+        raise ToolNotFoundError(
+            f"--arch native: {reason}\nname the architecture instead, such as --arch sm_90"
+        )
+    found = {driver.compute_capability(ordinal) for ordinal in range(driver.device_count())}
+    return tuple(Target(f"sm_{major}{minor}") for major, minor in sorted(found))

@@ -29,22 +29,22 @@ def stale_diff(plan: BuildPlan) -> str:
         have[manifest.FILE_NAME] = b"(damaged)\n"
     want[manifest.FILE_NAME] = _without_images(files.make_manifest(plan, {}))
     names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
-    return "".join(
-        _diff(f"{plan.settings.package}/{name}", have.get(name), want.get(name)) for name in names
-    )
+    paths = {name: f"{plan.settings.package}/{name}" for name in names}
+    return "".join(file_diff(path, have.get(name), want.get(name)) for name, path in paths.items())
 
 
-def _without_images(index: Manifest) -> bytes:
-    modules = tuple(replace(module, image=None) for module in index.modules)
-    return manifest.dump(replace(index, modules=modules)).encode()
-
-
-def _diff(name: str, have: bytes | None, want: bytes | None) -> str:
+def file_diff(name: str, have: bytes | None, want: bytes | None) -> str:
+    """Return a unified diff of a committed file and what a build writes; None: no such file."""
     # An empty file has no lines to show, but a header still says that it is missing.
     before = "/dev/null" if have is None else f"{name} (committed)"
     after = "/dev/null" if want is None else f"{name} (by kspec build)"
     lines = list(difflib.unified_diff(_lines(have), _lines(want), before, after))
     return "".join(lines) if lines else f"--- {before}\n+++ {after}\n"
+
+
+def _without_images(index: Manifest) -> bytes:
+    modules = tuple(replace(module, image=None) for module in index.modules)
+    return manifest.dump(replace(index, modules=modules)).encode()
 
 
 def _lines(data: bytes | None) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from kspec.compiler import headers, nvrtc
 from kspec.compiler.cache import ImageCache
+from kspec.compiler.cubin import with_code_sizes
 from kspec.compiler.key import image_key
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
@@ -52,7 +53,7 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
         check_supported(target, source.backend)
     source = headers.carry_headers(source, target)
     if cache is None:
-        return _compile(source, target)
+        return with_code_sizes(_compile(source, target))
     key = image_key(source, target)
     with cache.guard(key):
         failure = cache.failure(key)
@@ -69,7 +70,7 @@ def _compile_remembering_failure(
     source: CudaSource, target: Target, cache: ImageCache, key: str
 ) -> Image:
     try:
-        return _compile(source, target)
+        return with_code_sizes(_compile(source, target))
     except CompileError as error:
         cache.put_failure(key, error)
         raise

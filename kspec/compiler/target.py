@@ -3,6 +3,7 @@
 ::
 
     parse_target("sm_90a")              # Target(arch='sm_90a')
+    parse_targets("90-real")            # (Target(arch='sm_90'),), as CMake spells it
     check_supported(Target("sm_70"))    # CompileError: sm_70 is not supported by NVRTC 13.0 ...
     target_for_capability(9, 0)         # Target(arch='sm_90')
 
@@ -18,6 +19,9 @@ from kspec.errors import CompileError, SpecError
 from kspec.stages import HOST, Target
 
 _ARCH = re.compile(r"(sm|compute)_(\d{2,3})([af]?)")
+# CMake's spelling: both without a suffix.
+_CMAKE = re.compile(r"(\d{2,3}[af]?)(-real|-virtual)?")
+_CMAKE_KINDS = {"-real": ("sm",), "-virtual": ("compute",), None: ("sm", "compute")}
 # First architecture with code of its own ("a") and of its family ("f").
 _SUFFIX_SINCE = {"": 0, "a": 90, "f": 100}
 
@@ -42,9 +46,31 @@ def parse_target(text: str) -> Target:
         raise SpecError(
             f"unknown architecture {text!r}: expected 'sm_' or 'compute_' and a compute "
             "capability such as sm_80 (an 'a' may follow from 90 on, an 'f' from 100 on), "
-            "or 'host'"
+            "CMake's 80-real, 80-virtual or 80 (both), or 'host'"
         )
     return Target(text)
+
+
+def parse_targets(text: str) -> tuple[Target, ...]:
+    """Return the targets a name stands for, in CUDA's spelling or in CMake's.
+
+    >>> [target.arch for target in parse_targets("90a")]
+    ['sm_90a', 'compute_90a']
+
+    Parameters
+    ----------
+    text : str
+        As for `parse_target`; or ``90-real`` (cubin), ``90-virtual`` (PTX), ``90`` (both).
+
+    Raises
+    ------
+    SpecError
+        For anything else.
+    """
+    match = _CMAKE.fullmatch(text)
+    if match is None:
+        return (parse_target(text),)
+    return tuple(parse_target(f"{kind}_{match[1]}") for kind in _CMAKE_KINDS[match[2]])
 
 
 def capability(target: Target) -> int:

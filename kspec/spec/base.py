@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+    model_validator,
+)
 
 from kspec.spec import rules
 from kspec.spec.faults import Fault, raise_faults
@@ -59,6 +67,15 @@ class BaseSpec(_Model):
         None, description="NumPy expression of the parameters: the oracle of `kspec demo`."
     )
     example: Example | None = Field(None, description="How to call it with random arguments.")
+    max_registers: StrictInt | None = Field(
+        None, gt=0, description="Budget: registers of a thread; a build that needs more fails."
+    )
+    no_spills: StrictBool = Field(
+        False, description="Budget: a build that spills registers to memory fails."
+    )
+    max_bytes: StrictInt | None = Field(
+        None, gt=0, description="Budget: bytes of a kernel's code for one architecture."
+    )
 
     @property
     def compiler_options(self) -> tuple[str, ...]:

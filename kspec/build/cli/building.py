@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kspec.build import images, project, show
+from kspec.build import images, locking, project, show, stale
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import counted, progress_bar
 from kspec.spec.schema import SCHEMA_FILE, render_schema
@@ -20,7 +20,10 @@ from kspec.spec.schema import SCHEMA_FILE, render_schema
 def build(
     arch: Annotated[
         list[str] | None,
-        typer.Option("--arch", help="Architecture such as sm_90; repeat it. Default: configured."),
+        typer.Option(
+            "--arch",
+            help="sm_90, 90-real, native, ...; repeat it. Default: those configured.",
+        ),
     ] = None,
     folder: Project = None,
     no_compile: Annotated[
@@ -33,8 +36,9 @@ def build(
 
 @app.command()
 def check(folder: Project = None) -> None:
-    """Exit with 1 and a diff if the generated package is not what the specs say."""
-    difference = project.check_project(project_folder(folder))
+    """Exit with 1 and a diff if the generated package or kspec.lock are not what the specs say."""
+    plan = project.plan_project(project_folder(folder))
+    difference = stale.stale_diff(plan) + locking.lock_diff(plan)
     if difference:
         print(difference, end="")
         print("kspec: generated files are stale; run `kspec build`", file=sys.stderr)
@@ -89,6 +93,8 @@ def build_and_report(folder: Path, archs: tuple[str, ...], compiling: bool) -> p
         break
     state = f"{counted(report.changed, 'file')} written" if report.changed else "up to date"
     print(f"{settings.package}: {kernels}; {state}")
+    if report.lock.note:
+        print(f"kspec: {report.lock.note}", file=sys.stderr)
     return report
 
 
