@@ -3,8 +3,8 @@
 Each function reads at call time, so a test or a notebook can change its mind.
 
 =======================  ====================================================================
-``KSPEC_JIT``            ``auto`` (default), ``never`` (compiling at run time is an error) or
-                         ``always`` (precompiled images are ignored)
+``KSPEC_JIT``            ``auto``, ``never`` (compiling at run time is an error) or ``always``
+                         (precompiled images are ignored); default: what the package says
 ``KSPEC_CACHE_DIR``      where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
 ``CUDA_PATH``            where a CUDA toolkit is, for nvcc; then ``CUDA_HOME``, the PATH, a wheel
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
@@ -17,6 +17,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
 ``KSPEC_POOL_LIMIT``     bytes of device memory that kspec's own arrays leave for later ones;
                          default a quarter of the device's
+``KSPEC_TRACE``          a folder: generated packages write there what is asked of them
+                         (``kspec trace``)
 =======================  ====================================================================
 """
 
@@ -31,9 +33,17 @@ from kspec.errors import KspecError
 MODES = ("auto", "never", "always")
 
 
-def jit_mode() -> str:
-    """Return ``"auto"``, ``"never"`` or ``"always"``; raise `KspecError` for anything else."""
-    return _mode("KSPEC_JIT")
+def jit_mode(package: str = "auto") -> str:
+    """Return ``"auto"``, ``"never"`` or ``"always"``; raise `KspecError` for anything else.
+
+    `package`: what the package whose kernel it is says; the environment goes first.
+    """
+    return _mode("KSPEC_JIT", package)
+
+
+def allow_compiling() -> None:
+    """Let this process compile whatever packages say, unless the environment forbids it."""
+    os.environ.setdefault("KSPEC_JIT", "auto")
 
 
 def graph_launch() -> str:
@@ -46,11 +56,17 @@ def graph_launch() -> str:
     return _mode("KSPEC_GRAPH_LAUNCH")
 
 
-def _mode(name: str) -> str:
-    mode = os.environ.get(name, "auto")
+def _mode(name: str, default: str = "auto") -> str:
+    mode = os.environ.get(name, default)
     if mode not in MODES:
         raise KspecError(f"{name}={mode!r}: expected one of {', '.join(MODES)}")
     return mode
+
+
+def trace_folder() -> Path | None:
+    """Return where generated packages write down what is asked of them; None: nowhere."""
+    folder = os.environ.get("KSPEC_TRACE")
+    return Path(folder) if folder else None
 
 
 def cache_dir() -> Path:

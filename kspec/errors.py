@@ -19,6 +19,7 @@
     │   │   └── UnsupportedDTypeError (ValueError)
     │   ├── ShapeError (ValueError)
     │   └── SpecializationNotBuilt          KSPEC_JIT=never and nothing precompiled fits
+    │       └── InstanceNotBuilt (ArgumentTypeError)    a raw kernel is not made for these types
     ├── LaunchError (RuntimeError)          grid, block or shared memory are impossible
     │   └── CheckOptionError (ValueError)   sanitize=, order= or timeout= has no such value
     ├── DriverError (RuntimeError)          a CUDA driver call failed
@@ -175,6 +176,10 @@ class ShapeError(DispatchError, ValueError):
 
 class SpecializationNotBuilt(DispatchError):
     """Nothing precompiled fits the call and compiling is forbidden."""
+
+
+class InstanceNotBuilt(SpecializationNotBuilt, ArgumentTypeError):
+    """A raw kernel has no instance for these types; none is ever made at run time."""
 
 
 class LaunchError(KspecError, RuntimeError):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kspec.coverage import Coverage
 from kspec.declaration import (
     Declaration,
     ElementwiseDeclaration,
@@ -79,6 +80,8 @@ class ModuleEntry:
         The user's headers, shipped beside the ``.cu``.
     image : ImageEntry or None
         What was compiled; None where only text was generated.
+    coverage : mapping of str to Coverage
+        Kernel to what its spec says is precompiled.
     """
 
     stem: str
@@ -89,14 +92,23 @@ class ModuleEntry:
     options: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     image: ImageEntry | None = None
+    coverage: Mapping[str, Coverage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """All modules of a generated package, sorted by stem."""
+    """All modules of a generated package, sorted by stem.
+
+    Attributes
+    ----------
+    jit : str
+        ``"never"`` if the package says that none of its kernels is compiled at run time, else
+        ``"auto"``.
+    """
 
     package: str
     modules: tuple[ModuleEntry, ...]
+    jit: str = "auto"
 
     def module(self, stem: str) -> ModuleEntry:
         """Return a module's entry; raise `ManifestError` if there is none."""
@@ -112,6 +124,7 @@ def dump(manifest: Manifest) -> str:
         "schema": SCHEMA,
         "package": manifest.package,
         "modules": [_module_data(entry) for entry in manifest.modules],
+        "jit": manifest.jit,
     }
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -130,7 +143,8 @@ def load(text: str, path: str = FILE_NAME) -> Manifest:
             raise ManifestError(
                 f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: upgrade kspec"
             )
-        return Manifest(data["package"], tuple(map(_module, data["modules"])))
+        modules = tuple(map(_module, data["modules"]))
+        return Manifest(data["package"], modules, str(data.get("jit", "auto")))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
 
@@ -167,7 +181,16 @@ def _module(data: dict[str, Any]) -> ModuleEntry:
         options=tuple(data["options"]),
         headers=tuple(data["headers"]),
         image=_image(image) if image is not None else None,
+        coverage={name: _coverage(one) for name, one in data.get("coverage", {}).items()},
     )
+
+
+def _coverage(data: dict[str, Any]) -> Coverage:
+    types, layouts = data["types"], tuple(data["layouts"])
+    if not isinstance(types, dict):
+        return Coverage(data["line"], tuple(types), layouts)
+    lists = {letter: tuple(names) for letter, names in types.items()}
+    return Coverage(data["line"], lists, layouts)
 
 
 def _image(data: dict[str, Any]) -> ImageEntry:

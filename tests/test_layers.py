@@ -28,6 +28,7 @@ BASE = (
     "launch_rules",
     "declaration",
     "stages",
+    "coverage",
     "manifest",
 )
 EVERY_BASE = {*BASE, "typing"}

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kspec import manifest
+from kspec.coverage import Coverage
 from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.errors import ManifestError
 from kspec.launch_rules import LaunchRules
@@ -35,8 +36,18 @@ FULL = Manifest(
     "kernels",
     (
         ModuleEntry("m", "specs/m.toml", "11", KERNELS, ("k<int>",), ("-DA=1",), ("a.cuh",), IMAGE),
-        ModuleEntry("n", "specs/n.toml", "22", ()),
+        ModuleEntry(
+            "n",
+            "specs/n.toml",
+            "22",
+            (),
+            coverage={
+                "e": Coverage(3, {"T": ("int8", "int16")}, ("Flat, 3",)),
+                "r": Coverage(9, ({"T": "int8", "S": "int16"},)),
+            },
+        ),
     ),
+    "never",
 )
 
 
@@ -48,6 +59,15 @@ def test_the_text_is_stable() -> None:
     text = manifest.dump(FULL)
     assert manifest.dump(manifest.load(text)) == text
     assert text.endswith("}\n")
+
+
+def test_a_manifest_from_before_there_was_coverage() -> None:
+    data = json.loads(manifest.dump(FULL))
+    del data["jit"]
+    for module in data["modules"]:
+        del module["coverage"]
+    old = manifest.load(json.dumps(data))
+    assert old.jit == "auto" and not old.module("n").coverage
 
 
 def test_modules_are_found_by_stem() -> None:

@@ -6,6 +6,7 @@
     specs = "specs"                        # folder of the spec files
     package = "generated/toy_kernels"      # folder of the generated package
     archs = ["sm_80", "sm_90", "compute_80"]
+    jit = "never"                          # where deployed, no kernel of it is ever compiled
 
 All have defaults.  `kspec.build.plan` goes on from here.
 """
@@ -27,7 +28,8 @@ CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
 DEFAULT_ARCHS = ("sm_80", "sm_90", "sm_100", "sm_120", "compute_80")
 NATIVE = "native"
-_KEYS = ("specs", "package", "archs")
+_KEYS = ("specs", "package", "archs", "jit")
+_JIT = ("auto", "never")
 _EVERYTHING = ("all", "all-major")  # of CMake
 
 
@@ -47,6 +49,8 @@ class Settings:
         What the images are for.
     configured : tuple of Target
         What they are for where nobody asks for anything else.
+    jit : str
+        ``"never"``: the package's kernels are not compiled at run time; else ``"auto"``.
     """
 
     project: Path
@@ -54,6 +58,7 @@ class Settings:
     package: str
     targets: tuple[Target, ...]
     configured: tuple[Target, ...]
+    jit: str = "auto"
 
     @property
     def is_complete(self) -> bool:
@@ -123,10 +128,13 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
     if PurePosixPath(specs).is_relative_to(package):
         problems.append(f"package: the folder {package!r} would replace the specs in {specs!r}")
     configured = _targets(table.get("archs", list(DEFAULT_ARCHS)), problems)
+    jit = table.get("jit", "auto")
+    if jit not in _JIT:
+        problems.append(f"jit: must be one of {', '.join(map(repr, _JIT))}, not {jit!r}")
     if problems:
         raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
     targets = _wanted_targets(archs) if archs else configured
-    return Settings(project.resolve(), specs, package, targets, configured)
+    return Settings(project.resolve(), specs, package, targets, configured, jit)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -143,7 +143,8 @@ def wanted_devices(names: Sequence[str]) -> tuple[Device, ...]:
 
 def wanted_kernels(package: Package, device: Device) -> tuple[Wanted, ...]:
     """Return what a package declares for a device, module by module."""
-    modules = [(GeneratedModule(package.folder, entry), entry) for entry in package.index.modules]
+    index = package.index
+    modules = [(GeneratedModule(package.folder, one, index.jit), one) for one in index.modules]
     return tuple(
         Wanted(module, RawSymbol(expression), device)
         for module, entry in modules
@@ -179,7 +180,7 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
             if kernel.module.shipped(kernel.symbol, kernel.device) is not None:
                 yield _loaded(kernel, SHIPPED)
                 continue
-            if config.jit_mode() == "never":
+            if not kernel.module.compiles:
                 yield _loaded(kernel, "")  # which says what is missing
                 continue
             source, target = kernel.module.source(kernel.symbol), target_of(kernel.device)

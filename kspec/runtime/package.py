@@ -16,7 +16,6 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +32,7 @@ from kspec.definitions import prelude
 from kspec.errors import ArgumentTypeError, ManifestError
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
+from kspec.runtime.advice import advise
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.module import LoadedKernel
@@ -41,6 +41,7 @@ from kspec.runtime.raw_launch import RawFunction
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.runtime.route import ABSENT as ABSENT  # generated modules import it from here
+from kspec.runtime.tracing import record
 from kspec.runtime.views import numpy_dtype
 from kspec.stages import CudaSource, Header, Image, Specialization
 
@@ -67,7 +68,8 @@ def read_manifest(folder: Path) -> Manifest:
 def open_module(file: str, stem: str) -> GeneratedModule:
     """Return the kernels of a generated module, given its ``__file__``."""
     folder = Path(file).resolve().parent
-    return GeneratedModule(folder, read_manifest(folder).module(stem))
+    index = read_manifest(folder)
+    return GeneratedModule(folder, index.module(stem), index.jit)
 
 
 def struct_dtype(text: str) -> np.dtype[Any]:
@@ -99,21 +101,31 @@ class GeneratedModule:
         Folder of the generated package.
     entry : ModuleEntry
         The module's part of the manifest.
+    jit : str
+        What the package says of compiling at run time (`Manifest`).
     """
 
-    def __init__(self, folder: Path, entry: ModuleEntry) -> None:
+    def __init__(self, folder: Path, entry: ModuleEntry, jit: str = "auto") -> None:
         self._entry = entry
+        self._jit = jit
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
         self._images = _ImageProvider(folder, entry)
-        self._compiling = CompilingProvider(_SourceReader(folder, entry))
+        self._compiling = CompilingProvider(_SourceReader(folder, entry), jit)
         self._loader = KernelLoader(
-            [self._images, self._compiling], functools.partial(_advice, entry)
+            [self._images, self._compiling],
+            functools.partial(advise, folder, entry),
+            functools.partial(record, folder, entry.stem),
         )
 
     @property
     def stem(self) -> str:
         """The module's name."""
         return self._entry.stem
+
+    @property
+    def compiles(self) -> bool:
+        """Whether kernels without an image may be compiled at run time."""
+        return config.jit_mode(self._jit) != "never"
 
     def elementwise(self, name: str) -> ElementwiseCallable:
         """Return an elementwise kernel."""
@@ -279,19 +291,3 @@ def fits(archs: tuple[str, ...], capability: tuple[int, int]) -> bool:
         elif version[0] == capability[0] and version[1] <= capability[1]:
             return True
     return False
-
-
-def _advice(entry: ModuleEntry, wanted: Wanted, device: Device) -> str:
-    """Return what to do about a kernel that was not precompiled for a device."""
-    symbols = entry.image.symbols if entry.image else {}
-    if device.is_host:
-        return "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
-    if wanted.name_expression in symbols:
-        return f"add an architecture for {device} to archs in [tool.kspec], then `kspec build`"
-    if isinstance(wanted, Specialization) and wanted.binding:
-        instance = replace(wanted, layout="", raw_ndims=()).name_expression.removesuffix(">")
-        if any(symbol.startswith(instance) for symbol in symbols):
-            return "its dtypes are precompiled, but not for arrays of this layout or so many axes"
-        types = ", ".join(f'{letter} = ["{dtype}"]' for letter, dtype in wanted.binding)
-        return f"add to {wanted.kernel} in {entry.spec}: types = {{ {types} }}, then `kspec build`"
-    return f"see {wanted.name_expression} in {entry.spec}"

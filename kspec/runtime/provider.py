@@ -60,20 +60,23 @@ class OneSource:
 
 
 class CompilingProvider:
-    """Compiles on first use, through the user's cache; forbidden by ``KSPEC_JIT=never``.
+    """Compiles on first use, through the user's cache, unless that is forbidden.
 
     Parameters
     ----------
     source : callable
         Returns the source that holds a wanted kernel; it can be pickled, if kernels shall be.
+    jit : str
+        ``"never"`` where the package forbids it; ``KSPEC_JIT`` goes first.
     """
 
-    def __init__(self, source: Callable[[Wanted], CudaSource]) -> None:
+    def __init__(self, source: Callable[[Wanted], CudaSource], jit: str = "auto") -> None:
         self.source = source
+        self.jit = jit
 
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Compile and return the image; None when compiling is forbidden."""
-        if config.jit_mode() == "never":
+        if config.jit_mode(self.jit) == "never":
             return None
         # Lazy on purpose: a deployed package with precompiled kernels never gets here.
         from kspec.compiler import compile_source
@@ -88,13 +91,19 @@ class CompilingProvider:
         source = self.source(wanted)
         if device.is_host or source.backend != "nvrtc":
             return None
-        one = CompilingProvider(OneSource(replace(source, name_expressions=(expression,))))
+        only = OneSource(replace(source, name_expressions=(expression,)))
+        one = CompilingProvider(only, self.jit)
         image = one.find(wanted, device)
         return None if image is None else image.symbols[expression]
 
     def describe(self, wanted: Wanted) -> str:
         """Return one line for the error that nothing was found."""
-        return "compiling at run time is forbidden by KSPEC_JIT=never"
+        if config.jit_mode() == "never":
+            return "compiling at run time is forbidden by KSPEC_JIT=never"
+        return (
+            'compiling at run time is forbidden by the package: jit = "never" in [tool.kspec]; '
+            "KSPEC_JIT=auto allows it"
+        )
 
 
 def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nvrtc") -> Target:
@@ -132,15 +141,19 @@ class KernelLoader:
         Asked in this order.
     hint : callable, optional
         Returns the advice for a kernel that nobody has for a device.
+    watch : callable, optional
+        Called with each kernel and device that is asked for; see `kspec.runtime.tracing`.
     """
 
     def __init__(
         self,
         providers: Sequence[Provider],
         hint: Callable[[Wanted, Device], str] | None = None,
+        watch: Callable[[Wanted, Device], None] | None = None,
     ) -> None:
         self._providers = tuple(providers)
         self._hint = hint
+        self._watch = watch
         self._images: OnceMap[_Key, Image] = OnceMap()
         self._kernels: OnceMap[_Key, LoadedKernel] = OnceMap()
         # Keyed by identity: providers hand out the same image object again and again.
@@ -148,7 +161,7 @@ class KernelLoader:
         self._failures: dict[_Key, CompileError] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._providers, self._hint)
+        return type(self), (self._providers, self._hint, self._watch)
 
     def __deepcopy__(self, memo: object) -> KernelLoader:
         return self
@@ -169,6 +182,7 @@ class KernelLoader:
         found = self._kernels.get(key)
         if found is not None:
             return found
+        self.watch(wanted, device)
         return self._kernels.get_or_make(key, lambda: self._load(*key))
 
     def module(
@@ -240,11 +254,20 @@ class KernelLoader:
             self._failures[wanted, device, sanitize] = error.copy()
             raise
         reasons = "".join(f"\n  {provider.describe(wanted)}" for provider in self._providers)
-        hint = self._hint(wanted, device) if self._hint else ""
+        hint = self.advice(wanted, device)
         raise SpecializationNotBuilt(
             f"no image of {wanted.name_expression} for {device}:{reasons}"
             + (f"\n{hint}" if hint else "")
         )
+
+    def watch(self, wanted: Wanted, device: Device) -> None:
+        """Let whoever watches know that a kernel is asked for, for the first time."""
+        if self._watch:
+            self._watch(wanted, device)
+
+    def advice(self, wanted: Wanted, device: Device) -> str:
+        """Return what to do about a kernel that there is not; empty where nobody knows."""
+        return self._hint(wanted, device) if self._hint else ""
 
     def _home(
         self, wanted: Wanted, device: Device, image: Image, sanitize: tuple[str, ...]

@@ -165,7 +165,7 @@ class RawKernel(RawCaller):
     def _params(self) -> tuple[CParam, ...] | None:
         return self._declared
 
-    def _expression(self, bound: Mapping[str, str]) -> str:
+    def _expression(self, bound: Mapping[str, str], device: Device) -> str:
         return self.name
 
     def bind(

@@ -13,7 +13,7 @@ from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.attributes import KernelAttributes
 from kspec.runtime.checked import checks_of_call
-from kspec.runtime.device import default_device
+from kspec.runtime.device import Device, default_device
 from kspec.runtime.launch import about, make_launch, three
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.provider import KernelLoader
@@ -62,14 +62,15 @@ class RawCaller(KernelAttributes):
         """Dtypes of the structs that parameters have, as far as they are declared."""
         return {}
 
-    def _expression(self, bound: Mapping[str, str]) -> str:
+    def _expression(self, bound: Mapping[str, str], device: Device) -> str:
         """Return the name expression for a binding of the parameters' placeholders."""
         raise NotImplementedError
 
     @property
     def kernel(self) -> LoadedKernel:
         """The kernel as it is loaded on the current device; on a GPU, ``.ptr`` is its handle."""
-        return self._loader.kernel(RawSymbol(self._expression({})), default_device())
+        device = default_device()
+        return self._loader.kernel(RawSymbol(self._expression({}, device)), device)
 
     def _forget(self) -> None:
         self._routes = RawRoutes()  # calls that are going on note what they learn in the old one
@@ -179,7 +180,7 @@ class RawCaller(KernelAttributes):
                 grid, block, shared_mem, handle, checks, regions, self._cooperative, cluster, pdl
             )
         launch = self._with_attributes(launch)
-        symbol = RawSymbol(self._expression(bound))
+        symbol = RawSymbol(self._expression(bound, device))
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:
             check_floats(name, operands, kernel.parameter_sizes)

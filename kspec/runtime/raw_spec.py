@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from kspec import dtypes
 from kspec.declaration import RawDeclaration
-from kspec.errors import ArgumentTypeError
+from kspec.errors import InstanceNotBuilt
 from kspec.runtime.callable import KernelCallable
+from kspec.runtime.device import Device
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_call import RawCaller
 from kspec.runtime.raw_route import RawRoutes
 from kspec.signature import CParam
+from kspec.stages import RawSymbol
 
 
 class RawCallable(KernelCallable[RawDeclaration], RawCaller):
@@ -36,7 +38,7 @@ class RawCallable(KernelCallable[RawDeclaration], RawCaller):
     def _structs(self) -> Mapping[str, str]:
         return dict(self.declaration.structs)
 
-    def _expression(self, bound: Mapping[str, str]) -> str:
+    def _expression(self, bound: Mapping[str, str], device: Device) -> str:
         """Return the name expression for a binding: the one with these template arguments."""
         expressions = self.declaration.name_expressions
         if not bound:
@@ -48,7 +50,10 @@ class RawCallable(KernelCallable[RawDeclaration], RawCaller):
             if [dtypes.from_ctype(part) for part in arguments.rstrip("> ").split(",")] == wanted:
                 return expression
         types = ", ".join(f"{letter}={dtype}" for letter, dtype in bound.items())
-        raise ArgumentTypeError(
-            f"{self.__name__} has no instance for {types}; it has {', '.join(expressions)}: add "
-            f"one to name_expressions in the spec"
+        instance = f"{expressions[0].partition('<')[0]}<{', '.join(row.ctype for row in wanted)}>"
+        symbol = RawSymbol(instance, tuple(bound.items()))
+        self._loader.watch(symbol, device)
+        raise InstanceNotBuilt(
+            f"{self.__name__} has no instance for {types}; it has {', '.join(expressions)}\n"
+            f"{self._loader.advice(symbol, device)}"
         )

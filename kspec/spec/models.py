@@ -12,14 +12,19 @@ that the renderer can trust.  `kspec.spec.building` makes a `SpecError` of a use
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
 
-from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
+from kspec.coverage import bindings_of, layout_fault
+from kspec.declaration import (
+    ElementwiseDeclaration,
+    GeneratedDeclaration,
+    RawDeclaration,
+    ReductionDeclaration,
+)
 from kspec.launch_rules import LaunchRules
 from kspec.signature import Param, Signature
 from kspec.spec import rules
@@ -58,6 +63,9 @@ class _GeneratedSpec(BaseSpec):
     types: TypesField = Field(
         {},
         description="What is precompiled: placeholder to dtypes, or a list of combinations.",
+    )
+    layouts: tuple[str, ...] = Field(
+        (), description="Layouts precompiled beside those that follow, such as 'Strided<64>'."
     )
 
     @property
@@ -100,14 +108,11 @@ class _GeneratedSpec(BaseSpec):
         A spec without placeholders has one, which is empty; a spec with placeholders and no
         `types` has none and is compiled lazily only.
         """
-        if not self.placeholders:
-            return ((),)
-        if isinstance(self.types, dict):
-            choices = [self.types.get(letter, ()) for letter in self.placeholders]
-            rows: Iterable[Iterable[str]] = itertools.product(*choices)
-        else:
-            rows = ([row[letter] for letter in self.placeholders] for row in self.types)
-        return tuple(dict.fromkeys(tuple(zip(self.placeholders, row, strict=True)) for row in rows))
+        return bindings_of(self.types, self.placeholders)
+
+    def declaration(self) -> GeneratedDeclaration:
+        """Return what a caller must know of this spec."""
+        raise NotImplementedError
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)
@@ -119,6 +124,10 @@ class _GeneratedSpec(BaseSpec):
         yield from type_faults
         if not type_faults:
             yield from rules.preamble_is_generic(self.preamble, self.placeholders, self.bindings())
+        for index, text in enumerate(self.layouts):
+            message = layout_fault(self.declaration(), text)
+            if message:
+                yield Fault(("layouts", index), message, offset=0, length=len(text))
         yield from self._example_faults(self.params.names, self.inputs.names)
 
 

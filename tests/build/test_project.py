@@ -13,9 +13,10 @@ from kspec import manifest
 from kspec.build import images
 from kspec.build.images import Step
 from kspec.build.load import import_package
-from kspec.build.project import build_project, check_project
+from kspec.build.project import build_project, check_project, plan_project
+from kspec.coverage import Coverage
 from kspec.errors import CompileError, SpecError
-from tests.projects import SQUARES, files_of, write_project
+from tests.projects import ROOT, SQUARES, files_of, run_python, write_project
 
 PACKAGE = Path("generated/toy_kernels")
 ROTATE = """
@@ -357,3 +358,44 @@ extern "C" __global__ void swap(Pair* p) {}
     ):
         build_project(toy)
     assert not (toy / PACKAGE).exists()
+
+
+def test_a_package_that_forbids_compiling(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting is in the package, so that it holds where nobody sets a variable."""
+    monkeypatch.delenv("KSPEC_JIT", raising=False)
+    configuration = toy / "pyproject.toml"
+    configuration.write_text(configuration.read_text() + 'jit = "never"\n')
+    build_project(toy, compiling=False)
+    code = "import numpy as np; from toy_kernels.squares import square; square(np.ones(3))"
+    with pytest.raises(AssertionError, match="SpecializationNotBuilt"):
+        run_python(code, ROOT, toy / "generated")
+    monkeypatch.setenv("KSPEC_JIT", "auto")
+    run_python(code, ROOT, toy / "generated")
+
+
+def test_the_setting_is_checked(toy: Path) -> None:
+    configuration = toy / "pyproject.toml"
+    configuration.write_text(configuration.read_text() + 'jit = "always"\n')
+    with pytest.raises(SpecError, match="jit: must be one of 'auto', 'never', not 'always'"):
+        build_project(toy)
+
+
+def test_a_build_writes_where_each_kernel_says_what_is_precompiled(toy: Path) -> None:
+    build_project(toy, compiling=False)
+    index = manifest.load((toy / "generated/toy_kernels/manifest.json").read_text())
+    coverage = index.module("squares").coverage
+    assert coverage["square"] == Coverage(8, {"T": ("float32", "int32")})
+    assert coverage["total"].line == 19
+    assert index.module("shifts").coverage["shift"] == Coverage(3, {})
+
+
+def test_layouts_of_a_spec_are_compiled(tmp_path: Path) -> None:
+    line = 'types = { T = ["float32", "int32"] }'
+    toy = write_project(
+        tmp_path, squares=SQUARES.replace(line, f'{line}\nlayouts = ["Strided<64>"]')
+    )
+    (unit,) = [one for one in plan_project(toy).units if one.stem == "squares"]
+    assert "square<int, kspec::Strided<64>>" in unit.source.name_expressions
+    wrong = SQUARES.replace(line, f'{line}\nlayouts = ["Rows, 2"]')
+    with pytest.raises(SpecError, match=r"squares\.toml:9:13: 'Rows, 2' has numbers"):
+        plan_project(write_project(tmp_path, squares=wrong))

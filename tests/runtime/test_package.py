@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,19 +11,22 @@ import numpy as np
 import pytest
 
 from kspec import manifest
+from kspec.coverage import Coverage
+from kspec.declaration import ReductionDeclaration
 from kspec.errors import (
     ArgumentTypeError,
     CompileError,
+    InstanceNotBuilt,
     ManifestError,
     SpecializationNotBuilt,
 )
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.render import render_file, specializations
 from kspec.runtime import driver
+from kspec.runtime.advice import advise
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.package import (
     GeneratedModule,
-    _advice,
     _ImageProvider,
     fits,
     given,
@@ -30,8 +34,9 @@ from kspec.runtime.package import (
     read_manifest,
 )
 from kspec.runtime.views import make_aligned_dtype
+from kspec.signature import Param, Signature
 from kspec.spec.loader import load_specs
-from kspec.stages import Specialization
+from kspec.stages import RawSymbol, Specialization
 
 SPEC = """
 [elementwise.double_it]
@@ -39,6 +44,12 @@ inputs = "T x"
 outputs = "T y"
 operation = "y = 2 * x"
 types = { T = ["float32"] }
+
+[elementwise.mixed]
+inputs = "X x, Y y, raw float32 w"
+outputs = "float64 z"
+operation = "z = x + y + w[0]"
+types = [{ X = "int8", Y = "float32" }]
 
 [raw.fill]
 code = '''
@@ -70,6 +81,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         image=ImageEntry(
             "m.fatbin", digest, ("sm_90", "compute_80"), "", {name: "_Z" for name in wanted}
         ),
+        coverage={
+            "double_it": Coverage(6, {"T": ("float32",)}),
+            "mixed": Coverage(12, ({"X": "int8", "Y": "float32"},)),
+            "fill": Coverage(18, {}),
+        },
     )
     (tmp_path / "manifest.json").write_text(manifest.dump(Manifest("made", (entry,))))
     monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
@@ -138,28 +154,134 @@ def test_never_compiling_says_what_is_there_and_what_to_add(
     assert "the host device compiles what it runs" in message
 
 
+MIXED = Specialization("mixed", (("X", "int8"), ("Y", "int64")), "kspec::Rows", (3,))
+
+
 @pytest.mark.parametrize(
     ("wanted", "advice"),
     [
-        (DOUBLE, "add an architecture for cuda:0 to archs in [tool.kspec], then `kspec build`"),
+        (
+            DOUBLE,
+            """\
+missing: m.double_it, T = float32, layout 'Flat', sm_90
+add an architecture for cuda:0 in pyproject.toml, [tool.kspec]
+    archs = ["sm_90", "compute_80"]
+then run `kspec build`""",
+        ),
         (
             replace(DOUBLE, binding=(("T", "int64"),)),
-            'add to double_it in specs/m.toml: types = { T = ["int64"] }, then `kspec build`',
+            """\
+missing: m.double_it, T = int64, layout 'Flat', sm_90
+in specs/m.toml, line 6, [elementwise.double_it], write
+    types = { T = ["float32", "int64"] }
+then run `kspec build`""",
         ),
         (
             replace(DOUBLE, layout="kspec::Strided<64>"),
-            "its dtypes are precompiled, but not for arrays of this layout or so many axes",
+            """\
+missing: m.double_it, T = float32, layout 'Strided<64>', sm_90
+in specs/m.toml, line 6, [elementwise.double_it], write
+    layouts = ["Strided<64>"]
+then run `kspec build`""",
+        ),
+        (
+            MIXED,
+            """\
+missing: m.mixed, X = int8, Y = int64, layout 'Rows, 3', sm_90
+in specs/m.toml, line 12, [elementwise.mixed], write
+    types = [
+        { X = "int8", Y = "float32" },
+        { X = "int8", Y = "int64" },
+    ]
+    layouts = ["Rows, 3"]
+then run `kspec build`""",
+        ),
+        (
+            RawSymbol("fill<double>", (("T", "float64"),)),
+            """\
+missing: m.fill, T = float64, sm_90
+in specs/m.toml, line 18, [raw.fill], write
+    name_expressions = ["fill<float>", "fill<int>", "fill<double>"]
+then run `kspec build`""",
+        ),
+        (
+            Specialization("gone"),
+            "missing: m.gone<kspec::Flat>, layout 'Flat', sm_90\nsee gone<kspec::Flat> in specs/m.toml",
         ),
     ],
-    ids=["another architecture", "another dtype", "another layout"],
+    ids=["architecture", "dtype", "layout", "several placeholders", "raw", "unknown"],
 )
 def test_what_to_do_about_a_missing_image(folder: Path, wanted, advice: str) -> None:
-    assert _advice(entry_of(folder), wanted, GPU) == advice
+    assert advise(folder, entry_of(folder), wanted, GPU) == advice
 
 
-def test_a_missing_instance_of_a_raw_kernel(folder: Path) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"no instance for T=float64; it has fill<float>"):
+def test_the_advice_is_one_that_the_spec_accepts(folder: Path) -> None:
+    lines = advise(folder, entry_of(folder), MIXED, GPU).splitlines()[2:-1]
+    text = SPEC.replace('types = [{ X = "int8", Y = "float32" }]', "\n".join(lines))
+    (folder / "specs/m.toml").write_text(text)
+    specs = {spec.name: spec for spec in load_specs(folder / "specs", folder)[0].specs}
+    assert MIXED in specializations(specs["mixed"])
+
+
+def test_a_package_that_was_not_compiled_says_so(folder: Path) -> None:
+    (folder / "m.fatbin").unlink()
+    advice = advise(folder, entry_of(folder), DOUBLE, GPU)
+    assert advice.endswith("\nthe package was not compiled: run `kspec build`")
+
+
+def test_a_package_older_than_its_manifest_says_so(folder: Path) -> None:
+    entry = entry_of(folder)
+    entry = replace(entry, image=replace(entry.image, symbols={}))
+    advice = advise(folder, entry, DOUBLE, GPU)
+    assert advice.endswith("declares it, so the package is older: run `kspec build`")
+
+
+class TestThePackageForbidsCompiling:
+    @pytest.fixture
+    def module(self, folder: Path) -> GeneratedModule:
+        path = folder / "manifest.json"
+        path.write_text(path.read_text().replace('"jit": "auto"', '"jit": "never"'))
+        return open_at(folder)
+
+    def test_a_call_that_is_not_covered(self, module: GeneratedModule) -> None:
+        assert not module.compiles
+        with pytest.raises(SpecializationNotBuilt, match=r"forbidden by the package: jit = "):
+            module.elementwise("double_it")(np.arange(3.0))
+
+    def test_the_environment_goes_first(
+        self, module: GeneratedModule, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KSPEC_JIT", "auto")
+        assert module.compiles
+        assert module.elementwise("double_it")(np.arange(3.0)).tolist() == [0, 2, 4]
+
+    def test_it_may_be_pickled(self, module: GeneratedModule) -> None:
+        kernel = pickle.loads(pickle.dumps(module.elementwise("double_it")))
+        with pytest.raises(SpecializationNotBuilt, match="forbidden by the package"):
+            kernel(np.arange(3.0))
+
+
+@pytest.mark.parametrize("mode", ["auto", "never"])
+def test_a_missing_instance_of_a_raw_kernel(
+    folder: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSPEC_JIT", mode)
+    with pytest.raises(InstanceNotBuilt, match=r"no instance for T=float64; it has fill<float>"):
         open_at(folder).raw("fill")((1,), (4,), (np.zeros(4), 7))
+    assert issubclass(InstanceNotBuilt, ArgumentTypeError)
+    assert issubclass(InstanceNotBuilt, SpecializationNotBuilt)
+
+
+def test_a_reduction_that_is_not_covered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_of(folder)
+    declaration = ReductionDeclaration(
+        "sum", Signature((Param("T", "x"),)), Signature((Param("T", "y"),))
+    )
+    entry = replace(entry, kernels=(*entry.kernels, declaration))
+    wanted = Specialization("sum", (("T", "int8"),), "kspec::Lines")
+    assert '[reduction.sum], write\n    types = { T = ["int8"] }\nthen' in advise(
+        folder, entry, wanted, GPU
+    )
 
 
 def test_a_missing_manifest_or_kernel(folder: Path, tmp_path_factory) -> None:
