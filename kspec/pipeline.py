@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from kspec import config
 from kspec.runtime import driver
-from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
+from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted, made_in_python
 from kspec.spec.models import Spec
 from kspec.stages import CudaSource
 
@@ -40,7 +40,7 @@ class LazySource:
 def loader_for(spec: Spec) -> KernelLoader:
     """Return the loader of a spec that has no file: every specialization is compiled lazily."""
     driver.MEANWHILE.add(prepare)
-    return KernelLoader([CompilingProvider(LazySource(spec))])
+    return KernelLoader([CompilingProvider(LazySource(spec))], made_in_python)
 
 
 def prepare() -> None:

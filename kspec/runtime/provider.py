@@ -106,6 +106,12 @@ class CompilingProvider:
         )
 
 
+def made_in_python(wanted: Wanted, device: Device) -> str:
+    """Return what to do about a kernel that has no spec file and must not be compiled."""
+    name = wanted.name_expression.partition("<")[0]
+    return f"{name} is made in Python: declare it in a spec file, and `kspec build` compiles it"
+
+
 def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nvrtc") -> Target:
     """Return what a kernel is compiled for, by a backend, that a device shall run."""
     if device.is_host:

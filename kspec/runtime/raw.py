@@ -21,7 +21,13 @@ from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedModule
 from kspec.runtime.plan import is_checked
-from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
+from kspec.runtime.provider import (
+    CompilingProvider,
+    KernelLoader,
+    OneSource,
+    Wanted,
+    made_in_python,
+)
 from kspec.runtime.raw_arguments import listed_arguments
 from kspec.runtime.raw_call import RawCaller
 from kspec.runtime.raw_route import RawRoutes
@@ -266,7 +272,8 @@ class RawModule:
         self.backend = backend if path is None else "nvcc"
         self.enable_cooperative_groups = enable_cooperative_groups
         self.name_expressions = tuple(name_expressions or ())
-        self.loader = KernelLoader([self._provider(translate_cucomplex)])
+        hint = None if code is None else made_in_python
+        self.loader = KernelLoader([self._provider(translate_cucomplex)], hint)
 
     def get_function(self, name: str, params: str | Sequence[str] | None = None) -> RawKernel:
         """Return a kernel by its name, or by one of the name expressions in any spelling.

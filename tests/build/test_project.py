@@ -385,7 +385,7 @@ def test_a_build_writes_where_each_kernel_says_what_is_precompiled(toy: Path) ->
     index = manifest.load((toy / "generated/toy_kernels/manifest.json").read_text())
     coverage = index.module("squares").coverage
     assert coverage["square"] == Coverage(8, {"T": ("float32", "int32")})
-    assert coverage["total"].line == 19
+    assert coverage["total"].line == 20
     assert index.module("shifts").coverage["shift"] == Coverage(3, {})
 
 
