@@ -23,6 +23,7 @@ _LIBRARY = {
     "CUPY_FOR": "kspec/loop.cuh",
     "Void": "kspec/struct.cuh",
     "_floor_divide": "kspec/floor_divide.cuh",
+    "ufunc": "kspec/ufuncs.cuh",
     "atomicAdd": "kspec/atomics.cuh",
     "atomicMax": "kspec/atomics.cuh",
     "atomicMin": "kspec/atomics.cuh",
