@@ -65,10 +65,10 @@ THIRD_PARTY = {
     "ml_dtypes": ("runtime/views.py",),
     "ziglang": ("compiler/host.py", "compiler/locate.py"),
     "pydantic": ("spec/",),
-    "jinja2": ("render/", "build/api.py", "build/scaffold.py"),
+    "jinja2": ("render/", "build/api.py", "build/scaffold.py", "build/report_page.py"),
     "hatchling": ("build/hook.py",),
     "typer": ("build/cli/",),
-    "rich": ("build/cli/", "build/demo.py"),
+    "rich": ("build/cli/", "build/demo.py", "build/report_view.py", "build/diff_view.py"),
 }
 
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))

@@ -137,6 +137,13 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
     return Settings(project.resolve(), specs, package, targets, configured, jit)
 
 
+def package_of(document: dict[str, Any]) -> str:
+    """Return the folder of the generated package that a ``pyproject.toml`` names, unchecked."""
+    table = document.get("tool", {}).get("kspec", {})
+    default = f"generated/{_default_package(document)}"
+    return str(table.get("package", default)) if isinstance(table, dict) else default
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

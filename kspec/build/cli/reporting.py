@@ -1,0 +1,96 @@
+"""``kspec report`` and ``diff``: what the compiler made, and what has changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kspec.build import locking, project
+from kspec.build.cli.app import Project, app, project_folder
+from kspec.build.cli.output import print_filled
+from kspec.build.lock import FILE_NAME, read_lock
+from kspec.errors import ManifestError
+
+WIDTH = 80
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    text = "text"
+    json = "json"
+
+
+Formatted = Annotated[Format, typer.Option("--format", help="How to print it.")]
+
+
+@app.command()
+def report(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KERNEL]...", help="With or without module; default: all."),
+    ] = None,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option("--arch", help="Architecture such as sm_90; repeat it. Default: all."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page with plots.")
+    ] = None,
+    formatted: Formatted = Format.text,
+    folder: Project = None,
+) -> None:
+    """Print registers, spills, memory, size and occupancy of what was compiled."""
+    from kspec.build import report as reports
+    from kspec.build import report_page, report_view
+
+    root = project_folder(folder)
+    plan, lock = project.plan_project(root), read_lock(root)
+    if lock is None:
+        raise ManifestError(f"there is no {FILE_NAME}; run `kspec build`")
+    found = reports.make_report(plan, lock, kernels or (), arch or ())
+    if locking.lock_diff(plan):
+        print(f"kspec: {FILE_NAME} is older than the specs; run `kspec build`", file=sys.stderr)
+    if html is not None:
+        page = report_page.render_page(found, plan.settings.package_name)
+        html.write_text(page, encoding="utf-8")
+        print(f"{html}: {report_view.summary(found)}")
+    elif formatted is Format.json:
+        print(json.dumps(reports.report_data(found), indent=1))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else WIDTH)
+        console.print(report_view.report_table(found))
+        print_filled(report_view.summary(found))
+
+
+@app.command("diff")
+def diff_command(
+    revision: Annotated[str, typer.Argument(metavar="REV", help="Commit to compare with.")],
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="[REV2]", help="What to compare; default: the files now."),
+    ] = None,
+    formatted: Formatted = Format.text,
+    cuda: Annotated[bool, typer.Option(help="Show how the generated CUDA differs.")] = True,
+    folder: Project = None,
+) -> None:
+    """Print what changed since a git revision: signatures, coverage, figures, generated CUDA."""
+    from kspec.build import diff, diff_view, revisions
+
+    root = project_folder(folder)
+    before = revisions.snapshot_at(root, revision)
+    after = revisions.snapshot_at(root, other) if other else revisions.snapshot_now(root)
+    found = diff.compare(before, after)
+    if formatted is Format.json:
+        print(json.dumps(diff.difference_data(found), indent=1))
+        return
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    for part in diff_view.difference_view(found, cuda):
+        console.print(part, soft_wrap=not isinstance(part, Table))
