@@ -21,6 +21,7 @@ from kspec.stages import CudaSource, Specialization, Target, strided
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
 FLOAT8, STRUCT = "kspec/float8.cuh", "kspec/struct.cuh"
+UFUNCS = "kspec/ufuncs.cuh"
 
 
 def elementwise(**fields: Any) -> ElementwiseSpec:
@@ -63,6 +64,7 @@ def test_types_of_the_binding_and_of_the_signature(dtype: str, header: str) -> N
         ({"operation": "y = abs(thrust::complex<double>(x, x))"}, {THRUST, COMPLEX}),
         ({"operation": "y = _floor_divide(x, x)"}, {DIVIDE}),
         ({"operation": "atomicMax(&y, x)"}, {ATOMICS}),
+        ({"operation": "y = kspec::ufunc::sign(x)"}, {UFUNCS}),
         ({"loop_prep": "CUPY_FOR(k, 3) {}"}, {LOOP}),
         ({"operation": "y = x  /* no complex, no float16 */"}, set()),
         ({"operation": "y = x.complex"}, set()),
@@ -79,7 +81,7 @@ def test_names_in_each_part_of_a_reduction(field: str) -> None:
 
 @pytest.mark.parametrize("preamble", ['#include "mine.h"', "#define PASTE(p, q) p##q"])
 def test_a_text_that_can_not_be_searched_gets_everything(preamble: str) -> None:
-    everything = {COMPLEX, FLOAT8, HALF, LOOP, DIVIDE, ATOMICS, STRUCT}
+    everything = {COMPLEX, FLOAT8, HALF, LOOP, DIVIDE, ATOMICS, STRUCT, UFUNCS}
     assert library(elementwise(preamble=preamble), (("T", "float32"),)) == everything
 
 
@@ -106,7 +108,8 @@ y = _floor_divide(x, x) + _floor_divide(7, 2) + _floor_divide(7ull, 2ull) + M_PI
 atomicMax(&y, x); atomicMin(&y, 3); atomicAdd(&y, x); atomicAdd(&w[0], 3); atomicMax(&w[0], 3);
 __shared__ float low; low = CUDART_INF_F; atomicMin(&low, -1.5f);
 complex<float> z(x, A); y += abs(z * thrust::complex<float>(N, T2(1)));
-float16 h(y); y = h + bfloat16(h);
+float16 h(y); y = h + bfloat16(h) + kspec::ufunc::maximum(h, kspec::ufunc::spacing(h));
+y += abs(kspec::ufunc::sign(z)) + kspec::ufunc::gcd(12ll, w[0]) + kspec::ufunc::remainder(x, 3.0);
 """
 
 
