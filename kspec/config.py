@@ -69,6 +69,11 @@ def trace_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+def tracing_environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a process that shall be traced into a folder, with its children."""
+    return {**os.environ, "KSPEC_TRACE": str(folder.resolve())}
+
+
 def cache_dir() -> Path:
     """Return the directory of compiled images (it need not exist)."""
     explicit = os.environ.get("KSPEC_CACHE_DIR")
