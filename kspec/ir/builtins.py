@@ -179,6 +179,10 @@ _TABLE = (
     _ours("nan_to_num", 4),
     # No ufuncs of NumPy: cupy.rsqrt and cupyx.scipy.special, for float32 and float64.
     _cuda("rsqrt"),
+    _cuda("exp10"),
+    _ours("xlogy", 2),
+    _ours("xlog1py", 2),
+    *(_ours(name, 1) for name in ("entr", "expit", "logit")),
     *(_cuda(name) for name in ("erf", "erfc", "erfinv", "erfcinv", "erfcx")),
     _cuda("ndtr", function="normcdf"),
     _cuda("ndtri", function="normcdfinv"),

@@ -146,6 +146,28 @@ template <class Number> __device__ inline Number radians(Number value) {
   return (Real)value * (Real(3.14159265358979323846) / Real(180));
 }
 
+// x log y and its kin, which are 0 where x is, and the logistic function with its inverse: SciPy's.
+
+template <class Number> __device__ inline Number xlogy(Number value, Number of) {
+  Work<Number> x = value, y = of;
+  return x == 0 && !is_nan(y) ? Work<Number>(0) : x * log(y);
+}
+template <class Number> __device__ inline Number xlog1py(Number value, Number of) {
+  Work<Number> x = value, y = of;
+  return x == 0 && !is_nan(y) ? Work<Number>(0) : x * log1p(y);
+}
+template <class Number> __device__ inline Number entr(Number value) {
+  Work<Number> x = value;
+  return x == 0 ? x : x < 0 ? -1 / Work<Number>(0) : -x * log(x);
+}
+template <class Number> __device__ inline Number expit(Number value) {
+  return 1 / (1 + exp(-(Work<Number>)value));
+}
+template <class Number> __device__ inline Number logit(Number value) {
+  Work<Number> x = value;
+  return log(x / (1 - x));
+}
+
 // Sign and rounding.
 
 template <class Number> __device__ inline Number absolute(Number value) {
