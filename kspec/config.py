@@ -5,6 +5,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
 =======================  ====================================================================
 ``KSPEC_JIT``            ``auto``, ``never`` (compiling at run time is an error) or ``always``
                          (precompiled images are ignored); default: what the package says
+``NO_COLOR``             no colours, also on a terminal; ``FORCE_COLOR``: colours, also in a file
+``GITHUB_WORKSPACE``     what paths in ``--format github`` are relative to; default: this folder
 ``KSPEC_CACHE_DIR``      where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
 ``CUDA_PATH``            where a CUDA toolkit is, for nvcc; then ``CUDA_HOME``, the PATH, a wheel
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
@@ -81,6 +83,20 @@ def cache_dir() -> Path:
         return Path(explicit).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "kspec"
+
+
+def wants_colour(terminal: bool) -> bool:
+    """Return whether to print in colour: on a terminal, unless the environment says otherwise."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return terminal and os.environ.get("TERM") != "dumb"
+
+
+def workspace() -> Path:
+    """Return the folder that annotations of a GitHub workflow count from."""
+    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
 
 
 def cxx() -> str | None:

@@ -30,10 +30,12 @@
 
 Argument errors also are the built-in class that CuPy raises in the same place, so that
 existing ``except TypeError`` keeps working.  Example: ``raise ShapeError("Out shape is
-mismatched")``.  Nothing here imports anything.
+mismatched")``.  What an error says of a user's text it carries as `kspec.diagnostics` too.
 """
 
 from __future__ import annotations
+
+from kspec.diagnostics import Diagnostic
 
 
 def marked_line(text: str, offset: int, length: int = 1) -> str:
@@ -52,6 +54,11 @@ def marked_line(text: str, offset: int, length: int = 1) -> str:
 
 class KspecError(Exception):
     """Base of all errors raised by kspec."""
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What is wrong, finding by finding; one without a position, if nothing more is known."""
+        return (Diagnostic("error", str(self)),)
 
 
 class SpecError(KspecError, ValueError):
@@ -111,23 +118,36 @@ class CompileError(KspecError):
         The flags it was compiled with.
     target : str
         What it was compiled for, such as ``"sm_90"`` or ``"host"``.
+    found : tuple of Diagnostic
+        The messages of the log.
     """
 
     def __init__(
-        self, log: str, source: str = "", options: tuple[str, ...] = (), target: str = ""
+        self,
+        log: str,
+        source: str = "",
+        options: tuple[str, ...] = (),
+        target: str = "",
+        found: tuple[Diagnostic, ...] = (),
     ) -> None:
         self.log = log
         self.source = source
         self.options = options
         self.target = target
+        self.found = found
         super().__init__(log)
 
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The compiler's messages."""
+        return self.found or super().diagnostics
+
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.log, self.source, self.options, self.target)
+        return type(self), (self.log, self.source, self.options, self.target, self.found)
 
     def copy(self) -> CompileError:
         """Return an equal error that holds none of the frames this one went through."""
-        return type(self)(self.log, self.source, self.options, self.target)
+        return type(self)(self.log, self.source, self.options, self.target, self.found)
 
     def numbered_source(self) -> str:
         """Return the source with a number before each line."""
@@ -222,15 +242,42 @@ class HostFault(KspecError, RuntimeError):
         Short stable word: ``"illegal-address"``, ``"barrier-divergence"``, ...
     message : str
         Full text: what, in which block and thread, in which file and line.
+    path, line : str and int
+        The file and line, if they are known.
+    source_line : str
+        The line itself.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(
+        self, kind: str, message: str, path: str = "", line: int = 0, source_line: str = ""
+    ) -> None:
         self.kind = kind
         self.message = message
-        super().__init__(message)
+        self.path = path
+        self.line = line
+        self.source_line = source_line
+        headline, *details = message.split("\n")
+        shown = (f"    {marked}" for marked in self._place.marked())
+        super().__init__("\n".join([headline, *shown, *details]))
+
+    @property
+    def _place(self) -> Diagnostic:
+        return Diagnostic(
+            "error",
+            self.message,
+            self.path,
+            self.line,
+            source_line=self.source_line,
+            code=self.kind,
+        )
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The fault, where it is."""
+        return (self._place,)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.kind, self.message)
+        return type(self), (self.kind, self.message, self.path, self.line, self.source_line)
 
 
 class ToolNotFoundError(KspecError, RuntimeError):

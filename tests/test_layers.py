@@ -14,6 +14,7 @@ PACKAGE = ROOT / "kspec"
 PATHS = ROOT, ROOT / "generated"
 # Each may import those to its left, and `typing` none of them.
 BASE = (
+    "diagnostics",
     "errors",
     "config",
     "name_expressions",

@@ -2,7 +2,7 @@
 
 ::
 
-    specs/norms.toml:12:1: l2norm<float, kspec::Lines> takes 40 registers on sm_90, 38 on sm_80;
+    specs/norms.toml:12:1: error: l2norm<float, kspec::Lines> takes 40 registers on sm_90, 38 on sm_80;
     max_registers is 32
 
 The figures are those of `kspec.lock`; PTX has none, so a budget says nothing of it.
@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit
+from kspec.diagnostics import Diagnostic
 from kspec.manifest import ImageEntry
 from kspec.render import specializations
-from kspec.spec.loader import Problem, SpecFileError
+from kspec.spec.loader import SpecFileError
 from kspec.spec.models import Spec
 from kspec.stages import Figures
 
@@ -87,7 +88,7 @@ def check_budgets(plan: BuildPlan, images: Mapping[str, Built]) -> None:
         raise BudgetError(problems)
 
 
-def _problems(plan: BuildPlan, unit: Unit, spec: Spec, entry: ImageEntry) -> Iterator[Problem]:
+def _problems(plan: BuildPlan, unit: Unit, spec: Spec, entry: ImageEntry) -> Iterator[Diagnostic]:
     names = dict.fromkeys(one.name_expression for one in specializations(spec))
     for budget in _BUDGETS:
         limit = budget.limit(spec)
@@ -107,11 +108,11 @@ def _problems(plan: BuildPlan, unit: Unit, spec: Spec, entry: ImageEntry) -> Ite
                 yield _located(plan, unit, spec.name, budget.field, message)
 
 
-def _located(plan: BuildPlan, unit: Unit, kernel: str, field: str, message: str) -> Problem:
+def _located(plan: BuildPlan, unit: Unit, kernel: str, field: str, message: str) -> Diagnostic:
     """Return a problem that points at a field of a kernel's table."""
     file = unit.spec_file
     line = file.lines[kernel, field]
     text = (plan.settings.project / file.path).read_text(encoding="utf-8")
     source = text.splitlines()[line - 1]
     column = max(source.find(field), 0) + 1
-    return Problem(file.path, line, column, message, source, len(field))
+    return Diagnostic("error", message, file.path, line, column, len(field), source, code=field)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kspec import config
@@ -41,10 +41,11 @@ Progress = Callable[[Step], None]
 
 @dataclass(frozen=True)
 class Built:
-    """A fatbin and what the manifest says of it."""
+    """A fatbin, what the manifest says of it, and what the compiler said if it was made now."""
 
     entry: ImageEntry
     code: bytes
+    logs: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 def ignore_progress(step: Step) -> None:
@@ -107,7 +108,7 @@ def _join(unit: Unit, key: str, members: Sequence[Image]) -> Built:
         figures={image.arch: image.figures for image in members if image.figures},
         key=key,
     )
-    return Built(entry, fatbin.code)
+    return Built(entry, fatbin.code, tuple(image.log for image in members if image.log))
 
 
 def _compile_all(
@@ -161,4 +162,5 @@ def _joined(failures: Mapping[str, CompileError]) -> CompileError:
     """Return one error with the messages about every file."""
     first = failures[min(failures)]
     log = "\n".join(failures[stem].log for stem in sorted(failures))
-    return CompileError(log, first.source, first.options, first.target)
+    found = tuple(one for stem in sorted(failures) for one in failures[stem].diagnostics)
+    return CompileError(log, first.source, first.options, first.target, found)

@@ -16,10 +16,12 @@ from pathlib import Path
 from kspec.build import budgets, files, images, stale
 from kspec.build.images import Built, Progress, ignore_progress
 from kspec.build.locking import LockUpdate, update_lock
+from kspec.build.placing import place_all
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.settings import Settings, load_settings
 from kspec.build.swap import exclusive, replace_folder
-from kspec.errors import SpecError
+from kspec.diagnostics import by_place
+from kspec.errors import CompileError, SpecError
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def build_project(
         before = files.read_images(folder)
         if compiling:
             intact = {stem: built for stem, built in before.items() if built.code}
-            built = images.build_images(plan, intact, progress)
+            built = _compiled(plan, intact, progress)
             budgets.check_budgets(plan, built)
         else:
             built = files.still_valid(plan, before)
@@ -101,6 +103,17 @@ def build_project(
         lock = update_lock(plan, built) if compiling else LockUpdate()
     fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
     return BuildReport(plan, changed, fresh, built, lock)
+
+
+def _compiled(plan: BuildPlan, intact: Mapping[str, Built], progress: Progress) -> dict[str, Built]:
+    """Compile a plan; an error has its messages at their places in the specs."""
+    try:
+        return images.build_images(plan, intact, progress)
+    except CompileError as error:
+        settings = plan.settings
+        found = by_place(place_all(error.diagnostics, settings.project, settings.specs))
+        shown = "\n".join(map(str, found))
+        raise CompileError(shown, error.source, error.options, error.target, found) from None
 
 
 def check_project(project: Path) -> str:

@@ -74,10 +74,7 @@ def _signature(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
 
 
 def _context(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
-    lines = {
-        field: line for (name, field), line in unit.spec_file.lines.items() if name == spec.name
-    }
-    origin = Origin(unit.spec_file.path, lines)
+    origin = Origin.in_file(unit.spec_file, spec.name)
     if isinstance(spec, RawSpec):
         return pprint.pformat(context.raw_context([spec], origin))
     if isinstance(spec, ElementwiseSpec):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kspec import manifest
 from kspec.build import files
 from kspec.build.plan import BuildPlan
 from kspec.build.swap import read_folder
+from kspec.diagnostics import Diagnostic
 from kspec.manifest import Manifest
 
 
@@ -18,6 +21,16 @@ def stale_diff(plan: BuildPlan) -> str:
     Images are left out on both sides: they are not committed, and their sizes and registers
     are the compiler's affair.
     """
+    return "".join(file_diff(*row) for row in _differences(plan))
+
+
+def stale_findings(plan: BuildPlan) -> tuple[Diagnostic, ...]:
+    """Return an error for each generated file that is not what a build would write."""
+    return tuple(_finding(*row) for row in _differences(plan))
+
+
+def _differences(plan: BuildPlan) -> Iterator[tuple[str, bytes | None, bytes | None]]:
+    """Yield the path of each file that differs, its text, and that of a build."""
     folder = plan.settings.package_folder
     have = {name: data for name, data in read_folder(folder).items() if name[-7:] != ".fatbin"}
     have.pop(manifest.FILE_NAME, None)
@@ -28,9 +41,21 @@ def stale_diff(plan: BuildPlan) -> str:
     elif (folder / manifest.FILE_NAME).is_file():
         have[manifest.FILE_NAME] = b"(damaged)\n"
     want[manifest.FILE_NAME] = _without_images(files.make_manifest(plan, {}))
-    names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
-    paths = {name: f"{plan.settings.package}/{name}" for name in names}
-    return "".join(file_diff(path, have.get(name), want.get(name)) for name, path in paths.items())
+    for name in sorted(name for name in {*have, *want} if have.get(name) != want.get(name)):
+        yield f"{plan.settings.package}/{name}", have.get(name), want.get(name)
+
+
+def _finding(name: str, have: bytes | None, want: bytes | None) -> Diagnostic:
+    what = "is missing" if have is None else "is no generated file" if want is None else "is stale"
+    pairs = zip(_lines(have), _lines(want), strict=False)
+    equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    line = 0 if have is None or want is None else equal + 1
+    return stale_finding(name, what, line)
+
+
+def stale_finding(name: str, what: str = "is stale", line: int = 0) -> Diagnostic:
+    """Return the error for one file."""
+    return Diagnostic("error", what, name, line, code="stale", hint="run `kspec build`")
 
 
 def file_diff(name: str, have: bytes | None, want: bytes | None) -> str:

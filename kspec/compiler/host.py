@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.headers import write_headers
+from kspec.compiler.messages import parse_log
 from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
 from kspec.compiler.sanitize import major_version, sanitize_flags
 from kspec.errors import CompileError, ToolNotFoundError
@@ -239,7 +240,11 @@ def compile_host(
         log, failed = _run(compiler, (*flags, *system), directory, unit.needs_std)
         log = _readable(log, directory)
         if failed:
-            raise CompileError(_essence(log), source.text, flags, "host")
+            found = parse_log(
+                _essence(log), source, replace(source, text=unit.text, headers=unit.headers)
+            )
+            shown = "\n".join(map(str, found))  # g++ does not show the lines
+            raise CompileError(shown, source.text, flags, "host", found)
         code = (directory / "kernel.so").read_bytes()
     symbols = {
         entry.name: entry.symbol

@@ -22,11 +22,11 @@ import tempfile
 from pathlib import Path
 
 from kspec import config
-from kspec.compiler.explain import explain
 from kspec.compiler.headers import write_headers
+from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.ptxas import parse_figures, strip_report
-from kspec.errors import CompileError, SpecError, ToolNotFoundError, ToolStoppedError
+from kspec.errors import SpecError, ToolNotFoundError, ToolStoppedError
 from kspec.stages import CudaSource, Image, Target
 
 _INSTALL = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*'"
@@ -191,4 +191,4 @@ def _run(command: list[str], directory: Path, source: CudaSource, target: Target
     if _NO_HOST_COMPILER.search(log):
         raise ToolNotFoundError(f"nvcc needs a host C++ compiler (g++) on the PATH:\n{log.strip()}")
     reason = strip_report(log) or f"nvcc: exit status {done.returncode}"
-    raise CompileError(explain(reason, source), source.text, tuple(command[1:]), target.arch)
+    raise compile_error(reason, source, tuple(command[1:]), target.arch)

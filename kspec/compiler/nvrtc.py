@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kspec.compiler.explain import explain
+from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.ptxas import parse_figures, strip_report
 from kspec.errors import CompileError, ToolNotFoundError
@@ -102,7 +102,7 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
         log = _log(library, program)
         if result != library.nvrtcResult.NVRTC_SUCCESS:
             reason = log or _describe(library, result)
-            raise CompileError(explain(reason, source), source.text, tuple(command), target.arch)
+            raise compile_error(reason, source, tuple(command), target.arch)
         symbols = {name: _lowered(library, program, name) for name in source.name_expressions}
         code = _code(library, program, "PTX" if target.format == "ptx" else "CUBIN")
     if not code:

@@ -173,10 +173,13 @@ class HostKernel:
         Name expression.
     parameter_sizes : tuple of int
         Bytes of each parameter.
+    line_of : callable or None
+        Returns the text of a line of a file, for faults to show.
     """
 
     def __init__(self, module: HostModule, name: str, symbol: str) -> None:
         self.name = name
+        self.line_of: Callable[[str, int], str] | None = None
         self._module = module  # keeps the code loaded
         library = module._library
         self._entry = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
@@ -299,7 +302,11 @@ class HostKernel:
             text += f" at {where}"
         if record.has_thread:
             text += f" [block {_triple(record.block)} thread {_triple(record.thread)}]"
-        return HostFault(kind, text + newline + details)
+        if not where:  # of two accesses that conflict, the one that found it
+            where = next(iter(_FIRST_PLACE.findall(headline)), "")
+        path, _, line = where.rpartition(":")
+        shown = self.line_of(path, int(line)) if self.line_of and path else ""
+        return HostFault(kind, text + newline + details, path, int(line or 0), shown)
 
 
 _PLAIN = runtime.LaunchOptions()
@@ -333,6 +340,7 @@ def _takes_interrupt() -> bool:
 
 # The runtime writes offsets in the module, only we can look them up: "read by thread 3<@1a2b>".
 _PLACE = re.compile("<@([0-9a-f]+)>")
+_FIRST_PLACE = re.compile(r" at (\S.*?:\d+)\b")
 
 
 def _place(code: bytes, offset: int) -> str:

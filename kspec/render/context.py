@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
@@ -17,6 +18,9 @@ from kspec.render import parameters
 from kspec.spec.fragments import LEAVING, assigns_first, macros, mentions
 from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+
+if TYPE_CHECKING:
+    from kspec.spec.loader import SpecFile
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
 # In a C++ template `p.at<0>()` is a comparison, unless the word `template` says otherwise.
@@ -52,10 +56,20 @@ class Origin:
         File for ``#line``, relative to the project; without one, the kernel's name.
     lines : mapping of str to int or None
         First line of each field's text; None: the fields are Python arguments.
+    rows : mapping of str to tuple of int
+        The line of each line of a field's text, where they do not count up from the first.
     """
 
     path: str
     lines: Mapping[str, int] | None
+    rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def in_file(cls, spec_file: SpecFile, kernel: str) -> Origin:
+        """Return where the fields of one kernel of a spec file stand."""
+        lines = {key: line for (name, key), line in spec_file.lines.items() if name == kernel}
+        rows = {key: lines for (name, key), lines in spec_file.rows.items() if name == kernel}
+        return cls(spec_file.path, lines, rows)
 
     def fragment(self, field: str, text: str) -> Fragment:
         """Return the field's text with its position: ``specs/a.toml``, or ``<sq.operation>``."""
@@ -63,7 +77,22 @@ class Origin:
             text = _FIELD_BY_NUMBER.sub(r"\1template \2", text)
         if self.lines is None:
             return Fragment(text, f"<{self.path}.{field}>")
+        text = _with_rows(text, self.rows.get(field, ()), self.path)
         return Fragment(text, self.path, self.lines.get(field, 1))
+
+
+def _with_rows(text: str, rows: Sequence[int], path: str) -> str:
+    """Return a text that says where each of its lines stands, if that is not one after another."""
+    lines = text.split("\n")
+    if len(lines) != len(rows) or 'R"' in text:  # a directive would be part of a raw string
+        return text
+    told: list[str] = []
+    for number, line in enumerate(lines):
+        continued = number > 0 and lines[number - 1].endswith("\\")
+        if number and rows[number] != rows[number - 1] + 1 and not continued:
+            told.append(f'#line {rows[number]} "{path}"')
+        told.append(line)
+    return "\n".join(told)
 
 
 @dataclass(frozen=True)

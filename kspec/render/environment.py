@@ -83,10 +83,7 @@ def render_file(spec_file: SpecFile) -> str:
                 sources.add(spec.text)
                 contexts.append(_raw_context(spec.text, spec_file))
         else:
-            lines = {
-                field: line for (name, field), line in spec_file.lines.items() if name == spec.name
-            }
-            origin = Origin(spec_file.path, lines)
+            origin = Origin.in_file(spec_file, spec.name)
             contexts.append(_generated_context(spec, origin, None))
     generated = _generated(spec_file.specs)
     includes = (*includes_for(generated), *([HEADER] if spec_file.structs else ()))
@@ -150,7 +147,7 @@ def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:
     """Return where the code of a raw kernel stands: in its own file, or in the spec file."""
     if spec.source:
         return Origin((PurePosixPath(spec_file.path).parent / spec.source).as_posix(), {})
-    return Origin(spec_file.path, {"code": spec_file.lines.get((spec.name, "code"), 1)})
+    return Origin.in_file(spec_file, spec.name)
 
 
 def _render(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,10 @@ class HostKernel:
         self.name = kernel.name
         self.parameter_sizes: tuple[int, ...] | None = kernel.parameter_sizes
         self._kernel = kernel
+
+    def show_lines(self, line_of: Callable[[str, int], str]) -> None:
+        """Let faults show the line they are about, which this returns by file and number."""
+        self._kernel.line_of = line_of
 
     @property
     def attributes(self) -> dict[str, int]:

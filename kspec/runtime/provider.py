@@ -7,6 +7,7 @@ compiles it (`CompilingProvider`, the seam through which the runtime reaches the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from kspec.errors import CompileError, LoadError, SpecializationNotBuilt
 from kspec.name_expressions import find_symbol, is_expression
 from kspec.runtime import driver
 from kspec.runtime.device import Device
+from kspec.runtime.host_module import HostKernel
 from kspec.runtime.load import load_module
 from kspec.runtime.module import LoadedKernel, LoadedModule
 from kspec.runtime.once import OnceMap
@@ -209,17 +211,16 @@ class KernelLoader:
         It is made anew: calls do not pay for keeping it.
         """
         wanted = dict.fromkeys(key[0] for key in self._kernels.keys())  # noqa: SIM118  no dict
-        found = {one: self._source(one) for one in wanted}
+        found = {one: _source(self._providers, one) for one in wanted}
         return {one: source.text for one, source in found.items() if source}
-
-    def _source(self, wanted: Wanted) -> CudaSource | None:
-        answers = (provider.source(wanted) for provider in self._providers)
-        return next((source for source in answers if source is not None), None)
 
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)
         module = self._module(image, device, self._home(wanted, device, image, sanitize))
-        return module.get_kernel(self.symbol(wanted, device, image))
+        kernel = module.get_kernel(self.symbol(wanted, device, image))
+        if isinstance(kernel, HostKernel):
+            kernel.show_lines(functools.partial(_line, self._providers, wanted))
+        return kernel
 
     def symbol(self, wanted: Wanted, device: Device, image: Image) -> str:
         """Return what `wanted` is called in an image: names that are no expressions, as they are.
@@ -289,3 +290,16 @@ class KernelLoader:
     ) -> LoadedModule:
         key = (id(image), device)
         return self._modules.get_or_make(key, lambda: (image, load_module(image, device, home)))[1]
+
+
+def _source(providers: Sequence[Provider], wanted: Wanted) -> CudaSource | None:
+    answers = (provider.source(wanted) for provider in providers)
+    return next((source for source in answers if source is not None), None)
+
+
+def _line(providers: Sequence[Provider], wanted: Wanted, path: str, line: int) -> str:
+    """Return a line of the source of a kernel; empty if it is none of its lines."""
+    from kspec.compiler.messages import source_line
+
+    source = _source(providers, wanted)
+    return source_line(source, path, line) if source else ""

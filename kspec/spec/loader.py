@@ -2,7 +2,7 @@
 
 ::
 
-    specs/norms.toml:5:11: unknown type 'flaot32'; expected one of ...
+    specs/norms.toml:5:11: error: unknown type 'flaot32'; expected one of ...
         inputs = ["flaot32 x"]
                    ^^^^^^^
 
@@ -19,15 +19,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kspec.diagnostics import Diagnostic, by_place
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec import rules
 from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
 from kspec.spec.models import MODELS, RawSpec, Spec
-from kspec.spec.positions import Span, content_offsets, scan_positions
+from kspec.spec.positions import Span, content_lines, content_offsets, scan_positions
 from kspec.spec.struct_tables import Struct, struct_dtype
 
 _TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_DUPLICATE = "duplicate-kernel"
 _TOP_LEVEL = ("doc", "structs", *MODELS)
 
 
@@ -48,6 +50,9 @@ class SpecFile:
     lines : mapping of (str, str) to int
         Kernel name and field to the line on which the content of its value begins; for the
         field ``name``, to the line of the table's header.
+    rows : mapping of (str, str) to tuple of int
+        The line of each line of a value, where escapes or continued lines make them differ from
+        counting on.
     structs : tuple of Struct
         C++ structs that its raw kernels take.
     """
@@ -57,36 +62,21 @@ class SpecFile:
     doc: str
     specs: tuple[Spec, ...]
     lines: Mapping[tuple[str, str], int] = field(repr=False)
+    rows: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False)
     structs: tuple[Struct, ...] = ()
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing wrong with a spec file; lines and columns count from 1."""
-
-    path: str
-    line: int
-    column: int
-    message: str
-    source: str = ""
-    length: int = 1
-    duplicate: bool = False
-
-    def __str__(self) -> str:
-        head = f"{self.path}:{self.line}:{self.column}: {self.message}"
-        if not self.source.strip():
-            return head
-        before = re.sub(r"[^\t]", " ", self.source[: self.column - 1])
-        carets = "^" * max(1, min(self.length, len(self.source) - self.column + 1))
-        return f"{head}\n    {self.source}\n    {before}{carets}"
 
 
 class SpecFileError(SpecError):
     """Spec files have problems; `problems` has each of them, the message shows all."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Diagnostic]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The problems."""
+        return self.problems
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.problems,)
@@ -134,9 +124,8 @@ def _load(paths: list[Path], root: Path) -> tuple[SpecFile, ...]:
     problems = [problem for reader in readers for problem in reader.problems]
     problems += _duplicates(readers)
     if problems:
-        problems.sort(key=lambda problem: (problem.path, problem.line, problem.column))
-        only_duplicates = all(problem.duplicate for problem in problems)
-        raise (DuplicateKernelFileError if only_duplicates else SpecFileError)(problems)
+        only_duplicates = all(problem.code == _DUPLICATE for problem in problems)
+        raise (DuplicateKernelFileError if only_duplicates else SpecFileError)(by_place(problems))
     return tuple(files)
 
 
@@ -147,7 +136,7 @@ def _relative(path: Path, root: Path) -> str:
         return path.name
 
 
-def _duplicates(readers: list[_Reader]) -> Iterator[Problem]:
+def _duplicates(readers: list[_Reader]) -> Iterator[Diagnostic]:
     """Report kernels, and modules on file systems that ignore case, that share a name."""
     kernels: dict[str, str] = {}
     stems: dict[str, str] = {}
@@ -161,7 +150,7 @@ def _duplicates(readers: list[_Reader]) -> Iterator[Problem]:
             if first:
                 message = f"kernel {name!r} is declared already in {first}"
                 length = span.key_end - span.key_start
-                yield reader.problem(span.key_start, length, message, duplicate=True)
+                yield reader.problem(span.key_start, length, message, _DUPLICATE)
             else:
                 kernels[name] = f"{reader.name}:{reader.line_of(span.key_start)}"
 
@@ -176,7 +165,7 @@ class _Reader:
         self.text = ""
         self.spans: dict[tuple[str | int, ...], Span] = {}
         self.kernels: list[tuple[str, str]] = []
-        self.problems: list[Problem] = []
+        self.problems: list[Diagnostic] = []
 
     def read(self) -> SpecFile:
         document = self._parse()
@@ -192,7 +181,8 @@ class _Reader:
             self.kernels.append((kind, name))
             specs += self._spec(kind, name, table, {one.name: one.dtype for one in structs})
         self._check_use(structs, specs)
-        return SpecFile(self.stem, self.name, str(doc), tuple(specs), self._lines(), structs)
+        lines, rows = self._lines()
+        return SpecFile(self.stem, self.name, str(doc), tuple(specs), lines, rows, structs)
 
     def _structs(self, tables: object) -> Iterator[Struct]:
         if not isinstance(tables, dict):
@@ -242,7 +232,7 @@ class _Reader:
         self.spans = scan_positions(self.text)
         return document
 
-    def _toml_problem(self, message: str) -> Problem:
+    def _toml_problem(self, message: str) -> Diagnostic:
         match = _TOML_POSITION.fullmatch(message)
         offset = len(self.text.rstrip())
         if match and match[2]:
@@ -311,11 +301,18 @@ class _Reader:
             return span.key_start, span.key_end - span.key_start
         return span.value_start, len(value.split("\n")[0])
 
-    def problem(self, offset: int, length: int, message: str, duplicate: bool = False) -> Problem:
+    def problem(self, offset: int, length: int, message: str, code: str = "") -> Diagnostic:
         start = self.text.rfind("\n", 0, offset) + 1
-        source = self.text[start:].split("\n", 1)[0]
-        line = self.line_of(offset)
-        return Problem(self.name, line, offset - start + 1, message, source, length, duplicate)
+        return Diagnostic(
+            "error",
+            message,
+            self.name,
+            self.line_of(offset),
+            offset - start + 1,
+            length,
+            self.text[start:].split("\n", 1)[0],
+            code=code,
+        )
 
     def line_of(self, offset: int) -> int:
         return self.text.count("\n", 0, offset) + 1
@@ -323,16 +320,20 @@ class _Reader:
     def _line_start(self, line: int) -> int:
         return sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
 
-    def _lines(self) -> dict[tuple[str, str], int]:
+    def _lines(self) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], tuple[int, ...]]]:
         lines: dict[tuple[str, str], int] = {}
+        rows: dict[tuple[str, str], tuple[int, ...]] = {}
         for path, span in self.spans.items():
             if len(path) == 3 and span.value_start >= 0:
-                offsets = content_offsets(self.text, span)
-                offset = offsets[0] if offsets else span.value_start
-                lines[str(path[1]), str(path[2])] = self.line_of(offset)
+                key = str(path[1]), str(path[2])
+                starts = [line.offsets[0] for line in content_lines(self.text, span)]
+                found = tuple(map(self.line_of, starts or [span.value_start]))
+                lines[key] = found[0]
+                if found != tuple(range(found[0], found[0] + len(found))):
+                    rows[key] = found
         for kind, name in self.kernels:
             lines[name, "name"] = self.line_of(self.spans[kind, name].key_start)
-        return lines
+        return lines, rows
 
 
 def _param_fields(spec: Spec) -> dict[str, tuple[str, ...]]:

@@ -69,6 +69,32 @@ def content_offsets(text: str, span: Span) -> list[int]:
     return [*offsets, end]
 
 
+@dataclass(frozen=True)
+class ContentLine:
+    """One line of a string value: its text, and the offsets of its characters and its end."""
+
+    text: str
+    offsets: tuple[int, ...]
+
+
+def content_lines(text: str, span: Span) -> list[ContentLine]:
+    """Return the lines of a string value; nothing if the value is not a string."""
+    offsets = content_offsets(text, span)
+    quote = _quote_at(text, span.value_start)[:1]
+    lines: list[ContentLine] = []
+    start, body = 0, ""
+    for number, offset in enumerate(offsets):
+        last = number == len(offsets) - 1
+        escape = _ESCAPE.match(text, offset) if quote == '"' and not last else None
+        character = "" if last else _unescape(escape[0], quote) if escape else text[offset]
+        if last or character == "\n":
+            lines.append(ContentLine(body, tuple(offsets[start : number + 1])))
+            start, body = number + 1, ""
+        else:
+            body += character
+    return lines
+
+
 def _quote_at(text: str, position: int) -> str:
     return next((quote for quote in _QUOTES if text.startswith(quote, position)), "")
 

@@ -53,11 +53,11 @@ def test_everything_that_is_above_is_listed(toy: Path) -> None:
     lines = text.splitlines()
     heads = [line for line in lines if line.startswith("specs/")]
     assert len(heads) == 21, "ten specializations, two budgets; and one of the other file"
-    assert lines[0].startswith("specs/shifts.toml:10:1: shift takes ")
+    assert lines[0].startswith("specs/shifts.toml:10:1: error: shift takes ")
     assert lines[0].endswith(" registers on sm_90; max_registers is 1")
     assert lines[1:3] == ["    max_registers = 1", "    ^^^^^^^^^^^^^"]
-    assert "specs/squares.toml:7:1: square<float, kspec::Flat> takes " in text
-    assert "specs/squares.toml:8:1: square<int, kspec::Tiles> has " in text
+    assert "specs/squares.toml:7:1: error: square<float, kspec::Flat> takes " in text
+    assert "specs/squares.toml:8:1: error: square<int, kspec::Tiles> has " in text
     assert " bytes of code on sm_90; max_bytes is 100\n    max_bytes = 100\n" in text
 
 
@@ -71,7 +71,7 @@ def test_architectures_share_a_line(tmp_path: Path) -> None:
 def test_spills(toy: Path) -> None:
     write_project(toy, shifts=SPILLS)
     text = problems(toy)
-    assert text.startswith("specs/shifts.toml:3:1: many spills ")
+    assert text.startswith("specs/shifts.toml:3:1: error: many spills ")
     assert "bytes of registers on sm_90; no_spills allows none\n" in text
 
 

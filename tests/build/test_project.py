@@ -208,7 +208,7 @@ def test_cuda_that_does_not_compile(toy: Path) -> None:
     (toy / "specs/amount.cuh").write_text("#define AMOUNT other_thing\n")
     with pytest.raises(CompileError) as caught:
         build_project(toy)
-    assert 'specs/squares.toml(7): error: identifier "undefined_thing" is undefined' in (
+    assert 'specs/squares.toml:7:22: error: identifier "undefined_thing" is undefined' in (
         caught.value.log
     )
     assert 'identifier "other_thing" is undefined' in caught.value.log, "all files are reported"
@@ -353,9 +353,7 @@ params = "Pair* p"
 extern "C" __global__ void swap(Pair* p) {}
 """
     (toy / "specs/several.cu").write_text(code)
-    with pytest.raises(
-        CompileError, match=r"specs/several\.toml\(3\): error: .*Pair\.a is float32"
-    ):
+    with pytest.raises(CompileError, match=r"specs/several\.toml:3: error: .*Pair\.a is float32"):
         build_project(toy)
     assert not (toy / PACKAGE).exists()
 
@@ -397,5 +395,5 @@ def test_layouts_of_a_spec_are_compiled(tmp_path: Path) -> None:
     (unit,) = [one for one in plan_project(toy).units if one.stem == "squares"]
     assert "square<int, kspec::Strided<64>>" in unit.source.name_expressions
     wrong = SQUARES.replace(line, f'{line}\nlayouts = ["Rows, 2"]')
-    with pytest.raises(SpecError, match=r"squares\.toml:9:13: 'Rows, 2' has numbers"):
+    with pytest.raises(SpecError, match=r"squares\.toml:9:13: error: 'Rows, 2' has numbers"):
         plan_project(write_project(tmp_path, squares=wrong))

@@ -11,7 +11,7 @@ import pytest
 
 from kspec import manifest
 from kspec.build import warm
-from kspec.build.cli import running
+from kspec.build.cli import output, running
 from kspec.build.project import build_project
 from kspec.compiler import nvrtc
 from kspec.errors import LoadError, ManifestError, SpecError, ToolNotFoundError
@@ -170,7 +170,7 @@ class TestErrors:
     def test_broken_spec(self, run, built: Path) -> None:
         write_project(built, bad="[elementwise.f]\ninputs = 'T i'\n")
         status, _, err = run("warm", "--project", built, "--device", "host")
-        assert status == 2 and "specs/bad.toml:2:13: 'i' is the index" in err
+        assert status == 2 and "specs/bad.toml:2:13: error: 'i' is the index" in err
 
     def test_packages(self, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("no_such_package", "no.such.package", "json.decoder", "", "."):
@@ -253,6 +253,7 @@ def test_help_fits_80_columns(run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, built: Path, capfd) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")  # which rich takes for a terminal
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
     package = warm.project_package(built)
     assert running._warm(package, HOST) == []
     _, err = capfd.readouterr()

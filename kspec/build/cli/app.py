@@ -22,10 +22,10 @@ from typing import Annotated
 import typer
 
 import kspec
+from kspec.build.cli.diagnostics import exit_code as exit_code
+from kspec.build.cli.diagnostics import print_text
 from kspec.build.settings import find_project
-from kspec.errors import CompileError, KspecError, RenderError, SpecError, ToolNotFoundError
-
-_EXIT_CODES = ((ToolNotFoundError, 3), (SpecError, 2), (CompileError, 2), (RenderError, 2))
+from kspec.errors import KspecError
 
 app = typer.Typer(
     name="kspec",
@@ -53,14 +53,8 @@ def main() -> None:
         sys.exit(_fail(KspecError(f"{error.filename}: {error.strerror}")))
 
 
-def exit_code(error: KspecError) -> int:
-    """Return the exit status that stands for an error."""
-    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
-
-
 def _fail(error: KspecError) -> int:
-    # Never wrapped or styled: carets must stay under what they point at.
-    print(f"kspec: {error}" if "\n" not in str(error) else f"kspec:\n{error}", file=sys.stderr)
+    print_text(error.diagnostics, sys.stderr)  # never wrapped: carets stay under what they mean
     return exit_code(error)
 
 

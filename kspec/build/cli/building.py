@@ -12,7 +12,11 @@ import typer
 
 from kspec.build import images, locking, project, show, stale
 from kspec.build.cli.app import Project, app, project_folder
+from kspec.build.cli.diagnostics import Format, FormatOption, print_text, reporting
 from kspec.build.cli.output import counted, progress_bar
+from kspec.build.findings import findings_of
+from kspec.build.lock import FILE_NAME as LOCK_FILE
+from kspec.diagnostics import Diagnostic
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 
 
@@ -29,21 +33,39 @@ def build(
     no_compile: Annotated[
         bool, typer.Option("--no-compile", help="Write text only; kernels compile on first use.")
     ] = False,
+    form: FormatOption = Format.text,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also what the specs can not change: every spill.")
+    ] = False,
 ) -> None:
     """Render and compile the specs into the generated package."""
-    build_and_report(project_folder(folder), tuple(arch or ()), not no_compile)
+    project_path = project_folder(folder)
+    with reporting("build", project_path, form) as report:
+        with _compile_progress() as progress:
+            built = project.build_project(project_path, tuple(arch or ()), not no_compile, progress)
+        modules = built.images if verbose else built.compiled
+        report.findings += findings_of(built.plan, built.images, modules, verbose)
+        report.findings += _about_the_lock(built)
+        report.summary = _summary(built)
 
 
 @app.command()
-def check(folder: Project = None) -> None:
+def check(folder: Project = None, form: FormatOption = Format.text) -> None:
     """Exit with 1 and a diff if the generated package or kspec.lock are not what the specs say."""
-    plan = project.plan_project(project_folder(folder))
-    difference = stale.stale_diff(plan) + locking.lock_diff(plan)
-    if difference:
-        print(difference, end="")
-        print("kspec: generated files are stale; run `kspec build`", file=sys.stderr)
-        raise typer.Exit(1)
-    print("generated files are up to date")
+    project_path = project_folder(folder)
+    with reporting("check", project_path, form) as report:
+        plan = project.plan_project(project_path)
+        lock = locking.lock_diff(plan)
+        if form is not Format.text:
+            report.findings += stale.stale_findings(plan)
+            report.findings += [stale.stale_finding(LOCK_FILE)] if lock else []
+        elif difference := stale.stale_diff(plan) + lock:
+            print(difference, end="")
+            message = "generated files are stale; run `kspec build`"
+            report.findings.append(Diagnostic("error", message))
+        if report.findings:
+            raise typer.Exit(1)
+        report.summary = "generated files are up to date"
 
 
 @app.command("show")
@@ -86,16 +108,23 @@ def build_and_report(folder: Path, archs: tuple[str, ...], compiling: bool) -> p
     """Build a project, with a progress bar, and say what was built."""
     with _compile_progress() as progress:
         report = project.build_project(folder, archs, compiling, progress)
+    print(_summary(report))
+    print_text(_about_the_lock(report), sys.stderr)
+    return report
+
+
+def _about_the_lock(report: project.BuildReport) -> list[Diagnostic]:
+    return [Diagnostic("note", report.lock.note, code="lock")] if report.lock.note else []
+
+
+def _summary(report: project.BuildReport) -> str:
     settings = report.plan.settings
     kernels = f"{counted(report.plan.specs, 'kernel')} in {counted(report.plan.units, 'module')}"
     for built in report.images.values():
         kernels += f", for {' '.join(built.entry.archs)}"
         break
     state = f"{counted(report.changed, 'file')} written" if report.changed else "up to date"
-    print(f"{settings.package}: {kernels}; {state}")
-    if report.lock.note:
-        print(f"kspec: {report.lock.note}", file=sys.stderr)
-    return report
+    return f"{settings.package}: {kernels}; {state}"
 
 
 @contextlib.contextmanager

@@ -46,11 +46,16 @@ class Advance:
             )
 
 
+def on_terminal() -> bool:
+    """Return whether somebody watches; FORCE_COLOR says nothing about that."""
+    return sys.stderr.isatty()
+
+
 @contextlib.contextmanager
 def progress_bar(verb: str, total: int) -> Iterator[Advance]:
     """Give a bar to advance, on the standard error; it is gone at the end."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not on_terminal():
         yield Advance(verb, total, None)
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()

@@ -1,0 +1,234 @@
+r"""What compilers say, as findings: the log of NVRTC, nvcc, g++, clang or zig in, diagnostics out.
+
+::
+
+    parse_log('specs/a.toml(7): error: identifier "n" is undefined\n  y = n;\n      ^')
+    # (Diagnostic("error", 'identifier "n" is undefined', "specs/a.toml", 7, 5, 1, "y = n;"),)
+
+Positions are those of the ``#line`` directives in the text that was compiled; what they mean in a
+spec file, where a line may begin with a key and have escapes, `kspec.build.placing` knows.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from kspec.compiler.explain import explain
+from kspec.diagnostics import Diagnostic
+from kspec.errors import CompileError
+from kspec.stages import CudaSource
+
+# "k.cu(3): error: ...", "k.cu(3): warning #177-D: ..." of the compilers of CUDA.
+_CUDA = re.compile(
+    r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d+)\): (?:catastrophic )?"
+    r"(?P<severity>error|warning|remark)(?: #(?P<code>[\w-]+))?: (?P<message>.*)"
+)
+# "k.cu:3:7: error: ..." of g++ and clang.
+_GNU = re.compile(
+    r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?"
+    r"(?P<severity>error|warning|note): (?P<message>.*)"
+)
+# "ptxas error   : ...", "nvrtc: error: ...", "nvcc fatal   : ..."; a tool of no file.
+_TOOL = re.compile(
+    r"(?P<path>)(?P<tool>nvrtc|ptxas|nvlink|nvcc|cicc|ld|zig|cc1plus|collect2)\b[^:\n]*?:? *"
+    r"(?P<severity>error|warning|fatal)\s*: (?P<message>.*)"
+)
+_NAMELESS = re.compile(r"(?P<path>)(?P<severity>error|warning): (?P<message>.*)")
+_FORMS = (_CUDA, _GNU, _TOOL, _NAMELESS)
+_SEVERITY = {"remark": "note", "fatal": "error"}
+# Counts and headings, which say nothing that the messages do not.
+_SUMMARY = re.compile(
+    r"\d+ (?:catastrophic )?(?:errors?|warnings?)\b.*(?:generated|detected).*"
+    r"|Remark: The warnings can be suppressed.*"
+    r"|compilation terminated.*|Compilation (?:aborted|terminated).*"
+    r"|In file included from .*|\s+from .*:\d+[:,].*"
+    r"|\S.*: (?:In (?:member )?(?:function|instantiation|lambda)|At global scope|required ).*"
+)
+_LINE = re.compile(r'\s*#\s*line\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_SECTION = re.compile(r"// ---- (\w+)(?:\(|$)")
+_CARET = re.compile(r"\s*(?:\d* \|)?\s*~*\^[\^~]*\s*")
+_GUTTER = re.compile(r"\s*\d* \| ?")
+_WORD = re.compile(r"\w+")
+_MAP = "__nv_name_map"
+_HOST_NAME = re.compile(r"<name expression (.*)>")
+_DIALECT = "kspec/host/include/"
+_NOTHING = CudaSource("", "")
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The lines of a translation unit by where ``#line`` says that they stand."""
+
+    lines: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    kernels: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+    def line(self, path: str, number: int, shown: str = "") -> str:
+        """Return a line; of several in one place, what the compiler shows, or the longest.
+
+        What a template writes behind a fragment counts as the line after it.
+        """
+        found = self.lines.get((path, number), ())
+        return shown if shown in found else max(found, key=len, default="")
+
+
+def compile_error(
+    log: str, source: CudaSource, options: tuple[str, ...], target: str
+) -> CompileError:
+    """Return the error for a log in which a compiler refuses a source."""
+    explained = explain(log, source)
+    found = parse_log(explained, source)
+    return CompileError(explained, source.text, options, target, found)
+
+
+def parse_log(
+    log: str, source: CudaSource = _NOTHING, compiled: CudaSource | None = None
+) -> tuple[Diagnostic, ...]:
+    """Return what a compiler says, message by message; never nothing for a log with text.
+
+    Parameters
+    ----------
+    log : str
+        The compiler's own words.
+    source : CudaSource
+        What was compiled: g++ does not repeat the lines it complains about, nvcc has replaced
+        macros in them.
+    compiled : CudaSource, optional
+        What the compiler really saw, if that was made from `source`: columns are those of it.
+    """
+    text = _source_lines(source)
+    seen = _source_lines(compiled) if compiled else text
+    found: list[Diagnostic] = []
+    names: list[str] = []
+    for block in _blocks(log):
+        form = next((match for form in _FORMS if (match := form.fullmatch(block[0]))), None)
+        if form is None:
+            _unknown(found, block)
+            continue
+        one = _diagnostic(form.groupdict(), block[1:], text, seen)
+        if found and one.path.startswith((_MAP, _DIALECT)):
+            continue  # consequences of what is said already
+        if one.severity == "note" and found:
+            note = f"note: {one.place}: {one.message}"
+            found[-1] = replace(found[-1], details=(*found[-1].details, note))
+            continue
+        name = _HOST_NAME.fullmatch(one.path)
+        if name is None:
+            found.append(one)
+        elif name[1] not in names:  # the rest is about the same
+            names.append(name[1])
+            message = f"no kernel fits the name expression {name[1]!r}: {one.message}"
+            found.append(Diagnostic("error", message))
+    return tuple(found)
+
+
+def source_line(source: CudaSource, path: str, line: int) -> str:
+    """Return the line of a source that ``#line`` directives put at a place."""
+    return _source_lines(source).line(path, line)
+
+
+def _blocks(log: str) -> Iterator[list[str]]:
+    """Yield each message's lines; a line that begins no message is part of the one before."""
+    block: list[str] = []
+    for line in log.splitlines():
+        if not line.strip() or _SUMMARY.fullmatch(line):
+            if block and not line.strip():
+                yield block
+                block = []
+            continue
+        if block and any(form.fullmatch(line) for form in _FORMS):
+            yield block
+            block = []
+        block.append(line)
+    if block:
+        yield block
+
+
+def _unknown(found: list[Diagnostic], block: list[str]) -> None:
+    """Keep lines in no known form: advice on the error before, or an error of their own."""
+    text = " ".join(line.strip() for line in block)
+    if found:
+        hint = f"{found[-1].hint} {text}".strip()
+        found[-1] = replace(found[-1], hint=hint)
+    else:
+        found.append(Diagnostic("error", text))
+
+
+def _diagnostic(
+    form: Mapping[str, str | None], rest: list[str], text: _Text, seen: _Text
+) -> Diagnostic:
+    path, line = form["path"] or "", int(form.get("line") or 0)
+    severity = form["severity"] or "error"
+    shown, column, others = _shown(rest, int(form.get("column") or 0))
+    original = text.line(path, line, shown)
+    if form.get("column"):
+        shown = seen.line(path, line, shown) or shown
+    column = _characters(shown, column)
+    if original:
+        column = _moved(shown, column, original)
+        shown = original
+    return Diagnostic(
+        severity=_SEVERITY.get(severity, severity),
+        message=f"{form['tool']}: {form['message']}" if form.get("tool") else f"{form['message']}",
+        path=path,
+        line=line,
+        column=column,
+        source_line=shown,
+        kernel=text.kernels.get((path, line), ""),
+        code=form.get("code") or "",
+        details=tuple(line.strip() for line in others if not _GUTTER.match(line)),
+    ).at_word()
+
+
+def _shown(rest: list[str], column: int) -> tuple[str, int, list[str]]:
+    """Return the line that a compiler repeats, the column of its caret, and all other lines."""
+    for number in range(1, len(rest)):
+        line, marks = rest[number - 1], rest[number]
+        if not _CARET.fullmatch(marks):
+            continue
+        others = [*rest[: number - 1], *rest[number + 1 :]]
+        gutter = _GUTTER.match(line)
+        if gutter and column:  # clang's "   14 | code"; the message has the column
+            return line[gutter.end() :], column, others
+        return line[2:], max(1, marks.index("^") - 1), others
+    return "", column, rest
+
+
+def _moved(shown: str, column: int, original: str) -> int:
+    """Return the column in a line of the one in that line as the compiler repeats it."""
+    if shown == original or not column:
+        return column
+    word = _WORD.match(shown, column - 1)
+    if word is None:
+        return 0
+    same = [match.start() for match in re.finditer(rf"\b{word[0]}\b", shown[: word.end()])]
+    places = [match.start() + 1 for match in re.finditer(rf"\b{word[0]}\b", original)]
+    return places[min(len(same), len(places)) - 1] if same and places else 0
+
+
+def _characters(line: str, column: int) -> int:
+    """Return a column counted in bytes as one counted in characters."""
+    return len(line.encode()[: max(0, column - 1)].decode(errors="ignore")) + 1 if column else 0
+
+
+@functools.lru_cache(maxsize=8)
+def _source_lines(source: CudaSource) -> _Text:
+    lines: dict[tuple[str, int], tuple[str, ...]] = {}
+    kernels: dict[tuple[str, int], str] = {}
+    for name, body in ((source.name, source.text), *((h.name, h.text) for h in source.headers)):
+        path, number, kernel = name, 1, ""
+        for line in body.splitlines():
+            directive = _LINE.match(line)
+            if directive:
+                path, number = re.sub(r"\\(.)", r"\1", directive[2]), int(directive[1])
+                continue
+            section = _SECTION.match(line)
+            kernel = section[1] if section else kernel
+            place = path, number
+            lines[place] = (*lines.get(place, ()), line)
+            if kernel:
+                kernels.setdefault(place, kernel)
+            number += 1
+    return _Text(lines, kernels)

@@ -1,0 +1,45 @@
+"""What every compiler says becomes the same findings: golden logs, and text that fits no form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kspec.compiler.messages import parse_log, source_line
+from kspec.stages import CudaSource, Header
+from tests.golden_cases import cases, read_case
+
+
+@pytest.mark.parametrize("path", cases("messages"), ids=lambda path: path.stem)
+def test_golden(path: Path, update_golden: bool) -> None:
+    case = read_case(path)
+    files = dict(case.files)
+    text, log = files.pop("source"), files.pop("log")
+    headers = tuple(Header(name, body) for name, body in files.items())
+    found = parse_log(log, CudaSource("a.cu", text, headers=headers))
+    case.check("\n".join(map(str, found)), update_golden)
+
+
+@given(st.text(max_size=200))
+def test_no_log_is_lost(log: str) -> None:
+    found = parse_log(log)
+    assert bool(found) or not log.strip() or "error" in log or "warning" in log or log.strip()
+    for one in found:
+        assert one.severity in ("error", "warning", "note")
+
+
+def test_unknown_words_are_an_error() -> None:
+    (one,) = parse_log("the compiler ate itself\nand was not sorry")
+    assert (one.severity, one.message) == ("error", "the compiler ate itself and was not sorry")
+
+
+def test_line_directives_count() -> None:
+    text = 'a\n#line 7 "specs/a.toml"\nb\nc\n#line 4 "k.cu"\nd'
+    source = CudaSource("k.cu", text)
+    assert source_line(source, "k.cu", 1) == "a"
+    assert source_line(source, "specs/a.toml", 8) == "c"
+    assert source_line(source, "k.cu", 4) == "d"
+    assert source_line(source, "k.cu", 9) == ""
