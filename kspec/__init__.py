@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         DispatchError,
         DriverError,
         DuplicateKernelError,
+        FusionError,
         HostFault,
         InstanceNotBuilt,
         KspecError,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         UnknownTypeError,
         UnsupportedDTypeError,
     )
+    from kspec.fused import Fused, fuse
     from kspec.runtime import texture
     from kspec.runtime.arrays import DeviceArray, asarray, asnumpy, empty, zeros
     from kspec.runtime.device import Device, devices
@@ -64,6 +66,7 @@ _HOMES = {
         "DispatchError",
         "DriverError",
         "DuplicateKernelError",
+        "FusionError",
         "HostFault",
         "InstanceNotBuilt",
         "KspecError",
@@ -83,6 +86,7 @@ _HOMES = {
         "UnknownTypeError",
         "UnsupportedDTypeError",
     ),
+    "kspec.fused": ("Fused", "fuse"),
     "kspec.runtime.arrays": ("DeviceArray", "asarray", "asnumpy", "empty", "zeros"),
     "kspec.runtime.device": ("Device", "devices"),
     "kspec.runtime.pool": ("MemoryPool", "memory_pool"),
@@ -105,6 +109,8 @@ __all__ = [
     "DriverError",
     "DuplicateKernelError",
     "ElementwiseKernel",
+    "Fused",
+    "FusionError",
     "HostFault",
     "InstanceNotBuilt",
     "KspecError",
@@ -132,6 +138,7 @@ __all__ = [
     "checking",
     "devices",
     "empty",
+    "fuse",
     "make_aligned_dtype",
     "memory_pool",
     "texture",

@@ -91,6 +91,14 @@ class ElementwiseKernel(ElementwiseCallable):
         )
         super().__init__(self._spec.declaration(), loader_for(self._spec))
 
+    @classmethod
+    def from_spec(cls, spec: ElementwiseSpec) -> ElementwiseKernel:
+        """Return the kernel of a spec."""
+        kernel = cls.__new__(cls)
+        kernel._spec = spec
+        ElementwiseCallable.__init__(kernel, spec.declaration(), loader_for(spec))
+        return kernel
+
     @property
     def spec(self) -> ElementwiseSpec:
         """The declared kernel, as spec files have it."""
@@ -185,6 +193,14 @@ class ReductionKernel(ReductionCallable):
             options=options,
         )
         super().__init__(self._spec.declaration(), loader_for(self._spec))
+
+    @classmethod
+    def from_spec(cls, spec: ReductionSpec) -> ReductionKernel:
+        """Return the kernel of a spec."""
+        kernel = cls.__new__(cls)
+        kernel._spec = spec
+        ReductionCallable.__init__(kernel, spec.declaration(), loader_for(spec))
+        return kernel
 
     @property
     def spec(self) -> ReductionSpec:

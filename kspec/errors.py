@@ -7,6 +7,7 @@
     │   ├── SignatureSyntaxError            the mini-language does not parse
     │   │   └── UnknownTypeError (TypeError)    a type nobody knows
     │   └── DuplicateKernelError            two kernels of one package share a name
+    ├── FusionError (TypeError)             a function that can not be fused
     ├── RenderError                         a declaration can not become CUDA text
     ├── CompileError                        the compiler refused the text
     ├── NotCompiledError (LookupError)      there is no source to show: nothing was called yet
@@ -99,6 +100,10 @@ class UnknownTypeError(SignatureSyntaxError, TypeError):
 
 class DuplicateKernelError(SpecError):
     """Two kernels of one package have the same name."""
+
+
+class FusionError(KspecError, TypeError):
+    """A function does what can not be fused; the message has its line and the way out."""
 
 
 class RenderError(KspecError):

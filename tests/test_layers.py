@@ -46,7 +46,9 @@ LAYERS = {
     "pipeline": EVERY_BASE | {"spec", "render", "compiler", "runtime"},
     "constructors": EVERY_BASE | {"spec", "render", "compiler", "runtime", "pipeline"},
     "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
-    "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fusion", "jit"},
+    "fused_rows": EVERY_BASE | {"fusion", "runtime"},
+    "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime", "fused_rows"},
+    "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused", "jit"},
 }
 # The seams: the runtime reaches the compiler inside functions of these files.
 SEAMS = {
@@ -55,7 +57,16 @@ SEAMS = {
 }
 # Third-party module to the files that may import it, or layers, ending in "/".
 THIRD_PARTY = {
-    "numpy": ("typing.py", "runtime/", "host/", "constructors.py", "build/", "fusion/", "jit/"),
+    "numpy": (
+        "typing.py",
+        "runtime/",
+        "host/",
+        "constructors.py",
+        "fused.py",
+        "build/",
+        "fusion/",
+        "jit/",
+    ),
     "cuda.bindings.driver": ("runtime/driver.py",),
     "cuda.bindings.nvrtc": ("compiler/nvrtc.py",),
     "cuda.bindings.nvfatbin": ("compiler/fatbin.py",),

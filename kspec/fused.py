@@ -1,0 +1,490 @@
+"""`fuse`: array code that runs as one kernel, or as few as it can.
+
+>>> import numpy as np
+>>> @fuse(device="host")
+... def squared_diff(x, y):
+...     return (x - y) * (x - y)
+>>> squared_diff(np.arange(3.0), 1.0)
+array([1., 0., 1.])
+
+`kspec.fusion` makes kernels of a function; here they are called with the arrays of a call. Which
+kernels is found by the types and shapes of the arguments, once for each.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from kspec.constructors import ElementwiseKernel, ReductionKernel
+from kspec.errors import FusionError, SpecError
+from kspec.fused_rows import RowCaller
+from kspec.fusion import types
+from kspec.fusion.explain import explain
+from kspec.fusion.graph import Argument, Count, Number, Step, Stored, Value, View
+from kspec.fusion.partition import Elements, Home
+from kspec.fusion.program import ArgumentType, ArrayType, Program, trace
+from kspec.fusion.tracer import Traced
+from kspec.names import name_problem
+from kspec.runtime.interop import library_of
+from kspec.runtime.views import numpy_dtype
+from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Run = Callable[[tuple[Any, ...]], Any]
+_MOST_SHAPES = 4096  # whose programs are found without comparing extents
+
+
+@overload
+def fuse(function: Callable[..., Any], /) -> Fused: ...
+@overload
+def fuse(
+    kernel_name: str | None = None, /, *, device: str | None = None
+) -> Callable[[Callable[..., Any]], Fused]: ...
+@overload
+def fuse(
+    *, kernel_name: str | None = None, device: str | None = None
+) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(
+    function: Any = None, /, *, kernel_name: str | None = None, device: str | None = None
+) -> Any:
+    """Make array code run as few kernels.
+
+    As a decorator, with or without parentheses. When the function is called with arrays on a GPU,
+    it runs once with stand-ins for them; what it computes becomes kernels, which are called from
+    then on for arguments of the same types. Without any such array it is called as it is.
+
+    Parameters
+    ----------
+    function : callable
+        Takes arrays, numbers and None; returns an array, a tuple of arrays, or None.
+    kernel_name : str, optional
+        Name of the kernels; default: that of the function.
+    device : {"host"}, optional
+        ``"host"``: fuse calls with NumPy arrays, for the host device.
+
+    Returns
+    -------
+    Fused
+        Is called like the function.
+
+    Raises
+    ------
+    SpecError
+        If `kernel_name` can not be the name of a kernel.
+    TypeError
+        If `function` is none.
+    """
+    if isinstance(function, str):
+        function, kernel_name = None, function
+    if device not in (None, "host"):
+        raise ValueError(f"device must be 'host' or None, not {device!r}")
+    if kernel_name is not None and name_problem(kernel_name):
+        raise SpecError(f"Invalid kernel name: {name_problem(kernel_name)}")
+    if function is None:
+        return lambda one: Fused(one, kernel_name, device)
+    return Fused(function, kernel_name, device)
+
+
+class Fused:
+    """A function that runs as few kernels.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    kernel_name : str, optional
+        Name of its kernels.
+    device : {"host"}, optional
+        ``"host"``: calls with NumPy arrays are fused, too.
+
+    Attributes
+    ----------
+    func : callable
+        The function.
+    name : str
+        Name of its kernels.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        kernel_name: str | None = None,
+        device: str | None = None,
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"fuse takes a function, not a {type(function).__name__}")
+        functools.update_wrapper(self, function)
+        name = getattr(function, "__name__", "fused")
+        self.func = function
+        self.name = kernel_name or ("fused" if name_problem(name) else name)
+        self._on_host = device == "host"
+        self._signature = inspect.signature(function)
+        kinds = [one.kind for one in self._signature.parameters.values()]
+        plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+        self._count = len(kinds) if plain else -1  # of arguments that need no sorting out
+        self._names = tuple(self._signature.parameters)
+        self._lock = threading.RLock()
+        self.clear_cache()
+
+    def clear_cache(self) -> None:
+        """Forget what was traced; the next call traces anew."""
+        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._programs: dict[object, Runnable] = {}
+        self._arrays: set[type] = set()
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the function; arguments and results are its own.
+
+        Raises
+        ------
+        FusionError
+            A `TypeError`: the function does what can not be fused, or an argument is no array,
+            number or None.
+        ShapeError
+            A `ValueError`: shapes do not fit.
+        """
+        if keywords or len(args) != self._count:
+            args = self._all_arguments(args, keywords)
+        arrays = self._arrays
+        key = tuple([(a.dtype, a.shape) if type(a) in arrays else type(a) for a in args])
+        run = self._runs.get(key)
+        if run is None:
+            run = self._find(args, key)
+        return run(args)
+
+    def explain(self, *args: Any, **keywords: Any) -> str:
+        """Return how a call is computed: its kernels, what they read and write, and why so many.
+
+        Arguments as for a call; nothing is computed.
+        """
+        runnable = self._runnable(self._all_arguments(args, keywords))
+        return explain(runnable.program, self._names)
+
+    def to_spec(self, *args: Any, **keywords: Any) -> tuple[Spec, ...]:
+        """Return the kernels of a call as specs, as spec files have them.
+
+        Arguments as for a call; nothing is computed.
+        """
+        runnable = self._runnable(self._all_arguments(args, keywords))
+        return tuple(kernel.spec for kernel in runnable.program.kernels)
+
+    def _all_arguments(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        bound = self._signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        found: list[Any] = []
+        for name, value in bound.arguments.items():
+            kind = self._signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                found += value
+            elif kind is inspect.Parameter.VAR_KEYWORD and value:
+                raise FusionError(f"{self.name}: keyword arguments by any name are not fused")
+            elif kind is not inspect.Parameter.VAR_KEYWORD:
+                found.append(value)
+        return tuple(found)
+
+    def _plain(self, args: tuple[Any, ...]) -> Any:
+        """Call the function as it is."""
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        values = iter(args)
+        for name, one in self._signature.parameters.items():
+            if one.kind is inspect.Parameter.VAR_POSITIONAL:
+                positional += values
+            elif one.kind is inspect.Parameter.KEYWORD_ONLY:
+                named[name] = next(values)
+            elif one.kind is not inspect.Parameter.VAR_KEYWORD:
+                positional.append(next(values))
+        return self.func(*positional, **named)
+
+    def _find(self, args: tuple[Any, ...], key: tuple[Any, ...]) -> Run:
+        if any(isinstance(one, Traced) for one in args) or not self._is_fused(args):
+            return self._plain
+        runnable = self._runnable(args)
+        run: Run = runnable.run
+        if runnable.program.written:
+            run = self._careful
+        known = {type(one) for one in args if library_of(one) is not None}
+        if not known <= self._arrays:
+            if all(hasattr(kind, "dtype") and hasattr(kind, "shape") for kind in known):
+                self._arrays |= known
+            return run
+        if len(self._runs) >= _MOST_SHAPES:
+            self._runs.clear()
+        self._runs[key] = run
+        return run
+
+    def _careful(self, args: tuple[Any, ...]) -> Any:
+        """Call kernels that write into arguments, which may be the same or overlap."""
+        runnable = self._runnable(args)
+        return runnable.run(_apart(args, runnable.program.written))
+
+    def _is_fused(self, args: tuple[Any, ...]) -> bool:
+        views = [library.view(one) for one in args if (library := library_of(one)) is not None]
+        on_host = [view.device.is_host for view in views]
+        if not views or (all(on_host) and not self._on_host):
+            return False
+        if any(on_host) and not all(on_host):
+            place = self._names[on_host.index(True)] if len(self._names) == len(args) else "one"
+            raise FusionError(
+                f"{self.name}: {place} is on the host next to arrays on a GPU; move it there first"
+            )
+        return True
+
+    def _runnable(self, args: tuple[Any, ...]) -> Runnable:
+        described = tuple(self._describe(one, k) for k, one in enumerate(args))
+        same = _first_of_same(args, described)
+        exact = described, same
+        with self._lock:
+            found = self._programs.get(exact)
+            if found is None:
+                pattern = _pattern(described), same
+                found = self._programs.get(pattern)
+                if found is None:
+                    names = self._argument_names(len(args))
+                    program = trace(self._traced_function, described, names, self.name, same)
+                    found = Runnable(program)
+                    self._programs[exact if program.shaped else pattern] = found
+        return found
+
+    def _traced_function(self, *args: Any) -> Any:
+        return self._plain(args)
+
+    def _argument_names(self, count: int) -> tuple[str, ...]:
+        names = [
+            name
+            for name, one in self._signature.parameters.items()
+            if one.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        ]
+        return (*names, *[f"x{k}" for k in range(len(names), count)])
+
+    def _describe(self, one: Any, position: int) -> ArgumentType:
+        if one is None:
+            return None
+        library = library_of(one)
+        if library is not None:
+            view = library.view(one)
+            numpy_dtype(view.dtype)  # NumPy learns of types that it does not have
+            if view.dtype.startswith(("{", "V")):
+                raise FusionError(f"{self.name}: structs are not fused")
+            return ArrayType(view.dtype, view.shape)
+        number = types.type_of_number(one)
+        if number is None:
+            name = self._argument_names(position + 1)[position]
+            raise FusionError(
+                f"{self.name}: {name} must be an array, a number or None, not a "
+                f"{type(one).__name__}"
+            )
+        return number
+
+
+def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
+    """Return types and which extents are equal, which is all that most programs depend on."""
+    numbers: dict[int, int] = {1: 1}
+    found: list[object] = []
+    for one in described:
+        if isinstance(one, ArrayType):
+            extents = tuple(numbers.setdefault(size, -len(numbers)) for size in one.sizes)
+            found.append((one.dtype, extents))
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _first_of_same(args: Sequence[Any], described: Sequence[ArgumentType]) -> tuple[int, ...]:
+    """Return for each argument the first one that is the same array."""
+    first: dict[int, int] = {}
+    return tuple(
+        first.setdefault(id(one), k) if isinstance(kind, ArrayType) else k
+        for k, (one, kind) in enumerate(zip(args, described, strict=True))
+    )
+
+
+def _apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
+    """Return the arguments with copies of those that overlap with others that are written to."""
+    found = list(args)
+    for position in written:
+        target = library_of(args[position]).view(args[position])  # type: ignore[union-attr]
+        low, high = _bounds(target)
+        for k, one in enumerate(args):
+            library = library_of(one)
+            if library is None or k in written or one is args[position]:
+                continue
+            view = library.view(one)
+            other_low, other_high = _bounds(view)
+            if view.device == target.device and low < other_high and other_low < high:
+                alike = (view.ptr, view.shape, view.strides) == (
+                    target.ptr,
+                    target.shape,
+                    target.strides,
+                )
+                if not alike:
+                    found[k] = one.clone() if hasattr(one, "clone") else one.copy()
+    return tuple(found)
+
+
+def _bounds(view: Any) -> tuple[int, int]:
+    """Return the addresses of the first byte of an array and behind the last."""
+    steps = [(n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)]
+    low = view.ptr + sum(step for step in steps if step < 0)
+    high = view.ptr + sum(step for step in steps if step > 0) + np.dtype(view.dtype).itemsize
+    return low, high
+
+
+class Runnable:
+    """The kernels of a program, ready to be called.
+
+    Attributes
+    ----------
+    program : Program
+        What it computes.
+    run : callable
+        Takes the arguments, returns what the function returns.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._kernels = [_kernel(one.spec) for one in program.kernels]
+        self._rows = RowCaller(program.rows) if program.rows else None
+        self.run = self._direct() or self._run
+
+    def _direct(self) -> Run | None:
+        """Return a short way for one kernel that is given the arguments as they are."""
+        if len(self._kernels) != 1:
+            return None
+        kernel, step = self._kernels[0], self.program.kernels[0]
+        plain = all(isinstance(one, Argument | Number) for one in step.reads)
+        values = [one.value for one in step.writes]
+        returned = self.program.returned
+        wanted = returned if isinstance(returned, tuple) else (returned,)
+        if not plain or self.program.written or tuple(values) != wanted:
+            return None
+        if isinstance(kernel, ReductionKernel) and any(
+            not _is_whole(self.program.parts.home(value)) for value in values
+        ):
+            return None
+        positions = [one.position for one in step.reads if isinstance(one, Argument | Number)]
+        take = _taker(positions)
+        axes: dict[str, Any] = {"axis": step.axes} if isinstance(kernel, ReductionKernel) else {}
+        if isinstance(returned, tuple) and len(returned) == 1:
+            return lambda args: (kernel(*take(args), **axes),)
+        if axes:
+            return lambda args: kernel(*take(args), **axes)
+        return lambda args: kernel(*take(args))
+
+    def _run(self, args: tuple[Any, ...]) -> Any:
+        results: dict[Value, Any] = {}
+        program = self.program
+        if self._rows is not None and self._run_rows(self._rows, args, results):
+            return self._returned(args, results)
+        for kernel, step, part in zip(
+            self._kernels, program.kernels, program.parts.parts, strict=True
+        ):
+            given = [self._look_up(one, args, results) for one in step.reads]
+            if isinstance(part, Elements):
+                targets = [args[one.target] for one in step.writes if one.target is not None]
+                made = kernel(*given, *targets)
+            else:
+                axes: dict[str, Any] = {"axis": step.axes}
+                made = kernel(*given, **axes)
+            found = made if isinstance(made, tuple) else (made,)
+            for one, array in zip(step.writes, found, strict=True):
+                if one.target is None:
+                    results[one.value] = array
+        return self._returned(args, results)
+
+    def _run_rows(self, rows: RowCaller, args: tuple[Any, ...], results: dict[Value, Any]) -> bool:
+        """Run one kernel in place of all; return whether it fits."""
+        outputs = self.program.outputs
+        targets = [None if one.target is None else args[one.target] for one in outputs]
+        found = rows(lambda value: self._look_up(value, args, results), targets)
+        if found is None:
+            return False
+        for one, array in zip(outputs, found, strict=True):
+            if one.target is None:
+                results[one.value] = array
+        return True
+
+    def _returned(self, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+        returned = self.program.returned
+        if isinstance(returned, tuple):
+            return tuple(
+                None if one is None else self._look_up(one, args, results) for one in returned
+            )
+        return None if returned is None else self._look_up(returned, args, results)
+
+    def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+        """Return the array or number that a value is in this call."""
+        home = self.program.parts.home(value)
+        if home is not None and value in results:
+            return results[value] if _is_whole(home) else results[value][home.frame]
+        if value in results:
+            return results[value]
+        if isinstance(value, Argument | Number):
+            return args[value.position]
+        if isinstance(value, Count):
+            return _product(value, args)
+        if isinstance(value, Stored):
+            return results[value.input]
+        assert isinstance(value, View), value
+        array = self._look_up(value.input, args, results)
+        for step in value.steps:
+            array = look(array, step)
+        return array
+
+
+def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return what takes the arguments of some positions."""
+    count = len(positions)
+    if list(positions) == list(range(count)):
+        return lambda args: args[:count]
+    if count == 1:
+        only = positions[0]
+        return lambda args: (args[only],)
+    return operator.itemgetter(*positions)
+
+
+def _product(count: Count, args: tuple[Any, ...]) -> Any:
+    number = 1
+    for dim in count.dims:
+        number *= dim.size if dim.source is None else args[dim.source[0]].shape[dim.source[1]]
+    return number if count.dtype == "int64" else float(number)
+
+
+def _is_whole(home: Home | None) -> bool:
+    return home is not None and all(entry == slice(None) for entry in home.frame)
+
+
+def look(array: Any, step: Step) -> Any:
+    """Return a view of an array of any library."""
+    detail: Any = step.detail
+    if step.kind == "index":
+        return array[detail]
+    if step.kind == "permute":
+        return array.permute(detail) if hasattr(array, "permute") else array.transpose(detail)
+    if step.kind == "reshape":
+        return array.reshape(detail)
+    if hasattr(array, "expand"):
+        return array.expand(detail)
+    if isinstance(array, np.ndarray):
+        return np.broadcast_to(array, detail)
+    import sys
+
+    module = sys.modules[type(array).__module__.partition(".")[0]]
+    return module.broadcast_to(array, detail)
+
+
+def _kernel(spec: Spec) -> ElementwiseKernel | ReductionKernel:
+    if isinstance(spec, ElementwiseSpec):
+        return ElementwiseKernel.from_spec(spec)
+    assert isinstance(spec, ReductionSpec)
+    return ReductionKernel.from_spec(spec)

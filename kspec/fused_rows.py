@@ -1,0 +1,187 @@
+"""Calling a program of rows: how many threads, how many elements each, and when not to.
+
+Measured on H200s (softmax and layer norm of float32): 8 elements a thread for rows of up to 1024,
+16 up to 4096, 32 beyond; blocks of 128 threads while rows fit into them.  Longer rows than 1024
+threads can keep in registers, and few of them, are left to one kernel for each step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kspec import dtypes
+from kspec.fusion.graph import Value
+from kspec.fusion.rows import PER_COLUMN, PER_ROW, RowProgram
+from kspec.runtime.interop import library_of
+from kspec.runtime.raw import RawKernel
+from kspec.runtime.views import ArrayView
+
+LookUp = Callable[[Value], Any]
+_ACCESS = 16  # bytes
+_THREADS = 1024
+_BLOCK = 128
+_MOST = 32  # elements of a thread
+# With fewer rows than fill a GPU and long ones, several blocks for a row are faster.
+_FEW_ROWS, _SHORT = 64, 8192
+
+
+class RowCaller:
+    """Calls a program of rows.
+
+    Parameters
+    ----------
+    program : RowProgram
+        The program.
+    """
+
+    def __init__(self, program: RowProgram) -> None:
+        self._program = program
+        self._kernels: dict[tuple[int, int, int], RawKernel] = {}
+
+    def __call__(self, look_up: LookUp, targets: Sequence[Any]) -> list[Any] | None:
+        """Call the kernel; return its outputs, or None if it does not fit the arrays.
+
+        Parameters
+        ----------
+        look_up : callable
+            Returns the array or number that a value is.
+        targets : sequence of array or None
+            Arrays to write to; None where a new one is wanted.
+        """
+        program = self._program
+        arrays = [look_up(value) for value, _ in program.reads]
+        views = [_view(one) for one in arrays]
+        domain = _domain(views, [kind for _, kind in program.reads], program.axes)
+        if domain is None:
+            return None
+        rows, row = domain[: -program.axes], domain[-program.axes :]
+        length, count = math.prod(row), math.prod(rows)
+        if not length or not count or not _is_worth_it(count, length):
+            return None
+        steps: list[Any] = []
+        starts: list[tuple[int, int]] = []  # address and step, in bytes, of what is packed
+        for array, view, (_, kind) in zip(arrays, views, program.reads, strict=True):
+            itemsize = _itemsize(view)
+            if kind == PER_COLUMN:
+                if not _is_packed(view.shape, view.strides, itemsize):
+                    return None
+                steps.append(array)
+                starts.append((view.ptr, 0))
+                continue
+            if kind != PER_ROW and not _is_packed(row, view.strides[len(rows) :], itemsize):
+                return None
+            step = _one_step(rows, view.strides[: len(rows)])
+            if step is None or step % itemsize:
+                return None
+            steps += [array, step // itemsize]
+            if kind != PER_ROW:
+                starts.append((view.ptr, step))
+        outputs = self._outputs(arrays, views, targets, domain)
+        if outputs is None:
+            return None
+        width = self._width(length, starts, outputs)
+        launch = _geometry(count, length, width)
+        if launch is None:
+            return None
+        packs, lanes, block = launch
+        numbers = [look_up(one) for one in program.numbers]
+        grid = -(-count // (block >> lanes))
+        self._kernel(width, packs, block)(
+            (grid,), (block,), (*steps, *numbers, *outputs, count, length, lanes)
+        )
+        return outputs
+
+    def _outputs(
+        self,
+        arrays: Sequence[Any],
+        views: Sequence[ArrayView],
+        targets: Sequence[Any],
+        domain: tuple[int, ...],
+    ) -> list[Any] | None:
+        library = library_of(arrays[0])
+        assert library is not None
+        found = []
+        for (out, kind), target in zip(self._program.writes, targets, strict=True):
+            if target is not None:
+                if not _view(target).is_c_contiguous:
+                    return None
+                found.append(target)
+                continue
+            shape = domain if kind != PER_ROW else domain[: -self._program.axes]
+            found.append(library.empty(shape, out.value.dtype, views[0].device))
+        return found
+
+    def _width(self, length: int, starts: Sequence[tuple[int, int]], outputs: Sequence[Any]) -> int:
+        """Return how many elements are read at once: one where something is misaligned."""
+        width = _ACCESS // self._program.widest
+        places = [*starts, *((_view(one).ptr, 0) for one in outputs)]
+        fits = length % width == 0 and not any(
+            address % _ACCESS or step % _ACCESS for address, step in places
+        )
+        return width if fits else 1
+
+    def _kernel(self, *sizes: int) -> RawKernel:
+        kernel = self._kernels.get(sizes)  # type: ignore[arg-type]
+        if kernel is None:
+            name = f"{self._program.name}<{', '.join(map(str, sizes))}>"
+            kernel = RawKernel(self._program.code, name)
+            self._kernels[sizes] = kernel  # type: ignore[index]
+        return kernel
+
+
+def _view(array: Any) -> ArrayView:
+    library = library_of(array)
+    assert library is not None
+    return library.view(array)
+
+
+def _itemsize(view: ArrayView) -> int:
+    return dtypes.lookup(view.dtype).itemsize
+
+
+def _domain(views: Sequence[ArrayView], kinds: Sequence[str], axes: int) -> tuple[int, ...] | None:
+    """Return the shape of all rows."""
+    found = [view.shape for view, kind in zip(views, kinds, strict=True) if kind == "whole"]
+    return found[0] if found else None
+
+
+def _is_worth_it(rows: int, length: int) -> bool:
+    return rows >= _FEW_ROWS or length <= _SHORT
+
+
+def _is_packed(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Return whether elements follow each other in C order."""
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != itemsize:
+            return False
+        itemsize *= extent
+    return True
+
+
+def _one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """Return the bytes from one row to the next, or None if they differ."""
+    step: int | None = None
+    span = 0
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 1:
+            continue
+        if step is None:
+            step, span = stride, stride * extent
+        elif stride == span:
+            span *= extent
+        else:
+            return None
+    return step or 0
+
+
+def _geometry(rows: int, length: int, width: int) -> tuple[int, int, int] | None:
+    """Return packs of a thread, the logarithm of threads of a row, and threads of a block."""
+    each = 8 if length <= 1024 else 16 if length <= 4096 else _MOST
+    packs = max(1, each // width)
+    needed = -(-length // (packs * width))
+    lanes = (needed - 1).bit_length()
+    if 1 << lanes > _THREADS:
+        return None
+    return packs, lanes, max(_BLOCK, 1 << lanes)

@@ -1,0 +1,67 @@
+"""A program in words: its kernels, what they read and write, and why there are so many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kspec import dtypes
+from kspec.fusion.graph import Argument, Number, Scalar, Value, View
+from kspec.fusion.lower import Kernel
+from kspec.fusion.partition import Elements
+from kspec.fusion.program import Program
+
+
+def explain(program: Program, names: Sequence[str]) -> str:
+    """Return a description of a program.
+
+    Parameters
+    ----------
+    program : Program
+        What is described; bytes are for the extents that it was traced with.
+    names : sequence of str
+        Of the function's arguments.
+    """
+    count = len(program.kernels)
+    lines = [f"{count} kernel{'' if count == 1 else 's'}"]
+    for number, (kernel, part) in enumerate(
+        zip(program.kernels, program.parts.parts, strict=True), 1
+    ):
+        kind = "elementwise" if isinstance(part, Elements) else f"reduction over axes {kernel.axes}"
+        lines.append(f"{number}. {kernel.spec.name}: {kind}")
+        reads = [one for one in kernel.reads if not isinstance(one, Scalar)]
+        lines.append(f"   reads  {_listed(reads, names)}")
+        writes = [one.value for one in kernel.writes]
+        lines.append(f"   writes {_listed(writes, names)}")
+        reason = _reason(program, kernel)
+        if reason:
+            lines.append(f"   {reason}")
+    if program.shaped:
+        lines.append("for these extents only: the function asks for them, or slices or reshapes")
+    return "\n".join(lines)
+
+
+def _listed(values: Sequence[Value], names: Sequence[str]) -> str:
+    return ", ".join(f"{_name(one, names)} {_size(one)}" for one in values) or "nothing"
+
+
+def _name(value: Value, names: Sequence[str]) -> str:
+    source = value.input if isinstance(value, View) else value
+    if isinstance(source, Argument | Number) and source.position < len(names):
+        return names[source.position]
+    text = value.describe()
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _size(value: Value) -> str:
+    number = dtypes.lookup(value.dtype).itemsize
+    for size in value.sizes:
+        number *= size
+    return f"({value.dtype} {list(value.sizes)}, {number:,} bytes)"
+
+
+def _reason(program: Program, kernel: Kernel) -> str:
+    made = {one.value for other in program.kernels for one in other.writes}
+    needs = [one for one in kernel.reads if program.parts.home(one) is not None and one in made]
+    if needs:
+        return "begins when a reduction over all elements of an output has ended"
+    return ""

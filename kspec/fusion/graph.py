@@ -1,0 +1,425 @@
+"""What a traced function computes: values that are made from others, each once.
+
+>>> graph = Graph()
+>>> x = graph.argument(0, "float32", (Dim(3, (0, 0)), Dim(4, (0, 1))))
+>>> total = graph.reduce("sum", x, (1,), "float32")
+>>> print(graph.apply("sqrt", (total,), "float32"))
+sqrt(sum(x0, axes 1)): float32 [3]
+
+Values know the extents they had when they were traced; where an extent comes from an argument, it
+says from which, so that kernels can be told another number next time.  Views are moved through
+element-by-element functions to what these read: they cost nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kspec.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class Dim:
+    """An extent.
+
+    Attributes
+    ----------
+    size : int
+        What it is now.
+    source : tuple of int or None
+        Argument and axis that it is the extent of; None for 1 and for what was calculated.
+    """
+
+    size: int
+    source: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        return str(self.size)
+
+
+Shape = tuple[Dim, ...]
+ONE = Dim(1)
+# One entry for each axis of what is indexed, and None where an axis of extent 1 is put in.
+Index = tuple[int | slice | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """Something with a type and a shape.
+
+    Attributes
+    ----------
+    dtype : str
+        Type of its elements.
+    shape : tuple of Dim
+        Extents; empty for numbers.
+    """
+
+    dtype: str
+    shape: Shape
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What it is made from."""
+        return ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The extents as numbers."""
+        return tuple(dim.size for dim in self.shape)
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        extents = f" [{', '.join(map(str, self.shape))}]" if self.shape else ""
+        return f"{self.describe()}: {self.dtype}{extents}"
+
+
+@dataclass(frozen=True, eq=False)
+class Argument(Value):
+    """An array that the function is called with."""
+
+    position: int
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        return f"x{self.position}"
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Value):
+    """A scalar that the function is called with: another one each time."""
+
+    position: int
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        return f"s{self.position}"
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Value):
+    """A number that the function says."""
+
+    value: bool | int | float | complex
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        return repr(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Count(Value):
+    """How many elements some axes have together."""
+
+    dims: Shape
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        return f"count({', '.join(map(str, self.dims))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Value):
+    """A function of `kspec.ir.builtins`, or ``cast``, of elements that stand at the same place."""
+
+    function: str
+    inputs: tuple[Value, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What it is made from."""
+        return self.inputs
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        name = self.dtype if self.function == "cast" else self.function
+        return f"{name}({', '.join(one.describe() for one in self.inputs)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Value):
+    """Elements along axes made one; the axes are gone."""
+
+    function: str
+    input: Value
+    axes: tuple[int, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What it is made from."""
+        return (self.input,)
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        axes = " ".join(map(str, self.axes))
+        return f"{self.function}({self.input.describe()}, axes {axes})"
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Value):
+    """A value that has to be in memory: for a view that no function of elements can be moved to."""
+
+    input: Value
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What it is made from."""
+        return (self.input,)
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        return f"stored({self.input.describe()})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a view.
+
+    Attributes
+    ----------
+    kind : str
+        ``index``, ``permute``, ``reshape`` or ``broadcast``.
+    detail : tuple
+        An `Index`, an order of axes, or extents.
+    """
+
+    kind: str
+    detail: tuple[int | slice | None, ...]
+
+    def __hash__(self) -> int:
+        return hash((self.kind, tuple(map(str, self.detail))))  # slices have no hash before 3.12
+
+    def __str__(self) -> str:
+        return f".{self.kind}({', '.join(map(_entry_text, self.detail))})"
+
+
+@dataclass(frozen=True, eq=False)
+class View(Value):
+    """Elements of a value in memory, at other places."""
+
+    input: Value
+    steps: tuple[Step, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """What it is made from."""
+        return (self.input,)
+
+    def describe(self) -> str:
+        """Return how it is made, without its type."""
+        return self.input.describe() + "".join(map(str, self.steps))
+
+
+InMemory = Argument | Reduce | Stored | View
+Scalar = Number | Constant | Count
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class Graph:
+    """Makes values; equal ones are the same object.
+
+    Attributes
+    ----------
+    shaped : bool
+        Whether what was traced depends on extents as numbers, not only on which are equal.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Value] = {}
+        self.shaped = False
+
+    def argument(self, position: int, dtype: str, shape: Shape) -> Argument:
+        """Return the array of a position."""
+        return self._once(("argument", position), lambda: Argument(dtype, shape, position))
+
+    def number(self, position: int, dtype: str) -> Number:
+        """Return the scalar of a position."""
+        return self._once(("number", position), lambda: Number(dtype, (), position))
+
+    def constant(self, value: bool | int | float | complex, dtype: str) -> Constant:
+        """Return a number."""
+        key = "constant", repr(value), dtype
+        return self._once(key, lambda: Constant(dtype, (), value))
+
+    def count(self, dims: Iterable[Dim], dtype: str = "int64") -> Value:
+        """Return how many elements axes have, as a number that the next call may change."""
+        dims = tuple(dim for dim in dims if dim.size != 1 or dim.source is not None)
+        if all(dim.source is None for dim in dims):
+            return self.constant(_product(dims), dtype)
+        return self._once(("count", dims, dtype), lambda: Count(dtype, (), dims))
+
+    def apply(self, function: str, inputs: Sequence[Value], dtype: str) -> Value:
+        """Return a function of elements; the inputs broadcast."""
+        inputs = tuple(inputs)
+        if function == "cast" and inputs[0].dtype == dtype:
+            return inputs[0]
+        shape = broadcast([one.shape for one in inputs])
+        key = "apply", function, tuple(map(id, inputs)), dtype
+        return self._once(key, lambda: Apply(dtype, shape, function, inputs))
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """Return a value in another type."""
+        return self.apply("cast", (value,), dtype)
+
+    def reduce(self, function: str, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
+        """Return what axes are made one by."""
+        shape = tuple(dim for axis, dim in enumerate(value.shape) if axis not in axes)
+        key = "reduce", function, id(value), axes, dtype
+        return self._once(key, lambda: Reduce(dtype, shape, function, value, axes))
+
+    def index(self, value: Value, index: Index) -> Value:
+        """Return elements by a basic index with one entry for each axis."""
+        if all(entry == slice(None) for entry in index):
+            return value
+        shape = tuple(self._indexed(value.shape, index))
+        if isinstance(value, Apply):
+            inputs = [self.index(one, _index_of(one, value, index)) for one in value.inputs]
+            return self._applied(value, inputs, shape)
+        return self._view(value, Step("index", index), shape)
+
+    def permute(self, value: Value, order: tuple[int, ...]) -> Value:
+        """Return a value with its axes in another order."""
+        if order == tuple(range(len(order))) or not value.shape:
+            return value
+        shape = tuple(value.shape[axis] for axis in order)
+        if isinstance(value, Apply):
+            inputs = [self.permute(self._expanded(one, len(order)), order) for one in value.inputs]
+            return self._applied(value, inputs, shape)
+        return self._view(value, Step("permute", order), shape)
+
+    def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
+        """Return a value with other extents, its elements in C order."""
+        if sizes == value.sizes:
+            return value
+        self.shaped = True
+        if isinstance(value, Apply):
+            value = self.stored(value)
+        return self._view(value, Step("reshape", sizes), tuple(map(Dim, sizes)))
+
+    def broadcast(self, value: Value, shape: Shape) -> Value:
+        """Return a value that has a shape; it must fit."""
+        if tuple(dim.size for dim in shape) == value.sizes:
+            return value
+        if broadcast([value.shape, shape]) != shape:
+            raise ShapeError(
+                f"an array of shape {value.sizes} can not be broadcast to "
+                f"{tuple(dim.size for dim in shape)}"
+            )
+        if isinstance(value, Apply):
+            return self._applied(value, [self.broadcast(one, shape) for one in value.inputs], shape)
+        if isinstance(value, Scalar):
+            return value
+        self.shaped = True
+        return self._view(value, Step("broadcast", tuple(dim.size for dim in shape)), shape)
+
+    def stored(self, value: Value) -> Value:
+        """Return a value that is in memory."""
+        if not isinstance(value, Apply):
+            return value
+        return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
+
+    def _applied(self, old: Apply, inputs: Sequence[Value], shape: Shape) -> Value:
+        value = self.apply(old.function, inputs, old.dtype)
+        assert value.sizes == tuple(dim.size for dim in shape) or not value.shape
+        return value
+
+    def _expanded(self, value: Value, ndim: int) -> Value:
+        """Return a value with axes of extent 1 in front, if it has any axis."""
+        missing = ndim - len(value.shape)
+        if not missing or not value.shape:
+            return value
+        return self.index(value, (None,) * missing + (slice(None),) * len(value.shape))
+
+    def _view(self, value: Value, step: Step, shape: Shape) -> Value:
+        source = value
+        steps: tuple[Step, ...] = (step,)
+        if isinstance(value, View):
+            source, steps = value.input, (*value.steps, step)
+        key = "view", id(source), steps
+        return self._once(key, lambda: View(value.dtype, shape, source, steps))
+
+    def _indexed(self, shape: Shape, index: Index) -> Iterable[Dim]:
+        dims = iter(shape)
+        for entry in index:
+            if entry is None:
+                yield ONE
+                continue
+            dim = next(dims)
+            if isinstance(entry, slice):
+                whole = entry.start is None and entry.stop is None and entry.step in (None, 1, -1)
+                self.shaped |= not whole
+                yield dim if whole else Dim(len(range(*entry.indices(dim.size))))
+
+    def _once(self, key: Hashable, make: Callable[[], ValueT]) -> ValueT:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]  # type: ignore[return-value]
+
+
+def broadcast(shapes: Iterable[Shape]) -> Shape:
+    """Return the shape that arrays have together.
+
+    Raises
+    ------
+    ShapeError
+        If they do not fit.
+    """
+    shapes = list(shapes)
+    result: list[Dim] = []
+    for place in range(max(map(len, shapes), default=0)):
+        found = ONE
+        for shape in shapes:
+            if place >= len(shape):
+                continue
+            dim = shape[-1 - place]
+            if dim.size == 1 or dim.size == found.size:
+                found = dim if found.size == 1 else found
+            elif found.size == 1:
+                found = dim
+            else:
+                listed = " ".join(str(tuple(dim.size for dim in shape)) for shape in shapes)
+                raise ShapeError(f"operands could not be broadcast together with shapes {listed}")
+        result.append(found)
+    return tuple(reversed(result))
+
+
+def _index_of(value: Value, whole: Value, index: Index) -> Index:
+    """Return the index of a function's input that gives what an index of its result needs."""
+    missing = len(whole.shape) - len(value.shape)
+    if not value.shape:
+        return ()
+    found: list[int | slice | None] = []
+    axis = -1
+    for entry in index:
+        if entry is None:
+            if axis >= missing or not missing:  # in front of its axes, broadcasting puts them in
+                found.append(None)
+            continue
+        axis += 1
+        if axis < missing:
+            continue
+        held = value.shape[axis - missing].size == 1 and whole.shape[axis].size != 1
+        if held:
+            found.append(0 if isinstance(entry, int) else slice(None))
+        else:
+            found.append(entry)
+    return tuple(found)
+
+
+def _product(dims: Iterable[Dim]) -> int:
+    result = 1
+    for dim in dims:
+        result *= dim.size
+    return result
+
+
+def _entry_text(entry: int | slice | None) -> str:
+    if not isinstance(entry, slice):
+        return str(entry)
+    parts = ["" if part is None else str(part) for part in (entry.start, entry.stop, entry.step)]
+    return f"{parts[0]}:{parts[1]}" + (f":{parts[2]}" if parts[2] else "")

@@ -1,0 +1,340 @@
+"""Parts in, kernels out: each a spec, with what it reads and writes.
+
+A part of functions of elements becomes an `ElementwiseSpec`, a pass a `ReductionSpec`. What is
+computed of an element is written as statements of `kspec.ir`, checked, and then as CUDA C++.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kspec import dtypes
+from kspec.fusion.folds import FOLDS, Fold
+from kspec.fusion.graph import (
+    Apply,
+    Argument,
+    Constant,
+    Count,
+    Number,
+    Reduce,
+    Scalar,
+    Value,
+    View,
+)
+from kspec.fusion.partition import Elements, Home, Output, Part, Partition, Pass, leaves, reachable
+from kspec.ir.builtins import BUILTINS
+from kspec.ir.check import check
+from kspec.ir.emit import emit, emit_expression
+from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
+from kspec.names import name_problem
+from kspec.spec.building import build_spec
+from kspec.spec.models import ElementwiseSpec, ReductionSpec
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# What generated text means by itself, and would not find below a parameter of that name.
+_TAKEN = frozenset(
+    {
+        "i",
+        "n",
+        "a",
+        "b",
+        "index",
+        "join",
+        "map_element",
+        "Parts",
+        "Candidate",
+        "Moments",
+        "warpSize",
+    }
+    | {word for one in BUILTINS.values() for word in _WORD.findall(one.text)}
+)
+_TEMPORARY = re.compile(r"(t|out|part)\d+|[A-Z]")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a fused function.
+
+    Attributes
+    ----------
+    spec : ElementwiseSpec or ReductionSpec
+        What it computes.
+    reads : tuple of Value
+        Its inputs: what is in memory, and numbers.
+    writes : tuple of Output
+        Its outputs.
+    axes : tuple of int or None
+        Axes that it reduces; None for functions of elements.
+    body : tuple of Statement
+        What is computed of an element.
+    """
+
+    spec: ElementwiseSpec | ReductionSpec
+    reads: tuple[Value, ...]
+    writes: tuple[Output, ...]
+    axes: tuple[int, ...] | None
+    body: tuple[Statement, ...]
+
+
+def lower(plan: Partition, name: str, names: Sequence[str]) -> tuple[Kernel, ...]:
+    """Return the kernels of a partition.
+
+    Parameters
+    ----------
+    plan : Partition
+        The parts.
+    name : str
+        Of the function.
+    names : sequence of str
+        Of its arguments.
+    """
+    kernels = []
+    for number, part in enumerate(plan.parts):
+        own = name if len(plan.parts) == 1 else f"{name}_{number}"
+        lowering = _Lowering(plan, part, own, names)
+        kernels.append(lowering.elements() if isinstance(part, Elements) else lowering.reduction())
+    return tuple(kernels)
+
+
+class Names:
+    """Identifiers of a kernel: each once, none that hides what its text needs."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def take(self, wanted: str, instead: str) -> str:
+        """Return a name that is like the wanted one, or like another if that is impossible."""
+        bad = (
+            not _WORD.fullmatch(wanted)
+            or wanted.startswith("_")
+            or wanted in _TAKEN
+            or _TEMPORARY.fullmatch(wanted)
+            or name_problem(wanted)
+        )
+        base = instead if bad else wanted
+        name, number = base, 1
+        while name in self._used:
+            name, number = f"{base}_{number}", number + 1
+        self._used.add(name)
+        return name
+
+
+class Body:
+    """Statements for values, each computed once.
+
+    Parameters
+    ----------
+    given : mapping of Value to Expression
+        What is there already.
+    prefix : str
+        Of the variables' names.
+    """
+
+    def __init__(self, given: Mapping[Value, Expression], prefix: str = "t") -> None:
+        self._known = dict(given)
+        self._prefix = prefix
+        self.statements: list[Statement] = []
+
+    def expression(self, value: Value) -> Expression:
+        """Return an expression of a value; what it needs is in the statements in front."""
+        for one in reachable_within(value, self._known):
+            self._known[one] = self._make(one)
+        return self._known[value]
+
+    def let(self, value: Expression) -> Expression:
+        """Return a name for an expression that is none yet."""
+        if isinstance(value, Name | Const):
+            return value
+        name = f"{self._prefix}{sum(isinstance(one, Let) for one in self.statements)}"
+        self.statements.append(Let(name, value))
+        return Name(name, value.type)
+
+    def assign(self, target: Name, value: Expression) -> None:
+        """Store an expression."""
+        self.statements.append(Assign(target, value))
+
+    def _make(self, value: Value) -> Expression:
+        if isinstance(value, Constant):
+            return Const(value.value, value.dtype)
+        assert isinstance(value, Apply)
+        inputs = tuple(self._known[one] for one in value.inputs)
+        if value.function == "filled":
+            return inputs[0]
+        if value.function == "cast":
+            return self.let(Cast(inputs[0], value.dtype))
+        return self.let(Call(value.function, inputs, value.dtype))
+
+
+def reachable_within(value: Value, known: Mapping[Value, Expression]) -> Iterator[Value]:
+    """Return what has to be computed for a value, operands first."""
+    done: set[Value] = set(known)
+    pending = [(value, False)]
+    while pending:
+        one, ready = pending.pop()
+        if one in done:
+            continue
+        if ready or not isinstance(one, Apply):
+            done.add(one)
+            yield one
+        else:
+            pending.append((one, True))
+            pending += [(operand, False) for operand in reversed(one.inputs)]
+
+
+class _Lowering:
+    def __init__(self, plan: Partition, part: Part, name: str, names: Sequence[str]) -> None:
+        self._part = part
+        self._name = name
+        self._argument_names = names
+        self._names = Names()
+        reads = list(plan.reads(part))
+        self._reads = tuple(one for one in reads if not isinstance(one, Constant))
+        self._params = {one: self._param(one) for one in self._reads}
+        # A part that is called has an array among its inputs, the first of which decides devices.
+        self._reads = tuple(sorted(self._reads, key=lambda one: isinstance(one, Scalar)))
+
+    def elements(self) -> Kernel:
+        """Return the kernel of functions of elements."""
+        assert isinstance(self._part, Elements)
+        body = Body(dict(self._params))
+        writes = self._part.outputs
+        targets = [Name(f"out{number}", one.value.dtype) for number, one in enumerate(writes)]
+        values = [body.expression(one.value) for one in writes]
+        for target, value in zip(targets, values, strict=True):
+            body.assign(target, value)
+        names = {one.name: one.type for one in (*self._params.values(), *targets)}
+        check(body.statements, names)
+        spec = build_spec(
+            ElementwiseSpec,
+            name=self._name,
+            inputs=self._inputs(),
+            outputs=", ".join(f"{one.type} {one.name}" for one in targets),
+            operation=emit(body.statements),
+        )
+        return Kernel(spec, self._reads, writes, None, tuple(body.statements))
+
+    def reduction(self) -> Kernel:
+        """Return the kernel of a pass."""
+        assert isinstance(self._part, Pass)
+        part = self._part
+        folds = [FOLDS[one.function](one) for one in part.reductions]
+        body = Body(dict(self._params))
+        elements = [body.expression(one.input) for one in part.reductions]
+        mapped = [
+            fold.element(emit_expression(_let_cast(body, value, fold)))
+            for fold, value in zip(folds, elements, strict=True)
+        ]
+        check(body.statements, {one.name: one.type for one in self._params.values()})
+        several = len(folds) > 1
+        parts = [f"part{number}" for number in range(len(folds))]
+        post, targets, after = self._end(part, folds, parts if several else [""])
+        preamble = [text for text in dict.fromkeys(fold.preamble for fold in folds) if text]
+        accumulator = folds[0].ctype
+        if several:
+            accumulator = "Parts"
+            members = "".join(
+                f"  {fold.ctype} {name};\n" for fold, name in zip(folds, parts, strict=True)
+            )
+            preamble.append(f"struct Parts {{\n{members}}};")
+        joined = [
+            fold.join(*(f"{side}.{name}" if several else side for side in "ab"))
+            for fold, name in zip(folds, parts, strict=True)
+        ]
+        needs_index = any(fold.needs_index for fold in folds)
+        read = {word for text in (*mapped, emit(body.statements)) for word in _WORD.findall(text)}
+        inputs = [one for one in self._params.values() if one.name in read]
+        value = _braced(accumulator, mapped) if several else mapped[0]
+        if body.statements or several or needs_index:
+            listed = [f"const {dtypes.lookup(one.type).ctype} {one.name}" for one in inputs]
+            listed += ["const ptrdiff_t index"] * needs_index
+            lines = "".join(f"  {line}\n" for line in emit(body.statements).splitlines())
+            preamble.append(
+                f"__device__ inline {accumulator} map_element({', '.join(listed)}) {{\n"
+                f"{lines}  return {value};\n}}"
+            )
+            given = [one.name for one in inputs] + ["_J"] * needs_index
+            value = f"map_element({', '.join(given)})"
+        identities = [fold.identity for fold in folds]
+        identity = None
+        if all(one is not None for one in identities):
+            identity = _braced(accumulator, identities) if several else identities[0]
+        spec = build_spec(
+            ReductionSpec,
+            name=self._name,
+            inputs=self._inputs(),
+            outputs=", ".join(f"{one.type} {one.name}" for one in targets),
+            preamble="\n".join(preamble),
+            map=value,
+            reduce=_braced(accumulator, joined) if several else joined[0],
+            post_map=post,
+            identity=identity,
+            reduce_type=accumulator,
+        )
+        writes = tuple(Output(one) for one in part.results)
+        return Kernel(spec, self._reads, writes, part.axes, (*body.statements, *after))
+
+    def _end(
+        self, part: Pass, folds: Sequence[Fold], parts: Sequence[str]
+    ) -> tuple[str, list[Name], list[Statement]]:
+        """Return what assigns the outputs, these, and its statements."""
+        known: dict[Value, Expression] = {}
+        lines: list[str] = []
+        for number, (one, fold, name) in enumerate(zip(part.reductions, folds, parts, strict=True)):
+            variable = Name(f"total{number}" if len(folds) > 1 else "total", one.dtype)
+            text = fold.result(f"a.{name}" if name else "a")
+            lines.append(f"const {dtypes.lookup(one.dtype).ctype} {variable.name} = {text};")
+            known[one] = variable
+        scalars = [one for one in self._reads if isinstance(one, Scalar)]
+        numbers: dict[Value, Expression] = {one: self._params[one] for one in scalars}
+        body = Body({**known, **numbers, **_views_of(part.results, known)}, "r")
+        targets = [Name(f"out{number}", one.dtype) for number, one in enumerate(part.results)]
+        values = [body.expression(one) for one in part.results]
+        for target, value in zip(targets, values, strict=True):
+            body.assign(target, value)
+        names = [*known.values(), *numbers.values(), *targets]
+        check(body.statements, {one.name: one.type for one in names if isinstance(one, Name)})
+        text = "\n".join([*lines, emit(body.statements)]).removesuffix(";")
+        return text, targets, body.statements
+
+    def _inputs(self) -> str:
+        return ", ".join(
+            f"{self._params[one].type} {self._params[one].name}" for one in self._reads
+        )
+
+    def _param(self, value: Value) -> Name:
+        wanted = instead = "x"
+        source = value.input if isinstance(value, View) else value
+        if isinstance(source, Argument | Number):
+            wanted, instead = self._argument_names[source.position], f"x{source.position}"
+        elif isinstance(source, Count):
+            wanted = instead = "count"
+        elif isinstance(source, Reduce):
+            wanted, instead = source.function, f"{source.function}_"
+            instead = f"{source.function}_value"
+        else:
+            wanted = instead = "given"
+        return Name(self._names.take(wanted, instead), value.dtype)
+
+
+def _let_cast(body: Body, value: Expression, fold: Fold) -> Expression:
+    return value if value.type == fold.element_type else body.let(Cast(value, fold.element_type))
+
+
+def _views_of(
+    results: Iterable[Value], known: Mapping[Value, Expression]
+) -> dict[Value, Expression]:
+    """Return views of reductions, which at the end of a pass are these themselves."""
+    return {
+        one: known[one.input]
+        for one in reachable(results)
+        if isinstance(one, View) and one.input in known
+    }
+
+
+def _braced(ctype: str, members: Sequence[str | None]) -> str:
+    return f"{ctype}{{{', '.join(map(str, members))}}}"
+
+
+__all__ = ["Body", "Home", "Kernel", "Names", "leaves", "lower"]

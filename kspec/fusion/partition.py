@@ -1,0 +1,297 @@
+"""Which values are computed together: the fewest kernels, and why there are not fewer.
+
+A kernel reads what is in memory and writes what has to be.  Functions of elements are computed
+wherever they are needed, again if need be, for that costs less than to write and read them.  What
+ends a kernel is a reduction, whose result is there when all of its elements are; reductions over
+the same axes of the same shape that do not need each other share one pass, and what follows from
+their results alone is computed at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kspec.fusion.graph import (
+    Apply,
+    Argument,
+    Graph,
+    Index,
+    Reduce,
+    Scalar,
+    Stored,
+    Value,
+    View,
+)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Something that the function gives back.
+
+    Attributes
+    ----------
+    value : Value
+        What it is.
+    target : int or None
+        The argument that is written to; None for a new array.
+    """
+
+    value: Value
+    target: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Reductions of one kernel.
+
+    Attributes
+    ----------
+    reductions : tuple of Reduce
+        Over the same axes of values of one shape.
+    results : list of Value
+        What it leaves in memory: reductions, or functions of them alone.
+    level : int
+        Passes that must have ended before it begins.
+    """
+
+    reductions: tuple[Reduce, ...]
+    level: int
+    results: list[Value] = field(default_factory=list)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that are made one."""
+        return self.reductions[0].axes
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Extents of what is reduced."""
+        return self.reductions[0].input.sizes
+
+    def values(self) -> Iterator[Value]:
+        """Return what is computed of each element."""
+        yield from (one.input for one in self.reductions)
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """Functions of elements of one kernel.
+
+    Attributes
+    ----------
+    outputs : tuple of Output
+        Of one shape.
+    level : int
+        Passes that must have ended before it begins.
+    """
+
+    outputs: tuple[Output, ...]
+    level: int
+
+    def values(self) -> Iterator[Value]:
+        """Return what is computed of each element."""
+        yield from (one.value for one in self.outputs)
+
+
+Part = Pass | Elements
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The parts of a function in the order in which they run.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        Each becomes a kernel.
+    outputs : tuple of Output
+        Of the function.
+    """
+
+    parts: tuple[Part, ...]
+    outputs: tuple[Output, ...]
+    homes: Mapping[Value, Home | None]
+
+    def reads(self, part: Part) -> Iterator[Value]:
+        """Return what a part reads: values in memory, and numbers."""
+        return _reads(part, self.homes.get)
+
+    def home(self, value: Value) -> Home | None:
+        """Return the pass that leaves a value in memory, if one does."""
+        return self.homes.get(value)
+
+
+def partition(graph: Graph, outputs: Sequence[Output]) -> Partition:
+    """Return the parts of a traced function."""
+    return _Partitioner(graph, outputs).result()
+
+
+def reachable(roots: Iterable[Value]) -> list[Value]:
+    """Return values and all they are made from, operands first."""
+    found: dict[Value, None] = {}
+    pending = [(root, False) for root in reversed(list(roots))]
+    while pending:
+        value, done = pending.pop()
+        if value in found:
+            continue
+        if done:
+            found[value] = None
+        else:
+            pending.append((value, True))
+            pending += [(one, False) for one in reversed(value.operands)]
+    return list(found)
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph, outputs: Sequence[Output]) -> None:
+        self.graph = graph
+        self.outputs = tuple(outputs)
+        self.values = reachable(one.value for one in outputs)
+        self.levels: dict[Value, int] = {}
+        for value in self.values:
+            level = max((self.levels[one] for one in value.operands), default=0)
+            self.levels[value] = level + isinstance(value, Reduce | Stored)
+        self.passes = self._passes()
+        self.pass_of = {one: part for part in self.passes for one in part.reductions}
+        self.homes: dict[Value, Home | None] = {}
+
+    def result(self) -> Partition:
+        elements = self._elements()
+        parts: list[Part] = [*self.passes, *elements]
+        for part in parts:
+            for value in list(_reads(part, self.home)):
+                home = self.home(value)
+                if home is not None and home.part is not part:
+                    self._leave(home.part, value)
+        for one in self.outputs:
+            home = self.home(one.value)
+            if home is not None and one.target is None:
+                self._leave(home.part, one.value)
+        parts = [part for part in parts if not isinstance(part, Pass) or part.results]
+        parts.sort(key=lambda part: (part.level, isinstance(part, Elements), _writes(part)))
+        return Partition(tuple(parts), self.outputs, self.homes)
+
+    def _passes(self) -> list[Pass]:
+        groups: dict[object, list[Reduce]] = {}
+        for value in self.values:
+            if isinstance(value, Reduce):
+                level = self.levels[value] - 1
+                groups.setdefault((level, value.axes, value.input.sizes), []).append(value)
+        return [Pass(tuple(ones), self.levels[ones[0]] - 1) for ones in groups.values()]
+
+    def _elements(self) -> list[Elements]:
+        found: list[Elements] = []
+        stored: dict[tuple[int, tuple[int, ...]], list[Output]] = {}
+        for value in self.values:
+            if isinstance(value, Stored):
+                key = self.levels[value.input], value.sizes
+                stored.setdefault(key, []).append(Output(value.input))
+        for (level, _), ones in stored.items():
+            found.append(Elements(tuple(ones), level))
+        last = max(self.levels.values(), default=0)
+        groups: dict[tuple[bool, tuple[int, ...]], list[Output]] = {}
+        for one in self.outputs:
+            if one.target is None and (self.home(one.value) or isinstance(one.value, Stored)):
+                continue
+            # Arrays that are written to are written last: others may have to be read before.
+            groups.setdefault((one.target is not None, one.value.sizes), []).append(one)
+        for (writes, _), ones in groups.items():
+            level = last if writes else max(self.levels[one.value] for one in ones)
+            found.append(Elements(tuple(ones), level))
+        return found
+
+    def home(self, value: Value) -> Home | None:
+        """Return the pass at whose end a value can be computed."""
+        if value not in self.homes:
+            self.homes[value] = self._find_home(value)
+        return self.homes[value]
+
+    def _find_home(self, value: Value) -> Home | None:
+        if isinstance(value, Reduce):
+            return Home(self.pass_of[value], tuple(slice(None) for _ in value.shape))
+        if isinstance(value, View):
+            return self._home_of_view(value)
+        if not isinstance(value, Apply):
+            return None
+        found: Home | None = None
+        for one in value.inputs:
+            if is_number(one):
+                continue
+            home = self.home(one)
+            if home is None or (found is not None and home != found):
+                return None
+            found = home
+        return found
+
+    def _home_of_view(self, value: View) -> Home | None:
+        """Return where a view is computed that only has axes of extent 1 more."""
+        index = value.steps[0].detail
+        plain = len(value.steps) == 1 and value.steps[0].kind == "index"
+        if not plain or any(entry is not None and entry != slice(None) for entry in index):
+            return None
+        return Home(self.pass_of[value.input], index) if isinstance(value.input, Reduce) else None
+
+    def _leave(self, part: Pass, value: Value) -> None:
+        if value not in part.results:
+            part.results.append(value)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a function of reductions is computed, and where its axes of extent 1 are."""
+
+    part: Pass
+    frame: Index
+
+
+def _reads(part: Part, home_of: Callable[[Value], Home | None]) -> Iterator[Value]:
+    def is_read(value: Value) -> bool:
+        home = home_of(value)
+        return home is not None and home.part is not part
+
+    found = dict.fromkeys(leaves(part.values(), is_read))
+    if isinstance(part, Pass):  # and the numbers that are needed at its end
+        ends = leaves(part.results, lambda value: False)
+        found |= dict.fromkeys(one for one in ends if isinstance(one, Scalar))
+    return iter(found)
+
+
+def leaves(roots: Iterable[Value], stops: Callable[[Value], bool]) -> Iterator[Value]:
+    """Return the values in memory that others are computed from, and the numbers.
+
+    Parameters
+    ----------
+    roots : iterable of Value
+        What is computed.
+    stops : callable
+        Whether a function of elements is in memory.
+    """
+    seen: set[Value] = set()
+    pending = list(roots)
+    pending.reverse()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, Apply) and not stops(value):
+            pending += reversed(value.inputs)
+        else:
+            yield value
+
+
+def is_number(value: Value) -> bool:
+    """Return whether a value is computed from numbers alone."""
+    return isinstance(value, Scalar) or (
+        isinstance(value, Apply) and all(map(is_number, value.inputs))
+    )
+
+
+def _writes(part: Part) -> bool:
+    return isinstance(part, Elements) and any(one.target is not None for one in part.outputs)
+
+
+def arguments_of(value: Value) -> set[int]:
+    """Return the arguments that a value in memory is a view of."""
+    return {one.position for one in reachable([value]) if isinstance(one, Argument)}

@@ -1,0 +1,150 @@
+"""A function traced for arguments of some types and shapes: what it computes, as kernels.
+
+>>> # traced = trace(function, (ArrayType("float32", (3,)), "float"), ("x", "s"))
+
+`trace` calls the function with stand-ins; what comes out has no arrays in it, so it serves every
+call whose arguments agree in types and in which extents are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kspec.fusion.graph import Dim, Scalar, Shape, Value
+from kspec.fusion.lower import Kernel, lower
+from kspec.fusion.partition import Output, Partition, partition
+from kspec.fusion.rows import RowProgram, row_program
+from kspec.fusion.tracer import Traced, Tracer
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """What matters of an array.
+
+    Attributes
+    ----------
+    dtype : str
+        Of its elements.
+    sizes : tuple of int
+        Its extents.
+    """
+
+    dtype: str
+    sizes: tuple[int, ...]
+
+
+# An array, the type of a scalar, or None for None.
+ArgumentType = ArrayType | str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A traced function.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+        In the order in which they run.
+    parts : Partition
+        What each computes.
+    outputs : sequence of Output
+        What the function gives back.
+    returned : Value, tuple of (Value or None), or None
+        What the function returns.
+    shaped : bool
+        Whether it is for these extents only.
+    written : tuple of int
+        Arguments that are written to.
+    rows : RowProgram or None
+        One kernel in place of all of them, for arrays that it fits.
+    """
+
+    kernels: tuple[Kernel, ...]
+    parts: Partition
+    outputs: Sequence[Output]
+    returned: Value | tuple[Value | None, ...] | None
+    shaped: bool
+    written: tuple[int, ...]
+    rows: RowProgram | None
+
+
+def trace(
+    function: Callable[..., Any],
+    arguments: Sequence[ArgumentType],
+    names: Sequence[str],
+    kernel_name: str,
+    same: Sequence[int] = (),
+) -> Program:
+    """Return what a function computes.
+
+    Parameters
+    ----------
+    function : callable
+        It is called once.
+    arguments : sequence of ArrayType, str or None
+        What it is called with.
+    names : sequence of str
+        What it calls its arguments, for messages and in kernels.
+    kernel_name : str
+        Name of the kernels.
+    same : sequence of int, optional
+        For each argument the first one that is the same object; default: all differ.
+
+    Raises
+    ------
+    FusionError
+        If it does what can not be fused.
+    ValueError
+        If it returns something else than arrays.
+    """
+    tracer = Tracer()
+    stand_ins: list[Traced | None] = []
+    for position, one in enumerate(arguments):
+        if same and same[position] != position:
+            stand_ins.append(stand_ins[same[position]])
+        elif one is None:
+            stand_ins.append(None)
+        elif isinstance(one, str):
+            stand_ins.append(tracer.number(position, one))
+        else:
+            stand_ins.append(tracer.argument(position, one.dtype, _dims(position, one.sizes)))
+    result = function(*stand_ins)
+    returned = _returned(result)
+    values = returned if isinstance(returned, tuple) else (returned,)
+    outputs = [Output(one) for one in dict.fromkeys(values) if one is not None]
+    outputs += [Output(one.value, position) for position, one in tracer.written.items()]
+    parts = partition(tracer.graph, outputs)
+    kernels = lower(parts, kernel_name, names)
+    rows = row_program(tracer.graph, outputs, kernel_name, names) if len(kernels) > 1 else None
+    written = tuple(tracer.written)
+    return Program(kernels, parts, outputs, returned, tracer.graph.shaped, written, rows)
+
+
+def _dims(position: int, sizes: Sequence[int]) -> Shape:
+    return tuple(
+        Dim(size, None if size == 1 else (position, axis)) for axis, size in enumerate(sizes)
+    )
+
+
+def _returned(result: Any) -> Value | tuple[Value | None, ...] | None:
+    if result is None or isinstance(result, Traced):
+        return None if result is None else _array(result)
+    if not isinstance(result, tuple):
+        raise ValueError(
+            f"a fused function returns an array, a tuple of arrays or None, not a "
+            f"{type(result).__name__}"
+        )
+    return tuple(None if one is None else _array(one) for one in result)
+
+
+def _array(one: Any) -> Value:
+    if not isinstance(one, Traced):
+        raise ValueError(
+            f"a fused function returns arrays, and a {type(one).__name__} is none: return it from "
+            "outside"
+        )
+    if isinstance(one.value, Scalar):
+        raise ValueError("a fused function returns arrays, and a scalar is none")
+    return one.value

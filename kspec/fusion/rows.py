@@ -1,0 +1,454 @@
+"""Reductions along rows and what is computed of the same rows from them, as one kernel.
+
+A softmax needs the largest element of a row, then a sum, then each element again: three kernels, or
+one that keeps the row in registers.  That is possible if everything is about the same rows: all
+reductions are over the last axes of one shape, and the arrays have that shape, or one number for
+each row, or one row for all.
+
+The kernel is a raw one, a template of how many elements a thread takes (``kspec/rows.cuh``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kspec import dtypes
+from kspec.definitions import headers_for
+from kspec.fusion.folds import FOLDS
+from kspec.fusion.graph import Apply, Argument, Count, Graph, Number, Reduce, Scalar, Value, View
+from kspec.fusion.lower import Body, Names
+from kspec.fusion.partition import Output, is_number, reachable
+from kspec.ir.emit import emit, emit_expression, literal
+from kspec.ir.nodes import Cast, Expression
+from kspec.ir.nodes import Name as Variable
+
+WHOLE, PER_ROW, PER_COLUMN = "whole", "per row", "per column"
+_FOLDED = frozenset({"sum", "prod", "max", "min", "nanmax", "nanmin", "any", "all"})
+_BEGINNINGS = {"max": "lowest", "nanmax": "lowest", "min": "highest", "nanmin": "highest"}
+
+
+@dataclass(frozen=True, eq=False)
+class RowProgram:
+    """A kernel that keeps rows in registers.
+
+    Attributes
+    ----------
+    name : str
+        Of the kernel, a template of V, PACKS and THREADS.
+    code : str
+        CUDA C++.
+    reads : tuple of (Value, str)
+        Arrays in the order of its parameters, and whether they have whole rows, a number for each
+        row, or one row for all.
+    numbers : tuple of Value
+        Its scalars, which follow.
+    writes : tuple of (Output, str)
+        Its outputs, and what they have.
+    axes : int
+        How many axes at the end make a row.
+    domain : Value
+        Something with the shape of all rows.
+    widest : int
+        Bytes of the largest element.
+    """
+
+    name: str
+    code: str
+    reads: tuple[tuple[Value, str], ...]
+    numbers: tuple[Value, ...]
+    writes: tuple[tuple[Output, str], ...]
+    axes: int
+    domain: Value
+    widest: int
+
+
+def row_program(
+    graph: Graph, outputs: Sequence[Output], name: str, names: Sequence[str]
+) -> RowProgram | None:
+    """Return the row program of a function, or None if there is none.
+
+    Parameters
+    ----------
+    graph : Graph
+        Makes values.
+    outputs : sequence of Output
+        What the function gives back.
+    name : str
+        Of the kernel.
+    names : sequence of str
+        Of the function's arguments.
+    """
+    found = [one for one in reachable(out.value for out in outputs) if isinstance(one, Reduce)]
+    if not found:
+        return None
+    domain, axes = found[0].input, found[0].axes
+    count = len(axes)
+    last = tuple(range(len(domain.shape) - count, len(domain.shape)))
+    for one in found:
+        alike = one.input.sizes == domain.sizes and one.axes == axes == last
+        if not alike or one.function not in {*_FOLDED, "squares"}:
+            return None
+    expanded = _without_squares(graph, outputs, count)
+    program = _Writer(graph, expanded, name, names, domain, count)
+    return program.result() if program.is_possible() else None
+
+
+def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> list[Output]:
+    """Return outputs whose squared deviations are found in two steps, the mean first."""
+    known: dict[Value, Value] = {}
+
+    def change(value: Value) -> Value:
+        if isinstance(value, Apply):
+            return graph.apply(value.function, [known[one] for one in value.inputs], value.dtype)
+        if isinstance(value, Reduce):
+            element = known[value.input]
+            if value.function != "squares":
+                return graph.reduce(value.function, element, value.axes, value.dtype)
+            number = graph.count([element.shape[axis] for axis in value.axes], element.dtype)
+            total = graph.reduce("sum", element, value.axes, element.dtype)
+            mean = graph.apply("divide", (total, number), element.dtype)
+            frame = (slice(None),) * len(total.shape) + (None,) * count
+            mean = graph.index(mean, frame)
+            away = graph.apply("subtract", (element, mean), element.dtype)
+            square = graph.apply("multiply", (away, away), element.dtype)
+            return graph.cast(graph.reduce("sum", square, value.axes, element.dtype), value.dtype)
+        if isinstance(value, View) and isinstance(value.input, Reduce):
+            changed = known[value.input]
+            for one in value.steps:  # other steps than these are in no row program
+                changed = graph.index(changed, one.detail) if one.kind == "index" else changed
+            return changed
+        return value
+
+    for value in reachable(out.value for out in outputs):
+        known[value] = change(value)
+    return [Output(known[one.value], one.target) for one in outputs]
+
+
+class _Writer:
+    """Writes the kernel: loops over the elements of a row, and what is between them."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        outputs: Sequence[Output],
+        name: str,
+        names: Sequence[str],
+        domain: Value,
+        count: int,
+    ) -> None:
+        self._graph = graph
+        self._outputs = outputs
+        self._name = name
+        self._argument_names = names
+        self._domain = domain
+        self._count = count
+        self._values = reachable(one.value for one in outputs)
+        self._kinds: dict[Value, str | None] = {}
+
+    def is_possible(self) -> bool:
+        """Return whether everything is about the same rows, and some element waits for a row."""
+        kinds = [self._kind(one) for one in self._values]
+        arrays = [one for one in self._values if isinstance(one, Argument | View)]
+        if None in kinds or not all(map(_is_real, self._values)):
+            return False
+        if any(isinstance(one.value, Argument | View | Scalar) for one in self._outputs):
+            return False
+        if not any(self._kind(one) == WHOLE for one in arrays if self._is_memory(one)):
+            return False
+        self._find_loops()
+        return self._last > 0
+
+    def _kind(self, value: Value) -> str | None:
+        """Return whether a value is of elements of rows or of rows; None if it is neither."""
+        if value not in self._kinds:
+            self._kinds[value] = self._find_kind(value)
+        return self._kinds[value]
+
+    def _find_kind(self, value: Value) -> str | None:
+        if is_number(value) or isinstance(value, Reduce):
+            return PER_ROW
+        if isinstance(value, View) and isinstance(value.input, Reduce):
+            frame = (slice(None),) * len(value.input.shape) + (None,) * self._count
+            kept = len(value.steps) == 1 and value.steps[0].detail == frame
+            return PER_ROW if kept else None
+        if isinstance(value, View) and not isinstance(value.input, Argument):
+            return None
+        rows, row = self._domain.sizes[: -self._count], self._domain.sizes[-self._count :]
+        ones = (1,) * self._count
+        sizes = value.sizes
+        kind: str | None = None
+        if sizes == rows + row:
+            kind = WHOLE
+        elif sizes == rows + ones:
+            kind = PER_ROW
+        elif not value.shape:
+            kind = None
+        elif sizes[-self._count :] == row and all(one == 1 for one in sizes[: -self._count]):
+            kind = PER_COLUMN
+        if isinstance(value, Apply):
+            inputs = {self._kind(one) for one in value.inputs}
+            if None in inputs:
+                return None
+            if inputs == {PER_ROW}:
+                return PER_ROW  # of reductions, with or without axes of extent 1
+            return kind if kind in (WHOLE, PER_COLUMN) else None
+        return kind
+
+    def _is_memory(self, value: Value) -> bool:
+        return isinstance(value, Argument) or (
+            isinstance(value, View) and isinstance(value.input, Argument)
+        )
+
+    def _is_element(self, value: Value) -> bool:
+        return self._kind(value) in (WHOLE, PER_COLUMN)
+
+    def _find_loops(self) -> None:
+        """Find in which loop over the elements of a row each value is computed."""
+        stages: dict[Value, int] = {}
+        for value in self._values:
+            stage = max((stages[one] for one in value.operands), default=0)
+            stages[value] = stage + isinstance(value, Reduce)
+        self._stages = stages
+        whole = [one.value for one in self._outputs if self._is_element(one.value)]
+        self._last = max((stages[one] for one in whole), default=0)
+        folds = [one for one in self._values if isinstance(one, Reduce)]
+        if not whole:
+            self._last = max(stages[one.input] for one in folds)
+        needed: dict[Value, set[int]] = {one: set() for one in self._values}
+        for one in whole:
+            needed[one].add(self._last)
+        for one in folds:
+            needed[one.input].add(stages[one.input])
+        for value in reversed(self._values):
+            if self._is_element(value) and isinstance(value, Apply) and needed[value]:
+                for one in value.inputs:
+                    if self._is_element(one):
+                        needed[one].add(min(needed[value]))
+        self._needed = needed
+
+    def result(self) -> RowProgram:
+        """Return the program."""
+        names = Names()
+        memory = [one for one in self._values if self._is_memory(one)]
+        memory = [one for one in memory if not self._only_looked_at(one)]
+        numbers = [one for one in self._values if isinstance(one, Number | Count)]
+        self._variables: dict[Value, Variable] = {}
+        params: list[str] = []
+        for one in memory:
+            source = one.input if isinstance(one, View) else one
+            assert isinstance(source, Argument)
+            wanted = self._argument_names[source.position]
+            variable = Variable(names.take(wanted, f"x{source.position}"), one.dtype)
+            self._variables[one] = variable
+            ctype = dtypes.lookup(one.dtype).ctype
+            params.append(f"const {ctype}* __restrict__ {variable.name}_data")
+            if self._kind(one) != PER_COLUMN:
+                params.append(f"long long {variable.name}_step")
+        for one in numbers:
+            if isinstance(one, Number):
+                wanted, ctype = self._argument_names[one.position], dtypes.lookup(one.dtype).ctype
+            else:
+                wanted, ctype = "count", "long long" if one.dtype == "int64" else "double"
+            variable = Variable(names.take(wanted, "number"), one.dtype)
+            self._variables[one] = variable
+            params.append(f"{ctype} {variable.name}_given")
+        for number, out in enumerate(self._outputs):
+            params.append(f"{dtypes.lookup(out.value.dtype).ctype}* out{number}")
+        params += ["long long rows", "long long length", "long long lanes"]
+        lines = [*self._beginning(memory, numbers), *self._loops(), *self._row_outputs()]
+        body = "".join(f"  {line}\n" for line in lines)
+        listed = ",\n".join(f"    {one}" for one in params)
+        types = dict.fromkeys(one.dtype for one in self._values)
+        headers = [*headers_for(tuple(types)), "kspec/ufuncs.cuh", "kspec/rows.cuh"]
+        code = "".join(f'#include "{header}"\n' for header in headers) + (
+            f"\ntemplate <int V, int PACKS, int THREADS>\n"
+            f"__global__ void __launch_bounds__(THREADS) {self._name}(\n{listed}) {{\n{body}}}\n"
+        )
+        packed = [one for one in memory if self._is_element(one)]
+        written = [one.value for one in self._outputs if self._is_element(one.value)]
+        return RowProgram(
+            self._name,
+            code,
+            tuple((one, str(self._kind(one))) for one in memory),
+            tuple(numbers),
+            tuple((one, str(self._kind(one.value))) for one in self._outputs),
+            self._count,
+            self._domain,
+            max(dtypes.lookup(one.dtype).itemsize for one in (*packed, *written)),
+        )
+
+    def _only_looked_at(self, value: Value) -> bool:
+        """Return whether an argument is only there for its views."""
+        users = [one for one in self._values if value in one.operands]
+        outputs = [one.value for one in self._outputs]
+        return bool(users) and all(isinstance(one, View) for one in users) and value not in outputs
+
+    def _beginning(self, memory: Iterable[Value], numbers: Iterable[Value]) -> Iterable[str]:
+        yield "const kspec::Row<V, PACKS> row(rows, length, lanes);"
+        for one in memory:
+            name, ctype = self._variables[one].name, dtypes.lookup(one.dtype).ctype
+            if self._kind(one) == PER_ROW:
+                yield (
+                    f"const {ctype} {name} = row.live ? {name}_data[row.index * {name}_step] : "
+                    f"{literal(0, one.dtype)};"
+                )
+        for one in numbers:
+            name, ctype = self._variables[one].name, dtypes.lookup(one.dtype).ctype
+            yield f"const {ctype} {name} = static_cast<{ctype}>({name}_given);"
+
+    def _loops(self) -> Iterable[str]:
+        self._known: dict[Value, Expression] = {
+            one: self._variables[one]
+            for one in self._values
+            if one in self._variables and not self._is_element(one)
+        }
+        self._saved: dict[Value, Variable] = {}
+        self._temporaries = 0
+        for loop in range(self._last + 1):
+            yield from self._loop(loop)
+
+    def _loop(self, loop: int) -> Iterable[str]:
+        elements: dict[Value, Expression] = {}
+        head: list[str] = []
+        for one in self._values:
+            used = self._needed.get(one, set())
+            if self._is_memory(one) and self._is_element(one) and loop in used:
+                variable = self._variables[one]
+                ctype = dtypes.lookup(one.dtype).ctype
+                head.append(f"const {ctype} {variable.name} = {variable.name}_of_row[k][j];")
+                elements[one] = variable
+            elif one in self._saved and loop in used:
+                variable = self._saved[one]
+                ctype = dtypes.lookup(one.dtype).ctype
+                head.append(f"const {ctype} {variable.name} = {variable.name}_of_row[k][j];")
+                elements[one] = variable
+        folds = [
+            one
+            for one in self._values
+            if isinstance(one, Reduce) and self._stages[one.input] == loop
+        ]
+        outputs = [
+            (number, one)
+            for number, one in enumerate(self._outputs)
+            if self._is_element(one.value) and loop == self._last
+        ]
+        if not folds and not outputs:
+            return
+        for one in self._values:
+            mine = self._is_memory(one) and self._is_element(one) and self._needed[one]
+            if mine and min(self._needed[one]) == loop:  # not earlier: it takes registers
+                yield from self._load(one)
+        # What rows have by now is computed in front.
+        self._know_views()
+        per_row = Body(self._known, f"r{loop}_")
+        for one in self._values:
+            due = isinstance(one, Apply) and self._is_element(one) and self._needed[one]
+            if due and min(self._needed[one]) == loop:
+                for operand in one.operands:
+                    if not self._is_element(operand):
+                        self._known[operand] = per_row.expression(operand)
+        yield from emit(per_row.statements).splitlines()
+        inside = Body({**self._known, **elements}, f"t{loop}_")
+        saved: list[tuple[Value, Expression]] = []
+        for one in self._values:
+            due = isinstance(one, Apply) and self._is_element(one) and self._needed[one]
+            if due and min(self._needed[one]) == loop:
+                found = inside.expression(one)
+                if max(self._needed[one]) > loop:
+                    saved.append((one, found))
+        ends: list[str] = []
+        fold_lines: list[str] = []
+        for number, one in enumerate(folds):
+            fold = FOLDS[one.function](one)
+            name = f"part{loop}_{number}"
+            value = inside.expression(one.input)
+            if value.type != fold.element_type:
+                value = inside.let(Cast(value, fold.element_type))
+            begin = fold.identity or _beginning(one.function, fold.element_type)
+            yield f"{fold.ctype} {name} = {begin};"
+            fold_lines.append(f"{name} = {fold.join(name, emit_expression(value))};")
+            joined = fold.join("a", "b")
+            result = Variable(f"{one.function}{loop}_{number}", one.dtype)
+            ends.append(
+                f"{name} = row.all({name}, [](const {fold.ctype}& a, const {fold.ctype}& b) "
+                f"{{ return static_cast<{fold.ctype}>({joined}); }});"
+            )
+            ctype = dtypes.lookup(one.dtype).ctype
+            ends.append(f"const {ctype} {result.name} = {fold.result(name)};")
+            self._known[one] = result
+        for one, _ in saved:
+            variable = Variable(f"kept{len(self._saved)}", one.dtype)
+            self._saved[one] = variable
+            yield f"{dtypes.lookup(one.dtype).ctype} {variable.name}_of_row[PACKS][V];"
+        lines = [*head, *emit(inside.statements).splitlines(), *fold_lines]
+        lines += [
+            f"{self._saved[one].name}_of_row[k][j] = {emit_expression(found)};"
+            for one, found in saved
+        ]
+        lines += [
+            f"out{number}_of_pack[j] = {emit_expression(inside.expression(output.value))};"
+            for number, output in outputs
+        ]
+        yield "#pragma unroll"
+        yield "for (int k = 0; k < PACKS; ++k) {"
+        yield "  if (!row.has(k)) continue;"
+        for number, output in outputs:
+            yield f"  {dtypes.lookup(output.value.dtype).ctype} out{number}_of_pack[V];"
+        yield "#pragma unroll"
+        yield "  for (int j = 0; j < V; ++j) {"
+        yield from (f"    {line}" for line in lines)
+        yield "  }"
+        for number, _ in outputs:
+            yield (
+                f"  kspec::store_pack<V>(out{number} + row.index * row.length + row.at(k), "
+                f"out{number}_of_pack);"
+            )
+        yield "}"
+        yield from ends
+
+    def _load(self, value: Value) -> Iterable[str]:
+        name, ctype = self._variables[value].name, dtypes.lookup(value.dtype).ctype
+        step = "" if self._kind(value) == PER_COLUMN else f" + row.index * {name}_step"
+        yield f"{ctype} {name}_of_row[PACKS][V];"
+        yield f"row.load({name}_of_row, {name}_data{step});"
+
+    def _know_views(self) -> None:
+        """Know views of reductions, which only have axes of extent 1 more."""
+        for one in self._values:
+            if isinstance(one, View) and one.input in self._known:
+                self._known[one] = self._known[one.input]
+
+    def _row_outputs(self) -> Iterable[str]:
+        self._know_views()
+        body = Body(self._known, "r_")
+        lines: list[str] = []
+        for number, output in enumerate(self._outputs):
+            if not self._is_element(output.value):
+                text = emit_expression(body.expression(output.value))
+                lines.append(f"if (row.live && row.lane == 0) out{number}[row.index] = {text};")
+        yield from emit(body.statements).splitlines()
+        yield from lines
+
+
+def _is_real(value: Value) -> bool:
+    return dtypes.lookup(value.dtype).kind in "biuf"
+
+
+def _beginning(function: str, dtype: str) -> str:
+    """Return what the best of no elements is: worse than any."""
+    row = dtypes.lookup(dtype)
+    lowest = _BEGINNINGS[function] == "lowest"
+    if row.kind != "f":
+        return _limit(row, lowest)
+    worst = "nan" if function.startswith("nan") else "-inf" if lowest else "inf"
+    return literal(float(worst), dtype)
+
+
+def _limit(row: dtypes.DType, lowest: bool) -> str:
+    bits = 8 * row.itemsize
+    if row.kind == "b":
+        return "false" if lowest else "true"
+    if row.kind == "u":
+        return literal(0 if lowest else 2**bits - 1, row.name)
+    return literal(-(2 ** (bits - 1)) if lowest else 2 ** (bits - 1) - 1, row.name)

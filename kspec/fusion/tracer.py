@@ -1,0 +1,520 @@
+"""Stand-ins for arrays: a function that computes with them leaves its graph behind.
+
+>>> from kspec.fusion.graph import Dim
+>>> tracer = Tracer()
+>>> x = tracer.argument(0, "float32", (Dim(3, (0, 0)),))
+>>> print((np.sqrt(x * x) + 1).value)
+add(sqrt(multiply(x0, x0)), 1.0): float32 [3]
+
+A `Traced` is a variable: its value changes when it is assigned to in place.  NumPy's functions find
+it by its protocols, CuPy's by theirs; what they may be is in `kspec.fusion.functions`.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NoReturn, SupportsIndex
+
+import numpy as np
+
+from kspec.errors import FusionError
+from kspec.fusion import types
+from kspec.fusion.graph import Constant, Graph, Index, Shape, Value
+
+_OURS = ("kspec.fusion", "kspec.fused", "numpy", "cupy")
+_CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
+
+Number = bool | int | float | complex | np.generic
+
+
+class Tracer:
+    """Makes stand-ins, and remembers which arguments were written to.
+
+    Attributes
+    ----------
+    graph : Graph
+        What was computed.
+    written : dict of int to Traced
+        Arguments that were assigned to in place.
+    """
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.written: dict[int, Traced] = {}
+
+    def argument(self, position: int, dtype: str, shape: Shape) -> Traced:
+        """Return the stand-in of an array."""
+        return Traced(self, self.graph.argument(position, dtype, shape), position=position)
+
+    def number(self, position: int, type_: str) -> Traced:
+        """Return the stand-in of a scalar, whose type may be that of a Python number."""
+        value = self.graph.number(position, types.STRONG.get(type_, type_))
+        return Traced(self, value, weak=type_ if type_ in types.WEAK else "")
+
+    def wrap(self, value: Value) -> Traced:
+        """Return a variable with a value."""
+        return Traced(self, value)
+
+    def operand(self, given: Any, what: str) -> tuple[Value, str]:
+        """Return a value and its type, of a stand-in or a number.
+
+        Raises
+        ------
+        FusionError
+            If it is neither.
+        """
+        if isinstance(given, Traced):
+            if given.tracer is not self:
+                refuse(f"{what}: an array of another fused function that is being traced")
+            return given.value, given.weak or given.value.dtype
+        number = types.type_of_number(given)
+        if number is None and getattr(given, "shape", None) == () and isinstance(given, np.ndarray):
+            given, number = given[()], types.type_of_number(given[()])
+        if number is None:
+            kind = type(given).__name__
+            if hasattr(given, "shape") or isinstance(given, list | tuple):
+                refuse(
+                    f"{what}: a concrete {kind} is not fused; pass it to the function as an "
+                    "argument"
+                )
+            refuse(f"{what}: {kind} is no array and no number")
+        value = given.item() if isinstance(given, np.generic) else given
+        return self.graph.constant(value, types.STRONG.get(number, number)), number
+
+    def ufunc(self, name: str, args: tuple[Any, ...], dtype: Any = None) -> tuple[Traced, ...]:
+        """Return a ufunc of stand-ins and numbers."""
+        pairs = [self.operand(one, name) for one in args]
+        kinds = tuple(kind for _, kind in pairs)
+        if dtype is not None:
+            kinds = (types.dtype_name(dtype),) * len(kinds)
+        taken, returned = types.loop(name, kinds)
+        if len(args) != len(taken):
+            raise ValueError(f"{name} takes {len(taken)} arrays, but {len(args)} were given")
+        values = [self.convert(value, to) for (value, _), to in zip(pairs, taken, strict=True)]
+        if name == "power":
+            return (self.wrap(self._power(values, taken[0], returned[0])),)
+        names = [name] if len(returned) == 1 else [f"{name}.{k}" for k in range(len(returned))]
+        return tuple(
+            self.wrap(self.graph.apply(one, values, to))
+            for one, to in zip(names, returned, strict=True)
+        )
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """Return a value in another type; a number that the function says becomes one of it."""
+        if isinstance(value, Constant) and value.dtype != dtype:
+            with np.errstate(all="ignore"):
+                number = np.asarray(value.value).astype(np.dtype(dtype))
+            return self.graph.constant(number.item(), dtype)
+        return self.graph.cast(value, dtype)
+
+    def _power(self, values: list[Value], dtype: str, returned: str) -> Value:
+        """Return a power; by multiplication where the function says a small exponent."""
+        base, exponent = values
+        if not isinstance(exponent, Constant):
+            return self.graph.apply("power", values, returned)
+        number, integral = exponent.value, np.dtype(dtype).kind in "biu"
+        if integral and isinstance(number, int) and number < 0:
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        if number == 1:
+            return base
+        if number == 0.5 and not integral:
+            return self.graph.apply("sqrt", (base,), returned)
+        if number == -1 and not integral:
+            return self.graph.apply("reciprocal", (base,), returned)
+        if number in (2, 3, 4):
+            square = self.graph.apply("multiply", (base, base), returned)
+            if number == 2:
+                return square
+            other = base if number == 3 else square
+            return self.graph.apply("multiply", (square, other), returned)
+        return self.graph.apply("power", values, returned)
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise `FusionError` that shows the user's line."""
+    raise FusionError(f"{message}{_place()}")
+
+
+def _place() -> str:
+    """Return where the traced function is, as the end of a message."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not any(name == one or name.startswith(f"{one}.") for one in _OURS):
+            code = frame.f_code
+            line = linecache.getline(code.co_filename, frame.f_lineno).strip()
+            place = f"\n  {code.co_filename}:{frame.f_lineno}, in {code.co_name}"
+            return place + (f"\n    {line}" if line else "")
+        frame = frame.f_back
+    return ""
+
+
+def _not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
+    def method(self: Traced) -> NoReturn:
+        refuse(
+            f"{what} needs a Python scalar, which an array is only when it is computed: {instead}"
+        )
+
+    return method
+
+
+def _binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
+    def method(self: Traced, other: Any) -> Any:
+        if _is_foreign(other):
+            return NotImplemented
+        args = (other, self) if swapped else (self, other)
+        results = self.tracer.ufunc(name, args)
+        return results[0] if len(results) == 1 else results
+
+    return method
+
+
+def _in_place(name: str) -> Callable[[Traced, Any], Traced]:
+    def method(self: Traced, other: Any) -> Traced:
+        self.assign(self.tracer.ufunc(name, (self, other))[0], name)
+        return self
+
+    return method
+
+
+def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Traced]]:
+    """Return an operator with the array on the left, on the right, and in place."""
+    return _binary(name), _binary(name, swapped=True), _in_place(name)
+
+
+def _unary(name: str) -> Callable[[Traced], Traced]:
+    return lambda self: self.tracer.ufunc(name, (self,))[0]
+
+
+def _is_foreign(other: Any) -> bool:
+    return isinstance(other, str | bytes | dict | set) or other is None
+
+
+def _method(name: str) -> Callable[..., Traced]:
+    def method(self: Traced, *args: Any, **keywords: Any) -> Traced:
+        return self._function(name, *args, **keywords)
+
+    method.__name__ = name
+    return method
+
+
+class Traced:
+    """A stand-in for an array or a scalar."""
+
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        value: Value,
+        weak: str = "",
+        position: int | None = None,
+        base: tuple[Traced, Callable[[Value], Value]] | None = None,
+        back: Callable[[Value], Value] | None = None,
+    ) -> None:
+        self.tracer = tracer
+        self.weak = weak
+        self.position = position
+        self._value = value
+        self._base = base  # what this is a view of, and how to look at it
+        self._back = back  # how what is written here looks to the base
+
+    @property
+    def value(self) -> Value:
+        """What it is now."""
+        return self._value if self._base is None else self._base[1](self._base[0].value)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return np.dtype(self.value.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.value.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; the function is traced anew for others then."""
+        self.tracer.graph.shaped |= bool(self.value.shape)
+        return self.value.sizes
+
+    @property
+    def size(self) -> int:
+        """Number of elements; the function is traced anew for others then."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> Traced:
+        """The array with its axes in reverse."""
+        return self.transpose()
+
+    @property
+    def real(self) -> Traced:
+        """Real part."""
+        return self._function("real")
+
+    @property
+    def imag(self) -> Traced:
+        """Imaginary part."""
+        return self._function("imag")
+
+    def assign(self, new: Any, what: str = "assignment") -> None:
+        """Write into it, as ``x[...] = new`` does.
+
+        Raises
+        ------
+        FusionError
+            If it is a part of an array, or NumPy would not convert so.
+        ShapeError
+            If what is written does not have its shape.
+        """
+        value, kind = self.tracer.operand(new, what)
+        old, graph = self.value, self.tracer.graph
+        if kind not in types.WEAK and not types.can_cast(kind, old.dtype):
+            refuse(f"{what}: an array of {kind} is not written into one of {old.dtype}")
+        value = graph.broadcast(self.tracer.convert(value, old.dtype), old.shape)
+        if self._base is None:
+            self._value = value
+            if self.position is not None:
+                self.tracer.written[self.position] = self
+        elif self._back is None:
+            refuse(
+                f"{what}: a part of an array is not assigned to; compute all of it with np.where, "
+                "or pass the part as an argument"
+            )
+        else:
+            self._base[0].assign(self.tracer.wrap(self._back(value)), what)
+
+    def view(self, look: Callable[[Value], Value], back: Callable[[Value], Value] | None) -> Traced:
+        """Return a view of it, which changes when it does."""
+        return Traced(self.tracer, self._value, base=(self, look), back=back)
+
+    def _function(self, name: str, *args: Any, **keywords: Any) -> Traced:
+        from kspec.fusion.functions import FUNCTIONS
+
+        return FUNCTIONS[name](self.tracer, self, *args, **keywords)  # type: ignore[no-any-return]
+
+    def __getitem__(self, key: Any) -> Traced:
+        index = _full_index(key, self.value)
+        graph = self.tracer.graph
+        back = None
+        if all(entry is None or entry in (slice(None), slice(None, None, -1)) for entry in index):
+            flips = tuple(entry for entry in index if entry is not None)
+            drops = tuple(0 if entry is None else slice(None) for entry in index)
+
+            def back(value: Value) -> Value:
+                return graph.index(graph.index(value, drops), flips)
+
+        return self.view(lambda value: graph.index(value, index), back)
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        if isinstance(new, Traced) and new is self:
+            return
+        if not (key is Ellipsis or (isinstance(key, slice) and key == slice(None))):
+            _full_index(key, self.value)
+            refuse(
+                "a part of an array is not assigned to; compute all of it with np.where, or pass "
+                "the part as an argument"
+            )
+        value, _ = self.tracer.operand(new, "assignment")
+        converted = self.tracer.wrap(self.tracer.convert(value, self.value.dtype))
+        self.assign(converted)
+
+    def __len__(self) -> int:
+        if not self.value.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.value.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(len(self)))
+
+    def reshape(self, *shape: Any, order: str = "C") -> Traced:
+        """Return it with other extents."""
+        return self._function("reshape", shape[0] if len(shape) == 1 else shape, order=order)
+
+    def ravel(self, order: str = "C") -> Traced:
+        """Return it with one axis."""
+        return self._function("reshape", -1, order=order)
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> Traced:
+        """Return it with its axes in another order."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return self._function("transpose", order)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Traced:
+        """Return it with two axes changed for each other."""
+        return self._function("swapaxes", axis1, axis2)
+
+    def squeeze(self, axis: Any = None) -> Traced:
+        """Return it without axes of extent 1."""
+        return self._function("squeeze", axis)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+        """Return it in another type."""
+        value = self.tracer.graph.cast(self.value, types.dtype_name(dtype))
+        return self.tracer.wrap(value)
+
+    def copy(self, order: str = "C") -> Traced:
+        """Return its present value."""
+        return self.tracer.wrap(self.value)
+
+    def __round__(self, digits: int | None = None) -> Traced:
+        return self._function("round", digits or 0)
+
+    def fill(self, value: Any) -> None:
+        """Write a number into it."""
+        self[...] = value
+
+    def conj(self) -> Traced:
+        """Return the complex conjugate."""
+        return self.tracer.ufunc("conjugate", (self,))[0]
+
+    conjugate = conj
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        from kspec.fusion.functions import call_ufunc
+
+        tracer = next(
+            one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Traced)
+        )
+        return call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
+
+    def __array_function__(self, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
+        from kspec.fusion.functions import call_function
+
+        return call_function(self.tracer, function, args, keywords)
+
+    def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **keywords: Any) -> Any:
+        from kspec.fusion.functions import call_kernel
+
+        return call_kernel(self.tracer, kernel, args, keywords)
+
+    def __cupy_override_reduction_kernel__(
+        self, kernel: Any, axis: Any, dtype: Any, out: Any, keepdims: bool
+    ) -> Any:
+        name = kernel.name.removeprefix(_CUPY)
+        return self._function(name, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
+        refuse("an array that is only computed later can not become a NumPy array")
+
+    def __repr__(self) -> str:
+        return f"<traced {self.value}>"
+
+    __add__, __radd__, __iadd__ = _operator("add")
+    __sub__, __rsub__, __isub__ = _operator("subtract")
+    __mul__, __rmul__, __imul__ = _operator("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
+    __mod__, __rmod__, __imod__ = _operator("remainder")
+    __pow__, __rpow__, __ipow__ = _operator("power")
+    __lshift__, __rlshift__, __ilshift__ = _operator("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _operator("right_shift")
+    __and__, __rand__, __iand__ = _operator("bitwise_and")
+    __or__, __ror__, __ior__ = _operator("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _operator("bitwise_xor")
+    __divmod__, __rdivmod__ = _binary("divmod"), _binary("divmod", swapped=True)
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
+    __neg__ = _unary("negative")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("absolute")
+    __invert__ = _unary("invert")
+
+    sum = _method("sum")
+    prod = _method("prod")
+    min = _method("min")
+    max = _method("max")
+    mean = _method("mean")
+    var = _method("var")
+    std = _method("std")
+    any = _method("any")
+    all = _method("all")
+    argmin = _method("argmin")
+    argmax = _method("argmax")
+    ptp = _method("ptp")
+    clip = _method("clip")
+    round = _method("round")
+
+    __bool__ = _not_a_scalar("a truth value (if, and, or, not)", "use np.where, &, | or ~")
+    __int__ = _not_a_scalar("int()", "use x.astype(int)")
+    __float__ = _not_a_scalar("float()", "use x.astype(float)")
+    __complex__ = _not_a_scalar("complex()", "use x.astype(complex)")
+    __index__ = _not_a_scalar("an index", "indices of fused functions are numbers")
+    item = _not_a_scalar("item()", "return the array, and ask the result")
+    tolist = _not_a_scalar("tolist()", "return the array, and ask the result")
+
+
+def _outputs(keywords: dict[str, Any]) -> tuple[Any, ...]:
+    out = keywords.get("out")
+    return out if isinstance(out, tuple) else (out,)
+
+
+def _full_index(key: Any, value: Value) -> Index:
+    """Return a basic index with an entry for each axis.
+
+    Raises
+    ------
+    IndexError
+        For what is no basic index, or points beside the array.
+    """
+    entries = key if isinstance(key, tuple) else (key,)
+    if sum(entry is Ellipsis for entry in entries) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    taken = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    ndim = len(value.shape)
+    if taken > ndim:
+        raise IndexError(f"too many indices: the array has {ndim} axes, {taken} were given")
+    if not any(entry is Ellipsis for entry in entries):
+        entries = (*entries, Ellipsis)
+    found: list[int | slice | None] = []
+    axis = 0
+    for entry in entries:
+        if entry is None:
+            found.append(None)
+        elif entry is Ellipsis:
+            found += [slice(None)] * (ndim - taken)
+            axis += ndim - taken
+        elif isinstance(entry, slice):
+            found.append(_normalised(entry, value.shape[axis].size))
+            axis += 1
+        else:
+            found.append(_position(entry, axis, value.shape[axis].size))
+            axis += 1
+    return tuple(found)
+
+
+def _normalised(entry: slice, size: int) -> slice:
+    start, stop, step = entry.indices(size)
+    if (start, stop, step) == (0, size, 1):
+        return slice(None)
+    if step == -1 and entry.start is None and entry.stop is None:
+        return slice(None, None, -1)
+    return slice(start, None if stop < 0 else stop, step)
+
+
+def _position(entry: Any, axis: int, size: int) -> int:
+    if isinstance(entry, bool | np.bool_ | Traced) or not isinstance(entry, SupportsIndex):
+        kind = "an array" if isinstance(entry, Traced) or hasattr(entry, "shape") else repr(entry)
+        raise IndexError(
+            f"{kind} as an index is not fused: integers, slices, None and ... are; select with "
+            "np.where, or index outside of the function"
+        )
+    number = int(entry.__index__())
+    if not -size <= number < size:
+        raise IndexError(f"index {number} is out of bounds for axis {axis} with size {size}")
+    return number

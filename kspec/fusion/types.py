@@ -1,0 +1,86 @@
+"""Which types functions compute in: asked of NumPy, so that results are its results (NEP 50).
+
+>>> loop("add", ("int8", "float"))
+(('float64', 'float64'), ('float64',))
+>>> loop("add", ("float32", "float"))
+(('float32', 'float32'), ('float32',))
+
+A type is the name of a dtype, or ``int``, ``float`` or ``complex`` of a Python number, which takes
+on the precision of what it is combined with.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.errors import UnknownTypeError
+
+WEAK: dict[str, type] = {"int": int, "float": float, "complex": complex}
+# What a Python number is by itself.
+STRONG = {"int": "int64", "float": "float64", "complex": "complex128"}
+_BY_TYPE = {bool: "bool", int: "int", float: "float", complex: "complex"}
+
+
+def type_of_number(value: Any) -> str | None:
+    """Return the type of a Python or NumPy scalar; None for anything else."""
+    if type(value) in _BY_TYPE:
+        return _BY_TYPE[type(value)]
+    if isinstance(value, np.generic) and dtypes.is_known(value.dtype.name):
+        return value.dtype.name
+    return None
+
+
+def dtype_name(spelling: Any) -> str:
+    """Return the name of anything that NumPy takes for a dtype.
+
+    Raises
+    ------
+    TypeError
+        If kernels do not know it.
+    """
+    try:
+        return dtypes.canonical_name(np.dtype(spelling).name)
+    except UnknownTypeError as error:
+        raise TypeError(str(error)) from None
+
+
+@functools.cache
+def loop(function: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the dtypes that a ufunc takes and returns for operands of some types.
+
+    Raises
+    ------
+    TypeError
+        If it takes no such operands.
+    """
+    ufunc = getattr(np, function)
+    given = [WEAK.get(one) or np.dtype(one) for one in types]
+    found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+    names = [dtype_name(one) for one in found]
+    return tuple(names[: ufunc.nin]), tuple(names[ufunc.nin :])
+
+
+@functools.cache
+def common(types: tuple[str, ...]) -> str:
+    """Return the dtype that values of some types have together."""
+    numbers: Sequence[Any] = [WEAK[one](0) if one in WEAK else np.dtype(one) for one in types]
+    return dtype_name(np.result_type(*numbers))
+
+
+@functools.cache
+def total(dtype: str) -> str:
+    """Return the dtype of a sum or product of elements: small integers become wide."""
+    row = dtypes.lookup(dtype)
+    if row.kind in "biu" and row.itemsize <= 8:
+        return "uint64" if row.kind == "u" else "int64"
+    return dtype
+
+
+def can_cast(source: str, target: str) -> bool:
+    """Return whether NumPy's operators write one type into arrays of another."""
+    return bool(np.can_cast(np.dtype(source), np.dtype(target), "same_kind"))
