@@ -100,10 +100,13 @@ class Target:
         ``"sm_90"`` (cubin), ``"compute_80"`` (PTX) or ``"host"`` (a shared object).
     sanitize : tuple of str
         Checking modes to instrument for, sorted (`kspec.checks`); only for ``"host"``.
+    ptx_isa : str
+        Newest version of the language that PTX may be in, such as ``"8.0"``; empty: any.
     """
 
     arch: str
     sanitize: tuple[str, ...] = ()
+    ptx_isa: str = ""
 
     @property
     def format(self) -> str:
@@ -118,7 +121,7 @@ class Target:
         return self.arch == "host"
 
     def __str__(self) -> str:
-        return "+".join([self.arch, *self.sanitize])
+        return "+".join([self.arch, *self.sanitize]) + f"@{self.ptx_isa}" * bool(self.ptx_isa)
 
 
 HOST = Target("host")

@@ -6,6 +6,7 @@
     specs = "specs"                        # folder of the spec files
     package = "generated/toy_kernels"      # folder of the generated package
     archs = ["sm_80", "sm_90", "compute_80"]
+    ptx_isa = "8.0"                        # newest PTX that drivers must know
     jit = "never"                          # where deployed, no kernel of it is ever compiled
 
 All have defaults.  `kspec.build.plan` goes on from here.
@@ -15,11 +16,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from kspec.compiler.ptx import parse_isa
 from kspec.compiler.target import parse_targets
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.stages import HOST, Target
@@ -28,7 +30,7 @@ CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
 DEFAULT_ARCHS = ("sm_80", "sm_90", "sm_100", "sm_120", "compute_80")
 NATIVE = "native"
-_KEYS = ("specs", "package", "archs", "jit")
+_KEYS = ("specs", "package", "archs", "ptx_isa", "jit")
 _JIT = ("auto", "never")
 _EVERYTHING = ("all", "all-major")  # of CMake
 
@@ -128,12 +130,14 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
     if PurePosixPath(specs).is_relative_to(package):
         problems.append(f"package: the folder {package!r} would replace the specs in {specs!r}")
     configured = _targets(table.get("archs", list(DEFAULT_ARCHS)), problems)
+    isa = _ptx_isa(table, configured, problems)
     jit = table.get("jit", "auto")
     if jit not in _JIT:
         problems.append(f"jit: must be one of {', '.join(map(repr, _JIT))}, not {jit!r}")
     if problems:
         raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
-    targets = _wanted_targets(archs) if archs else configured
+    configured = _with_isa(configured, isa)
+    targets = _with_isa(_wanted_targets(archs), isa) if archs else configured
     return Settings(project.resolve(), specs, package, targets, configured, jit)
 
 
@@ -186,6 +190,19 @@ def _targets(archs: object, problems: list[str]) -> tuple[Target, ...]:
             problems.append("archs: the host device compiles on first use; leave 'host' out")
         targets += found
     return tuple(dict.fromkeys(targets))
+
+
+def _ptx_isa(table: dict[str, Any], targets: Iterable[Target], problems: list[str]) -> str:
+    isa = table.get("ptx_isa", "")
+    if isa and (not isinstance(isa, str) or parse_isa(isa) is None):
+        problems.append(f"ptx_isa: must be a version of PTX such as '8.0', not {isa!r}")
+    elif isa and targets and not any(target.format == "ptx" for target in targets):
+        problems.append("ptx_isa: archs has no PTX, such as 'compute_80'")
+    return isa if isinstance(isa, str) else ""
+
+
+def _with_isa(targets: Iterable[Target], isa: str) -> tuple[Target, ...]:
+    return tuple(replace(one, ptx_isa=isa) if one.format == "ptx" else one for one in targets)
 
 
 def _parse(arch: str) -> tuple[Target, ...]:

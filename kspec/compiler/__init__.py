@@ -82,6 +82,15 @@ def _compile(source: CudaSource, target: Target) -> Image:
 
         directories = headers.host_dirs_for(source)
         return host.compile_host(source, toolkit_dirs=directories, sanitize=target.sanitize)
+    image = _compile_for_gpu(source, target)
+    if not target.ptx_isa:
+        return image
+    from kspec.compiler import ptx
+
+    return ptx.with_isa(image, target.ptx_isa, source.name)
+
+
+def _compile_for_gpu(source: CudaSource, target: Target) -> Image:
     if source.backend == "nvcc":
         from kspec.compiler import nvcc
 

@@ -5,7 +5,8 @@
     link_device(image, "k.cu")    # the same kernels, linked with CUDA's device runtime
 
 What ``-dc`` asks for: kernels that launch kernels call CUDA's device runtime, a static library of
-the toolkit.  The only module that touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
+the toolkit.  PTX can be assembled here, too, to see whether it is right.  The only module that
+touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
 """
 
 from __future__ import annotations
@@ -57,6 +58,37 @@ def link_device(image: Image, name: str) -> Image:
     finally:
         library.destroy(handle)
     return replace(image, code=bytes(linked))
+
+
+def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
+    """Return what is wrong with a text of PTX, or nothing.
+
+    Parameters
+    ----------
+    ptx : bytes
+        The text.
+    arch : str
+        What it is for: ``"compute_80"``.
+    name : str
+        Of its source, for messages.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If nvJitLink is missing.
+    """
+    library: Any = _library()
+    # What the assembler makes is thrown away, so it need not be fast.
+    options = [f"-arch={arch.replace('compute', 'sm')}", "-O0"]
+    handle = library.create(len(options), options)
+    try:
+        library.add_data(handle, library.InputType.PTX, ptx, len(ptx), name)
+        library.complete(handle)
+    except library.nvJitLinkError as error:
+        return _log(library, handle, name) or str(error)
+    finally:
+        library.destroy(handle)
+    return ""
 
 
 def linker_build() -> str:

@@ -25,7 +25,7 @@ from kspec.coverage import (
 )
 from kspec.declaration import Declaration, RawDeclaration
 from kspec.manifest import ModuleEntry
-from kspec.runtime import driver
+from kspec.runtime.archs import device_arch, device_text
 from kspec.runtime.device import Device
 from kspec.stages import RawSymbol, Specialization
 
@@ -59,12 +59,7 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     elif entry.image is None or not (folder / entry.image.file).is_file():
         what = "the package was not compiled: run `kspec build`"
     elif wanted.name_expression in entry.image.symbols:
-        arch = _arch(device)
-        archs = value_text(list(dict.fromkeys([*entry.image.archs, arch])))
-        what = (
-            f"add an architecture for {device} in pyproject.toml, [tool.kspec]\n"
-            f"    archs = {archs}\n{_THEN}"
-        )
+        what = _other_arch(entry.image.archs, device)
     elif kernel is None:
         what = f"see {wanted.name_expression} in {entry.spec}"
     else:
@@ -111,10 +106,16 @@ def _words(entry: ModuleEntry, kernel: Declaration | None, wanted: Wanted, devic
     parts = [f"{entry.stem}.{name}", binding_text(wanted.binding)]
     if isinstance(wanted, Specialization):
         parts.append(f"layout {layout_text(wanted.layout, wanted.raw_ndims)!r}")
-    parts.append("host" if device.is_host else _arch(device))
+    parts.append("host" if device.is_host else device_arch(device.ordinal))
     return ", ".join(part for part in parts if part)
 
 
-def _arch(device: Device) -> str:
-    major, minor = driver.compute_capability(device.ordinal)
-    return f"sm_{major}{minor}"
+def _other_arch(archs: tuple[str, ...], device: Device) -> str:
+    """Return what does not fit, and how to build for the device."""
+    arch = device_arch(device.ordinal)
+    more = value_text(list(dict.fromkeys([*archs, arch])))
+    return (
+        f"the package has code for {', '.join(archs)}, and nothing of that runs on\n"
+        f"{device_text(device.ordinal)}; write in pyproject.toml, [tool.kspec]\n"
+        f"    archs = {more}\n{_THEN}; or, for this machine alone, `kspec build --arch native`"
+    )

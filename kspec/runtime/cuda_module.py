@@ -11,6 +11,7 @@ from typing import Any
 from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
 from kspec.runtime import driver, driver_graph, driver_kernel
+from kspec.runtime.archs import best_arch, device_arch, device_text
 from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.image_text import contents_of
 from kspec.runtime.launch import Launch
@@ -191,21 +192,23 @@ class CudaModule:
 def _why_not_loaded(error: DriverError, image: Image, ordinal: int) -> str:
     """Return what does not fit: the image, the GPU or the driver; and what to do about it."""
     found = contents_of(image.code)
-    major, minor = driver.compute_capability(ordinal)
-    gpu = f"{driver.device_name(ordinal)} (sm_{major}{minor})"
-    version = driver.driver_version()
-    release = f"{version // 1000}.{version % 1000 // 10}"
+    arch = device_arch(ordinal)
     what = f"a {found.kind}" + (f" for {', '.join(found.archs)}" if found.archs else "")
-    if error.name == "CUDA_ERROR_NO_BINARY_FOR_GPU":
-        advice = f"compile it for sm_{major}{minor}, or as PTX for an older architecture"
-    elif error.name == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" and found.ptx_version:
-        ptx = ".".join(map(str, found.ptx_version))
+    best = best_arch(found.archs, driver.compute_capability(ordinal))
+    if error.name == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION":
+        ptx = ".".join(map(str, found.ptx_version)) if found.ptx_version else "in it"
         advice = (
-            f"PTX {ptx} is newer than the driver, which is for CUDA {release}: update the driver, "
-            "or compile with an older toolkit or to a cubin"
+            f"PTX {ptx} is newer than the driver: update that, or compile for {arch}, with an "
+            "older toolkit, or with ptx_isa in [tool.kspec]"
         )
     elif not found.archs:
         advice = "it is damaged, or was never an image"
+    elif error.name == "CUDA_ERROR_NO_BINARY_FOR_GPU" or best is None:
+        advice = f"compile it for {arch}, or as PTX for an older architecture"
     else:
-        advice = "it may be damaged"
-    return f"{error}: {what}, on {gpu} under a driver for CUDA {release}; {advice}"
+        advice = (
+            f"{best} would run, but it may be damaged, or made by a newer toolkit than the driver"
+        )
+    if found.kind == "fatbin":
+        advice += "; a package of kspec is compiled for this machine by `kspec build --arch native`"
+    return f"{error}: {what}, on {device_text(ordinal)}; {advice}"

@@ -15,7 +15,8 @@ _ELF, _FATBIN = b"\x7fELF", struct.pack("<I", 0xBA55ED50)
 _EM_CUDA = 190
 _FATBIN_HEADER = struct.Struct("<IHHQ")  # magic, version, size of this, size of all members
 _MEMBER = struct.Struct("<HHIQ12xI8xI")  # kind, version, size of this, size, arch, flags
-_PTX_MEMBER, _SPECIFIC = 1, 1 << 20
+_PTX_MEMBER = 1
+_SUFFIXES = {1 << 20: "a", 1 << 21: "f"}  # bits of the flags
 _PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _PTX_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 
@@ -76,5 +77,6 @@ def _fatbin_archs(code: bytes) -> Iterator[str]:
         if header < _MEMBER.size:
             return
         prefix = "compute" if kind == _PTX_MEMBER else "sm"
-        yield f"{prefix}_{number}{'a' if flags & _SPECIFIC else ''}"
+        suffix = "".join(letter for bit, letter in _SUFFIXES.items() if flags & bit)
+        yield f"{prefix}_{number}{suffix}"
         offset += header + size

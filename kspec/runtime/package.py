@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,6 +32,7 @@ from kspec.errors import ArgumentTypeError, ManifestError
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
 from kspec.runtime.advice import advise
+from kspec.runtime.archs import fits
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.module import LoadedKernel
@@ -268,26 +268,3 @@ def _with_types(text: str, wanted: Wanted, name: str) -> str:
         return text  # raw kernels include what they use
     missing = prelude((dtype for _, dtype in wanted.binding), text)
     return f'{missing}#line 1 "{name}"\n{text}' if missing else text
-
-
-def fits(archs: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """Return whether a fatbin with these members runs on a device.
-
-    A cubin runs on its own and later minor versions of its major; one for ``sm_90a`` only on
-    exactly that; PTX on everything newer.
-    """
-    for arch in archs:
-        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", arch)
-        if match is None:
-            continue
-        kind, exact = match[1], match[4]
-        version = int(match[2]), int(match[3])
-        if exact == "a":
-            if version == capability:
-                return True
-        elif kind == "compute" and not exact:
-            if version <= capability:
-                return True
-        elif version[0] == capability[0] and version[1] <= capability[1]:
-            return True
-    return False

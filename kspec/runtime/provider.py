@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
-from kspec.errors import CompileError, LoadError, SpecializationNotBuilt
+from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
 from kspec.name_expressions import find_symbol, is_expression
 from kspec.runtime import driver
 from kspec.runtime.device import Device
@@ -260,6 +260,11 @@ class KernelLoader:
         except CompileError as error:
             self._failures[wanted, device, sanitize] = error.copy()
             raise
+        except ToolNotFoundError as error:
+            hint = "" if device.is_host else self.advice(wanted, device)
+            if not hint:
+                raise
+            raise ToolNotFoundError(f"{error}\n{hint}") from error  # nothing fits, no compiler
         reasons = "".join(f"\n  {provider.describe(wanted)}" for provider in self._providers)
         hint = self.advice(wanted, device)
         raise SpecializationNotBuilt(

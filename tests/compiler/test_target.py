@@ -9,11 +9,12 @@ from kspec.compiler.target import (
     capability,
     check_supported,
     parse_target,
+    parse_targets,
     supported_archs,
     target_for_capability,
 )
 from kspec.errors import CompileError, SpecError
-from kspec.stages import HOST, Target
+from kspec.stages import HOST, CudaSource, Target
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,33 @@ def test_parse_refuses(text: str) -> None:
         parse_target(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "archs"),
+    [
+        ("90-real", ["sm_90"]),
+        ("80-virtual", ["compute_80"]),
+        ("90", ["sm_90", "compute_90"]),
+        ("90a", ["sm_90a", "compute_90a"]),
+        ("100f-real", ["sm_100f"]),
+        ("120f-virtual", ["compute_120f"]),
+        ("sm_90a", ["sm_90a"]),
+        ("compute_80", ["compute_80"]),
+        ("host", ["host"]),
+    ],
+)
+def test_parse_in_either_spelling(text: str, archs: list[str]) -> None:
+    assert [target.arch for target in parse_targets(text)] == archs
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "9-real", "80a", "90f-real", "90-", "90-both", "sm_90-real", "90-real;80", "native"],
+)
+def test_parse_in_no_spelling(text: str) -> None:
+    with pytest.raises(SpecError, match=r"unknown architecture .*CMake's 80-real"):
+        parse_targets(text)
+
+
 def test_capability() -> None:
     assert capability(Target("sm_90a")) == 90
     assert capability(Target("compute_120")) == 120
@@ -52,6 +80,17 @@ def test_supported_archs_are_sorted_and_include_common_ones() -> None:
     archs = supported_archs()
     assert list(archs) == sorted(archs, key=lambda arch: int(arch[3:]))
     assert {"sm_80", "sm_90", "sm_100"} <= set(archs)
+
+
+@pytest.mark.parametrize(
+    "arch", ["sm_90a", "sm_100f", "sm_103f", "sm_110f", "sm_120f", "sm_121a", "compute_100f"]
+)
+def test_nvrtc_takes_architectures_and_families(arch: str) -> None:
+    if capability(parse_target(arch)) not in nvrtc.supported_capabilities():
+        pytest.skip(f"this NVRTC does not know {arch}")
+    source = CudaSource("f.cu", 'extern "C" __global__ void f(float* x) { *x = 1; }')
+    image = nvrtc.compile_cuda(source, Target(arch))
+    assert image.arch == arch and image.code
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "compute_80", "sm_100f"])

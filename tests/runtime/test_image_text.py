@@ -33,9 +33,8 @@ class TestContents:
         assert found.ptx_version >= (8, 0)
 
     def test_fatbins(self) -> None:
-        members = [cubin("sm_80"), cubin("sm_90a"), cubin("sm_100")]
-        members.append(compile_cuda(SOURCE, Target("compute_80")))
-        archs = ("sm_80", "sm_90a", "sm_100", "compute_80")
+        archs = ("sm_80", "sm_90a", "sm_100", "sm_100f", "sm_120f", "compute_80", "compute_120f")
+        members = [cubin(arch) for arch in archs]
         assert contents_of(make_fatbin(members).code) == Contents("fatbin", archs)
 
     @pytest.mark.parametrize(
@@ -74,10 +73,14 @@ class TestLoading:
             (
                 "UNSUPPORTED_PTX_VERSION",
                 PTX.replace(b".version 9.0", b".version 9.4"),
-                r"PTX 9\.4 is newer than the driver, which is for CUDA 13\.0",
+                r"under a driver for CUDA 13\.0; PTX 9\.4 is newer than the driver: update",
             ),
             ("INVALID_IMAGE", b"garbage!", r"begins with b'garbage!'.*never an image"),
-            ("INVALID_IMAGE", cubin("sm_90").code[:1000], "a cubin for sm_90.*it may be damaged"),
+            (
+                "INVALID_IMAGE",
+                cubin("sm_90").code[:1000],
+                "a cubin for sm_90.*may be damaged, or made by a newer toolkit than the driver",
+            ),
         ],
     )
     def test_the_message_says_what_does_not_fit(

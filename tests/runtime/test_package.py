@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,24 +12,29 @@ import numpy as np
 import pytest
 
 from kspec import manifest
+from kspec.compiler.fatbin import make_fatbin
+from kspec.compiler.nvrtc import compile_cuda
 from kspec.coverage import Coverage
 from kspec.declaration import ReductionDeclaration
 from kspec.errors import (
     ArgumentTypeError,
     CompileError,
+    DriverError,
     InstanceNotBuilt,
+    LoadError,
     ManifestError,
     SpecializationNotBuilt,
+    ToolNotFoundError,
 )
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.render import render_file, specializations
 from kspec.runtime import driver
 from kspec.runtime.advice import advise
+from kspec.runtime.archs import best_arch, fits
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.package import (
     GeneratedModule,
     _ImageProvider,
-    fits,
     given,
     open_module,
     read_manifest,
@@ -36,7 +42,7 @@ from kspec.runtime.package import (
 from kspec.runtime.views import make_aligned_dtype
 from kspec.signature import Param, Signature
 from kspec.spec.loader import load_specs
-from kspec.stages import RawSymbol, Specialization
+from kspec.stages import CudaSource, RawSymbol, Specialization, Target
 
 SPEC = """
 [elementwise.double_it]
@@ -161,14 +167,6 @@ MIXED = Specialization("mixed", (("X", "int8"), ("Y", "int64")), "kspec::Rows", 
     ("wanted", "advice"),
     [
         (
-            DOUBLE,
-            """\
-missing: m.double_it, T = float32, layout 'Flat', sm_90
-add an architecture for cuda:0 in pyproject.toml, [tool.kspec]
-    archs = ["sm_90", "compute_80"]
-then run `kspec build`""",
-        ),
-        (
             replace(DOUBLE, binding=(("T", "int64"),)),
             """\
 missing: m.double_it, T = int64, layout 'Flat', sm_90
@@ -209,10 +207,77 @@ then run `kspec build`""",
             "missing: m.gone<kspec::Flat>, layout 'Flat', sm_90\nsee gone<kspec::Flat> in specs/m.toml",
         ),
     ],
-    ids=["architecture", "dtype", "layout", "several placeholders", "raw", "unknown"],
+    ids=["dtype", "layout", "several placeholders", "raw", "unknown"],
 )
 def test_what_to_do_about_a_missing_image(folder: Path, wanted, advice: str) -> None:
     assert advise(folder, entry_of(folder), wanted, GPU) == advice
+
+
+class TestAnotherGpu:
+    """A GPU that nothing in the package is for."""
+
+    ADVICE = """\
+missing: m.double_it, T = float32, layout 'Flat', sm_75
+the package has code for sm_90, compute_80, and nothing of that runs on
+NVIDIA T4 (sm_75) under a driver for CUDA 12.4; write in pyproject.toml, [tool.kspec]
+    archs = ["sm_90", "compute_80", "sm_75"]
+then run `kspec build`; or, for this machine alone, `kspec build --arch native`"""
+
+    @pytest.fixture(autouse=True)
+    def t4(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (7, 5))
+        monkeypatch.setattr(driver, "device_name", lambda ordinal: "NVIDIA T4")
+        monkeypatch.setattr(driver, "driver_version", lambda: 12040)
+
+    def test_the_advice(self, folder: Path) -> None:
+        assert advise(folder, entry_of(folder), DOUBLE, GPU) == self.ADVICE
+
+    def test_without_compiling(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KSPEC_JIT", "never")
+        with pytest.raises(SpecializationNotBuilt) as caught:
+            open_at(folder).load(DOUBLE, GPU)
+        assert str(caught.value).endswith(self.ADVICE)
+
+    def test_without_a_compiler(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)
+        monkeypatch.delattr("cuda.bindings.nvrtc", raising=False)
+        with pytest.raises(ToolNotFoundError) as caught:
+            open_at(folder).load(DOUBLE, GPU)
+        assert "NVRTC is not installed" in str(caught.value)
+        assert str(caught.value).endswith(self.ADVICE)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "text"),
+    [
+        ("NO_BINARY_FOR_GPU", 13000, "compile it for sm_90, or as PTX for an older architecture"),
+        ("UNSUPPORTED_PTX_VERSION", 12040, "newer than the driver: update that, or compile for"),
+        ("INVALID_IMAGE", 12040, "sm_90 would run, but it may be damaged, or made by a newer"),
+    ],
+)
+def test_a_driver_that_refuses_the_image(
+    folder: Path, name: str, version: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(ordinal: int, code: bytes) -> None:
+        raise DriverError(f"CUDA_ERROR_{name}", "the driver's words", 1)
+
+    source = CudaSource("f.cu", 'extern "C" __global__ void f(float* x) { *x = 1; }')
+    archs = "sm_80", "sm_90", "compute_80"
+    code = make_fatbin([compile_cuda(source, Target(arch)) for arch in archs]).code
+    entry = entry_of(folder)
+    (folder / "m.fatbin").write_bytes(code)
+    digest = hashlib.sha256(code).hexdigest()
+    entry = replace(entry, image=replace(entry.image, archs=archs, sha256=digest))
+    monkeypatch.setattr(driver, "load_module", fail)
+    monkeypatch.setattr(driver, "device_name", lambda ordinal: "NVIDIA H200")
+    monkeypatch.setattr(driver, "driver_version", lambda: version)
+    with pytest.raises(LoadError) as caught:
+        GeneratedModule(folder, entry).load(DOUBLE, GPU)
+    message = str(caught.value)
+    assert message.startswith(f"CUDA_ERROR_{name}: the driver's words: a fatbin for sm_80, sm_90")
+    release = f"{version // 1000}.{version % 1000 // 10}"
+    assert f"on NVIDIA H200 (sm_90) under a driver for CUDA {release}; " in message
+    assert text in message and "`kspec build --arch native`" in message
 
 
 def test_the_advice_is_one_that_the_spec_accepts(folder: Path) -> None:
@@ -291,6 +356,25 @@ def test_a_missing_manifest_or_kernel(folder: Path, tmp_path_factory) -> None:
         open_at(folder).elementwise("nothing")
     with pytest.raises(ManifestError, match="no such kernel 'fill'"):
         open_at(folder).reduction("fill")
+
+
+@pytest.mark.parametrize(
+    ("archs", "capability", "best"),
+    [
+        (("sm_80", "sm_86", "compute_80"), (8, 9), "sm_86"),
+        (("sm_90a", "sm_90", "compute_90"), (9, 0), "sm_90a"),
+        (("sm_100", "sm_100f", "sm_103"), (10, 3), "sm_103"),
+        (("sm_100", "sm_100f"), (10, 3), "sm_100f"),
+        (("compute_80", "compute_90", "sm_80"), (12, 0), "compute_90"),
+        (("compute_100f", "compute_90"), (11, 0), "compute_90"),
+        (("sm_100f", "sm_120f"), (12, 1), "sm_120f"),
+        (("sm_90a", "compute_100"), (9, 1), None),
+        ((), (9, 0), None),
+        (("nonsense",), (9, 0), None),
+    ],
+)
+def test_the_best_of_an_image(archs, capability, best: str | None) -> None:
+    assert best_arch(archs, capability) == best
 
 
 @pytest.mark.parametrize(
