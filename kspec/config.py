@@ -33,6 +33,28 @@ from pathlib import Path
 from kspec.errors import KspecError
 
 MODES = ("auto", "never", "always")
+# All that are read here, for those who ask what is set.
+VARIABLES = (
+    "KSPEC_JIT",
+    "KSPEC_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "KSPEC_CXX",
+    "CXX",
+    "CUDA_PATH",
+    "CUDA_HOME",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
+    "KSPEC_GRAPH_LAUNCH",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM",
+    "KSPEC_HOST_ORDER",
+    "KSPEC_HOST_SANITIZE",
+    "KSPEC_HOST_THREADS",
+    "KSPEC_HOST_TIMEOUT",
+    "KSPEC_POOL_LIMIT",
+    "KSPEC_TRACE",
+)
 
 
 def jit_mode(package: str = "auto") -> str:

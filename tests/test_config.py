@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,13 @@ def test_graph_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "1")
     with pytest.raises(KspecError, match="KSPEC_GRAPH_LAUNCH='1': expected one of auto, never"):
         config.graph_launch()
+
+
+def test_all_variables_are_listed() -> None:
+    text = Path(config.__file__).read_text(encoding="utf-8")
+    code = re.sub(r"VARIABLES = \(.*?\)\n", "", text.split('"""', 2)[2], flags=re.DOTALL)
+    read = set(re.findall(r'"([A-Z]+_[A-Z_]+|CXX)"', code))
+    assert read == set(config.VARIABLES)
+    assert {name for name in read if name.startswith("KSPEC_")} == set(
+        re.findall(r"^``(KSPEC_\w+)``", text, re.MULTILINE)
+    )

@@ -18,6 +18,7 @@ from kspec import manifest
 from kspec.build import api
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit
+from kspec.build.swap import list_folder
 from kspec.coverage import Coverage
 from kspec.errors import ManifestError, SpecError
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
@@ -104,12 +105,13 @@ def foreign_files(folder: Path) -> list[str]:
     ours = {manifest.FILE_NAME, "py.typed"}
     for module in index.modules if index else ():
         ours.update(module.headers)
-    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return sorted(name for name in names if name not in ours and not _is_ours(folder / name))
+    return [
+        name for name in list_folder(folder) if name not in ours and not _is_ours(folder / name)
+    ]
 
 
 def _is_ours(path: Path) -> bool:
-    if path.suffix in (".fatbin", ".pyc"):
+    if path.suffix == ".fatbin":
         return True
     with path.open("rb") as file:
         return _MARK in file.read(200)

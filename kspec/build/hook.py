@@ -7,13 +7,15 @@
 
     [tool.hatch.build.hooks.kspec]
     archs = ["sm_90"]                    # optional, instead of those of [tool.kspec]
+    watch = false                        # optional: an editable install leaves specs alone
 
 ======================  ====================================================================
 Target                  What the hook does
 ======================  ====================================================================
 wheel                   builds everything and adds the package, with its images
-editable wheel          writes the text if it is stale; kernels compile on first use
-source distribution     the same, so that the text in it fits its specs
+editable wheel          writes the text if it is stale, and has it watched: it is written
+                        again when it is imported and the specs have changed
+source distribution     adds the specs and the text that they render to, without images
 ======================  ====================================================================
 
 The wheel stays pure: the images are data that the driver takes, whatever the Python.
@@ -21,17 +23,24 @@ The wheel stays pure: the images are data that the driver takes, whatever the Py
 
 from __future__ import annotations
 
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin import hookimpl
 
+from kspec import manifest
+from kspec.build.develop import editable_files
+from kspec.build.files import make_manifest
 from kspec.build.images import Step
 from kspec.build.load import import_path
-from kspec.build.project import build_project, check_project
+from kspec.build.plan import BuildPlan
+from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.settings import Settings
-from kspec.build.swap import read_folder
+from kspec.build.stamp import headers_elsewhere, write_stamp
+from kspec.build.swap import list_folder
 from kspec.errors import SpecError
 
 
@@ -49,19 +58,50 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
             As for `kspec.build.project.build_project`; hatchling ends the build.
         """
         project = Path(self.root)
-        if self.target_name != "wheel" or version == "editable":
-            if check_project(project):
-                build_project(project, compiling=False)
+        # What only this build needs, until `finalize`.
+        self._scratch = tempfile.TemporaryDirectory(prefix="kspec-hook-")
+        scratch = Path(self._scratch.name)
+        if self.target_name == "wheel" and version != "editable":
+            report = build_project(project, self._archs(), progress=self._progress)
+            self.app.display_info(f"kspec: {len(report.plan.specs)} kernels")
+            build_data["force_include"].update(inclusions(report.plan.settings))
             return
-        report = build_project(project, self._archs(), progress=self._progress)
-        self.app.display_info(f"kspec: {len(report.plan.specs)} kernels")
-        build_data["force_include"].update(inclusions(report.plan.settings))
+        started = time.time()
+        if check_project(project):
+            build_project(project, compiling=False)
+        plan = plan_project(project)
+        if self.target_name == "sdist":
+            build_data["force_include"].update(sources(plan, scratch))
+            self._leave_out(f"/{plan.settings.package}/*.fatbin")
+        elif self._watching():
+            # What is set here replaces what is configured, and hatchling looks at the one to see
+            # whether there is anything to install, at the other for what it is.
+            files = editable_files(plan, scratch)
+            write_stamp(plan, started)
+            build_data["force_include"].update(files)
+            configured = self.build_config.get_force_include()
+            build_data["force_include_editable"].update({**configured, **files})
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what was only for hatchling to collect."""
+        self._scratch.cleanup()
 
     def _archs(self) -> tuple[str, ...]:
         archs = self.config.get("archs", [])
         if not isinstance(archs, list) or not all(isinstance(arch, str) for arch in archs):
             raise SpecError("[tool.hatch.build.hooks.kspec] archs: must be a list of strings")
         return tuple(archs)
+
+    def _leave_out(self, pattern: str) -> None:
+        # As if the project had configured it: hooks have no other way.
+        table, common = self.build_config.target_config, self.build_config.build_config
+        table["exclude"] = [*table.get("exclude", common.get("exclude", [])), pattern]
+
+    def _watching(self) -> bool:
+        watching = self.config.get("watch", True)
+        if not isinstance(watching, bool):
+            raise SpecError("[tool.hatch.build.hooks.kspec] watch: must be true or false")
+        return watching
 
     def _progress(self, step: Step) -> None:
         self.app.display_info(f"kspec: compiled {step.done}/{step.total}: {step.stem} {step.arch}")
@@ -74,7 +114,27 @@ def inclusions(settings: Settings) -> dict[str, str]:
     """
     folder = settings.package_folder
     place = import_path(folder)
-    return {str(folder / name): f"{place}/{name}" for name in read_folder(folder)}
+    return {str(folder / name): f"{place}/{name}" for name in list_folder(folder)}
+
+
+def sources(plan: BuildPlan, scratch: Path) -> dict[str, str]:
+    """Return every file that a source distribution needs, and its place in it.
+
+    The manifest is one that knows of no images: whether there are some here changes nothing.
+    """
+    settings = plan.settings
+    found = {
+        str(path): path.relative_to(settings.project).as_posix() for path in headers_elsewhere(plan)
+    }
+    for folder in (settings.spec_folder, settings.package_folder):
+        for name in list_folder(folder):
+            path = folder / name
+            if path.suffix != ".fatbin" and path.name != manifest.FILE_NAME:
+                found[str(path)] = path.relative_to(settings.project).as_posix()
+    index = scratch / manifest.FILE_NAME
+    index.write_bytes(manifest.dump(make_manifest(plan, {})).encode())
+    found[str(index)] = f"{settings.package}/{manifest.FILE_NAME}"
+    return found
 
 
 @hookimpl  # type: ignore[untyped-decorator,unused-ignore]

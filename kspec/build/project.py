@@ -9,6 +9,7 @@ This module only calls the others, in the order of the docstring of `kspec.build
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from kspec.build.locking import LockUpdate, update_lock
 from kspec.build.placing import place_all
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.settings import Settings, load_settings
+from kspec.build.stamp import is_stamped, write_stamp
 from kspec.build.swap import exclusive, replace_folder
 from kspec.diagnostics import by_place
 from kspec.errors import CompileError, SpecError
@@ -87,11 +89,13 @@ def build_project(
     -----
     Whatever goes wrong, the previous package stays as it was.
     """
+    started = time.time()
     plan = plan_project(project, archs)
     folder = plan.settings.package_folder
     text = files.text_files(plan)  # names that clash are found before anything is compiled
     with exclusive(folder):
         _check_ours(plan.settings)
+        watched = is_stamped(folder)  # the stamp goes with the folder that is replaced
         before = files.read_images(folder)
         if compiling:
             intact = {stem: built for stem, built in before.items() if built.code}
@@ -100,6 +104,8 @@ def build_project(
         else:
             built = files.still_valid(plan, before)
         changed = replace_folder(folder, files.package_files(plan, text, built))
+        if watched:
+            write_stamp(plan, started)
         lock = update_lock(plan, built) if compiling else LockUpdate()
     fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
     return BuildReport(plan, changed, fresh, built, lock)

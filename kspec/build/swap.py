@@ -29,19 +29,50 @@ _RENAME_EXCHANGE = 2
 def exclusive(folder: Path) -> Iterator[None]:
     """Let one build at a time work on a folder; others wait.  Removes what was left behind."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the process ends, however it ends
+    with locked(folder.parent / f".{folder.name}.lock"):
         _recover(folder)
         yield
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that a file stands for; the file is gone afterwards.
+
+    So no source distribution and no commit can catch it.
+    """
+    with contextlib.ExitStack() as stack:
+        while True:
+            lock = stack.enter_context(path.open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the process ends, however it ends
+            if _is_file(path, lock.fileno()):
+                break
+            lock.close()  # who had it has removed it: others lock another file now
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _is_file(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def read_folder(folder: Path) -> dict[str, bytes]:
     """Return every file below a folder by its relative name; compiled Python is left out."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".pyc"
-    }
+    return {name: (folder / name).read_bytes() for name in list_folder(folder)}
+
+
+def list_folder(folder: Path) -> list[str]:
+    """Return the relative names of the files below a folder, sorted; without compiled Python."""
+    files = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return [
+        name.as_posix()
+        for name in files
+        if name.suffix != ".pyc" and "__pycache__" not in name.parts
+    ]
 
 
 def replace_folder(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:

@@ -22,6 +22,18 @@ _OPTIONS = ["-compress-mode=size"]
 _IDENTIFIER = "kspec"
 
 
+def nvfatbin_version() -> tuple[int, int]:
+    """Return major and minor version of the installed nvFatbin.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If there is none.
+    """
+    major, minor = _library().version()
+    return int(major), int(minor)
+
+
 def make_fatbin(images: Sequence[Image]) -> Image:
     """Join the cubins and PTX of one source.
 

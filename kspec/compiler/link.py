@@ -25,6 +25,19 @@ from kspec.stages import Image
 _INSTALL = "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
 
 
+def nvjitlink_version() -> tuple[int, int]:
+    """Return major and minor version of the installed nvJitLink.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If there is none.
+    """
+    library: Any = _library()
+    major, minor = library.version()
+    return int(major), int(minor)
+
+
 def link_device(image: Image, name: str) -> Image:
     """Link a relocatable image with CUDA's device runtime.
 

@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.builds import build_wheel, install, names_in
 from tests.projects import BLOCKED, ROOT, environment, run_python, write_project
 
 pytestmark = pytest.mark.slow
-_COPIED = ("kspec", "specs", "templates", "generated")
-_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of a copy of this repository."""
-    clone = tmp_path_factory.mktemp("clone")
-    skipped = shutil.ignore_patterns("__pycache__", "*.fatbin", ".*")
-    for name in _COPIED:
-        shutil.copytree(ROOT / name, clone / name, ignore=skipped)
-    for name in _FILES:
-        shutil.copy(ROOT / name, clone / name)
-    cache = tmp_path_factory.getbasetemp() / "kspec-cache"
-    build_wheel(clone, environment(clone), cache)
-    assert any((clone / "generated/kspec_kernels").glob("*.fatbin"))
-    (found,) = (clone / "dist").glob("*.whl")
-    return found
-
-
-def build_wheel(project: Path, variables: dict[str, str], cache: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
-        cwd=project,
-        env={**variables, "KSPEC_CACHE_DIR": str(cache)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def install(wheel: Path, folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
-    subprocess.run([*command, "--target", str(folder), str(wheel)], check=True)
-    return folder
-
-
-def names_in(wheel: Path) -> list[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.namelist()
 
 
 def test_contents(wheel: Path) -> None:

@@ -1,0 +1,98 @@
+"""Editable installs: a generated package that stays what its specs say.
+
+::
+
+    editable_files(settings, folder)    # what such an install puts into the environment
+    refresh(project)                    # called on import, if the specs have changed
+
+`kspec.build.watch` is what runs on import and compares; `kspec.build.stamp` has what it compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kspec import config
+from kspec.build import watch
+from kspec.build.load import import_path
+from kspec.build.stamp import write_stamp
+from kspec.build.swap import locked
+from kspec.errors import ManifestError, ToolNotFoundError
+
+if TYPE_CHECKING:
+    from kspec.build.plan import BuildPlan
+
+
+def editable_files(plan: BuildPlan, folder: Path) -> dict[str, str]:
+    """Write what makes a package importable and watched; return files and their places.
+
+    Parameters
+    ----------
+    plan : BuildPlan
+        Of the project that is installed.
+    folder : Path
+        Where to write; the files are copied from there.
+    """
+    settings = plan.settings
+    package = settings.package_folder
+    place = import_path(package)
+    module = f"_kspec_watch_{place.replace('/', '_')}"
+    shutil.copyfile(watch.__file__, folder / f"{module}.py")
+    root = package.parents[place.count("/")]
+    # ascii: Python reads the file in the encoding of whatever locale it is started in.
+    arguments = (place.replace("/", "."), *map(str, (settings.project, package, root)))
+    call = f"import {module}; {module}.watch({', '.join(map(ascii, arguments))})\n"
+    (folder / f"{module}.pth").write_text(call, encoding="ascii")
+    return {str(folder / name): name for name in (f"{module}.py", f"{module}.pth")}
+
+
+def refresh(project: Path) -> None:
+    """Make the text of a project's package what its specs say; images that still fit stay.
+
+    One process does it; others that import at the same time wait, and find it done.
+
+    Raises
+    ------
+    SpecError
+        The specs or the settings are wrong.
+    ManifestError
+        It is stale, and ``KSPEC_JIT=never`` says that nothing is to be made here.
+    ToolNotFoundError
+        It may be stale, but this environment has not what builds it.
+    OSError
+        It can not be written.
+    """
+    try:
+        from kspec.build.project import build_project, check_project, plan_project
+    except ModuleNotFoundError as error:
+        raise ToolNotFoundError(
+            f"the specs in {project} may have changed since the last `kspec build`, and without "
+            f"{error.name} they can not be read here: pip install 'kspec[cu13]' (or "
+            "'kspec[cu12]'), or run `kspec build` where it is installed"
+        ) from error
+    started = time.time()
+    plan = plan_project(project)
+    with _alone(plan.settings.package_folder):
+        if not check_project(project):
+            write_stamp(plan, started)
+        elif config.jit_mode() == "never":
+            raise ManifestError(
+                f"{plan.settings.package} is not what the specs in {project} say, and "
+                "KSPEC_JIT=never forbids to rebuild it on import; run `kspec build`"
+            )
+        else:
+            build_project(project, compiling=False)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        # Where nothing can be written there is nothing to wait for either.
+        with contextlib.suppress(OSError):
+            stack.enter_context(locked(folder.parent / f".{folder.name}.import.lock"))
+        yield
