@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
 # The author's side; a deployed package is installed without it.
 _EXTRA = ("pydantic", "jinja2", "typer", "rich")
@@ -15,6 +17,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
+        if sys.argv[1:2] == ["doctor"]:  # the command that says what is missing works without it
+            sys.exit(_doctor(sys.argv[2:]))
         print(
             f"kspec: the command line needs {error.name}: pip install 'kspec[cu13]' (or "
             "'kspec[cu12]' for a CUDA 12 driver)",
@@ -22,6 +26,15 @@ def main() -> None:
         )
         sys.exit(3)
     run()
+
+
+def _doctor(arguments: list[str]) -> int:
+    from kspec.build.doctor_view import FORMATS, diagnose
+
+    parser = argparse.ArgumentParser(prog="kspec doctor")
+    parser.add_argument("--format", choices=FORMATS, default="text", dest="form")
+    parser.add_argument("--project", type=Path, dest="folder", metavar="DIR")
+    return diagnose(**vars(parser.parse_args(arguments)))
 
 
 if __name__ == "__main__":

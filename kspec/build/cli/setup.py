@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from kspec.build import scaffold
-from kspec.build.cli.app import app
+from kspec.build.cli.app import Project, app
 from kspec.build.cli.output import print_filled
+from kspec.build.doctor_view import FORMATS, diagnose
 
 
 @app.command()
@@ -27,3 +28,14 @@ def init(
     enter = "" if place.resolve() == Path.cwd() else f"cd {place} && "
     print_filled(f"{place}: a project with the kernels of specs/{project.module}.toml")
     print(f"next: {enter}kspec demo")
+
+
+@app.command()
+def doctor(
+    folder: Project = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
+    ] = "text",
+) -> None:
+    """Show what kspec finds on this machine, what is missing, and what installs it."""
+    raise typer.Exit(diagnose(folder, form))
