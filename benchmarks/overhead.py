@@ -287,6 +287,28 @@ def _generated_reduction(bench: Bench) -> Plan:
     return Plan(calls, _same(bench, calls["kspec"], want))
 
 
+def _fused(bench: Bench, rows: bool) -> Plan:
+    """Return a fused function of elements, or a softmax of 20 rows, which CuPy can not fuse."""
+    x, y = bench.array(*_SHAPE_2D), bench.array(*_SHAPE_2D)
+    device = "host" if bench.machine.kind == "host" else None
+
+    def softmax(x: Any, y: Any) -> Any:
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def squared_diff(x: Any, y: Any) -> Any:
+        return (x - y) * (x - y)
+
+    function = softmax if rows else squared_diff
+    calls: dict[str, Call] = {"kspec": functools.partial(kspec.fuse(device=device)(function), x, y)}
+    if bench.cupy is not None and not rows:
+        calls["CuPy"] = functools.partial(bench.cupy.fuse()(squared_diff), x, y)
+    if bench.machine.kind == "host":
+        calls["NumPy"] = functools.partial(function, x, y)
+    want = functools.partial(function, bench.numpy(x), bench.numpy(y))
+    return Plan(calls, _same(bench, calls["kspec"], want))
+
+
 def _raw(bench: Bench, declared: bool = False, fresh: bool = False, tensors: bool = False) -> Plan:
     x, y, z = bench.tensors(3) if tensors else bench.arrays(3)
     count = np.uint32(SIZE)
@@ -367,7 +389,7 @@ def _row(
     return CallCase(name, functools.partial(plan, **keywords), target)
 
 
-_ELEMENTWISE, _REDUCTION, _RAW_TARGET = 0.75, 0.5, 0.85
+_ELEMENTWISE, _REDUCTION, _RAW_TARGET, _FUSED = 0.75, 0.5, 0.85, 0.8
 CALLS = (
     _row("output given", _given, _ELEMENTWISE),
     _row("allocated", _allocated, _ELEMENTWISE),
@@ -393,6 +415,8 @@ CALLS = (
     _row("raw, arguments made", _raw, _RAW_TARGET, fresh=True),
     _row("raw, declared parameters", _raw, _RAW_TARGET, declared=True),
     _row("raw, torch tensors", _raw, _RAW_TARGET, tensors=True),
+    _row("fused", _fused, _FUSED, rows=False),
+    _row("fused softmax", _fused, rows=True),
     CallCase("bound", functools.partial(_bound, raw=False), 1.0, "floor", 0.5e-6),
     CallCase("bound raw", functools.partial(_bound, raw=True), 1.0, "floor", 0.5e-6),
     _row("changing shapes, given", _changing, given=True),

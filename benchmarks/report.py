@@ -21,10 +21,13 @@ _SECTIONS = {
     "elementwise": "Elementwise",
     "reduction": "Reductions",
     "shipped": "Shipped kernels",
+    "fuse": "Fused functions, beside torch.compile and CuPy's fuse",
+    "fuse beside CuPy": "Fused functions in units of CuPy's",
     "coldstart": "Cold start: process start to the first elementwise and reduction result",
     "build": "Build",
     "host device": "Costs of the host device",
 }
+_THROUGHPUT_SECTIONS = ("elementwise", "reduction", "shipped", "fuse")
 _MISSING = "–"
 
 
@@ -43,7 +46,7 @@ def heading(results: Results, section: str) -> str:
     if section == "overhead":
         peers = _OVERHEAD_PEERS[results.kind]
         cells = [f"{'us':>7}", *(f"{peer:>6}" for peer in peers), f"{'ratio':>6}"]
-    elif section in ("elementwise", "reduction", "shipped"):
+    elif section in _THROUGHPUT_SECTIONS:
         peers = _THROUGHPUT_PEERS[results.kind]
         cells = [f"{_unit(results):>7}", f"{'/copy':>7}", *(f"{peer:>7}" for peer in peers)]
     else:
@@ -152,7 +155,7 @@ def _head(results: Results) -> str:
 
 def _throughput_tables(results: Results) -> list[str]:
     tables = []
-    for section in ("elementwise", "reduction", "shipped"):
+    for section in _THROUGHPUT_SECTIONS:
         for held_out in (False, True):
             rows = [
                 row

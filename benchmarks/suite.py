@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib import metadata
 
 import kspec
-from benchmarks import elementwise_cases, host_device, reduction_cases, shipped
+from benchmarks import elementwise_cases, fused, host_device, reduction_cases, shipped
 from benchmarks.cases import Case, is_selected, select
 from benchmarks.coldstart import STARTS, built_package, is_possible, run_start
 from benchmarks.machines import Machine
@@ -59,12 +59,14 @@ class Suite:
         yield from self._machine.missing
         cases = [case for case in select(CASES, self._only) if not (self._quick and case.held_out)]
         ours = select(shipped.CASES, self._only)
-        if cases or ours:
+        programs = [one for one in fused.PROGRAMS if is_selected(one.label, self._only)]
+        if cases or ours or programs:
             nbytes, sample = self._machine.copy_sample()
             self._journal.update(copy=sample, copy_bytes=nbytes)
         yield from map(self._keep, self._overheads())
         yield from map(self._keep, self._throughput(cases, ours))
-        if cases or ours:
+        yield from map(self._keep, self._fused(programs))
+        if cases or ours or programs:
             self._journal.update(copy_after=self._machine.copy_sample()[1])
         yield from map(self._keep, self._starts())
         if self._machine.kind == "host":
@@ -100,6 +102,10 @@ class Suite:
             yield runner.run(case, with_peers)
         for case in ours:
             yield runner.run(case, False, shipped.kernel_of(case))
+
+    def _fused(self, programs: list[fused.Program]) -> Iterator[Row | str]:
+        for program in programs:
+            yield from fused.run(self._machine, program)
 
     def _starts(self) -> Iterator[Row | str]:
         wanted = [start for start in STARTS if is_selected(start.label, self._only)]
