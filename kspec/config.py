@@ -80,6 +80,11 @@ def graph_launch() -> str:
     return _mode("KSPEC_GRAPH_LAUNCH")
 
 
+def fuse_rows() -> str:
+    """Return when fused functions keep rows in registers: ``"auto"`` (GPUs), or the others."""
+    return _mode("KSPEC_FUSE_ROWS")
+
+
 def _mode(name: str, default: str = "auto") -> str:
     mode = os.environ.get(name, default)
     if mode not in MODES:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kspec import dtypes
+from kspec import config, dtypes
 from kspec.fusion.graph import Value
 from kspec.fusion.rows import PER_COLUMN, PER_ROW, RowProgram
 from kspec.runtime.interop import library_of
@@ -58,7 +58,7 @@ class RowCaller:
             return None
         rows, row = domain[: -program.axes], domain[-program.axes :]
         length, count = math.prod(row), math.prod(rows)
-        if not length or not count or not _is_worth_it(count, length):
+        if not length or not count or not _is_worth_it(count, length, views[0].device.is_host):
             return None
         steps: list[Any] = []
         starts: list[tuple[int, int]] = []  # address and step, in bytes, of what is packed
@@ -147,8 +147,13 @@ def _domain(views: Sequence[ArrayView], kinds: Sequence[str], axes: int) -> tupl
     return found[0] if found else None
 
 
-def _is_worth_it(rows: int, length: int) -> bool:
-    return rows >= _FEW_ROWS or length <= _SHORT
+def _is_worth_it(rows: int, length: int, on_host: bool) -> bool:
+    """Return whether one kernel is faster than several."""
+    mode = config.fuse_rows()
+    if mode != "auto":
+        return mode == "always"
+    # The host device takes three times as long: its threads wait for each other at every step.
+    return not on_host and (rows >= _FEW_ROWS or length <= _SHORT)
 
 
 def _is_packed(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
