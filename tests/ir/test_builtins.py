@@ -169,8 +169,10 @@ def defined(name: str, arguments: list[Array]) -> Array:
             everywhere &= arguments[-1] != 0
         if name in ("power", "float_power"):
             everywhere &= (np.abs(x) > 0.1) & (np.abs(arguments[1]) < 8)
-    if name == "spacing" and x.dtype == BFLOAT16:
-        return np.asarray(x != 0)  # ml_dtypes has a negative one for -0
+    if name in ("spacing", "sign") and x.dtype == BFLOAT16:
+        return np.asarray(x != 0)  # ml_dtypes has negative ones for -0, unlike NumPy
+    if name == "nextafter" and x.dtype == np.float16:
+        return np.asarray((x != 0) | (arguments[1] != 0))  # C's, after 0, is the other zero
     return everywhere
 
 
@@ -180,7 +182,7 @@ def specials(name: str) -> Array:
         return np.array([False, True])
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
-        values = [0, 1, 2, 3, 7, 8, 31, 32, 63, info.max, info.max - 1, info.min]
+        values = [0, 1, 2, 3, 7, 8, 16, 31, 32, 63, 64, info.max, info.max - 1, info.min]
         if dtype.kind == "i":
             values += [-1, -2, -3, -7, -63, info.min + 1]
         return np.array([value for value in values if info.min <= value <= info.max], dtype)
@@ -267,19 +269,21 @@ def different(name: str, actual: Array, expected: Array, arguments: list[Array])
             for a, e in ((actual.real, expected.real), (actual.imag, expected.imag))
         ]
         return np.logical_or(*parts)
-    same = (np.isnan(actual) & np.isnan(expected)) | (actual == expected) & (
-        (np.signbit(actual) == np.signbit(expected)) | (name in ANY_ZERO)
-    )
-    allowed = ULPS.get(name, 0)
-    if arguments and arguments[0].dtype.kind == "c":
-        allowed = COMPLEX_ULPS.get(name, 0)
+    both_nan = np.isnan(actual) & np.isnan(expected)
+    same_sign = (np.signbit(actual) == np.signbit(expected)) | (name in ANY_ZERO)
+    same = both_nan | (actual == expected) & same_sign
+    table = COMPLEX_ULPS if arguments and arguments[0].dtype.kind == "c" else ULPS
+    allowed = table.get(name, 0)
+    if not allowed:
+        return np.asarray(~same)
     if expected.dtype.itemsize == 2:
         allowed = min(allowed, SHORT_ULPS)
     if name in ("logaddexp", "logaddexp2"):  # the sum of two numbers may be a small one
         unit = np.spacing(np.maximum(np.abs(expected), np.maximum(*map(np.abs, arguments))))
         return np.asarray(~same & ~(np.abs(actual - expected) <= allowed * unit))
     near = np.abs(ordered(actual) - ordered(expected)) <= allowed
-    return np.asarray(~same & ~(near & ~np.isnan(actual) & ~np.isnan(expected)))
+    number = ~np.isnan(actual) & ~np.isnan(expected)
+    return np.asarray(~same & ~(near & same_sign & number))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
