@@ -24,7 +24,7 @@ import numpy as np
 
 from kspec.constructors import ElementwiseKernel, ReductionKernel
 from kspec.errors import FusionError, SpecError
-from kspec.fused_rows import RowCaller
+from kspec.fused_rows import RowCaller, row_spec
 from kspec.fusion import types
 from kspec.fusion.explain import explain
 from kspec.fusion.graph import Argument, Count, Number, Step, Stored, Value, View
@@ -173,10 +173,12 @@ class Fused:
     def to_spec(self, *args: Any, **keywords: Any) -> tuple[Spec, ...]:
         """Return the kernels of a call as specs, as spec files have them.
 
-        Arguments as for a call; nothing is computed.
+        Arguments as for a call; nothing is computed. A function that keeps rows in registers
+        is one raw kernel, for rows as long as these and C-ordered arrays.
         """
-        runnable = self._runnable(self._all_arguments(args, keywords))
-        return tuple(kernel.spec for kernel in runnable.program.kernels)
+        program = self._runnable(self._all_arguments(args, keywords)).program
+        rows = row_spec(program.rows) if program.rows else None
+        return (rows,) if rows else tuple(kernel.spec for kernel in program.kernels)
 
     def _all_arguments(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         bound = self._signature.bind(*args, **keywords)

@@ -17,6 +17,8 @@ from kspec.fusion.rows import PER_COLUMN, PER_ROW, RowProgram
 from kspec.runtime.interop import library_of
 from kspec.runtime.raw import RawKernel
 from kspec.runtime.views import ArrayView
+from kspec.spec.building import build_spec
+from kspec.spec.models import RawSpec
 
 LookUp = Callable[[Value], Any]
 _ACCESS = 16  # bytes
@@ -60,14 +62,13 @@ class RowCaller:
         length, count = math.prod(row), math.prod(rows)
         if not length or not count or not _is_worth_it(count, length, views[0].device.is_host):
             return None
-        steps: list[Any] = []
+        steps: list[int] = []
         starts: list[tuple[int, int]] = []  # address and step, in bytes, of what is packed
-        for array, view, (_, kind) in zip(arrays, views, program.reads, strict=True):
+        for view, (_, kind) in zip(views, program.reads, strict=True):
             itemsize = _itemsize(view)
             if kind == PER_COLUMN:
                 if not _is_packed(view.shape, view.strides, itemsize):
                     return None
-                steps.append(array)
                 starts.append((view.ptr, 0))
                 continue
             if kind != PER_ROW and not _is_packed(row, view.strides[len(rows) :], itemsize):
@@ -75,7 +76,7 @@ class RowCaller:
             step = _one_step(rows, view.strides[: len(rows)])
             if step is None or step % itemsize:
                 return None
-            steps += [array, step // itemsize]
+            steps.append(step // itemsize)
             if kind != PER_ROW:
                 starts.append((view.ptr, step))
         outputs = self._outputs(arrays, views, targets, domain)
@@ -89,7 +90,7 @@ class RowCaller:
         numbers = [look_up(one) for one in program.numbers]
         grid = -(-count // (block >> lanes))
         self._kernel(width, packs, block)(
-            (grid,), (block,), (*steps, *numbers, *outputs, count, length, lanes)
+            (grid,), (block,), (*arrays, *outputs, *numbers, *steps, count, length, lanes)
         )
         return outputs
 
@@ -129,6 +130,50 @@ class RowCaller:
             kernel = RawKernel(self._program.code, name)
             self._kernels[sizes] = kernel  # type: ignore[index]
         return kernel
+
+
+def row_spec(program: RowProgram) -> RawSpec | None:
+    """Return a row program as a spec, for C-ordered arrays whose rows are as long as when traced.
+
+    None if rows are too long for it. Called like a function, with the arrays that it reads and
+    writes, and the numbers.
+    """
+    length = math.prod(program.domain.sizes[-program.axes :])
+    width = _ACCESS // program.widest
+    width = width if length % width == 0 else 1
+    launch = _geometry(1, length, width)
+    if launch is None:
+        return None
+    packs, lanes, block = launch
+    names = [param.split()[-1] for param in program.params]
+    whole = next(
+        name
+        for name, (_, kind) in zip(names, program.reads, strict=False)
+        if kind not in (PER_ROW, PER_COLUMN)
+    )
+    defaults: dict[str, Any] = {
+        name: 1 if _is_of_row(name, program, names) else length
+        for name in names
+        if name.endswith("_step")
+    }
+    defaults |= {"rows": f"{whole}.size // {length}", "length": length, "lanes": lanes}
+    return build_spec(
+        RawSpec,
+        name=program.name,
+        doc=f"Rows of {length} elements, kept in registers.",
+        code=program.code,
+        name_expressions=(f"{program.name}<{width}, {packs}, {block}>",),
+        params=program.params,
+        grid=f"ceil_div(rows, {block >> lanes})",
+        block=str(block),
+        defaults=defaults,
+    )
+
+
+def _is_of_row(step: str, program: RowProgram, names: Sequence[str]) -> bool:
+    """Return whether a step is that of an array with one number for each row."""
+    place = names.index(step.removesuffix("_step") + "_data")
+    return program.reads[place][1] == PER_ROW
 
 
 def _view(array: Any) -> ArrayView:

@@ -38,6 +38,8 @@ class RowProgram:
         Of the kernel, a template of V, PACKS and THREADS.
     code : str
         CUDA C++.
+    params : tuple of str
+        Its parameters: arrays read and written, numbers, steps from row to row, sizes.
     reads : tuple of (Value, str)
         Arrays in the order of its parameters, and whether they have whole rows, a number for each
         row, or one row for all.
@@ -55,6 +57,7 @@ class RowProgram:
 
     name: str
     code: str
+    params: tuple[str, ...]
     reads: tuple[tuple[Value, str], ...]
     numbers: tuple[Value, ...]
     writes: tuple[tuple[Output, str], ...]
@@ -235,16 +238,18 @@ class _Writer:
         numbers = [one for one in self._values if isinstance(one, Number | Count)]
         self._variables: dict[Value, Variable] = {}
         params: list[str] = []
+        steps: list[str] = []
         for one in memory:
             source = one.input if isinstance(one, View) else one
             assert isinstance(source, Argument)
             wanted = self._argument_names[source.position]
             variable = Variable(names.take(wanted, f"x{source.position}"), one.dtype)
             self._variables[one] = variable
-            ctype = dtypes.lookup(one.dtype).ctype
-            params.append(f"const {ctype}* __restrict__ {variable.name}_data")
+            params.append(f"const {dtypes.lookup(one.dtype).ctype}* {variable.name}_data")
             if self._kind(one) != PER_COLUMN:
-                params.append(f"long long {variable.name}_step")
+                steps.append(f"long long {variable.name}_step")
+        for number, out in enumerate(self._outputs):
+            params.append(f"{dtypes.lookup(out.value.dtype).ctype}* out{number}")
         for one in numbers:
             if isinstance(one, Number):
                 wanted, ctype = self._argument_names[one.position], dtypes.lookup(one.dtype).ctype
@@ -253,12 +258,10 @@ class _Writer:
             variable = Variable(names.take(wanted, "number"), one.dtype)
             self._variables[one] = variable
             params.append(f"{ctype} {variable.name}_given")
-        for number, out in enumerate(self._outputs):
-            params.append(f"{dtypes.lookup(out.value.dtype).ctype}* out{number}")
-        params += ["long long rows", "long long length", "long long lanes"]
+        params += [*steps, "long long rows", "long long length", "long long lanes"]
         lines = [*self._beginning(memory, numbers), *self._loops(), *self._row_outputs()]
         body = "".join(f"  {line}\n" for line in lines)
-        listed = ",\n".join(f"    {one}" for one in params)
+        listed = ",\n".join(f"    {one.replace('* ', '* __restrict__ ')}" for one in params)
         types = dict.fromkeys(one.dtype for one in self._values)
         headers = [*headers_for(tuple(types)), "kspec/ufuncs.cuh", "kspec/rows.cuh"]
         code = "".join(f'#include "{header}"\n' for header in headers) + (
@@ -270,6 +273,7 @@ class _Writer:
         return RowProgram(
             self._name,
             code,
+            tuple(params),
             tuple((one, str(self._kind(one))) for one in memory),
             tuple(numbers),
             tuple((one, str(self._kind(one.value))) for one in self._outputs),
