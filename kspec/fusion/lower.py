@@ -48,7 +48,7 @@ _TAKEN = frozenset(
         "Moments",
         "warpSize",
     }
-    | {word for one in BUILTINS.values() for word in _WORD.findall(one.text)}
+    | {word for one in BUILTINS.values() for word in _WORD.findall(f"{one.text} {one.plain}")}
 )
 _TEMPORARY = re.compile(r"(t|out|part)\d+|[A-Z]")
 

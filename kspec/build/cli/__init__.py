@@ -2,6 +2,7 @@
 
 from kspec.build.cli import (  # commands register themselves
     building,
+    freezing,
     reporting,
     running,
     setup,
@@ -9,4 +10,14 @@ from kspec.build.cli import (  # commands register themselves
 )
 from kspec.build.cli.app import app, exit_code, main
 
-__all__ = ["app", "building", "exit_code", "main", "reporting", "running", "setup", "tracing"]
+__all__ = [
+    "app",
+    "building",
+    "exit_code",
+    "freezing",
+    "main",
+    "reporting",
+    "running",
+    "setup",
+    "tracing",
+]

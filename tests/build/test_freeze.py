@@ -1,0 +1,160 @@
+"""`kspec freeze`: fused functions as specs, which build to kernels that give the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kspec.build.freeze import parse_arguments
+from kspec.build.load import import_package
+from kspec.build.project import build_project
+from kspec.fused import fuse
+from kspec.spec.loader import load_spec_file
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.spec.writing import spec_table
+from tests.projects import CONFIGURATION
+
+Run = Callable[..., tuple[int, str, str]]
+MODULE = """\
+import numpy as np
+from kspec import fuse
+
+
+@fuse
+def squared_diff(x, y):
+    return (x - y) * (x - y)
+
+
+@fuse
+def softmax(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@fuse
+def spread(x):
+    return x.max(axis=1) - x.min(axis=1)
+
+
+def plain(x):
+    return x
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "toy"
+    (folder / "specs").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(CONFIGURATION, encoding="utf-8")
+    (folder / "functions.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(__import__("sys").modules, "functions", raising=False)
+    return folder
+
+
+def test_frozen_kernels_give_the_same(project: Path, run: Run) -> None:
+    for call in (
+        ["functions:squared_diff", "float32[4,8]", "float32[8]"],
+        ["functions:softmax", "float32[4,256]"],
+        ["functions:spread", "float64[4,8]"],
+    ):
+        status, _, err = run("freeze", *call)
+        assert status == 0, err
+    build_project(project, (), compiling=False)
+    package = import_package(project / "generated" / "toy_kernels")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4, 8)).astype("f4"), rng.normal(size=8).astype("f4")
+    np.testing.assert_array_equal(package.squared_diff.squared_diff(x, y), (x - y) * (x - y))
+    rows = rng.normal(size=(6, 256)).astype("f4")
+    out = np.empty_like(rows)
+    package.softmax.softmax(rows, out)
+    e = np.exp(rows - rows.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+    z = rng.normal(size=(4, 8))
+    np.testing.assert_array_equal(package.spread.spread(z, axis=1), np.ptp(z, axis=1))
+
+
+def test_files_are_added_to(project: Path, run: Run) -> None:
+    path = project / "specs" / "mine.toml"
+    path.write_text('# by hand\n[elementwise.one]\noutputs = "float32 y"\noperation = "y = 1"\n')
+    status, out, _ = run("freeze", "functions:spread", "float32[3,4]", "--output", path)
+    assert status == 0 and "mine.toml: 1 kernel (spread)" in out
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# by hand\n") and "# Frozen from functions:spread." in text
+    status, _, err = run("freeze", "functions:spread", "float32[3,4]", "--output", path)
+    assert status == 2 and "has a kernel 'spread' already" in err
+    assert path.read_text(encoding="utf-8") == text
+    assert [one.name for one in path.parent.iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (["functions"], "'functions' names no function: write module:function"),
+        (["nowhere:f"], "there is no module 'nowhere'"),
+        (["functions:nothing"], "module 'functions' has no 'nothing'"),
+        (["functions:plain", "int"], "only fused and jitted functions have kernels"),
+        (["functions:spread", "float33[2]"], "an array is written float32[4096,1024]"),
+        (["functions:spread", "float32[2"], "an array is written float32[4096,1024]"),
+    ],
+)
+def test_wrong_calls(project: Path, run: Run, call: list[str], message: str) -> None:
+    status, _, err = run("freeze", *call)
+    assert status == 2 and message in err.replace("\n", " ")
+    assert not list((project / "specs").iterdir())
+
+
+def test_arguments() -> None:
+    array, scalar, number, flag, nothing = parse_arguments(
+        ["float32[100000,100000]", "int8", "float", "bool", "None"]
+    )
+    assert array.shape == (100000, 100000) and array.dtype == np.float32
+    assert isinstance(scalar, np.int8) and number == 0.0 and flag is False and nothing is None
+
+
+SPECS: list[Spec] = [
+    ElementwiseSpec(
+        name="e",
+        inputs="T x, raw float32 y",
+        outputs="T z",
+        operation='z = x;\n// "quoted" \\ and\ttabbed',
+        types={"T": ["float32", "float64"]},
+        options=("-DN=3",),
+        doc="One line.",
+    ),
+    ReductionSpec(
+        name="r", inputs="T x", outputs="T y", map="x", reduce="a + b", post_map="y = a", identity=0
+    ),
+    RawSpec(
+        name="k",
+        code='extern "C" __global__ void k(float* x, int n) {\n  x[0] = n;\n}\n',
+        params=("float* x", "int n"),
+        grid="ceil_div(n, 4)",
+        block="4",
+        defaults={"n": "x.size"},
+    ),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_tables_are_read_back(spec: Spec, tmp_path: Path) -> None:
+    path = tmp_path / "specs.toml"
+    path.write_text(spec_table(spec) + "\n", encoding="utf-8")
+    assert load_spec_file(path, tmp_path).specs == (spec,)
+
+
+def test_specs_of_a_call() -> None:
+    @fuse
+    def twice(x: object) -> object:
+        return x * 2  # type: ignore[operator]
+
+    (spec,) = twice.to_spec(np.zeros(3, "f4"))
+    assert isinstance(spec, ElementwiseSpec)
+    assert (str(spec.inputs), spec.operation) == (
+        "float32 x",
+        "const float t0 = x * 2.0f;\nout0 = t0;",
+    )
