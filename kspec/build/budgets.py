@@ -2,7 +2,7 @@
 
 ::
 
-    specs/norms.toml:12:1: error: l2norm<float, kspec::Lines> takes 40 registers on sm_90, 38 on sm_80;
+    specs/norms.toml:12:1: error: l2norm<float, kspec::Lines> takes 40 registers on sm_90;
     max_registers is 32
 
 The figures are those of `kspec.lock`; PTX has none, so a budget says nothing of it.
