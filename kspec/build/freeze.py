@@ -1,11 +1,11 @@
-"""A fused function and what it is called with in, spec tables out: from then on it is compiled ahead.
+"""A fused function and what it is called with in, spec tables out, to be compiled ahead of time.
 
 >>> arguments = parse_arguments(["float32[4,8]", "float"])
 >>> arguments[0].shape, arguments[0].dtype.name, arguments[1]
 ((4, 8), 'float32', 0.0)
 
-The function is imported and traced, which runs its module and calls it once with stand-ins; it never
-sees an array.
+The function is imported and traced, which runs its module and calls it once with stand-ins; it
+never sees an array.
 """
 
 from __future__ import annotations

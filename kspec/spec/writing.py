@@ -1,7 +1,8 @@
 """Specs in, the TOML tables that declare them out: `kspec.spec.loader` reads the same specs back.
 
 >>> from kspec.spec.models import ElementwiseSpec
->>> print(spec_table(ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x")))
+>>> spec = ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x")
+>>> print(spec_table(spec))
 [elementwise.sq]
 inputs = ["T x"]
 outputs = ["T y"]
@@ -45,12 +46,7 @@ def _value(value: Any) -> str:
 
 def _string(text: str) -> str:
     """Return a string as TOML: with its own lines where it has several."""
-    if (
-        "\n" in text
-        and "'''" not in text
-        and not text.endswith("'")
-        and text.isprintable() is False
-    ):
-        if all(one.isprintable() or one in "\n\t" for one in text):
-            return f"'''\n{text}'''"
+    plain = all(one.isprintable() or one in "\n\t" for one in text)
+    if "\n" in text and plain and "'''" not in text and not text.endswith("'"):
+        return f"'''\n{text}'''"
     return json.dumps(text, ensure_ascii=False)

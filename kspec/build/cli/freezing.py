@@ -27,7 +27,7 @@ def freeze_command(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Spec file; default: the function's name, in the specs.",
+            help="Spec file; default: named as the function.",
         ),
     ] = None,
     folder: Project = None,
