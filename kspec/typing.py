@@ -37,3 +37,13 @@ Scalar = bool | int | float | complex | np.number[Any] | np.bool_
 Stream = int | AnyStream
 Axis = int | Sequence[int]
 Dim3 = tuple[int] | tuple[int, int] | tuple[int, int, int]
+
+# Dtypes of NumPy's arrays in signatures where they differ.
+DType0 = TypeVar("DType0", bound=np.generic)
+DType1 = TypeVar("DType1", bound=np.generic)
+DType2 = TypeVar("DType2", bound=np.generic)
+DType3 = TypeVar("DType3", bound=np.generic)
+DType4 = TypeVar("DType4", bound=np.generic)
+DType5 = TypeVar("DType5", bound=np.generic)
+DType6 = TypeVar("DType6", bound=np.generic)
+DType7 = TypeVar("DType7", bound=np.generic)

@@ -13,27 +13,48 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jinja2 import TemplateError
 
 from kspec import dtypes
-from kspec.build import docs
+from kspec.build import docs, typed
 from kspec.build.plan import BuildPlan, Unit
+from kspec.build.typed import ANY, SAME, ArrayTypes
 from kspec.declaration import PLACES
 from kspec.errors import RenderError
 from kspec.render.environment import template_environment
 from kspec.signature import CParam, Param
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 # Names that generated modules use for themselves.
 _TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
 _HELPERS = ("ABSENT", "given", "open_module", "struct_dtype")
+_OVERLOADING = ("Any", "NDArray", "TYPE_CHECKING", "np", "overload", *typed.VARIABLES)
 _BUILTINS = ("bool", "int", "tuple")
 _MODULE_NAMES = frozenset(
-    (*_TYPES, *_HELPERS, *_BUILTINS, "Any", "Sequence", "annotations", "_KERNELS", "_result")
+    (
+        *_TYPES,
+        *_HELPERS,
+        *_BUILTINS,
+        *_OVERLOADING,
+        "Sequence",
+        "annotations",
+        "_KERNELS",
+        "_result",
+    )
 )
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One signature of a function that has several."""
+
+    parameters: tuple[str, ...]
+    returns: str
 
 
 @dataclass(frozen=True)
@@ -58,6 +79,8 @@ class FunctionContext:
         Lines of the docstring.
     body : tuple of str
         Statements.
+    overloads : tuple of Overload
+        What type checkers see instead of the signature, if dtypes of results differ.
     """
 
     name: str
@@ -68,11 +91,13 @@ class FunctionContext:
     returns: str
     doc: tuple[str, ...]
     body: tuple[str, ...]
+    overloads: tuple[Overload, ...] = ()
 
     @property
     def signature(self) -> str:
         """The signature in one line, for people."""
-        return f"{self.name}({', '.join(self.parameters)}) -> {self.returns}"
+        shown = self.overloads[-1] if self.overloads else self
+        return f"{self.name}({', '.join(shown.parameters)}) -> {shown.returns}"
 
 
 @dataclass(frozen=True)
@@ -184,7 +209,7 @@ def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
     names = [taken[spec.name] for spec in specs]
     callees = [module.take(f"_{spec.name}") for spec in specs]
     return tuple(
-        _function(spec, name, callee, docs.Place.of(unit.spec_file, spec))
+        _function(spec, name, callee, docs.Place.of(unit.spec_file, spec, unit.archs))
         for spec, name, callee in zip(specs, names, callees, strict=True)
     )
 
@@ -205,26 +230,43 @@ def _imports(
     functions: Sequence[FunctionContext], structs: Sequence[StructContext]
 ) -> tuple[str, ...]:
     """Return the import lines that functions and dtypes need, in isort's order."""
-    text = "\n".join(
-        line
-        for function in functions
-        for line in (*function.parameters, function.returns, *function.body)
-    )
-    words = set(text.replace("[", " ").replace("]", " ").replace("(", " ").split())
-    words |= {word.strip("*,:") for word in words}
+    words = {word for function in functions for word in _words(function)}
     words |= {"struct_dtype"} if structs else set()
-    lines = []
-    if "Sequence" in words:
-        lines.append("from collections.abc import Sequence")
-    if "Any" in words:
-        lines.append("from typing import Any")
+    only_types = {word for word in words if word in (*typed.VARIABLES, "NDArray", "np")}
+    several = any(function.overloads for function in functions)
+    lines = ["from collections.abc import Sequence"] if "Sequence" in words else []
+    names = [
+        *(["TYPE_CHECKING"] if only_types else []),
+        *(["Any"] if "Any" in words else []),
+        *(["overload"] if several else []),
+    ]
+    lines += [f"from typing import {', '.join(names)}"] if names else []
     lines += [""] if lines else []
     helpers = [name for name in _HELPERS if name == "open_module" or name in words]
     lines.append(f"from kspec.runtime.package import {', '.join(helpers)}")
     types = [name for name in _TYPES if name in words]
     if types:
         lines.append(f"from kspec.typing import {', '.join(types)}")
-    return tuple(lines)
+    return (*lines, *_type_imports(only_types))
+
+
+def _type_imports(words: Container[str]) -> Iterator[str]:
+    """Yield what only type checkers read: nobody waits for it to be imported."""
+    variables = [name for name in typed.VARIABLES if name in words]
+    if "NDArray" in words:
+        yield from ("", "if TYPE_CHECKING:")
+        yield from ["    import numpy as np"] if "np" in words else []
+        yield "    from numpy.typing import NDArray"
+        yield from ["", f"    from kspec.typing import {', '.join(variables)}"] if variables else []
+
+
+def _words(function: FunctionContext) -> Iterator[str]:
+    """Yield the identifiers in a function's annotations and statements."""
+    signatures: list[FunctionContext | Overload] = [function, *function.overloads]
+    for text in (*function.body, *(text for one in signatures for text in one.parameters)):
+        yield from _WORD.findall(text)
+    for one in signatures:
+        yield from _WORD.findall(one.returns)
 
 
 def _function(spec: Spec, name: str, callee: str, place: docs.Place) -> FunctionContext:
@@ -240,69 +282,98 @@ def _elementwise(
 ) -> FunctionContext:
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
     declaration = spec.declaration()
-    parameters = []
-    for word, param in zip(inputs, spec.inputs, strict=True):
-        kind = "ArrayT" if declaration.needs_array(param) else "ArrayT | Scalar"
-        parameters.append(f"{word}: {'Scalar' if param.name in declaration.scalars else kind}")
     required = docs.outputs_required(spec)
-    default = "" if required else " | None = None"
-    parameters += [f"{word}: ArrayT{default}" for word in outputs]
-    parameters.append("*")
-    keywords = []
-    if any(param.raw for param in spec.params):
-        parameters.append("size: int = -1")
-        keywords.append("size=size")
-    parameters.append("stream: Stream | None = None")
-    keywords.append("stream=stream")
-    returns = _returns(len(outputs), spec.no_return, spec.return_tuple)
+    raw = any(param.raw for param in spec.params)
+
+    def parameters(types: ArrayTypes) -> tuple[str, ...]:
+        alone = {param.name for param in spec.inputs if declaration.needs_array(param)}
+        typed = _typed_inputs(inputs, spec.inputs, declaration.scalars, alone, types)
+        default = "" if required else " | None = None"
+        for word, param in zip(outputs, spec.outputs, strict=True):
+            typed.append(f"{word}: {types.of(param)}{default}")
+        size = ["size: int = -1"] if raw else []
+        return (*typed, "*", *size, "stream: Stream | None = None")
+
+    keywords = [*(["size=size"] if raw else []), "stream=stream"]
     call = _call(callee, [*inputs, *(outputs if required else _given(inputs, outputs)), *keywords])
     doc = docs.elementwise_doc(spec, inputs, outputs, place)
-    return FunctionContext(
-        name,
-        spec.name,
-        spec.kind,
-        callee,
-        tuple(parameters),
-        returns,
-        doc,
-        _body(call, returns),
-    )
+    result = spec.outputs.params, spec.no_return, spec.return_tuple
+    return _generated(spec, name, callee, doc, call, parameters, result)
 
 
 def _reduction(spec: ReductionSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
     scalars = spec.declaration().scalars
     arrays = [param for param in spec.inputs if param.name not in scalars and not param.raw]
-    parameters = []
-    for word, param in zip(inputs, spec.inputs, strict=True):
-        if param.name in scalars:
-            kind = "Scalar"
-        else:
-            alone = param.raw or param.non_const or len(arrays) == 1
-            kind = "ArrayT" if alone else "ArrayT | Scalar"
-        parameters.append(f"{word}: {kind}")
-    parameters += [f"{word}: ArrayT | None = None" for word in outputs]
-    out = "ArrayT" if len(outputs) == 1 else _returns(len(outputs), False, True)
-    parameters += [
-        "*",
-        f"out: {out} | None = None",
-        "axis: Axis | None = None",
-        "keepdims: bool = False",
-        "stream: Stream | None = None",
-    ]
+
+    def parameters(types: ArrayTypes) -> tuple[str, ...]:
+        alone = {
+            param.name for param in spec.inputs if param.raw or param.non_const or len(arrays) == 1
+        }
+        typed = _typed_inputs(inputs, spec.inputs, scalars, alone, types)
+        for word, param in zip(outputs, spec.outputs, strict=True):
+            typed.append(f"{word}: {types.of(param)} | None = None")
+        return (
+            *typed,
+            "*",
+            f"out: {types.result(spec.outputs.params, False, False)} | None = None",
+            "axis: Axis | None = None",
+            "keepdims: bool = False",
+            "stream: Stream | None = None",
+        )
+
     keywords = [f"{word}={word}" for word in ("out", "axis", "keepdims", "stream")]
-    returns = _returns(len(outputs), False, False)
     call = _call(callee, [*inputs, *_given(inputs, outputs), *keywords])
     doc = docs.reduction_doc(spec, inputs, outputs, place)
+    result = spec.outputs.params, False, False
+    return _generated(spec, name, callee, doc, call, parameters, result)
+
+
+def _typed_inputs(
+    words: Sequence[str],
+    params: Iterable[Param],
+    scalars: Container[str],
+    alone: Container[str],
+    types: ArrayTypes,
+) -> list[str]:
+    """Return the parameters for inputs; `alone` are those that can not be numbers."""
+    typed = []
+    for word, param in zip(words, params, strict=True):
+        kind = types.of(param) if param.name in alone else f"{types.of(param)} | Scalar"
+        typed.append(f"{word}: {'Scalar' if param.name in scalars else kind}")
+    return typed
+
+
+def _generated(
+    spec: ElementwiseSpec | ReductionSpec,
+    name: str,
+    callee: str,
+    doc: tuple[str, ...],
+    call: list[str],
+    parameters: Callable[[ArrayTypes], tuple[str, ...]],
+    result: tuple[Sequence[Param], bool, bool],
+) -> FunctionContext:
+    scalars = spec.declaration().scalars
+    inputs = [param for param in spec.inputs if param.name not in scalars]
+    ways = typed.signatures(inputs, spec.outputs)
+    if len(ways) == 1:
+        returns = SAME.result(*result)
+        return FunctionContext(
+            name, spec.name, spec.kind, callee, parameters(SAME), returns, doc, _body(call, returns)
+        )
+    several = tuple(Overload(parameters(types), types.result(*result)) for types in ways)
+    # What runs takes and returns arrays of any kind; the overloads say which.
+    returns = "None" if several[0].returns == "None" else "Any"
     return FunctionContext(
         name,
         spec.name,
         spec.kind,
         callee,
-        tuple(parameters),
+        parameters(ANY),
         returns,
         doc,
         _body(call, returns),
+        several,
     )
 
 
@@ -364,14 +435,6 @@ def _given(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
     if len(outputs) == 1 and len(inputs) < PLACES:
         return [f"ABSENT if {outputs[0]} is None else {outputs[0]}"]  # in half the time
     return [f"*given({', '.join(outputs)})"] if outputs else []
-
-
-def _returns(count: int, nothing: bool, always_tuple: bool) -> str:
-    if nothing or count == 0:
-        return "None"
-    if count == 1 and not always_tuple:
-        return "ArrayT"
-    return f"tuple[{', '.join(['ArrayT'] * count)}]"
 
 
 def _call(callee: str, arguments: Sequence[str]) -> list[str]:

@@ -24,15 +24,21 @@ Lines = list[str]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kernel is declared: ``specs/norms.toml``, line 4."""
+    """Where a kernel is declared, ``specs/norms.toml``, line 4, and for what it is compiled."""
 
     path: str
     line: int
+    archs: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, spec_file: SpecFile, spec: Spec) -> Place:
+    def of(cls, spec_file: SpecFile, spec: Spec, archs: tuple[str, ...] = ()) -> Place:
         """Return the place of a spec in its file."""
-        return cls(spec_file.path, spec_file.lines[spec.name, "name"])
+        return cls(spec_file.path, spec_file.lines[spec.name, "name"], archs)
+
+    @property
+    def compiled_for(self) -> str:
+        """The architectures, as the end of a sentence."""
+        return f", for {', '.join(self.archs)}" if self.archs else ""
 
     def __str__(self) -> str:
         return f"{self.path}, line {self.line}"
@@ -173,7 +179,7 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
     if launched:
         lines += _wrapped(f"It is launched {', '.join(launched)}.")
     names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
-    lines += _wrapped(f"Precompiled: {names}.")
+    lines += _wrapped(f"Precompiled: {names}{place.compiled_for}.")
     return _safe(lines)
 
 
@@ -269,14 +275,14 @@ def _notes(
         first, *rest = text.splitlines()
         lines.append(f"    {name:{width}}  {first}")
         lines += [f"    {'':{width}}  {line}".rstrip() for line in rest]
-    return [*lines, "", *_coverage(spec)]
+    return [*lines, "", *_coverage(spec, place)]
 
 
-def _coverage(spec: ElementwiseSpec | ReductionSpec) -> Lines:
+def _coverage(spec: ElementwiseSpec | ReductionSpec, place: Place) -> Lines:
     """Say what the placeholders stand for and what is precompiled."""
     letters = spec.placeholders
     if not letters:
-        return _wrapped("Precompiled.")
+        return _wrapped(f"Precompiled{place.compiled_for}.")
     what = (
         f"``{letters[0]}`` stands for one dtype."
         if len(letters) == 1
@@ -291,7 +297,8 @@ def _coverage(spec: ElementwiseSpec | ReductionSpec) -> Lines:
         listed = "; ".join(
             ", ".join(f"{letter} = {dtype}" for letter, dtype in binding) for binding in bindings
         )
-    return _wrapped(f"{what} Precompiled: {listed}; other dtypes compile on first use.")
+    compiled = f"Precompiled: {listed}{place.compiled_for}"
+    return _wrapped(f"{what} {compiled}; other dtypes compile on first use.")
 
 
 def _c_type(spec: RawSpec, param: CParam) -> str:

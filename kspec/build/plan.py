@@ -25,10 +25,11 @@ RESERVED_STEMS = ("__init__", "kernel_names")
 
 @dataclass(frozen=True)
 class Unit:
-    """One spec file: one module, one ``.cu``, one image."""
+    """One spec file: one module, one ``.cu``, one image; `archs` are those configured for it."""
 
     spec_file: SpecFile
     source: CudaSource
+    archs: tuple[str, ...] = ()
 
     @property
     def stem(self) -> str:
@@ -98,7 +99,7 @@ def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
             )
     names = [one.name_expression for spec in spec_file.specs for one in specializations(spec)]
     source = CudaSource(f"{spec_file.stem}.cu", text, tuple(dict.fromkeys(names)), theirs, options)
-    return Unit(spec_file, source)
+    return Unit(spec_file, source, tuple(target.arch for target in settings.configured))
 
 
 def _is_kspec(header: Header) -> bool:

@@ -30,6 +30,9 @@ wide: npt.NDArray[np.float64] = np.ones(3)
 def use(own: DeviceArray, anything: Any) -> None:
     assert_type(squares.square(own), DeviceArray)
     assert_type(squares.total(own, axis=(0, 1), keepdims=True), DeviceArray)
+    assert_type(squares.mixed(own, 3.0), DeviceArray)
+    assert_type(squares.is_large(own, 2), DeviceArray)
+    assert_type(squares.first(own, out=own), DeviceArray)
 
 
 assert_type(squares.square(x), npt.NDArray[np.float32])
@@ -40,18 +43,42 @@ assert_type(toy_kernels.squares.square(x, stream=0), npt.NDArray[np.float32])
 assert_type(toy_kernels.kernel_names(), tuple[str, ...])
 shifts.shift((1,), (32, 2), x, 3, shared_mem=16)
 shifts.shift((1,), (32,), None, 3)
-mixed: npt.NDArray[Any] = squares.mixed(x, wide)
+assert_type(squares.mixed(x, wide), npt.NDArray[np.float64])
+assert_type(squares.mixed(3, wide, wide), npt.NDArray[np.float64])
+assert_type(squares.is_large(x, 2.5), npt.NDArray[np.bool_])
+assert_type(squares.magnitude(np.ones(3, np.complex128)), npt.NDArray[np.float64])
+assert_type(squares.first(wide, axis=(0,)), npt.NDArray[np.int64])
+assert_type(squares.filled(x, x, size=3), npt.NDArray[np.float32])
 """
+# Each line is one mistake, and each has to be found.
 MISTAKES = """\
 import numpy as np
+import numpy.typing as npt
 from toy_kernels import shifts, squares
 
+single: npt.NDArray[np.float32] = np.ones(3, np.float32)
+double: npt.NDArray[np.float64] = np.ones(3)
 squares.square("text")
 squares.square()
 squares.total(np.ones(3), axis="last")
 shifts.shift(1, (32,), np.ones(3), 3)
 squares.cube(np.ones(3))
+squares.square(np.ones(3), None, 0)
+squares.total(np.ones(3), None, 0)
+squares.total(np.ones(3), keepdims="yes")
+shifts.shift((1,), (32, 1, 1, 1), None, 3)
+shifts.shift((1,), (32,), None, 3, 16)
+a: npt.NDArray[np.float32] = squares.square(double)
+b: npt.NDArray[np.float32] = squares.mixed(single, double)
+c: npt.NDArray[np.complex128] = squares.magnitude(np.ones(3, np.complex128))
+d: npt.NDArray[np.float64] = squares.first(double)
+e: npt.NDArray[np.float32] = squares.is_large(single, 2)
+squares.mixed(np.ones(3), "text")
+squares.first(3.0)
+squares.first(np.ones(3), size=3)
+f: tuple[int] = squares.split(np.ones(3), 3)
 """
+EVERY_MISTAKE = {str(line) for line in range(7, 1 + len(MISTAKES.splitlines()))}
 MORE = """
 [elementwise.split]
 inputs = "T x, int32 count"
@@ -62,6 +89,29 @@ operation = "y = x, z = count"
 inputs = "T x, U y"
 outputs = "U z"
 operation = "z = x + y"
+
+[elementwise.is_large]
+inputs = "T x, T limit"
+outputs = "bool y"
+operation = "y = x > limit"
+
+[elementwise.magnitude]
+inputs = "complex128 x"
+outputs = "float64 y"
+operation = "y = abs(x)"
+
+[elementwise.filled]
+inputs = "raw T x"
+outputs = "T y"
+operation = "y = x[i]"
+
+[reduction.first]
+inputs = "T x"
+outputs = "int64 y"
+map = "0"
+reduce = "a"
+post_map = "y = a"
+reduce_type = "long long"
 """
 
 
@@ -74,7 +124,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (toy / "consumer.py").write_text(CONSUMER)
     (toy / "mistakes.py").write_text(MISTAKES)
     (toy / "pyrightconfig.json").write_text(
-        f'{{"extraPaths": ["generated", "{ROOT}"], "typeCheckingMode": "standard"}}'
+        f'{{"extraPaths": ["generated", "{ROOT}"], "typeCheckingMode": "strict"}}'
     )
     return toy
 
@@ -103,7 +153,7 @@ def test_mypy(project: Path) -> None:
 def test_mypy_finds_mistakes(project: Path) -> None:
     _, output = mypy(project, "mistakes.py")
     lines = {line.split(":")[1] for line in output.splitlines() if ": error:" in line}
-    assert lines == {"4", "5", "6", "7", "8"}, output
+    assert lines == EVERY_MISTAKE, output
 
 
 def test_pyright(project: Path) -> None:
@@ -114,4 +164,4 @@ def test_pyright(project: Path) -> None:
 def test_pyright_finds_mistakes(project: Path) -> None:
     _, output = run(project, "basedpyright", "mistakes.py")
     lines = {line.split(":")[1] for line in output.splitlines() if " - error:" in line}
-    assert lines == {"4", "5", "6", "7", "8"}, output
+    assert lines == EVERY_MISTAKE, output
