@@ -15,6 +15,7 @@ import functools
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from kspec.declaration import (
     ReductionDeclaration,
 )
 from kspec.definitions import prelude
-from kspec.errors import ArgumentTypeError, ManifestError
+from kspec.errors import ArgumentTypeError, CompileError, ManifestError
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
 from kspec.runtime.advice import advise
@@ -36,7 +37,7 @@ from kspec.runtime.archs import fits
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted
+from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
 from kspec.runtime.raw_launch import RawFunction
 from kspec.runtime.raw_spec import RawCallable
 from kspec.runtime.reduction import ReductionCallable
@@ -110,7 +111,7 @@ class GeneratedModule:
         self._jit = jit
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
         self._images = _ImageProvider(folder, entry)
-        self._compiling = CompilingProvider(_SourceReader(folder, entry), jit)
+        self._compiling = _Compiler(_SourceReader(folder, entry), jit)
         self._loader = KernelLoader(
             [self._images, self._compiling],
             functools.partial(advise, folder, entry),
@@ -226,6 +227,21 @@ class _ImageProvider:
         return Image("fatbin", ",".join(entry.archs), code, entry.symbols)
 
 
+class _Compiler(CompilingProvider):
+    """Compiles a raw kernel without the others of its module where these do not compile."""
+
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
+        """Compile and return the image; None when compiling is forbidden."""
+        try:
+            return super().find(wanted, device, sanitize)
+        except CompileError:
+            source = self.source(wanted)
+            if len(source.name_expressions) == 1:
+                raise
+            alone = OneSource(replace(source, name_expressions=(wanted.name_expression,)))
+            return CompilingProvider(alone, self.jit).find(wanted, device, sanitize)
+
+
 class _SourceReader:
     """Reads the shipped ``.cu`` when something has to be compiled from it."""
 
@@ -237,8 +253,18 @@ class _SourceReader:
         entry = self._entry
         headers = tuple(Header(name, self._read(name)) for name in entry.headers)
         text = _with_types(self._read(f"{entry.stem}.cu"), wanted, f"{entry.stem}.cu")
-        names = (wanted.name_expression,)
-        return CudaSource(f"{entry.stem}.cu", text, names, headers, entry.options)
+        return CudaSource(f"{entry.stem}.cu", text, self._names(wanted), headers, entry.options)
+
+    def _names(self, wanted: Wanted) -> tuple[str, ...]:
+        """Return the kernels to compile: raw ones together, as their module has been built.
+
+        Variables of the device are then the same for all of them.
+        """
+        name = wanted.name_expression
+        if isinstance(wanted, Specialization):
+            return (name,)
+        kernels = [one for one in self._entry.kernels if isinstance(one, RawDeclaration)]
+        return tuple(dict.fromkeys([*(x for one in kernels for x in one.name_expressions), name]))
 
     def _read(self, name: str) -> str:
         try:

@@ -435,3 +435,45 @@ def test_structs_that_the_shipped_text_was_not_written_for(folder: Path) -> None
     result = open_at(folder).elementwise("double_it")(x)
     np.testing.assert_array_equal(result["x"], [2, 2, 2])
     np.testing.assert_array_equal(result["z"], x["z"])
+
+
+SHARING = """
+[raw.keep]
+code = '''
+__device__ int kept = 1;
+extern "C" __global__ void keep(int value) { kept = value; }
+extern "C" __global__ void tell(int* x) { x[0] = kept; }
+template <class T> __global__ void odd(T* x) { x->nothing(); }
+'''
+params = ["int value"]
+
+[raw.tell]
+code = '''
+__device__ int kept = 1;
+extern "C" __global__ void keep(int value) { kept = value; }
+extern "C" __global__ void tell(int* x) { x[0] = kept; }
+template <class T> __global__ void odd(T* x) { x->nothing(); }
+'''
+params = ["int* x"]
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_raw_kernels_that_are_compiled_share_their_variables(tmp_path: Path, broken: bool) -> None:
+    """As they do in the image; unless one that does not compile is in the way."""
+    spec = tmp_path / "m.toml"
+    text = SHARING
+    if broken:
+        text += "\n[raw.odd]\n" + SHARING.split("[raw.tell]\n")[1].rpartition("params")[0]
+        text += 'name_expressions = ["odd<int>"]\n'
+    spec.write_text(text)
+    spec_file = load_specs(tmp_path, tmp_path)[0]
+    (tmp_path / "m.cu").write_text(render_file(spec_file))
+    kernels = tuple(one.declaration() for one in spec_file.specs)
+    entry = ModuleEntry("m", spec_file.path, "", kernels)
+    (tmp_path / "manifest.json").write_text(manifest.dump(Manifest("made", (entry,))))
+    module = open_at(tmp_path)
+    module.raw("keep")((1,), (1,), (7,))
+    x = np.zeros(1, np.int32)
+    module.raw("tell")((1,), (1,), (x,))
+    assert x[0] == (1 if broken else 7)
