@@ -106,7 +106,8 @@ def _resources(entry: ImageEntry, name: str) -> list[str]:
             continue
         lines.append(
             f"  {arch:10} {figures.registers} registers, {max(0, figures.shared_bytes)} B shared, "
-            f"{max(0, figures.local_bytes)} B stack, {max(0, figures.spill_bytes)} B spilled"
+            f"{max(0, figures.local_bytes)} B stack, {max(0, figures.spill_bytes)} B spilled, "
+            f"{max(0, figures.code_bytes)} B code"
         )
     return lines
 
