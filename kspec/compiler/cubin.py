@@ -10,7 +10,6 @@ A cubin is an ELF file, where each function has a section of its own for its ins
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import replace
 
 from kspec.stages import Image
@@ -41,7 +40,9 @@ def code_sizes(cubin: bytes) -> dict[str, int]:
 
 def with_code_sizes(image: Image) -> Image:
     """Return an image whose figures say how large the code of each kernel is."""
-    sizes: Mapping[str, int] = code_sizes(image.code) if image.figures else {}
+    if not image.figures:
+        return image
+    sizes = code_sizes(image.code)
     figures = {
         name: replace(one, code_bytes=sizes.get(image.symbols.get(name, name), -1))
         for name, one in image.figures.items()
