@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from kspec.errors import KspecError
@@ -65,9 +66,13 @@ def jit_mode(package: str = "auto") -> str:
     return _mode("KSPEC_JIT", package)
 
 
-def allow_compiling() -> None:
-    """Let this process compile whatever packages say, unless the environment forbids it."""
-    os.environ.setdefault("KSPEC_JIT", "auto")
+def allow_compiling(put: Callable[[str, str], None] = os.environ.__setitem__) -> None:
+    """Let this process compile whatever packages say, unless the environment forbids it.
+
+    `put` sets a variable.
+    """
+    if "KSPEC_JIT" not in os.environ:
+        put("KSPEC_JIT", "auto")
 
 
 def graph_launch() -> str:

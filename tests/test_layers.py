@@ -80,7 +80,15 @@ THIRD_PARTY = {
     "jinja2": ("render/", "build/api.py", "build/scaffold.py", "build/report_page.py"),
     "hatchling": ("build/hook.py",),
     "typer": ("build/cli/",),
-    "rich": ("build/cli/", "build/demo.py", "build/report_view.py", "build/diff_view.py"),
+    "rich": (
+        "build/cli/",
+        "build/demo.py",
+        "build/report_view.py",
+        "build/diff_view.py",
+        "build/properties/table.py",
+    ),
+    "hypothesis": ("build/properties/",),
+    "pytest": ("build/pytest_plugin.py",),
 }
 
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))

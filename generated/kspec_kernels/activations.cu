@@ -12,7 +12,7 @@ __global__ void clipped_relu(
 ) {
   kspec::for_each(_elements, [&](const ptrdiff_t i, const double x, const double cap, double& y) {
     do {  // for `continue`
-#line 12 "specs/activations.toml"
+#line 13 "specs/activations.toml"
 y = min(max(x, 0.0), cap)
 ;
 #line 19 "activations.cu"
@@ -22,7 +22,7 @@ y = min(max(x, 0.0), cap)
 
 // ---- gelu_bias(T x, T bias -> T y)
 namespace kspec_gelu_bias {
-#line 27 "specs/activations.toml"
+#line 28 "specs/activations.toml"
 // erfc, and not 1 + erf, keeps the relative precision where Phi is small.
 __device__ inline float gelu(float v) { return 0.5f * v * erfcf(-0.707106781f * v); }
 __device__ inline double gelu(double v) { return 0.5 * v * erfc(-0.70710678118654752 * v); }
@@ -39,7 +39,7 @@ __global__ void gelu_bias(
   using namespace kspec_gelu_bias;
   kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T bias, T& y) {
     do {  // for `continue`
-#line 31 "specs/activations.toml"
+#line 32 "specs/activations.toml"
 y = gelu(x + bias)
 ;
 #line 46 "activations.cu"

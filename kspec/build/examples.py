@@ -211,19 +211,20 @@ def worst_error(got: Sequence[Array], want: Sequence[Array]) -> float:
 def tolerance(call: Call, results: Sequence[Array]) -> float:
     """Return the error that a result may have: the example's, or by the least precise dtype."""
     example = call.spec.example
-    if example is not None and example.tolerance is not None:
-        return example.tolerance
-    return max((_dtype_tolerance(array.dtype) for array in results), default=0.0)
+    given = example.tolerance if example is not None else None
+    if isinstance(given, float):
+        return given
+    return max((_dtype_tolerance(array.dtype, given or {}) for array in results), default=0.0)
 
 
 def _short_name(dtype: np.dtype[Any]) -> str:
     return dtype_name(dtype) if dtype.names is None else "struct"
 
 
-def _dtype_tolerance(dtype: np.dtype[Any]) -> float:
+def _dtype_tolerance(dtype: np.dtype[Any], given: Mapping[str, float]) -> float:
     if dtype.names is not None:
-        return max(_dtype_tolerance(dtype[name].base) for name in dtype.names)
-    return _TOLERANCES.get(dtype.name, 0.0)
+        return max(_dtype_tolerance(dtype[name].base, given) for name in dtype.names)
+    return given.get(dtype.name, _TOLERANCES.get(dtype.name, 0.0))
 
 
 def _error(got: Array, want: Array) -> float:

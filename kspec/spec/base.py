@@ -20,7 +20,13 @@ from pydantic import (
 
 from kspec.spec import rules
 from kspec.spec.faults import Fault, raise_faults
-from kspec.spec.fields import ArgumentField, AxesField, NumberField, OptionsField
+from kspec.spec.fields import (
+    ArgumentField,
+    AxesField,
+    NumberField,
+    OptionsField,
+    ToleranceField,
+)
 
 
 class _Model(BaseModel):
@@ -50,8 +56,15 @@ class Example(_Model):
     name_expression: str = Field("", description="Name expression to call; absent: the first.")
     low: float = Field(-1.0, description="Least random value.")
     high: float = Field(1.0, description="Bound of the random values.")
-    tolerance: float | None = Field(
-        None, ge=0, description="Relative tolerance against the reference; absent: by dtype."
+    tolerance: ToleranceField = Field(
+        None,
+        description="Relative tolerance against the reference, or a table by dtype; absent: usual.",
+    )
+    special_values: StrictBool = Field(
+        True, description="Whether `kspec test` also tries NaN and infinities."
+    )
+    fixed_shapes: StrictBool = Field(
+        False, description="Whether `kspec test` keeps to these shapes, axes and sizes."
     )
 
 
@@ -64,7 +77,7 @@ class BaseSpec(_Model):
     doc: str = Field("", description="Documentation of the generated Python function.")
     options: OptionsField = Field((), description="Compiler options, such as '-DN=3'.")
     reference: str | None = Field(
-        None, description="NumPy expression of the parameters: the oracle of `kspec demo`."
+        None, description="NumPy expression of the parameters: the oracle of `kspec test`."
     )
     example: Example | None = Field(None, description="How to call it with random arguments.")
     max_registers: StrictInt | None = Field(

@@ -249,6 +249,30 @@ def _number(value: object) -> bool | int | float:
     raise _wrong_type(value, "a number")
 
 
+def _tolerance(value: object) -> float | dict[str, float] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        return _positive(value)
+    faults: list[Fault] = []
+    found: dict[str, float] = {}
+    for key, item in value.items():
+        try:
+            found[_dtype_name(key, str(key))] = _positive(item, str(key))
+        except FaultError as error:
+            faults += error.faults
+    raise_faults(faults)
+    return found
+
+
+def _positive(value: object, *where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _wrong_type(value, "a number", *where)
+    if not value >= 0:
+        raise FaultError([Fault(where, "must be 0 or more")])
+    return float(value)
+
+
 def _argument(value: object) -> str | bool | int | float:
     return value if isinstance(value, str) else _number(value)
 
@@ -322,6 +346,18 @@ AxesField = Annotated[
 ]
 NumberField = Annotated[
     bool | int | float, PlainValidator(_number), WithJsonSchema({"type": ["number", "boolean"]})
+]
+ToleranceField = Annotated[
+    float | dict[str, float] | None,
+    PlainValidator(_tolerance),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+            ]
+        }
+    ),
 ]
 ArgumentField = Annotated[
     str | bool | int | float,

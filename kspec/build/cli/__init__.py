@@ -6,6 +6,7 @@ from kspec.build.cli import (  # commands register themselves
     reporting,
     running,
     setup,
+    testing,
     tracing,
 )
 from kspec.build.cli.app import app, exit_code, main
@@ -19,5 +20,6 @@ __all__ = [
     "reporting",
     "running",
     "setup",
+    "testing",
     "tracing",
 ]

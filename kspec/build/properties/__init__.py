@@ -1,0 +1,9 @@
+"""``kspec test``: kernels against their references, on arguments that nobody thought of.
+
+::
+
+    strategies -> Case -> runner (the kernel, the reference) -> table, or text to paste
+
+Hypothesis draws the arguments (`strategies`), a `Case` holds them, `runner` compares and shrinks.
+`kspec.build.pytest_plugin` makes the same tests items of pytest.
+"""

@@ -1,0 +1,249 @@
+"""Runs the property tests of kernels: kernels and devices in, an `Outcome` for each pair out.
+
+The `reference` of a spec is Python from the spec file.  It is evaluated here (by
+`kspec.build.examples.expected`), with the names of the parameters, ``np`` and ``math``.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import hypothesis
+import numpy as np
+from hypothesis import HealthCheck, Phase
+from hypothesis.errors import Unsatisfiable
+
+from kspec.build import api, examples
+from kspec.build.plan import BuildPlan
+from kspec.build.properties.case import Array, Case
+from kspec.build.properties.strategies import cases
+from kspec.errors import KspecError, SpecError, ToolNotFoundError
+from kspec.runtime.device import Device
+from kspec.spec.models import RawSpec, Spec
+
+EXAMPLES = 50
+_SLOW = 100_000  # elements of an example with fixed shapes that is repeated a few times only
+_FEW = 5
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel to test: its spec, and the generated function."""
+
+    name: str
+    spec: Spec
+    function: Callable[..., Any]
+    package: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One kernel on one device.
+
+    Attributes
+    ----------
+    kernel, device : str
+        Which.
+    examples : int
+        How many calls were compared.
+    seconds : float
+        How long it took.
+    problem : str
+        What went wrong; empty: nothing.
+    reproducer : str
+        Python to paste that shows it.
+    """
+
+    kernel: str
+    device: str
+    examples: int
+    seconds: float
+    problem: str = ""
+    reproducer: str = ""
+
+
+class Mismatch(Exception):
+    """A kernel and its reference do not agree, or the kernel failed."""
+
+
+def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) -> list[Subject]:
+    """Return the kernels of a package that have a reference.
+
+    Parameters
+    ----------
+    plan : BuildPlan
+        Of the project.
+    package : module
+        The generated package.
+    names : sequence of str
+        Kernels, with or without their module; none: all.
+
+    Raises
+    ------
+    SpecError
+        If a name is that of no kernel, or of one without a reference.
+    """
+    found = []
+    known = set()
+    for unit in plan.units:
+        for spec, context in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
+            own = {spec.name, f"{unit.stem}.{spec.name}"}
+            known |= own
+            if names and own.isdisjoint(names):
+                continue
+            if spec.reference is None:
+                if names:
+                    raise SpecError(f"kernel {spec.name!r} has no reference to compare it with")
+                continue
+            function = getattr(getattr(package, unit.stem), context.name)
+            name = f"{unit.stem}.{context.name}"
+            found.append(Subject(name, spec, function, plan.settings.package_name))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SpecError(f"there is no kernel {unknown[0]!r}")
+    return found
+
+
+def test_all(
+    kernels: Sequence[Subject], devices: Sequence[Device], count: int = EXAMPLES, seed: int = 0
+) -> Iterator[Outcome]:
+    """Test kernels on devices; yield each outcome."""
+    for subject in kernels:
+        for device in devices:
+            yield test_kernel(subject, device, count, seed)
+
+
+def test_kernel(subject: Subject, device: Device, count: int = EXAMPLES, seed: int = 0) -> Outcome:
+    """Test one kernel on one device.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If the device can not be used because something is not installed.
+    """
+    start = time.perf_counter()
+    checker = _Checker(subject, device)
+    problem, reproducer = "", ""
+    try:
+        _search(checker, _count(subject.spec, count), seed)
+    except Mismatch as error:
+        problem, reproducer = str(error), checker.reproducer()
+    except Unsatisfiable:
+        problem = checker.refusal or "no arguments were found that the reference accepts"
+    except SpecError as error:
+        problem = str(error)
+    if not problem and not checker.compared:
+        problem = checker.refusal
+    seconds = time.perf_counter() - start
+    return Outcome(subject.name, str(device), checker.compared, seconds, problem, reproducer)
+
+
+def _count(spec: Spec, count: int) -> int:
+    example = spec.example
+    if not isinstance(spec, RawSpec) or example is None or spec.launch_rules.complete:
+        return count
+    size = max((int(np.prod(shape)) for shape in example.shapes.values()), default=0)
+    return min(count, _FEW) if size > _SLOW else count
+
+
+def _search(checker: _Checker, count: int, seed: int) -> None:
+    """Let Hypothesis look for a call that fails, and shrink it."""
+    settings = hypothesis.settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+        print_blob=False,
+    )
+
+    @hypothesis.seed(seed)
+    @settings
+    @hypothesis.given(cases(checker.subject.spec, checker.subject.name))
+    def agrees(case: Case) -> None:
+        checker.check(case)
+
+    agrees()
+
+
+class _Checker:
+    """Compares one case after the other, and remembers the last that failed."""
+
+    def __init__(self, subject: Subject, device: Device) -> None:
+        self.subject = subject
+        self.device = device
+        self.compared = 0
+        self.refusal = ""
+        self.failed: tuple[Case, float, str] | None = None
+
+    def check(self, case: Case) -> None:
+        """Raise `Mismatch` unless kernel and reference agree."""
+        call = case.call()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of empty slices, and the like
+                want = examples.expected(call)
+        except SpecError as error:
+            self.refusal = str(error)
+            hypothesis.reject()
+        try:
+            got = case.run(self.subject.function, self.device)
+        except ToolNotFoundError:
+            raise
+        except (KspecError, ValueError, TypeError) as fault:
+            raise self._failure(case, 0.0, f"{type(fault).__name__}: {fault}") from None
+        self.compared += 1
+        limit = examples.tolerance(call, got)
+        worst = examples.worst_error(
+            got, [as_stored(a, b) for a, b in zip(want, got, strict=False)]
+        )
+        if len(want) != len(got):
+            raise self._failure(
+                case, limit, f"the reference has {len(want)} results, the kernel has {len(got)}"
+            )
+        if not worst <= limit:
+            raise self._failure(case, limit, _difference(got, want, worst, limit))
+
+    def reproducer(self) -> str:
+        """Return Python that makes the last call that failed."""
+        if self.failed is None:
+            return ""
+        case, limit, text = self.failed
+        comment = "\n".join(f"# {line}" for line in text.splitlines())
+        return f"{comment}\n{case.source(self.subject.package, self.device, limit)}"
+
+    def _failure(self, case: Case, limit: float, text: str) -> Mismatch:
+        self.failed = case, limit, text
+        return Mismatch(text)
+
+
+def as_stored(want: Array, got: Array) -> Array:
+    """Return a reference's result as the kernel's dtype would hold it, where that is not finite.
+
+    Integers wrap around. Floats keep their precision, but what is too large becomes infinite.
+    """
+    if want.dtype.names is not None or got.dtype.names is not None:
+        return want
+    with np.errstate(all="ignore"):
+        if want.dtype.kind in "iub" and got.dtype.kind in "iu":
+            return want.astype(got.dtype)
+        stored = want.astype(got.dtype)
+        if want.dtype.kind in "fc" and stored.dtype.kind == want.dtype.kind:
+            return np.where(np.isfinite(stored), want, stored.astype(want.dtype))
+    return want
+
+
+def _difference(got: Sequence[Array], want: Sequence[Array], error: float, limit: float) -> str:
+    for a, b in zip(got, want, strict=True):
+        if a.shape != b.shape:
+            return f"the result has shape {a.shape}, the reference {b.shape}"
+    if error == np.inf:
+        return "a result is NaN or infinite where the reference is not, or the other way round"
+    return f"error {error:.2g} is above {limit:.2g}"

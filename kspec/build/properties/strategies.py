@@ -1,0 +1,364 @@
+"""Specs in, Hypothesis strategies for calls of their kernels out.
+
+Dtypes are those that the spec lists. Shapes broadcast, are empty, odd and large; arrays are
+transposed, reversed and have gaps; reductions have every axis there is.  Where a kernel's shapes
+hang together in a way that only its example knows, they are the example's (`_free_shapes`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from kspec import dtypes
+from kspec.build import examples
+from kspec.build.properties.case import Case, Layout, Operand, Shape, Values
+from kspec.errors import SpecError
+from kspec.runtime.views import dtype_name
+from kspec.signature import Param
+from kspec.spec.base import Example
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+
+_MANY = (257,), (1023,), (33, 65), (4097,), (31, 3, 17), (3, 1025), (1025, 3)
+_PATTERN = 7  # an odd number of elements repeats
+_SPAN = 100  # of integers, where the example does not say
+_NO_EXAMPLE = Example.model_validate({})
+
+
+def cases(spec: Spec, function: str) -> st.SearchStrategy[Case]:
+    """Return the calls that a kernel is tested with.
+
+    Parameters
+    ----------
+    spec : Spec
+        A kernel with a reference.
+    function : str
+        The generated function, with its module.
+
+    Raises
+    ------
+    SpecError
+        If nobody can call it without an example, and there is none.
+    """
+    if isinstance(spec, RawSpec):
+        return _raw_cases(spec, function)
+    if _all_raw(spec) and spec.example is None:
+        raise SpecError(f"kernel {spec.name!r} indexes all its arrays: it needs an example")
+    return _generated_cases(spec, function)
+
+
+def bindings_of(spec: ElementwiseSpec | ReductionSpec) -> tuple[Mapping[str, str], ...]:
+    """Return the types that a kernel is tested with: what it lists, or else its example's."""
+    listed = tuple(dict(binding) for binding in spec.bindings())
+    if listed:
+        return listed
+    given = spec.example.types if spec.example else {}
+    named = {letter: dtypes.canonical_name(name) for letter, name in given.items()}
+    return ({letter: named.get(letter, "float32") for letter in spec.placeholders},)
+
+
+@st.composite
+def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, function: str) -> Case:
+    example = spec.example or _NO_EXAMPLE
+    binding = draw(st.sampled_from(bindings_of(spec)))
+    shapes, loop = draw(_shapes(spec, example))
+    operands: list[Operand] = []
+    scalars: list[tuple[str, Any]] = []
+    casts: dict[str, str] = {}
+    numbers = _numbers_instead(spec, draw)
+    for param in spec.inputs:
+        dtype = binding.get(param.type, param.type)
+        if param.name in spec.declaration().scalars or param.name in numbers:
+            value = draw(_number(param, dtype, example))
+            scalars.append((param.name, value))
+            if param.name in numbers:
+                casts[param.name] = dtype
+        else:
+            operands.append(draw(_operand(param.name, shapes[param.name], dtype, example)))
+    loop = _loop_shape(spec, operands, loop)
+    keywords = draw(_keywords(spec, example, loop))
+    order = [param.name for param in spec.inputs]
+    written = [param.name for param in spec.inputs if param.non_const]
+    if _outputs_needed(spec, operands, example) or (spec.outputs.params and draw(st.booleans())):
+        result = _result_shape(spec, loop, keywords, example)
+        for param in spec.outputs:
+            dtype = binding.get(param.type, param.type)
+            shape = example.shapes[param.name] if param.raw else result
+            layout = draw(_layouts(shape)) if not param.raw else Layout.plain(len(shape))
+            operands.append(Operand(param.name, shape, dtype, None, layout))
+            order.append(param.name)
+            written.append(param.name)
+    returns = isinstance(spec, ReductionSpec) or not spec.no_return
+    return Case(
+        spec,
+        function,
+        tuple(operands),
+        tuple(scalars),
+        casts,
+        tuple(order),
+        () if returns else tuple(written),
+        tuple(keywords.items()),
+    )
+
+
+@st.composite
+def _raw_cases(draw: st.DrawFn, spec: RawSpec, function: str) -> Case:
+    example = spec.example
+    if example is None:
+        raise SpecError(f"kernel {spec.name!r} is launched by its example: it needs one")
+    expression = draw(st.sampled_from(spec.declaration().name_expressions))
+    if example.name_expression or spec.params:
+        chosen = example.model_copy(update={"name_expression": expression, "types": {}})
+        call = examples.make_call(spec.model_copy(update={"example": chosen}))
+    else:
+        call = examples.make_call(spec)
+    size = draw(_sizes(spec, example))
+    operands = []
+    scalars = []
+    for name, value in call.values.items():
+        if isinstance(value, np.ndarray):
+            shape = value.shape if size is None else (size,) * value.ndim
+            dtype = dtype_name(value.dtype)
+            values = draw(_values(dtype, example))
+            operands.append(Operand(name, shape, dtype, values, Layout.plain(len(shape))))
+        else:
+            scalars.append((name, value))
+    return Case(
+        spec,
+        function,
+        tuple(operands),
+        tuple(scalars),
+        {},
+        call.order,
+        call.written,
+        tuple(call.keywords.items()),
+    )
+
+
+def _sizes(spec: RawSpec, example: Example) -> st.SearchStrategy[int | None]:
+    """Return lengths of all arrays, where the launch follows from them; else None."""
+    extents = {extent for shape in example.shapes.values() for extent in shape}
+    one_length = len(extents) == 1 and all(len(one) <= 1 for one in example.shapes.values())
+    named = extents & {value for value in example.scalars.values() if not isinstance(value, bool)}
+    if example.fixed_shapes or not spec.launch_rules.complete or not one_length or named:
+        return st.none()
+    return st.sampled_from([1, 0, 2, 31, 33, 255, 257, 1023, 4097])
+
+
+def _free_shapes(spec: ElementwiseSpec | ReductionSpec, example: Example) -> bool:
+    """Whether any shapes will do: nothing is indexed by hand, or only in C order."""
+    if example.fixed_shapes or _all_raw(spec):
+        return False
+    loop = _example_loop(spec, example)
+    raw = [example.shapes.get(one.name) for one in spec.params if one.raw]
+    same_size = all(one is not None and math.prod(one) == math.prod(loop) for one in raw)
+    return same_size if raw and example.shapes else True
+
+
+def _free_axes(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    """Whether any number of axes will do: the kernel does not look at the index of each."""
+    views = isinstance(spec, ElementwiseSpec) and spec.declaration().raw_views
+    return spec.reduce_dims and not views and "get" not in spec.words
+
+
+def _example_loop(spec: ElementwiseSpec | ReductionSpec, example: Example) -> Shape:
+    shapes = [example.shapes[one.name] for one in spec.params if _loops(one, example)]
+    return np.broadcast_shapes(*shapes)
+
+
+def _loops(param: Param, example: Example) -> bool:
+    return not param.raw and param.name in example.shapes
+
+
+def _all_raw(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    scalars = spec.declaration().scalars
+    return all(one.raw for one in spec.inputs if one.name not in scalars)
+
+
+@st.composite
+def _shapes(
+    draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, example: Example
+) -> tuple[dict[str, Shape], Shape]:
+    """Return the shape of each input that is an array, and one they broadcast to."""
+    scalars = spec.declaration().scalars
+    names = [one.name for one in spec.inputs if one.name not in scalars]
+    if not _free_shapes(spec, example):
+        missing = [name for name in names if name not in example.shapes]
+        if missing:
+            raise SpecError(f"example of {spec.name!r}: give {missing[0]!r} a shape")
+        return {name: example.shapes[name] for name in names}, _example_loop(spec, example)
+    most, least = 4, 0
+    if not _free_axes(spec) and example.shapes:
+        most = least = len(_example_loop(spec, example))
+    nothing = isinstance(spec, ElementwiseSpec) or spec.declaration().has_identity
+    small = npst.array_shapes(
+        min_dims=least, max_dims=most, min_side=0 if nothing else 1, max_side=5
+    )
+    many = [shape for shape in _MANY if least <= len(shape) <= most]
+    loop = draw(st.one_of(small, st.sampled_from(many)) if many else small)
+    found = {}
+    full = False  # one array has them all, so that the others can do with less
+    for param in spec.inputs:
+        if param.name in scalars:
+            continue
+        if param.raw or not full or not _free_axes(spec):
+            found[param.name] = loop
+            full = full or not param.raw
+        else:
+            found[param.name] = draw(_broadcastable(loop))
+    return found, loop
+
+
+@st.composite
+def _broadcastable(draw: st.DrawFn, loop: Shape) -> Shape:
+    shape = tuple(draw(st.sampled_from([extent, 1])) for extent in loop)
+    return shape[draw(st.integers(0, len(shape))) :]
+
+
+def _loop_shape(
+    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[Operand], drawn: Shape
+) -> Shape:
+    """Return what the arrays that were drawn broadcast to; some have become numbers."""
+    raw = {one.name for one in spec.inputs if one.raw}
+    shapes = [one.shape for one in operands if one.name not in raw]
+    return np.broadcast_shapes(*shapes) if shapes else drawn
+
+
+def _numbers_instead(spec: ElementwiseSpec | ReductionSpec, draw: st.DrawFn) -> set[str]:
+    """Choose inputs that a number is given for; the arrays left still decide every type."""
+    declaration = spec.declaration()
+    if any(one.raw for one in spec.params):
+        return set()  # whose size hangs together with that of the others
+    arrays = [one for one in spec.inputs if one.name not in declaration.scalars]
+    chosen: set[str] = set()
+    for param in arrays[1:]:  # the first has the full shape
+        if isinstance(spec, ElementwiseSpec) and spec.declaration().needs_array(param):
+            continue
+        others = [one for one in arrays if one is not param and one.name not in chosen]
+        typed = not param.is_placeholder or any(one.type == param.type for one in others)
+        if typed and draw(st.integers(0, 3)) == 3:
+            chosen.add(param.name)
+    return chosen
+
+
+def _outputs_needed(
+    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[Operand], example: Example
+) -> bool:
+    arrays = {one.name for one in operands}
+    known = {one.type for one in spec.inputs if one.name in arrays}
+    free = any(one.is_placeholder and one.type not in known for one in spec.outputs)
+    return free or not operands or any(one.raw for one in spec.outputs)
+
+
+def _result_shape(
+    spec: ElementwiseSpec | ReductionSpec,
+    loop: Shape,
+    keywords: Mapping[str, Any],
+    example: Example,
+) -> Shape:
+    if isinstance(spec, ElementwiseSpec):
+        return loop
+    reduced = np.any(np.empty(loop, bool), axis=keywords["axis"], keepdims=keywords["keepdims"])
+    return np.shape(reduced)
+
+
+@st.composite
+def _keywords(
+    draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, example: Example, loop: Shape
+) -> dict[str, Any]:
+    if isinstance(spec, ElementwiseSpec):
+        return {"size": example.size} if _all_raw(spec) and example.size is not None else {}
+    if example.fixed_shapes:
+        return {"axis": example.axis, "keepdims": example.keepdims}
+    choices: list[st.SearchStrategy[Any]] = [st.none()]
+    if loop:
+        choices.append(st.integers(-len(loop), len(loop) - 1))
+        if takes_axes(spec):
+            choices.append(npst.valid_tuple_axes(len(loop)))
+    return {"axis": draw(st.one_of(choices)), "keepdims": draw(st.booleans())}
+
+
+def takes_axes(spec: ReductionSpec) -> bool:
+    """Whether a reference can reduce several axes, as `numpy.argmax` can not."""
+    binding = bindings_of(spec)[0]
+    ones = Values((1,))
+    scalars = spec.declaration().scalars
+    given = spec.example.scalars if spec.example else {}
+    operands = tuple(
+        Operand(one.name, (2, 3), binding.get(one.type, one.type), ones, Layout.plain(2))
+        for one in spec.inputs
+        if one.name not in scalars
+    )
+    numbers = tuple((name, given.get(name, 1)) for name in scalars)
+    keywords = (("axis", (0, 1)), ("keepdims", False))
+    try:
+        examples.expected(Case(spec, "", operands, numbers, keywords=keywords).call())
+    except SpecError:
+        return False
+    return True
+
+
+def _number(param: Param, dtype: str, example: Example) -> st.SearchStrategy[Any]:
+    """Return numbers for a parameter: that of the example, which alone knows what they mean."""
+    if param.name in example.scalars:
+        value = example.scalars[param.name]
+        kind = dtypes.lookup(dtype).kind
+        return st.just(value if kind not in "fc" else float(value))
+    return _elements(dtype, example, special=False)
+
+
+@st.composite
+def _operand(draw: st.DrawFn, name: str, shape: Shape, dtype: str, example: Example) -> Operand:
+    return Operand(name, shape, dtype, draw(_values(dtype, example)), draw(_layouts(shape)))
+
+
+def _values(dtype: str, example: Example) -> st.SearchStrategy[Values]:
+    if dtypes.lookup(dtype).fields:
+        return st.builds(Values, st.just(()), st.integers(0, 99), st.just(0.0), st.just(9.0))
+    low, high = _span(dtype, example)
+    patterns = st.lists(_elements(dtype, example), min_size=1, max_size=_PATTERN).map(tuple)
+    random = st.builds(Values, st.just(()), st.integers(0, 99), st.just(low), st.just(high))
+    return st.one_of(patterns.map(Values), random)
+
+
+def _span(dtype: str, example: Example) -> tuple[float, float]:
+    low, high = example.low, example.high
+    kind = dtypes.lookup(dtype).kind
+    if kind in "iu" and (low, high) == (-1.0, 1.0):
+        low, high = -_SPAN, _SPAN
+    return (max(0, low) if kind == "u" else low), high
+
+
+def _elements(dtype: str, example: Example, special: bool = True) -> st.SearchStrategy[Any]:
+    """Return single elements as Python numbers: in the example's range, or special ones."""
+    low, high = _span(dtype, example)
+    kind = dtypes.lookup(dtype).kind
+    if kind == "b":
+        return st.booleans()
+    if kind in "iu":
+        return st.integers(math.ceil(low), math.floor(high))
+    # Few digits, so that they are the same in every dtype and read well.
+    numbers = st.integers(math.ceil(8 * low), math.floor(8 * high)).map(lambda k: k / 8)
+    special = special and example.special_values
+    if kind == "c":
+        parts = st.builds(complex, numbers, numbers)
+        # What infinities give is not the same in C++ and NumPy.
+        return st.one_of(parts, st.just(complex(math.nan, 0))) if special else parts
+    more = [math.nan] if "float8" in dtype else [math.nan, math.inf, -math.inf, -0.0]
+    return st.one_of(numbers, st.sampled_from(more)) if special else numbers
+
+
+@st.composite
+def _layouts(draw: st.DrawFn, shape: Shape) -> Layout:
+    plain = Layout.plain(len(shape))
+    if not shape or draw(st.booleans()):
+        return plain
+    order = tuple(draw(st.permutations(range(len(shape)))))
+    steps = tuple(draw(st.sampled_from([1, 2, -1, 3, -2])) for _ in shape)
+    starts = tuple(draw(st.integers(0, 1)) if step > 0 else 0 for step in steps)
+    return Layout(order, starts, steps)

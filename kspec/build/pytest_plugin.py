@@ -1,0 +1,176 @@
+"""``pytest --kspec``: every kernel with a reference is a test, on each device present.
+
+Without the option the plugin does nothing and imports nothing.  With it, the spec files of the
+project around pytest's root are collected like files of tests: ``specs/norms.toml::l2norm[host]``.
+They join what is run unless the command line names other files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kspec.build.properties.runner import Outcome, Subject
+    from kspec.runtime.device import Device
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("kspec", "kernels of kspec")
+    group.addoption(
+        "--kspec",
+        action="store_true",
+        help="test the kernels of this project against their references",
+    )
+    group.addoption(
+        "--kspec-examples", type=int, default=50, metavar="N", help="calls of each kernel (50)"
+    )
+    group.addoption(
+        "--kspec-seed", type=int, default=0, metavar="N", help="another seed tries other calls (0)"
+    )
+    group.addoption(
+        "--kspec-device",
+        action="append",
+        metavar="DEVICE",
+        help="host, cuda or cuda:N; repeat it (all present)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Open the project, if kernels shall be tested."""
+    if not config.getoption("--kspec"):
+        return
+    from kspec.errors import KspecError
+
+    try:
+        project = Kernels(config)
+    except KspecError as error:
+        raise pytest.UsageError(f"--kspec: {error}") from error
+    config.pluginmanager.register(project, "kspec-kernels")
+
+
+class Kernels:
+    """The kernels of the project that pytest runs in: collects its spec files."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from kspec.build.needs import require_hypothesis
+        from kspec.build.settings import find_project, load_settings
+
+        require_hypothesis()
+        self.folder = find_project(config.rootpath)
+        self.specs = load_settings(self.folder).spec_folder
+        self._subjects: dict[str, list[Subject]] = {}
+        self._devices: tuple[Device, ...] = ()
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
+        inside = any(self.specs.is_relative_to(_path(config, one)) for one in config.args)
+        if not named and not inside:
+            config.args.append(str(self.specs))
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Any:
+        """Collect the project's spec files."""
+        if file_path.suffix != ".toml" or file_path.parent != self.specs:
+            return None
+        return SpecFile.from_parent(parent, path=file_path, kernels=self)
+
+    def subjects(self, stem: str, config: pytest.Config) -> list[Subject]:
+        """Return the kernels of a spec file that have a reference."""
+        if not self._subjects:
+            self._open(config)
+        return self._subjects.get(stem, [])
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """What they are tested on."""
+        return self._devices
+
+    def _open(self, config: pytest.Config) -> None:
+        from kspec.build.load import import_package
+        from kspec.build.project import plan_project
+        from kspec.build.properties.runner import subjects
+        from kspec.build.stale import stale_diff
+        from kspec.build.warm import wanted_devices
+        from kspec.errors import LoadError
+        from kspec.runtime.device import devices
+
+        plan = plan_project(self.folder)
+        if stale_diff(plan):
+            raise LoadError(f"{plan.settings.package} is not what the specs say; run `kspec build`")
+        names = config.getoption("--kspec-device")
+        self._devices = wanted_devices(tuple(names)) if names else devices()
+        for unit in plan.units:
+            self._subjects[unit.stem] = []
+        for one in subjects(plan, import_package(plan.settings.package_folder)):
+            self._subjects[one.name.partition(".")[0]].append(one)
+
+
+class SpecFile(pytest.File):
+    """A spec file."""
+
+    def __init__(self, *, kernels: Kernels, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.kernels = kernels
+
+    def collect(self) -> Iterator[KernelTest]:
+        """Yield a test for each kernel and device."""
+        from kspec.errors import KspecError
+
+        try:
+            subjects = self.kernels.subjects(self.path.stem, self.config)
+        except KspecError as error:
+            raise self.CollectError(str(error)) from error
+        for subject in subjects:
+            for device in self.kernels.devices:
+                name = f"{subject.name.partition('.')[2]}[{device}]"
+                yield KernelTest.from_parent(self, name=name, subject=subject, device=device)
+
+
+class KernelTest(pytest.Item):
+    """One kernel on one device."""
+
+    def __init__(self, *, subject: Subject, device: Device, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.subject = subject
+        self.device = device
+
+    def runtest(self) -> None:
+        """Compare the kernel with its reference."""
+        from kspec import config
+        from kspec.build.properties.runner import test_kernel
+        from kspec.errors import ToolNotFoundError
+
+        count, seed = (self.config.getoption(f"--kspec-{one}") for one in ("examples", "seed"))
+        with pytest.MonkeyPatch.context() as patch:
+            config.allow_compiling(patch.setenv)
+            try:
+                outcome = test_kernel(self.subject, self.device, count, seed)
+            except ToolNotFoundError as error:
+                pytest.skip(str(error))
+        if outcome.problem:
+            raise KernelFailure(outcome)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return Python to paste instead of a traceback."""
+        error = excinfo.value
+        if isinstance(error, KernelFailure):
+            return error.outcome.reproducer or error.outcome.problem
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the test is from."""
+        return self.path, None, f"{self.subject.name} on {self.device}"
+
+
+class KernelFailure(AssertionError):
+    """A kernel does not agree with its reference."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.problem)
+        self.outcome = outcome
+
+
+def _path(config: pytest.Config, argument: str) -> Path:
+    return (config.invocation_params.dir / argument.partition("::")[0]).resolve()
