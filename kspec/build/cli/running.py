@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from kspec import config
 from kspec.build.cli.app import Project, app, exit_code, project_folder
 from kspec.build.cli.building import build_and_report
 from kspec.build.cli.output import print_filled, progress_bar
@@ -27,6 +28,7 @@ def demo(folder: Project = None) -> None:
     from kspec.build import demo as demo_view
     from kspec.runtime.device import devices
 
+    config.allow_compiling()  # NumPy arrays always need it
     report = build_and_report(project_folder(folder), (), True)
     package = import_package(report.plan.settings.package_folder)
     present = devices()

@@ -16,7 +16,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 from hypothesis import HealthCheck, Phase
-from hypothesis.errors import Unsatisfiable
+from hypothesis.errors import Flaky, Unsatisfiable
 
 from kspec.build import api, examples
 from kspec.build.plan import BuildPlan
@@ -29,6 +29,8 @@ from kspec.spec.models import RawSpec, Spec
 EXAMPLES = 50
 _SLOW = 100_000  # elements of an example with fixed shapes that is repeated a few times only
 _FEW = 5
+# What a reference raises because of its text and not because of its arguments.
+_BUGS = (NameError, AttributeError, SyntaxError)
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,9 @@ def test_kernel(subject: Subject, device: Device, count: int = EXAMPLES, seed: i
         _search(checker, _count(subject.spec, count), seed)
     except Mismatch as error:
         problem, reproducer = str(error), checker.reproducer()
+    except Flaky:  # a race, perhaps
+        text = checker.failed[2] if checker.failed else ""
+        problem, reproducer = f"not each time: {text}", checker.reproducer()
     except Unsatisfiable:
         problem = checker.refusal or "no arguments were found that the reference accepts"
     except SpecError as error:
@@ -191,14 +196,20 @@ class _Checker:
                 warnings.simplefilter("ignore")  # of empty slices, and the like
                 want = examples.expected(call)
         except SpecError as error:
-            self.refusal = str(error)
+            if isinstance(error.__cause__, _BUGS):
+                raise Mismatch(str(error)) from None
+            self.refusal = str(error)  # of arguments, as `numpy.max` has it of empty ones
             hypothesis.reject()
+        refused = ""
+        got: tuple[Array, ...] = ()
         try:
             got = case.run(self.subject.function, self.device)
         except ToolNotFoundError:
             raise
         except (KspecError, ValueError, TypeError) as fault:
-            raise self._failure(case, 0.0, f"{type(fault).__name__}: {fault}") from None
+            refused = f"{type(fault).__name__}: {fault}"
+        if refused:  # raised here, where Hypothesis sees the same error each time
+            raise self._failure(case, 0.0, refused)
         self.compared += 1
         limit = examples.tolerance(call, got)
         worst = examples.worst_error(

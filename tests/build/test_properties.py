@@ -1,0 +1,310 @@
+"""``kspec test``: what arguments kernels are tested with, what is found, and how it is shown."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from kspec.build.load import import_package
+from kspec.build.project import build_project, plan_project
+from kspec.build.properties import runner
+from kspec.build.properties.case import Case, Layout, Operand, Values
+from kspec.build.properties.strategies import cases
+from kspec.errors import SpecError
+from kspec.runtime.device import HOST
+from kspec.spec.models import ElementwiseSpec, ReductionSpec
+from tests.projects import ROOT, SQUARES, environment, write_project
+
+
+def drawn(spec: Any, count: int = 200) -> list[Case]:
+    """Return cases as a run of this many examples sees them."""
+    found: list[Case] = []
+
+    @hypothesis.seed(0)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases(spec, "m.f"))
+    def collect(case: Case) -> None:
+        found.append(case)
+
+    collect()
+    return found
+
+
+def elementwise(**fields: Any) -> ElementwiseSpec:
+    usual = {"name": "f", "inputs": "T x, T y", "outputs": "T z", "operation": "z = x + y"}
+    return ElementwiseSpec(**{**usual, "types": {"T": ["float32", "int8"]}, **fields})
+
+
+def reduction(**fields: Any) -> ReductionSpec:
+    usual = {"name": "f", "inputs": "T x", "outputs": "T y", "map": "x", "reduce": "a + b"}
+    more = {"post_map": "y = a", "identity": 0, "types": {"T": ["float64"]}}
+    return ReductionSpec(
+        **{**usual, **more, "reference": "x.sum(axis=axis, keepdims=keepdims)", **fields}
+    )
+
+
+def shapes_of(case: Case) -> list[tuple[int, ...]]:
+    return [one.shape for one in case.operands]
+
+
+class TestArguments:
+    def test_elementwise_kernels(self) -> None:
+        found = drawn(elementwise(reference="x + y"))
+        assert {one.dtype for case in found for one in case.operands} == {"float32", "int8"}
+        assert any(0 in shape for case in found for shape in shapes_of(case)), "empty"
+        assert any(np.prod(shape) > 1000 for case in found for shape in shapes_of(case)), "large"
+        assert any(shape == () for case in found for shape in shapes_of(case)), "no axes"
+        assert any(len(set(shapes_of(case))) > 1 for case in found), "broadcasting"
+        assert any(case.scalars for case in found), "a number instead of an array"
+        layouts = [one.layout for case in found for one in case.operands]
+        assert any(one.order != tuple(sorted(one.order)) for one in layouts), "transposed"
+        assert any(min(one.steps, default=1) < 0 for one in layouts), "reversed"
+        assert any(max(one.steps, default=1) > 1 for one in layouts), "gaps"
+        assert any(case.order[-1] == "z" for case in found), "an output that is given"
+        assert any(case.order[-1] == "y" for case in found), "and one that is not"
+
+    def test_special_values_and_how_to_leave_them_out(self) -> None:
+        def special(spec: ElementwiseSpec) -> bool:
+            arrays = [one.content() for case in drawn(spec) for one in case.operands]
+            return any(not np.isfinite(one).all() for one in arrays if one.dtype.kind == "f")
+
+        assert special(elementwise(reference="x + y"))
+        assert not special(elementwise(reference="x + y", example={"special_values": False}))
+
+    def test_reductions(self) -> None:
+        keywords = [dict(case.keywords) for case in drawn(reduction())]
+        axes = [one["axis"] for one in keywords]
+        assert None in axes and any(isinstance(one, tuple) for one in axes)
+        assert any(isinstance(one, int) and one < 0 for one in axes)
+        assert {one["keepdims"] for one in keywords} == {True, False}
+
+    def test_references_that_reduce_one_axis_only(self) -> None:
+        spec = reduction(reference="np.argmax(x, axis=axis, keepdims=keepdims)", identity=None)
+        found = drawn(spec)
+        assert not any(isinstance(dict(case.keywords)["axis"], tuple) for case in found)
+        assert not any(0 in shape for case in found for shape in shapes_of(case))
+
+    def test_numbers_are_those_of_the_example(self) -> None:
+        spec = reduction(
+            inputs="T x, float64 eps", post_map="y = a + eps", example={"scalars": {"eps": 2}}
+        )
+        assert {case.scalars for case in drawn(spec)} == {(("eps", 2.0),)}
+
+    def test_shapes_that_hang_together_are_the_examples(self) -> None:
+        example = {"shapes": {"x": [6], "table": [3]}}
+        spec = elementwise(inputs="T x, raw T table", operation="z = table[i % 3]", example=example)
+        assert {tuple(shapes_of(case)[:2]) for case in drawn(spec)} == {((6,), (3,))}
+
+    def test_raw_arrays_as_large_as_the_others_stay_so(self) -> None:
+        example = {"shapes": {"x": [6], "w": [6]}}
+        spec = elementwise(inputs="T x, raw T w", operation="z = x + w[n - 1 - i]", example=example)
+        found = {tuple(shapes_of(case)[:2]) for case in drawn(spec)}
+        assert len(found) > 5 and all(a == b for a, b in found)
+
+    def test_kernels_that_look_at_each_index_keep_their_number_of_axes(self) -> None:
+        example = {"shapes": {"x": [6, 5], "y": [6, 5]}}
+        spec = elementwise(operation="z = x + y + _ind.get()[1]", example=example)
+        found = drawn(spec)
+        assert {len(one.shape) for case in found for one in case.operands} == {2}
+        assert len({shapes_of(case)[0] for case in found}) > 5
+
+    def test_fixed_shapes(self) -> None:
+        example = {"shapes": {"x": [6, 5], "y": [5]}, "fixed_shapes": True}
+        found = drawn(elementwise(reference="x + y", example=example))
+        assert {tuple(shapes_of(case)[:2]) for case in found} <= {((6, 5), (5,)), ((6, 5), (6, 5))}
+
+    def test_outputs_whose_type_no_input_has_are_given(self) -> None:
+        spec = elementwise(outputs="S z", types={"T": ["int8"], "S": ["float64"]})
+        assert all(case.order == ("x", "y", "z") for case in drawn(spec, 50))
+
+    def test_kernels_that_nobody_can_call(self) -> None:
+        with pytest.raises(SpecError, match="it needs an example"):
+            cases(elementwise(inputs="raw T x", outputs="raw T z", operation="z[i] = x[i]"), "m.f")
+
+
+operands = st.builds(
+    lambda case: case.operands[0],
+    cases(
+        elementwise(
+            inputs="T x",
+            operation="z = x",
+            types={"T": ["float16", "uint8", "complex64", "bool", "float64"]},
+        ),
+        "m.f",
+    ),
+)
+
+
+@given(operands)
+@settings(max_examples=100, deadline=None)
+def test_what_is_printed_makes_the_array_that_was_used(operand: Operand) -> None:
+    assert operand.values is not None
+    names = {"np": np}
+    array = eval(operand.source(), names)
+    with np.errstate(all="ignore"):
+        array[...] = eval(operand.values.source(operand.shape, operand.dtype), names)
+    made = operand.make()
+    np.testing.assert_array_equal(array, made)
+    np.testing.assert_array_equal(made, operand.content())
+    assert (array.dtype, array.shape, array.strides) == (made.dtype, made.shape, made.strides)
+
+
+def test_blocks_and_views() -> None:
+    layout = Layout((1, 0), (1, 0), (2, -3))
+    assert layout.block((4, 5)) == (15, 9)
+    assert layout.view(np.zeros((15, 9))).shape == (4, 5)
+    assert layout.source() == ".transpose((1, 0))[1::2, ::-3]"
+    assert Layout.plain(2).source() == ""
+    assert Values((1, 2)).make((3,), "int8").tolist() == [1, 2, 1]
+
+
+SPEC = """
+[elementwise.f]
+inputs = "T x"
+outputs = "T y"
+operation = '''{operation}'''
+types = {{ T = ["float32"] }}
+reference = "{reference}"
+{more}
+"""
+
+
+def outcome_of(folder: Path, name: str, count: int = 100, **fields: str) -> runner.Outcome:
+    """Test one kernel of a new project on the host device."""
+    text = SPEC.format(**{"operation": "y = x", "reference": "x", "more": "", **fields})
+    project = write_project(folder, made=text)
+    build_project(project, compiling=False)
+    plan = plan_project(project)
+    (subject,) = runner.subjects(plan, import_package(plan.settings.package_folder), [name])
+    return runner.test_kernel(subject, HOST, count)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"operation": "y = 2 * x"}, "error"),
+        ({"operation": "y = n > 256 && i == n - 1 ? 7 : x"}, "error"),
+        ({"operation": "y = isnan(x) ? 0.f : x"}, "NaN or infinite where the reference is not"),
+        ({"reference": "x[::-1]"}, "error"),
+        ({"reference": "x.sum()"}, "the result has shape"),
+        ({"reference": "(x, x)"}, "the reference has 2 results, the kernel has 1"),
+        ({"reference": "x.nothing"}, "reference of kernel 'f': AttributeError"),
+        ({"reference": "y"}, "reference of kernel 'f': NameError"),
+        ({"operation": "y = nothing(x)"}, "CompileError: "),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_found(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
+    outcome = outcome_of(tmp_path, "f", **fields)
+    assert problem in outcome.problem
+
+
+def test_failures_are_short(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, "f", operation="y = x > 0.5f ? 9 : x")
+    assert 'x = np.zeros((), "float32")\nx[...] = np.resize([0.625], ())' in outcome.reproducer
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, "f")
+    assert (outcome.problem, outcome.reproducer) == ("", "")
+    assert outcome.examples == 100 and outcome.device == "host" and outcome.kernel == "made.f"
+
+
+def test_tolerances_of_a_spec(tmp_path: Path) -> None:
+    fields = {"operation": "y = x * 1.01f"}
+    assert outcome_of(tmp_path / "a", "f", **fields).problem
+    more = "example = { tolerance = { f4 = 0.05, float64 = 0 } }"
+    assert not outcome_of(tmp_path / "b", "f", more=more, **fields).problem
+    assert not outcome_of(
+        tmp_path / "c", "f", more="example = { tolerance = 0.05 }", **fields
+    ).problem
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{ flaot = 1 }", "unknown"),
+        ("{ float32 = -1 }", "must be 0 or more"),
+        ('"small"', "must be a number, not str"),
+        ("-1", "must be 0 or more"),
+    ],
+)
+def test_tolerances_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+    more = f"example = {{ tolerance = {text} }}"
+    with pytest.raises(SpecError, match=message):
+        outcome_of(tmp_path, "f", more=more)
+
+
+def test_what_a_dtype_can_not_hold() -> None:
+    stored = runner.as_stored(np.array([1e6, 1.0, -1e6]), np.zeros(3, np.float16))
+    assert stored.tolist() == [np.inf, 1.0, -np.inf]
+    assert runner.as_stored(np.array([300]), np.zeros(1, np.uint8)).tolist() == [44]
+
+
+def test_the_command(run, toy: Path) -> None:
+    code, out, err = run("test", "--project", toy, "--examples", 20, "--device", "host")
+    assert code == 0
+    assert "evaluating the reference of 3 kernels from specs/" in out
+    for name in ("shifts.shift", "squares.square", "squares.total"):
+        assert f" {name} " in out and f": {name} on host" in err
+    assert out.count("20 ok") == 3
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_what_the_command_prints_can_be_pasted(run, tmp_path: Path) -> None:
+    wrong = SQUARES.replace('reference = "x * x"', 'reference = "x * np.abs(x)"')
+    toy = write_project(tmp_path, squares=wrong)
+    code, out, err = run("test", "square", "total", "--project", toy, "--device", "host")
+    assert code == 1
+    assert "kspec: 1 of 2 fail" in err and "# squares.square on host fails:" in out
+    program = out[out.index("# squares.square on host fails:") :]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(ROOT, toy / "generated"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and "AssertionError" in done.stderr
+
+
+def test_the_same_seed_tries_the_same_calls(tmp_path: Path) -> None:
+    first, again = (
+        outcome_of(tmp_path / name, "f", operation="y = 2 * x").reproducer for name in "ab"
+    )
+    assert first == again
+
+
+def test_names_of_kernels(run, toy: Path) -> None:
+    code, _, err = run("test", "nothing", "--project", toy)
+    assert code == 2 and "there is no kernel 'nothing'" in err
+    code, _, err = run("test", "--device", "cuda:77", "--project", toy)
+    assert code == 3
+
+
+def test_without_references(run, tmp_path: Path) -> None:
+    text = SQUARES.replace('reference = "x * x"\n', "")
+    toy = write_project(tmp_path, squares=text)
+    code, _, err = run("test", "square", "--project", toy)
+    assert code == 2 and "kernel 'square' has no reference to compare it with" in err
+
+
+def test_without_hypothesis(run, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, _, err = run("test", "--project", toy)
+    assert code == 3 and "python -m pip install 'kspec[test]'" in err

@@ -1,0 +1,34 @@
+"""The shipped kernels agree with their references, wherever ``kspec test`` looks."""
+
+from __future__ import annotations
+
+import pytest
+
+import kspec
+from kspec.build.load import import_package
+from kspec.build.project import plan_project
+from kspec.build.properties.runner import Subject, subjects
+from kspec.build.properties.runner import test_kernel as check_kernel
+from kspec.runtime.device import Device, parse_device
+from tests.projects import ROOT
+
+NAMES = [spec.name for spec in plan_project(ROOT).specs if spec.reference]
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, Subject]:
+    plan = plan_project(ROOT)
+    found = subjects(plan, import_package(plan.settings.package_folder))
+    return {one.spec.name: one for one in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["host", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", NAMES)
+def test_reference(name: str, place: str, kernels: dict[str, Subject]) -> None:
+    if place != "host" and len(kspec.devices()) == 1:
+        pytest.skip("no CUDA device")
+    device: Device = parse_device(place)
+    outcome = check_kernel(kernels[name], device, count=20)
+    assert not outcome.problem, outcome.reproducer or outcome.problem
+    assert outcome.examples
