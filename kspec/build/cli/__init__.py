@@ -2,6 +2,7 @@
 
 from kspec.build.cli import (  # commands register themselves
     building,
+    docs,
     freezing,
     reporting,
     running,
@@ -14,6 +15,7 @@ from kspec.build.cli.app import app, exit_code, main
 __all__ = [
     "app",
     "building",
+    "docs",
     "exit_code",
     "freezing",
     "main",
