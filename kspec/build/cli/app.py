@@ -31,7 +31,6 @@ app = typer.Typer(
     name="kspec",
     help="CUDA kernels declared once, as data.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 

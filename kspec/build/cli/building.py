@@ -12,6 +12,7 @@ import typer
 
 from kspec.build import images, locking, project, show, stale
 from kspec.build.cli.app import Project, app, project_folder
+from kspec.build.cli.completion import kernel_names, one_of
 from kspec.build.cli.diagnostics import Format, FormatOption, print_text, reporting
 from kspec.build.cli.output import counted, progress_bar
 from kspec.build.findings import findings_of
@@ -70,9 +71,17 @@ def check(folder: Project = None, form: FormatOption = Format.text) -> None:
 
 @app.command("show")
 def show_command(
-    name: Annotated[str, typer.Argument(help="Kernel, with or without its module.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="Kernel, with or without its module.", autocompletion=kernel_names),
+    ],
     stage: Annotated[
-        str, typer.Option("--stage", help=f"One of {', '.join(show.STAGES)}.")
+        str,
+        typer.Option(
+            "--stage",
+            help=f"One of {', '.join(show.STAGES)}.",
+            autocompletion=one_of(*show.STAGES),
+        ),
     ] = "signature",
     folder: Project = None,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from kspec.build import scaffold
 from kspec.build.cli.app import Project, app
+from kspec.build.cli.completion import one_of
 from kspec.build.cli.output import print_filled
 from kspec.build.doctor_view import FORMATS, diagnose
 
@@ -34,7 +35,13 @@ def init(
 def doctor(
     folder: Project = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help=f"One of {', '.join(FORMATS)}.",
+            autocompletion=one_of(*FORMATS),
+        ),
     ] = "text",
 ) -> None:
     """Show what kspec finds on this machine, what is missing, and what installs it."""
