@@ -30,7 +30,6 @@ SKIPPED = {
     r"make ": "makes an environment of its own from the network; .ci/run runs them",
     r"python -m benchmarks": "takes minutes on a GPU; tests/benchmarks runs its parts",
     r"gdb |\(gdb\)": "a debugger waits for somebody who types",
-    r"kspec freeze": "no command yet",
 }
 NEEDS_GPU = r"kspec build --arch native|kspec warm( toy_kernels)?$"
 # What is done before a command that looks back.
@@ -78,6 +77,14 @@ from kspec_kernels import norms
 
 def test_l2norm() -> None:
     assert norms.l2norm(np.array([[3, 4]], "f4"), axis=1) == 5
+"""
+FUSED = """\
+import kspec
+
+
+@kspec.fuse
+def function(x):
+    return x * x + 1
 """
 
 
@@ -148,6 +155,7 @@ def built(variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
     for name, text in {
         "pyproject.toml": PROJECT,
         "tests/test_norms.py": TEST,
+        "module.py": FUSED,
         ".gitignore": "__pycache__/\n*.fatbin\n/generated/.*\n/records/\n/.kspec/\n",
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
