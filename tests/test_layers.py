@@ -77,7 +77,13 @@ THIRD_PARTY = {
     "ml_dtypes": ("runtime/views.py",),
     "ziglang": ("compiler/host.py", "compiler/locate.py"),
     "pydantic": ("spec/",),
-    "jinja2": ("render/", "build/api.py", "build/scaffold.py", "build/report_page.py", "build/catalogue.py"),
+    "jinja2": (
+        "render/",
+        "build/api.py",
+        "build/scaffold.py",
+        "build/report_page.py",
+        "build/catalogue.py",
+    ),
     "hatchling": ("build/hook.py",),
     "typer": ("build/cli/",),
     "rich": (

@@ -87,7 +87,7 @@ def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_text_of_specs_is_escaped(tmp_path: Path) -> None:
     spec = SQUARES.replace("Square of each", "<script>alert(1)</script> & 'each'")
-    spec = spec.replace("x * x\"", "x < x ? x : x * x\"", 1)
+    spec = spec.replace('x * x"', 'x < x ? x : x * x"', 1)
     text = render_catalogue(plan_of(write_project(tmp_path, squares=spec)))
     page = _Page(text)
     assert "script" not in page.tags
