@@ -309,6 +309,47 @@ def _fused(bench: Bench, rows: bool) -> Plan:
     return Plan(calls, _same(bench, calls["kspec"], want))
 
 
+def _jitted(bench: Bench, peer: str) -> Plan:
+    """Return a kernel from a Python function, beside that of another library."""
+    from kspec import jit
+
+    x, y, z = bench.arrays(3)
+    block, count = (_THREADS,), np.uint32(SIZE)
+
+    def made(module: Any) -> Call:
+        @module.rawkernel()
+        def add(x, y, z, n):  # type: ignore[no-untyped-def]
+            i = module.blockIdx.x * module.blockDim.x + module.threadIdx.x
+            if i < n:
+                z[i] = x[i] + y[i]
+
+        return functools.partial(add, _GRID, block, (x, y, z, count))
+
+    calls = {"kspec": made(jit)}
+    if bench.cupy is not None and peer == "CuPy":
+        calls["CuPy"] = made(__import__("cupyx.jit").jit)
+    if bench.machine.kind == "cuda" and peer == "numba":
+        calls["numba"] = _numba_call(x, y, z)
+    return Plan(calls, lambda: [(bench.numpy(z), bench.numpy(x) + bench.numpy(y))])
+
+
+def _numba_call(x: Any, y: Any, z: Any) -> Call:
+    try:
+        from numba import cuda
+    except ImportError as error:
+        raise NotHereError(f"no numba: {error}") from None
+
+    @cuda.jit  # type: ignore[misc, unused-ignore]
+    def add(x, y, z, n):  # type: ignore[no-untyped-def]
+        i = cuda.grid(1)
+        if i < n:
+            z[i] = x[i] + y[i]
+
+    arrays = [cuda.as_cuda_array(one) for one in (x, y, z)]
+    configured = add[_GRID[0], _THREADS]
+    return functools.partial(configured, *arrays, np.uint32(SIZE))
+
+
 def _raw(bench: Bench, declared: bool = False, fresh: bool = False, tensors: bool = False) -> Plan:
     x, y, z = bench.tensors(3) if tensors else bench.arrays(3)
     count = np.uint32(SIZE)
@@ -390,6 +431,7 @@ def _row(
 
 
 _ELEMENTWISE, _REDUCTION, _RAW_TARGET, _FUSED = 0.75, 0.5, 0.85, 0.8
+_JIT, _JIT_NUMBA = 0.25, 0.8
 CALLS = (
     _row("output given", _given, _ELEMENTWISE),
     _row("allocated", _allocated, _ELEMENTWISE),
@@ -415,6 +457,8 @@ CALLS = (
     _row("raw, arguments made", _raw, _RAW_TARGET, fresh=True),
     _row("raw, declared parameters", _raw, _RAW_TARGET, declared=True),
     _row("raw, torch tensors", _raw, _RAW_TARGET, tensors=True),
+    _row("jit", _jitted, _JIT, peer="CuPy"),
+    CallCase("jit beside numba", functools.partial(_jitted, peer="numba"), _JIT_NUMBA, "numba"),
     _row("fused", _fused, _FUSED, rows=False),
     _row("fused softmax", _fused, rows=True),
     CallCase("bound", functools.partial(_bound, raw=False), 1.0, "floor", 0.5e-6),

@@ -23,6 +23,7 @@ _SECTIONS = {
     "shipped": "Shipped kernels",
     "fuse": "Fused functions, beside torch.compile and CuPy's fuse",
     "fuse beside CuPy": "Fused functions in units of CuPy's",
+    "jit beside CUDA C++": "Kernels from Python functions, in units of the same ones in CUDA C++",
     "coldstart": "Cold start: process start to the first elementwise and reduction result",
     "build": "Build",
     "host device": "Costs of the host device",

@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib import metadata
 
 import kspec
-from benchmarks import elementwise_cases, fused, host_device, reduction_cases, shipped
+from benchmarks import elementwise_cases, fused, host_device, jitted, reduction_cases, shipped
 from benchmarks.cases import Case, is_selected, select
 from benchmarks.coldstart import STARTS, built_package, is_possible, run_start
 from benchmarks.machines import Machine
@@ -66,6 +66,7 @@ class Suite:
         yield from map(self._keep, self._overheads())
         yield from map(self._keep, self._throughput(cases, ours))
         yield from map(self._keep, self._fused(programs))
+        yield from map(self._keep, self._jitted())
         if cases or ours or programs:
             self._journal.update(copy_after=self._machine.copy_sample()[1])
         yield from map(self._keep, self._starts())
@@ -106,6 +107,11 @@ class Suite:
     def _fused(self, programs: list[fused.Program]) -> Iterator[Row | str]:
         for program in programs:
             yield from fused.run(self._machine, program)
+
+    def _jitted(self) -> Iterator[Row | str]:
+        for problem in jitted.PROBLEMS:
+            if is_selected(problem.label, self._only):
+                yield from jitted.run(self._machine, problem)
 
     def _starts(self) -> Iterator[Row | str]:
         wanted = [start for start in STARTS if is_selected(start.label, self._only)]
