@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kspec.errors import SignatureSyntaxError
+from kspec.limits import PARAMS
 from kspec.names import name_problem
 from kspec.signature import CParam
 
@@ -41,6 +42,8 @@ def parse_c_params(declared: str | Sequence[str]) -> tuple[CParam, ...]:
         For the first parameter that is wrong; the message has a caret under it.
     """
     texts = [declared] if isinstance(declared, str) else list(declared)
+    if len(texts) > PARAMS or any(text.count(",") >= PARAMS for text in texts):
+        raise SignatureSyntaxError(f"a kernel has at most {PARAMS} parameters")
     return tuple(
         _parse_c_param(text, start, end)
         for text in texts

@@ -8,6 +8,9 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``NO_COLOR``             no colours, also on a terminal; ``FORCE_COLOR``: colours, also in a file
 ``GITHUB_WORKSPACE``     what paths in ``--format github`` are relative to; default: this folder
 ``KSPEC_CACHE_DIR``      where compiled images are kept; default ``$XDG_CACHE_HOME/kspec``
+``KSPEC_CACHE_LAYERS``   folders of images that are searched before it and only read, separated
+                         like those of the PATH
+``KSPEC_CACHE_SIZE``     bytes that the images in it may have, such as ``512M``; default 1 GiB
 ``CUDA_PATH``            where a CUDA toolkit is, for nvcc; then ``CUDA_HOME``, the PATH, a wheel
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
 ``KSPEC_GRAPH_LAUNCH``   whether kernels that are launched often become CUDA graphs: ``auto``
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +42,8 @@ MODES = ("auto", "never", "always")
 VARIABLES = (
     "KSPEC_JIT",
     "KSPEC_CACHE_DIR",
+    "KSPEC_CACHE_LAYERS",
+    "KSPEC_CACHE_SIZE",
     "XDG_CACHE_HOME",
     "KSPEC_CXX",
     "CXX",
@@ -56,6 +62,8 @@ VARIABLES = (
     "KSPEC_POOL_LIMIT",
     "KSPEC_TRACE",
 )
+_SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_DEFAULT_CACHE_SIZE = 1 << 30
 
 
 def jit_mode(package: str = "auto") -> str:
@@ -129,6 +137,23 @@ def wants_colour(terminal: bool) -> bool:
 def workspace() -> Path:
     """Return the folder that annotations of a GitHub workflow count from."""
     return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+
+
+def cache_layers() -> tuple[Path, ...]:
+    """Return the folders of images that are searched before `cache_dir`, in order."""
+    names = os.environ.get("KSPEC_CACHE_LAYERS", "").split(os.pathsep)
+    return tuple(Path(name).expanduser() for name in names if name)
+
+
+def cache_size() -> int:
+    """Return how many bytes of images the cache keeps; K, M, G and T are powers of 1024."""
+    text = os.environ.get("KSPEC_CACHE_SIZE", "").strip()
+    if not text:
+        return _DEFAULT_CACHE_SIZE
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise KspecError(f"KSPEC_CACHE_SIZE={text!r}: expected bytes, such as 512M or 2G; 0: none")
+    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
 
 
 def cxx() -> str | None:

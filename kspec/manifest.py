@@ -1,11 +1,13 @@
 """The JSON index of a generated package: which kernels, how they are called, what is compiled.
 
 Author time writes it, run time reads it; nothing else crosses.  `dump` and `load` are inverse:
-``load(dump(manifest)) == manifest``.
+``load(dump(manifest)) == manifest``.  Its last line is a digest of those before, so that one that
+was damaged, cut off or merged by hand is noticed when it is read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -23,8 +25,10 @@ from kspec.launch_rules import LaunchRules
 from kspec.signature import CParam, Param, Signature
 from kspec.stages import Figures
 
-SCHEMA = 1
+SCHEMA = 2
 FILE_NAME = "manifest.json"
+# What is between the JSON and its digest.
+_SEAL = ',\n "sha256": "'
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,8 @@ def dump(manifest: Manifest) -> str:
         "modules": [_module_data(entry) for entry in manifest.modules],
         "jit": manifest.jit,
     }
-    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).removesuffix("\n}")
+    return f'{text}{_SEAL}{_digest(text)}"\n}}\n'
 
 
 def load(text: str, path: str = FILE_NAME) -> Manifest:
@@ -135,18 +140,36 @@ def load(text: str, path: str = FILE_NAME) -> Manifest:
     Raises
     ------
     ManifestError
-        If it is damaged, or was written by a newer kspec; `path` is named.
+        If it is damaged, or was written by another kspec; `path` is named.
     """
     try:
         data = json.loads(text)
-        if data["schema"] > SCHEMA:
+        if data["schema"] != SCHEMA:
+            advice = "upgrade kspec" if data["schema"] > SCHEMA else "run `kspec build` again"
             raise ManifestError(
-                f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: upgrade kspec"
+                f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: {advice}"
+            )
+        sealed, _, _ = text.rpartition(_SEAL)
+        if data["sha256"] != _digest(sealed):
+            raise ManifestError(
+                f"{path} is not as it was written (its sha256 differs); run `kspec build` again"
             )
         modules = tuple(map(_module, data["modules"]))
-        return Manifest(data["package"], modules, str(data.get("jit", "auto")))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Manifest(data["package"], modules, data["jit"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
+
+
+def shipped_headers(text: str) -> frozenset[str]:
+    """Return the headers that a manifest lists, of another kspec too; none if it is damaged."""
+    try:
+        return frozenset(name for one in json.loads(text)["modules"] for name in one["headers"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return frozenset()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _module_data(entry: ModuleEntry) -> dict[str, Any]:

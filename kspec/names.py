@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from kspec.limits import NAME
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 KEYWORDS = frozenset(
@@ -42,6 +44,8 @@ def is_identifier(word: str) -> bool:
 
 def name_problem(word: str) -> str:
     """Return why `word` can not be a C++ name here, or the empty string."""
+    if len(word) > NAME:
+        return f"{word[:32]!r}... has more than {NAME} characters"
     if not is_identifier(word):
         return f"{word!r} is not a C identifier"
     if word in KEYWORDS:

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kspec.errors import UnknownTypeError
+from kspec.limits import ITEM_BYTES, NESTING
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[<=|>]?\w+(?:\[\D[^\]]*\])?|[{}\[\]:,;@]|\S)')
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
@@ -95,6 +96,7 @@ class _Parser:
         self._text = text
         self._tokens = list(_tokens(text))
         self._next = 0
+        self._depth = 0
 
     def _peek(self) -> str:
         return self._tokens[self._next][0]
@@ -122,6 +124,9 @@ class _Parser:
 
     def struct(self) -> StructText:
         self.expect("{", "'{'")
+        self._depth += 1
+        if self._depth > NESTING:
+            raise UnknownTypeError(f"structs are nested more than {NESTING} deep")
         fields = [self._field()]
         while self._peek() == ",":
             self._take()
@@ -134,6 +139,7 @@ class _Parser:
             word = self._take()
             numbers[word] = self._number("a number of bytes")
         self.expect("}", "',', ';' or '}'")
+        self._depth -= 1
         return StructText(tuple(fields), numbers.get("size"), numbers.get("align"))
 
     def _field(self) -> FieldText:
@@ -212,6 +218,8 @@ def check_layout(
         for offset, size, field in zip(offsets, sizes, fields, strict=True)
     ]
     _check_overlap(names, offsets, ends)
+    if max(ends) > ITEM_BYTES:
+        raise UnknownTypeError(f"a struct of {max(ends)} bytes; the most are {ITEM_BYTES}")
     layout = Layout(tuple(offsets), *_size_and_alignment(struct, max(ends), max(alignments)))
     text = StructText(
         tuple(fields),

@@ -30,6 +30,26 @@ def test_cache_dir(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.cache_dir() == Path.home() / ".cache" / "kspec"
 
 
+def test_cache_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_CACHE_LAYERS", raising=False)
+    assert config.cache_layers() == ()
+    monkeypatch.setenv("KSPEC_CACHE_LAYERS", os.pathsep.join(["/a", "", "~/b"]))
+    assert config.cache_layers() == (Path("/a"), Path.home() / "b")
+
+
+def test_cache_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_CACHE_SIZE", raising=False)
+    assert config.cache_size() == 1 << 30
+    sizes = {"0": 0, "1000": 1000, "512M": 512 << 20, "2G": 2 << 30, "3 KiB": 3072, "1tb": 1 << 40}
+    for text, wanted in sizes.items():
+        monkeypatch.setenv("KSPEC_CACHE_SIZE", text)
+        assert config.cache_size() == wanted
+    for text in ("-1", "much", "1.5G", "G", "1" * 20):
+        monkeypatch.setenv("KSPEC_CACHE_SIZE", text)
+        with pytest.raises(KspecError, match="expected bytes, such as 512M or 2G"):
+            config.cache_size()
+
+
 def test_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KSPEC_CXX", raising=False)
     monkeypatch.setenv("CXX", "clang++")

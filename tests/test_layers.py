@@ -17,6 +17,7 @@ BASE = (
     "diagnostics",
     "errors",
     "config",
+    "limits",
     "name_expressions",
     "checks",
     "structs",

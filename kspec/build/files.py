@@ -10,6 +10,7 @@ text; `kspec.build.swap` writes the files; `kspec.build.stale` compares them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,10 +102,10 @@ def foreign_files(folder: Path) -> list[str]:
 
     A build replaces the folder, so it must not start when there are any.
     """
-    index = read_manifest(folder)
     ours = {manifest.FILE_NAME, "py.typed"}
-    for module in index.modules if index else ():
-        ours.update(module.headers)
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = (folder / manifest.FILE_NAME).read_text(encoding="utf-8")
+        ours |= manifest.shipped_headers(text)
     return [
         name for name in list_folder(folder) if name not in ours and not _is_ours(folder / name)
     ]

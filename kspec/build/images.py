@@ -11,9 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from kspec import config
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.worker import Job, Workers
 from kspec.compiler import ImageCache, image_key
@@ -114,21 +112,20 @@ def _join(unit: Unit, key: str, members: Sequence[Image]) -> Built:
 def _compile_all(
     units: Sequence[Unit], targets: Sequence[Target], progress: Progress
 ) -> dict[tuple[str, str], Image]:
-    directory = config.cache_dir()
-    cache = ImageCache(directory)
+    cache = ImageCache.configured()
     total = len(units) * len(targets)
     images: dict[tuple[str, str], Image] = {}
     missing: list[tuple[Unit, Target]] = []
     # Architecture by architecture: a file that does not compile is found in the first round.
     for target in targets:
         for unit in units:
-            image = cache.get(image_key(unit.source, target))
+            image = cache.probe(image_key(unit.source, target))  # whoever compiles asks again
             if image is None:
                 missing.append((unit, target))
                 continue
             images[unit.stem, target.arch] = image
             progress(Step(unit.stem, target.arch, len(images), total, cached=True))
-    failures = _compile(missing, directory, images, total, progress)
+    failures = _compile(missing, cache, images, total, progress)
     if failures:
         raise _joined(failures)
     return images
@@ -136,7 +133,7 @@ def _compile_all(
 
 def _compile(
     missing: Sequence[tuple[Unit, Target]],
-    directory: Path,
+    cache: ImageCache,
     images: dict[tuple[str, str], Image],
     total: int,
     progress: Progress,
@@ -146,7 +143,7 @@ def _compile(
     stems = {id(unit.source): unit.stem for unit, _ in missing}
     jobs = [Job(unit.source, target) for unit, target in missing]
     with Workers(max(1, min(len(jobs), os.cpu_count() or 1))) as workers:
-        for job, outcome in workers.run(jobs, directory):
+        for job, outcome in workers.run(jobs, cache):
             stem = stems[id(job.source)]
             if isinstance(outcome, CompileError):
                 failures.setdefault(stem, outcome)

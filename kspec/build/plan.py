@@ -7,18 +7,27 @@ turns it into the files of the package.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from kspec import limits
 from kspec.build.settings import Settings
-from kspec.compiler.headers import collect_headers, package_include_dir
-from kspec.compiler.options import include_dirs
+from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
+from kspec.compiler.options import flag_name, include_dirs
 from kspec.errors import SpecError
 from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import Spec
 from kspec.stages import CudaSource, Header, Target
 
+# Options of NVRTC by which it would read or write some other file.
+_FILE_OPTIONS = frozenset(
+    """
+    include pre-include time fdevice-time-trace create-pch use-pch pch-dir pch options-file optf
+    """.split()  # noqa: SIM905  (a list of words reads better)
+)
 # Names in a generated package that a spec file can not have.
 RESERVED_STEMS = ("__init__", "kernel_names")
 
@@ -86,20 +95,53 @@ def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
     """Render one spec file and gather the project's headers that it includes."""
     text = render_file(spec_file)
     options = compiler_options(spec_file.specs)
-    own = [
-        settings.project / name for name in include_dirs(options) if not Path(name).is_absolute()
-    ]
-    headers = collect_headers(text, [settings.spec_folder, *own])
-    theirs = tuple(header for header in headers if not _is_kspec(header))
-    for header in theirs:
-        if ".." in Path(header.name).parts or Path(header.name).is_absolute():
+    headers = _headers(settings, spec_file, text, options)
+    every = (one.name_expression for spec in spec_file.specs for one in specializations(spec))
+    names = dict.fromkeys(itertools.islice(every, limits.SPECIALIZATIONS + 1))
+    if len(names) > limits.SPECIALIZATIONS:
+        raise SpecError(
+            f"{spec_file.path}: more than {limits.SPECIALIZATIONS} specializations; list fewer "
+            "'types', or divide the file"
+        )
+    source = CudaSource(f"{spec_file.stem}.cu", text, tuple(names), headers, options)
+    return Unit(spec_file, source, tuple(target.arch for target in settings.configured))
+
+
+def _headers(
+    settings: Settings, spec_file: SpecFile, text: str, options: tuple[str, ...]
+) -> tuple[Header, ...]:
+    """Return the project's headers that a file includes; all of them are shipped."""
+    for problem in _outside(settings, options):
+        raise SpecError(f"{spec_file.path}: {problem}")
+    named = (name for name in include_dirs(options) if not Path(name).is_absolute())
+    roots = [settings.spec_folder, *(settings.project / name for name in named)]
+    source = CudaSource(spec_file.stem, text, headers=collect_headers(text, roots))
+    for name in (*missing_includes(source), *(header.name for header in source.headers)):
+        path = PurePosixPath(name)
+        found = next((root / name for root in roots if (root / name).is_file()), None)
+        leaves = found is not None and not _is_inside(found, settings.project)
+        if ".." in path.parts or path.is_absolute() or leaves:
             raise SpecError(
-                f"{spec_file.path}: header {header.name!r} is outside the folder "
+                f"{spec_file.path}: header {name!r} is outside the folder "
                 f"{settings.specs!r}, so it can not be shipped with the package"
             )
-    names = [one.name_expression for spec in spec_file.specs for one in specializations(spec)]
-    source = CudaSource(f"{spec_file.stem}.cu", text, tuple(dict.fromkeys(names)), theirs, options)
-    return Unit(spec_file, source, tuple(target.arch for target in settings.configured))
+    return tuple(header for header in source.headers if not _is_kspec(header))
+
+
+def _outside(settings: Settings, options: tuple[str, ...]) -> Iterator[str]:
+    """Yield what options would read or write beside the project's headers and a toolkit."""
+    for name in include_dirs(options):
+        if not Path(name).is_absolute() and not _is_inside(
+            settings.project / name, settings.project
+        ):
+            yield f"option -I{name} leads out of the project"
+    for option in options:
+        if flag_name(option).lstrip("-") in _FILE_OPTIONS:
+            yield f"option {option!r} names a file; a build reads and writes its own only"
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 def _is_kspec(header: Header) -> bool:

@@ -172,6 +172,9 @@ def _folder(table: dict[str, Any], key: str, default: str, problems: list[str]) 
     if path.is_absolute() or ".." in path.parts or not path.parts:
         problems.append(f"{key}: {value!r} must be a folder inside the project")
         return default
+    if re.search(r"[^\w./ +-]", value):  # it will stand in generated text
+        problems.append(f"{key}: {value!r} may have letters, digits, spaces and _ . / + - only")
+        return default
     return path.as_posix()
 
 

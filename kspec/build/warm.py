@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspec import config, manifest
+from kspec import manifest
 from kspec.build import project
 from kspec.build.worker import Job, Workers
 from kspec.compiler import image_key
@@ -173,7 +173,7 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
     ToolNotFoundError
         If the compiler is not installed.
     """
-    cache = user_cache(config.cache_dir())
+    cache = user_cache()
     jobs: dict[int, tuple[Job, Wanted]] = {}
     for kernel in kernels:
         try:
@@ -184,7 +184,7 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
                 yield _loaded(kernel, "")  # which says what is missing
                 continue
             source, target = kernel.module.source(kernel.symbol), target_of(kernel.device)
-            if cache.get(image_key(source, target)) is not None:
+            if cache.probe(image_key(source, target)) is not None:
                 yield _loaded(kernel, CACHED)
                 continue
         except ManifestError as error:
@@ -194,7 +194,7 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
         jobs[id(job)] = job, kernel
     waiting = [job for job, _ in jobs.values()]
     with Workers(max(1, min(len(jobs), os.cpu_count() or 1))) as workers:
-        for job, outcome in workers.run(waiting, cache.directory):
+        for job, outcome in workers.run(waiting, cache):
             kernel = jobs[id(job)][1]
             if isinstance(outcome, ToolNotFoundError):
                 raise outcome

@@ -8,26 +8,25 @@ standard input does, so none outlives a build that was killed.
 ::
 
     with Workers(2) as workers:
-        for job, outcome in workers.run([Job(source, Target("sm_90"))], cache_folder): ...
+        for job, outcome in workers.run([Job(source, Target("sm_90"))], cache): ...
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any
 
+from kspec.build import messages
+from kspec.build.messages import Outcome
 from kspec.compiler import ImageCache, compile_source
 from kspec.errors import KspecError
-from kspec.stages import CudaSource, Image, Target
+from kspec.stages import CudaSource, Target
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,10 @@ class Job:
     target: Target
 
 
-Outcome = Image | KspecError
-
-
-def compile_job(job: Job, cache: Path) -> Outcome:
+def compile_job(job: Job, cache: ImageCache) -> Outcome:
     """Return the image, or the error that compiling ended with."""
     try:
-        return compile_source(job.source, job.target, ImageCache(cache))
+        return compile_source(job.source, job.target, cache)
     except KspecError as error:
         return error
 
@@ -83,8 +79,10 @@ class Workers:
         for process in self._processes:
             process.communicate()  # closes its input, which ends it
 
-    def run(self, jobs: Sequence[Job], cache: Path) -> Iterator[tuple[Job, Outcome]]:
+    def run(self, jobs: Sequence[Job], cache: ImageCache) -> Iterator[tuple[Job, Outcome]]:
         """Compile the jobs and yield each with its outcome, as they finish.
+
+        Processes have caches of their own, where the environment says; `cache` is for this one.
 
         After a source was refused, its other jobs are left out as far as they wait.
         """
@@ -99,10 +97,10 @@ class Workers:
                         other.cancel()
             yield job, outcome
 
-    def _one(self, job: Job, cache: Path) -> Outcome:
+    def _one(self, job: Job, cache: ImageCache) -> Outcome:
         process = self._idle.get()
         try:
-            return compile_job(job, cache) if process is None else _ask(process, job, cache)
+            return compile_job(job, cache) if process is None else _ask(process, job)
         finally:
             self._idle.put(process)
 
@@ -119,37 +117,31 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _ask(process: subprocess.Popen[bytes], job: Job, cache: Path) -> Outcome:
+def _ask(process: subprocess.Popen[bytes], job: Job) -> Outcome:
     assert process.stdin is not None and process.stdout is not None
     try:
-        pickle.dump((job, cache), process.stdin)
+        process.stdin.write(messages.pack_job(job.source, job.target))
         process.stdin.flush()
-        outcome: Outcome = pickle.load(process.stdout)
-    except (OSError, EOFError, pickle.UnpicklingError) as error:
+        return messages.read_outcome(process.stdout)
+    except (OSError, EOFError) as error:
         message = f"the compiler's process ended while compiling {job.source.name}"
         raise KspecError(f"{message} for {job.target} ({error!r})") from error
-    return outcome
 
 
 def main() -> None:
     """Serve jobs until the standard input ends."""
     jobs, outcomes = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # whatever prints must not get between the pickles
-    while True:
+    sys.stdout = sys.stderr  # whatever prints must not get between the messages
+    cache = ImageCache.configured()
+    for line in jobs:
+        source, target = messages.unpack_job(line)
+        outcome = compile_job(Job(source, target), cache)
         try:
-            message: Any = pickle.load(jobs)
-        except EOFError:
-            return
-        outcome = compile_job(*message)
-        try:
-            pickle.dump(outcome, outcomes)
+            outcomes.write(messages.pack_outcome(outcome))
             outcomes.flush()
         except BrokenPipeError:  # whoever asked was killed
             os._exit(1)  # an ordinary exit would flush again, and complain
 
 
 if __name__ == "__main__":
-    # Pickles name classes by module, so this must not be `__main__`'s copy of them.
-    from kspec.build.worker import main as serve
-
-    serve()
+    main()

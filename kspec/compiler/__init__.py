@@ -2,7 +2,7 @@
 
 ::
 
-    cache = ImageCache(config.cache_dir())
+    cache = ImageCache.configured()
     image = compile_source(CudaSource("a.cu", text, ("axpy<float>",)), Target("sm_90"), cache)
 
 `kspec.render` makes sources, `kspec.runtime` loads images.  No GPU and no driver is needed.

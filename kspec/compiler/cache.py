@@ -1,65 +1,51 @@
-"""Compiled images on disk: key to `Image` and back, and nothing else.
+"""Compiled images by key: in memory, in read-only layers, in a folder; and nothing else.
 
 ::
 
-    cache = ImageCache(config.cache_dir())
+    cache = ImageCache.configured()      # where the environment says
     cache.put(key, image)
-    cache.get(key)           # the image, or None
+    cache.get(key)                       # the image, or None
 
-One checksummed file per entry, replaced atomically, so that any number of threads and processes
-may share a directory; whatever can not be read is a miss.  `kspec.compiler.key` makes the keys.
+Any number of threads, processes and machines may share a folder; whatever can not be read is a
+miss.  `kspec.compiler.key` makes the keys, `kspec.compiler.entry` the bytes of an entry, and
+`kspec.compiler.folder` the files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import os
-import struct
-import tempfile
+import random
 import threading
+import time
 import warnings
-from dataclasses import asdict, dataclass
+import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kspec import config
+from kspec.compiler import folder
+from kspec.compiler.counters import CacheStatistics, add_counts
+from kspec.compiler.entry import pack_image, unpack_image
 from kspec.errors import CompileError, LoadError
-from kspec.stages import Figures, Image
+from kspec.stages import Image
 
-MAGIC = b"KSPECIMG"
-SCHEMA = 1
-# magic, schema, sha256 of all that follows the prefix, length of the JSON header
-_PREFIX = struct.Struct("<8sI32sI")
-
-
-@dataclass(frozen=True)
-class CacheStatistics:
-    """How often a cache answered.
-
-    Attributes
-    ----------
-    memory_hits, disk_hits, misses : int
-        Answers of `ImageCache.get`.
-    """
-
-    memory_hits: int = 0
-    disk_hits: int = 0
-    misses: int = 0
-
-    @property
-    def hits(self) -> int:
-        """Hits of both kinds."""
-        return self.memory_hits + self.disk_hits
+# A write sweeps with so much of a chance for each byte that, on average, one does whenever this
+# part of the limit was written, by whichever processes: nobody has to keep count.
+_PARTS = 32
 
 
 class ImageCache:
-    """Images by key: a directory, with the images used by this process in front.
+    """Images by key: those of this process, then those of some folders.
 
     Parameters
     ----------
     directory : Path
         Made on the first `put`, readable by its owner only.  If it can not be written, one
         warning says so and images are kept in memory.
+    layers : sequence of Path
+        Folders like it that are searched before it, and only read.
+    limit : int, optional
+        Bytes that the directory's entries may have, roughly: those not used for longest go.
 
     Notes
     -----
@@ -67,17 +53,27 @@ class ImageCache:
     same directory.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, layers: Sequence[Path] = (), limit: int | None = None
+    ) -> None:
         self.directory = Path(directory)
+        self.layers = tuple(map(Path, layers))
+        self.limit = limit
         self._images: dict[str, Image] = {}
         self._failures: dict[str, CompileError] = {}
         self._guards: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
-        self._counts = {"memory_hits": 0, "disk_hits": 0, "misses": 0}
+        self._counts = dict.fromkeys(vars(CacheStatistics()), 0)
         self._warned = False
+        weakref.finalize(self, _keep_counts, self.directory, self._counts, os.getpid())
+
+    @classmethod
+    def configured(cls) -> ImageCache:
+        """Return a cache where the environment says (`kspec.config`)."""
+        return cls(config.cache_dir(), config.cache_layers(), config.cache_size())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.directory,)
+        return type(self), (self.directory, self.layers, self.limit)
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -87,41 +83,47 @@ class ImageCache:
 
     def path(self, key: str) -> Path:
         """Return the file of a key, which need not exist."""
-        return self.directory / f"{key}.image"
+        return folder.entry_path(self.directory, key)
 
     def get(self, key: str) -> Image | None:
         """Return the image of a key, or None; never raise."""
+        image = self.probe(key)
+        if image is None:
+            self._count("misses")
+        return image
+
+    def probe(self, key: str) -> Image | None:
+        """Do as `get` does, but let another cache that will be asked count the miss."""
         image = self._images.get(key)
         if image is not None:
             self._count("memory_hits")
             return image
-        try:
-            image = unpack_image(self.path(key).read_bytes())
-        except (OSError, LoadError):  # absent, or damaged: the next put replaces it
-            self._count("misses")
+        for layer in self.layers:
+            image = self._read(folder.entry_path(layer, key), key)
+            if image is not None:
+                self._count("layer_hits")
+                return self._images.setdefault(key, image)
+        path = self.path(key)
+        image = self._read(path, key)
+        if image is None:
             return None
         self._count("disk_hits")
+        folder.touch(path, time.time())
         return self._images.setdefault(key, image)
 
     def put(self, key: str, image: Image) -> None:
         """Keep an image; on disk too where that is possible."""
         self._images[key] = image
-        data = pack_image(image)
+        data = pack_image(key, image)
+        if self.limit is not None and len(data) > self.limit:
+            return
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=self.directory)
+            folder.write_file(self.path(key), data)
         except OSError as error:
             self._warn(error)
             return
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            temporary.replace(self.path(key))
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            self._warn(error)
+        if self.limit is not None and _chance() * self.limit < len(data) * _PARTS:
+            folder.sweep(self.directory, self.limit, key)
 
     def failure(self, key: str) -> CompileError | None:
         """Return a fresh copy of the error that compiling `key` ended with, if it did."""
@@ -136,6 +138,17 @@ class ImageCache:
         """Return the lock that lets one thread of this process compile `key`."""
         with self._lock:
             return self._guards.setdefault(key, threading.Lock())
+
+    def _read(self, path: Path, key: str) -> Image | None:
+        try:
+            data = folder.read_file(path)
+        except OSError:  # absent, or nothing that can be read
+            return None
+        try:
+            return unpack_image(data, key)
+        except LoadError:  # the next put replaces it
+            self._count("damaged")
+            return None
 
     def _count(self, counter: str) -> None:
         with self._lock:
@@ -153,57 +166,11 @@ class ImageCache:
             )
 
 
-def pack_image(image: Image) -> bytes:
-    """Return the bytes of an image: a checksummed header in JSON, then the code.
-
-    >>> image = Image("cubin", "sm_90", b"code", {"k<float>": "_Z1kIfEv"})
-    >>> unpack_image(pack_image(image)) == image
-    True
-    """
-    header = {
-        "format": image.format,
-        "arch": image.arch,
-        "symbols": dict(image.symbols),
-        "figures": {name: asdict(figures) for name, figures in image.figures.items()},
-        "log": image.log,
-    }
-    text = json.dumps(header, separators=(",", ":")).encode()
-    payload = text + image.code
-    return _PREFIX.pack(MAGIC, SCHEMA, _digest(len(text), payload), len(text)) + payload
+def _chance() -> float:
+    return random.random()
 
 
-def unpack_image(data: bytes) -> Image:
-    """Return the image that `pack_image` made `data` of.
-
-    Raises
-    ------
-    LoadError
-        If the bytes are not a packed image, are damaged, or come from another kspec version.
-    """
-    if len(data) < _PREFIX.size:
-        raise LoadError("not a packed image: too short")
-    magic, schema, digest, length = _PREFIX.unpack_from(data)
-    payload = data[_PREFIX.size :]
-    if magic != MAGIC:
-        raise LoadError("not a packed image: wrong magic number")
-    if schema != SCHEMA:
-        raise LoadError(f"packed image of schema {schema}; this kspec reads {SCHEMA}")
-    if digest != _digest(length, payload):
-        raise LoadError("damaged image: checksum differs")
-    try:
-        header = json.loads(payload[:length])
-        figures = {name: Figures(**values) for name, values in header["figures"].items()}
-        return Image(
-            format=header["format"],
-            arch=header["arch"],
-            code=payload[length:],
-            symbols=header["symbols"],
-            figures=figures,
-            log=header["log"],
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LoadError(f"damaged image: {type(error).__name__}: {error}") from error
-
-
-def _digest(length: int, payload: bytes) -> bytes:
-    return hashlib.sha256(struct.pack("<I", length) + payload).digest()
+def _keep_counts(directory: Path, counts: Mapping[str, int], process: int) -> None:
+    """Add the counters of a cache that is gone to those of its directory."""
+    if process == os.getpid():  # a fork has the counts of its parent
+        add_counts(directory, CacheStatistics(**counts))

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kspec.compiler.options import include_dirs
-from kspec.errors import CompileError, ToolNotFoundError
+from kspec.errors import CompileError, SpecError, ToolNotFoundError
+from kspec.limits import SOURCE_BYTES
 from kspec.stages import CudaSource, Header, Target
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(["<])([^">\n]+)([">])', re.MULTILINE)
@@ -288,8 +289,16 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return a header's text, empty where there is none."""
+    """Return a header's text, empty where there is none.
+
+    Raises
+    ------
+    SpecError
+        If it is larger than any header.
+    """
     try:
+        if path.stat().st_size > SOURCE_BYTES:
+            raise SpecError(f"the header {path.name} has more than {SOURCE_BYTES} bytes")
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

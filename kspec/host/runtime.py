@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,9 @@ class Runtime:
     check_canaries: Callable[[], int]
 
 
-@functools.cache
+_LOADING = threading.Lock()
+
+
 def load_runtime() -> Runtime:
     """Return the runtime of this process, building it if this machine has none yet.
 
@@ -80,12 +83,18 @@ def load_runtime() -> Runtime:
     ToolNotFoundError
         When it has to be built and there is no C++ compiler.
     """
+    with _LOADING:  # there must not be two in one process
+        return _load_runtime()
+
+
+@functools.cache
+def _load_runtime() -> Runtime:
     # Lazy on purpose, as in `load_library`: what runs on GPUs only would import 8 ms for nothing.
     from kspec.host.shared_objects import built_runtime
 
     # Kernels built without the C library find its mathematical functions in the process.
     ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
-    library = ctypes.CDLL(str(built_runtime()))
+    library = load_library(built_runtime(), "runtime")
     size, pointer, unsigned = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint
     launch_types = (pointer, pointer, *([unsigned] * 8), pointer, unsigned)
     launch_types += (ctypes.c_int, ctypes.c_double, ctypes.POINTER(LaunchOptions))

@@ -1,4 +1,4 @@
-"""Shared objects on disk: the runtime's (``rt/``), built once per machine, and each image's.
+"""Shared objects: the runtime's (``rt/``), built once for each cache, and each image's.
 
 `kspec.host.runtime` loads them; a process that runs kernels on GPUs only never imports this.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import os
 import subprocess
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kspec import config
 from kspec.errors import CompileError, LoadError
+from kspec.stages import Image
 
 if TYPE_CHECKING:
     from kspec.compiler.host import HostCompiler
@@ -41,40 +41,32 @@ _LINK = {
 }
 
 
-def scratch_directory() -> Path:
-    """Return a private directory for shared objects: in the cache, or a temporary one."""
-    directory = config.cache_dir() / "host"
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return _temporary_directory()
-    return directory if os.access(directory, os.W_OK) else _temporary_directory()
+def built_runtime() -> bytes:
+    """Return the runtime's shared object, from the cache or compiled.
 
-
-@functools.cache
-def _temporary_directory() -> Path:
-    return Path(tempfile.mkdtemp(prefix="kspec-host-"))
-
-
-def built_runtime() -> Path:
-    """Return the path of the runtime's shared object, compiling it when it is not there."""
+    It is an entry of the cache like any image: damaged ones are compiled again, and a read-only
+    layer may have it.
+    """
     digest = hashlib.sha256(repr((_FLAGS, _COMPILE, _LINK)).encode())
     for path in sorted([*RUNTIME_DIRECTORY.glob("*"), *INCLUDE_DIRECTORY.glob("kspec_host/abi.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     # A seam: a process that only imports kernels does not load the compiler's modules.
+    from kspec.compiler import ImageCache
     from kspec.compiler.host import find_compiler
 
     compiler = find_compiler()
     digest.update(compiler.identity.encode())
-    path = scratch_directory() / f"runtime-{digest.hexdigest()[:24]}.so"
-    if not path.exists():
-        _build(path, compiler)
-    return path
+    cache, key = ImageCache.configured(), digest.hexdigest()
+    image = cache.get(key)
+    if image is None:
+        image = Image("so", "host", _build(compiler), {})
+        cache.put(key, image)
+    return image.code
 
 
-def _build(path: Path, compiler: HostCompiler) -> None:
-    """Compile the runtime next to `path` and move it there, so that nobody sees half a file."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as name:
+def _build(compiler: HostCompiler) -> bytes:
+    """Compile the runtime."""
+    with tempfile.TemporaryDirectory(prefix="kspec-host-") as name:
         built = Path(name) / "runtime.so"
         command = [*compiler.command]
         if compiler.kind == "zig":
@@ -84,7 +76,7 @@ def _build(path: Path, compiler: HostCompiler) -> None:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise CompileError(f"the host runtime does not compile:\n{done.stderr}", target="host")
-        built.replace(path)
+        return built.read_bytes()
 
 
 def load_library(code: bytes, name: str) -> ctypes.CDLL:
@@ -92,13 +84,42 @@ def load_library(code: bytes, name: str) -> ctypes.CDLL:
 
     The file is only there while it is loaded: the loader takes two files of one name for one
     library, and nobody would remove them.
+
+    Raises
+    ------
+    LoadError
+        If they are no shared object for this machine, or can be written nowhere.
     """
-    handle, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".so", dir=scratch_directory())
-    os.close(handle)
+    path = _written(code, name)
     try:
-        Path(path).write_bytes(code)
-        return ctypes.CDLL(path)
+        return ctypes.CDLL(str(path))
     except OSError as error:
         raise LoadError(f"the host image can not be loaded: {error}") from None
     finally:
-        Path(path).unlink()
+        path.unlink()
+
+
+def _written(code: bytes, name: str) -> Path:
+    """Return a new file with these bytes: beside the cache's entries, or in a temporary folder."""
+    from kspec.compiler.folder import SCRATCH
+
+    places = (config.cache_dir() / SCRATCH, None)
+    for place in places:
+        try:
+            if place is not None:
+                place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".so", dir=place)
+        except OSError as error:
+            reason = error
+            continue
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(code)
+            return Path(path)
+        except OSError as error:
+            Path(path).unlink()
+            reason = error
+    raise LoadError(
+        f"the host image can be written neither in {places[0]} nor in {tempfile.gettempdir()} "
+        f"({reason.strerror}); KSPEC_CACHE_DIR and TMPDIR name other places"
+    )

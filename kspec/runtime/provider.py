@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
@@ -85,7 +84,7 @@ class CompilingProvider:
 
         source = self.source(wanted)
         target = target_of(device, sanitize, source.backend)
-        return compile_source(source, target, user_cache(config.cache_dir()))
+        return compile_source(source, target, user_cache())
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
         """Compile only the one expression, whose types may have other names in the source."""
@@ -125,14 +124,15 @@ def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nv
 
 # One cache object for each directory of this process, so that locks and counters are shared
 # (functools.cache would make two for two threads that come first together).
-_CACHES: OnceMap[Path, ImageCache] = OnceMap()
+_CACHES: OnceMap[tuple[object, ...], ImageCache] = OnceMap()
 
 
-def user_cache(directory: Path) -> ImageCache:
-    """Return this process's cache in a directory."""
+def user_cache() -> ImageCache:
+    """Return this process's cache, where the environment says by now."""
     from kspec.compiler import ImageCache
 
-    return _CACHES.get_or_make(directory, lambda: ImageCache(directory))
+    place = config.cache_dir(), config.cache_layers(), config.cache_size()
+    return _CACHES.get_or_make(place, ImageCache.configured)
 
 
 class KernelLoader:

@@ -103,12 +103,16 @@ class BaseSpec(_Model):
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         """Yield what is wrong with the spec although each of its fields is right."""
         yield from rules.kernel_name(self.name)
+        yield from rules.printable(self.doc, "doc")
+        for index, option in enumerate(self.options):
+            yield from rules.one_line(option, "options", index)
         yield from rules.reference_is_expression(self.reference)
 
     def _example_faults(self, arrays: Iterable[str], scalars: Iterable[str]) -> Iterator[Fault]:
         if self.example:
             given = {"shapes": tuple(self.example.shapes), "scalars": tuple(self.example.scalars)}
             yield from rules.example_fits(arrays, scalars, given)
+            yield from rules.example_is_small(self.example.shapes)
 
 
 def accepted(info: ValidationInfo, *fields: str) -> bool:

@@ -21,6 +21,7 @@ from kspec import dtypes
 from kspec.c_params import parse_c_params
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
 from kspec.launch_rules import Default
+from kspec.limits import BINDINGS, DTYPES, PARAMS
 from kspec.signature import CParam, Param, Signature
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
@@ -48,6 +49,14 @@ def _strings(value: object, expected: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _limit(
+    items: list[Any] | tuple[Any, ...], most: int, message: str, *location: str | int
+) -> None:
+    """Refuse a list that is too long before each of its items is looked at."""
+    if len(items) > most:
+        raise FaultError([Fault(location, f"{message.format(most)}, not {len(items)}")])
+
+
 def _signature(value: object) -> Signature:
     if isinstance(value, Signature):
         value = str(value)  # whoever made it by hand is checked like everybody else
@@ -56,6 +65,7 @@ def _signature(value: object) -> Signature:
         raise_faults((fault_of(error) for error in errors), signature)
         return signature
     items = _strings(value, "a string or a list of strings")
+    _limit(items, PARAMS, "a kernel has at most {} parameters")
     params: list[Param] = []
     faults: list[Fault] = []
     for index, item in enumerate(items):
@@ -72,6 +82,7 @@ def _c_params(value: object) -> tuple[CParam, ...] | None:
     if isinstance(value, str):
         value = [value] if value.strip() else []
     items = value if isinstance(value, list | tuple) else _strings(value, "a list of strings")
+    _limit(items, PARAMS, "a kernel has at most {} parameters")
     params: list[CParam] = []
     faults: list[Fault] = []
     for index, item in enumerate(items):
@@ -149,6 +160,7 @@ def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
     items = [value] if single else value
     if not isinstance(items, list | tuple):
         raise _wrong_type(value, "a list of dtype names", *location)
+    _limit(items, DTYPES, "at most {} dtypes can be listed", *location)
     found: dict[str, None] = {}
     faults: list[Fault] = []
     for index, item in enumerate(items):
@@ -212,6 +224,7 @@ def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], 
         return _type_lists(value)
     if not isinstance(value, list | tuple):
         raise _wrong_type(value, "a table of dtype lists, or a list of tables")
+    _limit(value, BINDINGS, "at most {} combinations of dtypes can be listed")
     rows: list[dict[str, str]] = []
     for index, row in enumerate(value):
         if not isinstance(row, Mapping):

@@ -12,13 +12,16 @@ renderer takes `SpecFile` and points the compiler at its `lines`.
 
 from __future__ import annotations
 
+import bisect
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kspec import limits
 from kspec.diagnostics import Diagnostic, by_place
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec import rules
@@ -28,9 +31,16 @@ from kspec.spec.models import MODELS, RawSpec, Spec
 from kspec.spec.positions import Span, content_lines, content_offsets, scan_positions
 from kspec.spec.struct_tables import Struct, struct_dtype
 
+# A dotted key of more parts than anything can be nested, of which tomllib makes a table each.
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
+_LONG_KEY = re.compile(
+    rf"^[ \t]*\[*[ \t]*{_PART}(?:\.[ \t]*{_PART}){{{limits.NESTING}}}", re.MULTILINE
+)
 _TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _DUPLICATE = "duplicate-kernel"
 _TOP_LEVEL = ("doc", "structs", *MODELS)
+_TOO_DEEP = f"tables and lists are nested more than {limits.NESTING} deep"
+_LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True)
@@ -166,6 +176,7 @@ class _Reader:
         self.spans: dict[tuple[str | int, ...], Span] = {}
         self.kernels: list[tuple[str, str]] = []
         self.problems: list[Diagnostic] = []
+        self._newlines: list[int] = []  # where lines start, once somebody asks
 
     def read(self) -> SpecFile:
         document = self._parse()
@@ -175,6 +186,8 @@ class _Reader:
         doc = document.pop("doc", "")
         if not isinstance(doc, str):
             self._report(Fault(("doc",), f"must be a string, not {type(doc).__name__}"))
+        for fault in rules.printable(str(doc), "doc"):
+            self._report(fault)
         structs = tuple(self._structs(document.pop("structs", {})))
         specs: list[Spec] = []
         for kind, name, table in self._tables(document):
@@ -217,8 +230,16 @@ class _Reader:
 
     def _parse(self) -> dict[str, Any]:
         try:
+            status = self.path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                return self._refused("is no file")
+            if status.st_size > limits.SPEC_BYTES:
+                return self._refused(f"a spec file has at most {limits.SPEC_BYTES} bytes")
             # tomllib sees newlines in this form too, so offsets agree.
             self.text = self.path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+            found = _LONG_KEY.search(self.text)
+            if found:
+                return self._refused(_TOO_DEEP, found.start())
             document = tomllib.loads(self.text)
         except OSError as error:
             self.problems.append(self.problem(0, 1, f"can not be read: {error.strerror}"))
@@ -229,8 +250,18 @@ class _Reader:
         except tomllib.TOMLDecodeError as error:
             self.problems.append(self._toml_problem(str(error)))
             return {}
+        except RecursionError:
+            return self._refused(_TOO_DEEP)
+        except ValueError as error:  # an integer of thousands of digits
+            return self._refused(f"not TOML: {str(error).split(';')[0]}")
+        if _is_deep(document):
+            return self._refused(_TOO_DEEP)
         self.spans = scan_positions(self.text)
         return document
+
+    def _refused(self, message: str, offset: int = 0) -> dict[str, Any]:
+        self.problems.append(self.problem(offset, 1, message))
+        return {}
 
     def _toml_problem(self, message: str) -> Diagnostic:
         match = _TOML_POSITION.fullmatch(message)
@@ -255,6 +286,9 @@ class _Reader:
                     else:
                         message = f"a kernel is a table, such as [{key}.my_kernel]"
                         self._report(Fault((key, name), message, at_key=True))
+        if len(tables) > limits.KERNELS:
+            self._refused(f"a spec file has at most {limits.KERNELS} kernels; divide it")
+            return []
         return sorted(tables, key=lambda row: self.spans[row[:2]].key_start)
 
     def _spec(
@@ -274,6 +308,8 @@ class _Reader:
         return [] if spec is None else [spec]
 
     def _report(self, fault: Fault) -> None:
+        if len(self.problems) >= limits.PROBLEMS:
+            return  # nobody reads more, and each has a line of the file
         start, length = self._locate(fault.location, fault)
         self.problems.append(self.problem(start, length, fault.message))
 
@@ -303,6 +339,10 @@ class _Reader:
 
     def problem(self, offset: int, length: int, message: str, code: str = "") -> Diagnostic:
         start = self.text.rfind("\n", 0, offset) + 1
+        end = self.text.find("\n", start)
+        source = self.text[start : len(self.text) if end < 0 else end]
+        if len(source) > _LONGEST_LINE:
+            source = ""  # a terminal would show carets somewhere else
         return Diagnostic(
             "error",
             message,
@@ -310,12 +350,14 @@ class _Reader:
             self.line_of(offset),
             offset - start + 1,
             length,
-            self.text[start:].split("\n", 1)[0],
+            source,
             code=code,
         )
 
     def line_of(self, offset: int) -> int:
-        return self.text.count("\n", 0, offset) + 1
+        if not self._newlines:
+            self._newlines = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return bisect.bisect_right(self._newlines, offset)
 
     def _line_start(self, line: int) -> int:
         return sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
@@ -343,3 +385,18 @@ def _param_fields(spec: Spec) -> dict[str, tuple[str, ...]]:
         params = getattr(declaration, "params", None) or ()
         return {"params": tuple(param.name for param in params)}
     return {field: getattr(spec, field).names for field in ("inputs", "outputs")}
+
+
+def _is_deep(document: Any) -> bool:
+    """Return whether tables and lists are nested more than anything that is declared."""
+    level = [document]
+    for _ in range(limits.NESTING):
+        level = [
+            item
+            for one in level
+            for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True

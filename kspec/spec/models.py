@@ -26,6 +26,7 @@ from kspec.declaration import (
     ReductionDeclaration,
 )
 from kspec.launch_rules import LaunchRules
+from kspec.limits import SOURCE_BYTES
 from kspec.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
@@ -120,7 +121,10 @@ class _GeneratedSpec(BaseSpec):
         yield from rules.clashing_names(self.name, self.inputs, self.outputs)
         if not accepted(info, "inputs", "outputs"):
             return
-        type_faults = tuple(rules.types_fit(self.placeholders, self.types))
+        type_faults = (
+            *rules.types_fit(self.placeholders, self.types),
+            *rules.few_bindings(self.placeholders, self.types),
+        )
         yield from type_faults
         if not type_faults:
             yield from rules.preamble_is_generic(self.preamble, self.placeholders, self.bindings())
@@ -342,6 +346,7 @@ class RawSpec(BaseSpec):
         for index, expression in enumerate(self.name_expressions):
             if not expression.strip():
                 yield Fault(("name_expressions", index), "must not be empty", offset=0)
+            yield from rules.one_line(expression, "name_expressions", index)
         if len(self.cluster) > 3:
             yield Fault(("cluster", 3), "a cluster has three axes at most")
         for index, blocks in enumerate(self.cluster):
@@ -364,11 +369,17 @@ class RawSpec(BaseSpec):
         if folder is None:
             yield Fault(("source",), "only a spec file can name a source file; pass 'code' here")
             return
+        problems = tuple(rules.plain_path(self.source, "source"))
+        if problems:
+            yield from problems
+            return
         path = (folder / self.source).resolve()
         if not path.is_relative_to(folder.resolve()):
             yield Fault(("source",), f"{self.source!r} is outside the folder of the spec")
         elif not path.is_file():
             yield Fault(("source",), f"there is no file {self.source!r} beside the spec")
+        elif path.stat().st_size > SOURCE_BYTES:
+            yield Fault(("source",), f"{self.source!r} has more than {SOURCE_BYTES} bytes")
         else:
             try:
                 self._text = path.read_text(encoding="utf-8")

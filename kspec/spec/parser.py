@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from kspec import dtypes
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
+from kspec.limits import PARAMS
 from kspec.names import name_problem
 from kspec.signature import Param, Signature
 
@@ -49,6 +50,8 @@ def scan_signature(text: str) -> tuple[Signature, tuple[SignatureSyntaxError, ..
     """Parse like `parse_signature`, but return every error beside what could be parsed."""
     if "{" in text:
         return Signature(), (_struct_in_signature(text),)
+    if text.count(",") >= PARAMS:
+        return Signature(), (SignatureSyntaxError(f"a kernel has at most {PARAMS} parameters"),)
     params: list[Param] = []
     errors: list[SignatureSyntaxError] = []
     for start, end in _items(text):

@@ -12,11 +12,12 @@ the neighbour that turns them into exceptions.
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from kspec import dtypes
+from kspec import dtypes, limits
 from kspec.expressions import ExpressionError, Scope, parse_expression
 from kspec.launch_rules import Default, constant_problem, scope_of
 from kspec.names import name_problem
@@ -46,6 +47,9 @@ _ACCUMULATORS = ("a", "b")
 _CUDA_TYPES = re.compile(r"\w+_t|u?(char|short|int|long|longlong)[1-4]|(float|double)[1-4]|dim3")
 # Options that may declare more than the text shows.
 _DEFINES = re.compile(r"-D|-I|--?include|--define|--pre-include")
+
+# Control characters but for newlines and tabs, and those that write text backwards.
+_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 # Keyword arguments of the generated Python functions, which parameters must not hide.
 _CALL_KEYWORDS = {
@@ -197,6 +201,53 @@ def types_fit(
             yield Fault(("types", *index), f"{message} 'types' to compile lazily only")
 
 
+def few_bindings(
+    placeholders: tuple[str, ...],
+    types: Mapping[str, tuple[str, ...]] | tuple[Mapping[str, str], ...],
+) -> Iterator[Fault]:
+    """Check that lists of dtypes do not multiply to more than anybody compiles."""
+    if isinstance(types, Mapping):
+        count = math.prod(len(types.get(letter, ())) for letter in placeholders)
+        if count > limits.BINDINGS:
+            message = (
+                f"'types' has {count} combinations, but at most {limits.BINDINGS} are compiled"
+            )
+            yield Fault(("types",), f"{message}; list the combinations that are called")
+
+
+def one_line(text: str, field: str, *index: int) -> Iterator[Fault]:
+    """Check what becomes part of a line: nothing that ends the line, or joins the next to it."""
+    offset = next((k for k, one in enumerate(text) if not (one.isprintable() or one == "\t")), -1)
+    if offset < 0 and text.endswith("\\"):
+        offset = len(text) - 1
+    if offset >= 0:
+        yield Fault((field, *index), "must be one line of printable characters", offset)
+
+
+def printable(text: str, field: str) -> Iterator[Fault]:
+    """Check that a text shows what it is: no control characters, none that turn its direction."""
+    found = _HIDDEN.search(text)
+    if found:
+        message = f"has the control character U+{ord(found[0]):04X}"
+        yield Fault((field,), message, found.start())
+
+
+def plain_path(text: str, field: str) -> Iterator[Fault]:
+    """Check that a path can stand in a ``#line`` directive."""
+    found = re.search(r"[^\w./ +-]", text)
+    if found:
+        message = f"a path has letters, digits and _ . / + - only, not {found[0]!r}"
+        yield Fault((field,), message, found.start())
+
+
+def example_is_small(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Fault]:
+    """Check that the arrays of an example fit into any machine."""
+    for name, shape in shapes.items():
+        if min(shape, default=0) < 0 or math.prod(shape) > limits.EXAMPLE_ELEMENTS:
+            message = f"an example has at most {limits.EXAMPLE_ELEMENTS} elements, not {shape}"
+            yield Fault(("example", "shapes", name), message)
+
+
 def kernels_exist(text: str, name_expressions: tuple[str, ...]) -> Iterator[Fault]:
     """Check that raw code mentions the kernels it is asked for, as far as its own text tells."""
     if "__global__" not in text or "##" in text or re.search(r'#\s*include\s*"', text):
@@ -314,6 +365,11 @@ def reduce_type_is_known(
     reduce_type: str, placeholders: tuple[str, ...], preamble: str, options: tuple[str, ...]
 ) -> Iterator[Fault]:
     """Check a reduction's accumulator type as far as that is possible without a compiler."""
+    broken = re.search(r"[^\w\s:<>,()*+-]|\n", reduce_type)
+    if broken:
+        message = f"{broken[0]!r} is no part of a type"
+        yield Fault(("reduce_type",), message, broken.start())
+        return
     if reduce_type in placeholders or reduce_type in identifiers(preamble):
         return
     if len(reduce_type) == 1:

@@ -18,7 +18,7 @@ from kspec.errors import LoadError, ManifestError, SpecError, ToolNotFoundError
 from kspec.manifest import ImageEntry
 from kspec.runtime import driver
 from kspec.runtime.device import HOST, Device
-from tests.projects import ROOT, SQUARES, files_of, run_python, write_project
+from tests.projects import ROOT, SQUARES, run_python, write_project
 
 GPU = Device("cuda", 0)
 LAZY = """
@@ -60,6 +60,10 @@ def pretend_images(folder: Path) -> None:
     path.write_text(manifest.dump(replace(index, modules=tuple(modules))))
 
 
+def images_of(cache: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(cache.glob("*.image"))}
+
+
 class TestOnTheHostDevice:
     def test_a_second_run_compiles_nothing(self, run, built: Path, cache: Path) -> None:
         status, out, err = run("warm", "--project", built, "--device", "host")
@@ -69,17 +73,17 @@ class TestOnTheHostDevice:
         lines = err.splitlines()
         assert len(lines) == 6 and lines[-1].startswith("warming 6/6: ")
         assert any("squares.square<float, Flat>: compiled" in line for line in lines)
-        before = files_of(cache)
+        before = images_of(cache)
         status, out, err = run("warm", "--project", built, "--device", "host")
         assert status == 0 and "(0 shipped, 6 cached, 0 compiled)" in out
-        assert files_of(cache) == before
+        assert images_of(cache) == before
 
     def test_calls_find_what_was_warmed(self, built: Path, cache: Path) -> None:
         # In a process of its own, which makes the host device's runtime too.
         warming = f"import sys; sys.argv = ['', 'warm', '--project', {str(built)!r}]"
         warming += " + ['--device', 'host']\nfrom kspec.build.__main__ import main; main()"
         assert "6 of 6 ready" in run_python(warming, ROOT)
-        before = files_of(cache)
+        before = images_of(cache)
         code = """
 import numpy as np
 from toy_kernels import shifts, squares
@@ -89,7 +93,7 @@ shifts.shift((1,), (128,), x, 6)
 print(x[0])
 """
         assert run_python(code, ROOT, built / "generated").split() == ["55.0", "20.0", "3.0", "3.0"]
-        assert files_of(cache) == before
+        assert images_of(cache) == before
 
     def test_by_the_name_of_the_package(
         self, run, built: Path, monkeypatch: pytest.MonkeyPatch

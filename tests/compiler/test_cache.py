@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+import random
+import shutil
 import stat
 import struct
+import subprocess
 import sys
+import tempfile
+import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,16 +23,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspec.compiler.cache import (
-    MAGIC,
-    SCHEMA,
-    CacheStatistics,
-    ImageCache,
-    pack_image,
-    unpack_image,
-)
+from kspec.compiler import folder
+from kspec.compiler.cache import ImageCache
+from kspec.compiler.counters import CacheStatistics, add_counts, read_counts
+from kspec.compiler.entry import MAGIC, SCHEMA, pack_image, unpack_image
+from kspec.compiler.folder import entries, sweep
 from kspec.errors import CompileError, LoadError
 from kspec.stages import Figures, Image
+from tests.projects import ROOT, run_python
 
 KEY = "ab" * 32
 IMAGE = Image(
@@ -51,17 +57,20 @@ images = st.builds(
 
 @given(images)
 def test_unpack_undoes_pack(image: Image) -> None:
-    assert unpack_image(pack_image(image)) == image
-    assert pack_image(image) == pack_image(unpack_image(pack_image(image)))
+    packed = pack_image(KEY, image)
+    assert unpack_image(packed, KEY) == image
+    assert pack_image(KEY, unpack_image(packed, KEY)) == packed
+    with pytest.raises(LoadError, match="another key"):
+        unpack_image(packed, "cd" * 32)
 
 
 @given(st.binary(max_size=200))
 def test_unpack_of_anything_is_a_load_error(data: bytes) -> None:
     with pytest.raises(LoadError):
-        unpack_image(data)
+        unpack_image(data, KEY)
 
 
-PACKED = pack_image(IMAGE)
+PACKED = pack_image(KEY, IMAGE)
 DAMAGED = {
     "empty": b"",
     "short": PACKED[:20],
@@ -73,6 +82,7 @@ DAMAGED = {
     "header length": PACKED[:44] + b"\xff\xff\xff\xff" + PACKED[48:],
     "zeros": bytes(len(PACKED)),
     "text": b"KSPECIMG but not really" * 10,
+    "another key's": pack_image("cd" * 32, IMAGE),
 }
 
 
@@ -91,7 +101,7 @@ def test_any_flipped_bit_is_noticed(position: int) -> None:
     data = bytearray(PACKED)
     data[position // 8] ^= 1 << position % 8
     with pytest.raises(LoadError):
-        unpack_image(bytes(data))
+        unpack_image(bytes(data), KEY)
 
 
 def test_messages_say_what_is_wrong() -> None:
@@ -102,7 +112,7 @@ def test_messages_say_what_is_wrong() -> None:
         ("truncated", "checksum"),
     ]:
         with pytest.raises(LoadError, match=message):
-            unpack_image(DAMAGED[case])
+            unpack_image(DAMAGED[case], KEY)
     assert PACKED.startswith(MAGIC)
 
 
@@ -204,7 +214,8 @@ def test_eight_threads(tmp_path: Path) -> None:
     cache = ImageCache(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(hammer, [cache] * 8, range(8))) == [0] * 8
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.image"))) == 2
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="replacing an open file fails there")
@@ -212,4 +223,286 @@ def test_eight_processes(tmp_path: Path) -> None:
     cache = ImageCache(tmp_path)
     with ProcessPoolExecutor(8, get_context("spawn")) as pool:
         assert list(pool.map(hammer, [cache] * 8, range(8))) == [0] * 8
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.image"))) == 2
+    assert not list(tmp_path.glob(".*"))
+
+
+def filled(folder: Path, count: int, size: int, **options: object) -> ImageCache:
+    """Return a cache with images of `size` bytes, each used a minute after the one before."""
+    cache = ImageCache(folder, **options)
+    for number in range(count):
+        key = f"{number:064x}"
+        cache.put(key, Image("ptx", "compute_80", bytes(size), {}))
+        os.utime(cache.path(key), (0, 1e9 + 60 * number))
+    return cache
+
+
+def keys(folder: Path) -> list[int]:
+    return [int(one.key, 16) for one in entries(folder)]
+
+
+class TestLayers:
+    def test_are_searched_first_and_never_written(self, tmp_path: Path) -> None:
+        first, second, own = (tmp_path / name for name in ("first", "second", "own"))
+        ImageCache(second).put(KEY, IMAGE)
+        ImageCache(own).put(KEY, OTHER)
+        before = {path: path.stat() for path in second.iterdir()}
+        cache = ImageCache(own, (first, second))
+        assert cache.get(KEY) == IMAGE
+        cache.put("cd" * 32, OTHER)
+        assert cache.get("ef" * 32) is None
+        assert cache.statistics == CacheStatistics(layer_hits=1, misses=1)
+        assert {path: path.stat() for path in second.iterdir()} == before
+        assert not first.exists()
+        assert keys(own) == sorted(int(key, 16) for key in (KEY, "cd" * 32))
+
+    def test_a_damaged_layer_is_passed_over(self, tmp_path: Path) -> None:
+        layer, own = tmp_path / "layer", tmp_path / "own"
+        ImageCache(layer).put(KEY, IMAGE)
+        ImageCache(layer).path(KEY).write_bytes(PACKED[:-1])
+        cache = ImageCache(own, (layer,))
+        assert cache.get(KEY) is None
+        cache.put(KEY, OTHER)
+        again = ImageCache(own, (layer,))
+        assert again.get(KEY) == OTHER
+        assert again.statistics == CacheStatistics(disk_hits=1, damaged=1)
+
+    def test_come_from_the_environment(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path / "own"))
+        monkeypatch.setenv("KSPEC_CACHE_LAYERS", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
+        monkeypatch.setenv("KSPEC_CACHE_SIZE", "1M")
+        cache = pickle.loads(pickle.dumps(ImageCache.configured()))
+        assert cache.directory == tmp_path / "own"
+        assert cache.layers == (tmp_path / "a", tmp_path / "b")
+        assert cache.limit == 1 << 20
+
+
+class TestLimit:
+    def test_what_was_not_used_for_longest_goes(self, tmp_path: Path) -> None:
+        filled(tmp_path, 10, 1000)
+        size = entries(tmp_path)[0].size
+        assert [int(one.key, 16) for one in sweep(tmp_path, 8 * size)] == [0, 1, 2]
+        assert keys(tmp_path) == [3, 4, 5, 6, 7, 8, 9], "an eighth of the limit is spare"
+        assert sweep(tmp_path, 8 * size) == ()
+
+    def test_a_hit_is_a_use(self, tmp_path: Path) -> None:
+        filled(tmp_path, 4, 1000)
+        size = entries(tmp_path)[0].size
+        assert ImageCache(tmp_path).get(f"{0:064x}") is not None
+        sweep(tmp_path, 2 * size)
+        assert keys(tmp_path) == [0]
+
+    def test_uses_within_an_hour_are_one(self, tmp_path: Path) -> None:
+        cache = ImageCache(tmp_path)
+        cache.put(KEY, IMAGE)
+        os.utime(cache.path(KEY), (0, time.time() - 1800))
+        before = cache.path(KEY).stat().st_mtime
+        assert ImageCache(tmp_path).get(KEY) == IMAGE
+        assert cache.path(KEY).stat().st_mtime == before
+
+    def test_writes_keep_it_small(self, tmp_path: Path) -> None:
+        limit = 64 * 1024
+        cache = ImageCache(tmp_path, limit=limit)
+        most = 0
+        for number in range(300):
+            cache.put(f"{number:064x}", Image("ptx", "compute_80", bytes(2048), {}))
+            most = max(most, sum(one.size for one in entries(tmp_path)))
+        assert limit // 2 < most <= limit
+        assert 299 in keys(tmp_path)
+
+    def test_most_writes_do_not_sweep(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sweeps: list[Path] = []
+        monkeypatch.setattr(folder, "sweep", lambda path, *rest: sweeps.append(path))
+        cache = ImageCache(tmp_path, limit=1 << 30)
+        for number in range(200):
+            cache.put(f"{number:064x}", OTHER)
+        assert len(sweeps) <= 1
+
+    def test_what_does_not_fit_is_kept_in_memory(self, tmp_path: Path) -> None:
+        cache = ImageCache(tmp_path / "never made", limit=0)
+        cache.put(KEY, IMAGE)
+        assert cache.get(KEY) == IMAGE
+        assert not cache.directory.exists()
+
+    def test_the_newest_stays_however_large(self, tmp_path: Path) -> None:
+        cache = filled(tmp_path, 3, 10)
+        cache.limit = 2000
+        cache.put(KEY, Image("ptx", "compute_80", bytes(1800), {}))
+        assert keys(tmp_path) == [int(KEY, 16)]
+
+    def test_only_what_is_ours_and_old(self, tmp_path: Path) -> None:
+        filled(tmp_path, 2, 100)
+        others = ["notes.txt", "x.image", ".profile", ".abcdefgh.tmp", "counters"]
+        for name in others:
+            (tmp_path / name).write_text(name)
+        old = tmp_path / ".12345678.tmp"
+        old.write_text("left by a process that was killed")
+        os.utime(old, (0, 1e9 - 7200))
+        os.utime(tmp_path / ".abcdefgh.tmp", (0, 1e9))
+        (tmp_path / f"{7:064x}.image").mkdir()
+        sweep(tmp_path, 1)
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+            [*others, f"{7:064x}.image"]
+        )
+
+    def test_readers_writers_and_sweepers(self, tmp_path: Path) -> None:
+        wanted = [f"{number:064x}" for number in range(20)]
+        images = {key: Image("ptx", "compute_80", key.encode() * 20, {}) for key in wanted}
+
+        def work(seed: int) -> int:
+            wrong, draw = 0, random.Random(seed)
+            for _ in range(200):
+                key = draw.choice(wanted)
+                cache = ImageCache(tmp_path, limit=8000)
+                found = cache.get(key)
+                wrong += found is not None and found != images[key]
+                if found is None:
+                    cache.put(key, images[key])
+                if draw.random() < 0.2:
+                    sweep(tmp_path, 4000)
+            return wrong
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(work, range(8))) == 0
+        assert {path.name.split(".")[-1] for path in tmp_path.iterdir()} == {"image", "counters"}
+
+    def test_what_changed_since_it_was_listed_stays(self, tmp_path: Path) -> None:
+        cache = filled(tmp_path, 1, 10)
+        (listed,) = entries(tmp_path)
+        cache.put(listed.key, OTHER)
+        assert not folder.remove(listed)
+        assert keys(tmp_path) == [0]
+        assert folder.remove(entries(tmp_path)[0]) and folder.remove(listed)
+
+
+class TestCounters:
+    def test_are_added_when_a_cache_is_gone(self, tmp_path: Path) -> None:
+        cache = ImageCache(tmp_path)
+        cache.get(KEY)
+        cache.put(KEY, IMAGE)
+        assert read_counts(tmp_path) == CacheStatistics()
+        del cache
+        again = ImageCache(tmp_path)
+        again.get(KEY)
+        again.get(KEY)
+        del again
+        assert read_counts(tmp_path) == CacheStatistics(disk_hits=1, misses=1)
+
+    def test_of_processes(self, tmp_path: Path) -> None:
+        code = (
+            "from pathlib import Path\nfrom kspec.compiler import ImageCache\n"
+            f"cache = ImageCache(Path({str(tmp_path)!r})); cache.get('{KEY}')"
+        )
+        tmp_path.mkdir(exist_ok=True)
+        for _ in range(2):
+            run_python(code, ROOT)
+        assert read_counts(tmp_path) == CacheStatistics(misses=2)
+
+    def test_torn_lines_are_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "counters").write_bytes(
+            b"1 1 2 3 4\n1 1 2\n\0\0\0\0\n2 9 9 9 9\n1 1 1 1 1\n1 5 5 5"
+        )
+        assert read_counts(tmp_path) == CacheStatistics(0, 2, 3, 4, 5)
+
+    def test_many_lines_become_one(self, tmp_path: Path) -> None:
+        (tmp_path / "counters").write_bytes(b"1 1 0 2 0\n" * 30_000)
+        add_counts(tmp_path, CacheStatistics(layer_hits=7))
+        assert (tmp_path / "counters").read_text() == "1 30000 7 60000 0\n"
+
+    def test_nothing_is_written_where_nothing_can_be(self, tmp_path: Path) -> None:
+        add_counts(tmp_path / "missing", CacheStatistics(misses=1))
+        add_counts(tmp_path, CacheStatistics(memory_hits=1))
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestFaults:
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
+    @pytest.mark.parametrize("where", ["mkstemp", "write"])
+    def test_a_write_that_fails(
+        self, number: int, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cache = ImageCache(tmp_path)
+        cache.put("cd" * 32, OTHER)
+
+        def fail(*arguments: object, **options: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        if where == "mkstemp":
+            monkeypatch.setattr(tempfile, "mkstemp", fail)
+        else:
+            monkeypatch.setattr(os, "fdopen", _FailingFile(fail))
+        with pytest.warns(RuntimeWarning, match=os.strerror(number)):
+            cache.put(KEY, IMAGE)
+        monkeypatch.undo()
+        assert cache.get(KEY) == IMAGE
+        assert keys(tmp_path) == [int("cd" * 32, 16)]
+        assert not list(tmp_path.glob(".*"))
+
+    def test_a_full_disk(self, tmp_path: Path) -> None:
+        if os.geteuid() or not shutil.which("mount"):
+            pytest.skip("mounting takes root")
+        place = tmp_path / "disk"
+        place.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+        if subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("mounting is not allowed here")
+        try:
+            cache = ImageCache(place)
+            cache.put("cd" * 32, OTHER)
+            with pytest.warns(RuntimeWarning, match="No space left on device"):
+                cache.put(KEY, Image("ptx", "compute_80", bytes(200_000), {}))
+            assert keys(place) == [int("cd" * 32, 16)]
+            assert ImageCache(place).get("cd" * 32) == OTHER
+            assert not list(place.glob(".*"))
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+
+    def test_a_folder_that_vanishes(self, tmp_path: Path) -> None:
+        cache = ImageCache(tmp_path / "cache")
+        cache.put(KEY, IMAGE)
+        shutil.rmtree(cache.directory)
+        assert ImageCache(cache.directory).get(KEY) is None
+        cache.put(KEY, IMAGE)
+        assert ImageCache(cache.directory).get(KEY) == IMAGE
+
+    def test_a_file_replaced_on_a_network_is_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ImageCache(tmp_path).put(KEY, IMAGE)
+        read, failures = Path.read_bytes, [OSError(errno.ESTALE, "Stale file handle")]
+
+        def stale(path: Path) -> bytes:
+            if failures:
+                raise failures.pop()
+            return read(path)
+
+        monkeypatch.setattr(Path, "read_bytes", stale)
+        assert ImageCache(tmp_path).get(KEY) == IMAGE
+        assert not failures
+
+
+class _FailingFile:
+    """Stands for `os.fdopen`: what is written fails half way."""
+
+    def __init__(self, fail: Callable[..., None]) -> None:
+        self._fail, self._open = fail, os.fdopen
+
+    def __call__(self, descriptor: int, mode: str) -> object:
+        file = self._open(descriptor, mode)
+
+        class Writer:
+            def __enter__(writer) -> object:
+                return writer
+
+            def __exit__(writer, *error: object) -> None:
+                file.close()
+
+            def write(writer, data: bytes) -> None:
+                file.write(data[: len(data) // 2])
+                self._fail()
+
+        return Writer()

@@ -50,7 +50,7 @@ def test_a_cache_answers_in_this_and_the_next_process(tmp_path: Path, compiles: 
 
 def test_a_damaged_entry_is_compiled_again(tmp_path: Path, compiles: list[str]) -> None:
     first = compile_source(SOURCE, SM80, ImageCache(tmp_path))
-    (entry,) = tmp_path.iterdir()
+    (entry,) = tmp_path.glob("*.image")
     entry.write_bytes(entry.read_bytes()[:-10])
     assert compile_source(SOURCE, SM80, ImageCache(tmp_path)) == first
     assert compile_source(SOURCE, SM80, ImageCache(tmp_path)) == first
@@ -66,7 +66,7 @@ def test_a_failure_is_raised_again_without_compiling(tmp_path: Path, compiles: l
         messages.append(str(caught.value))
     assert compiles == ["sm_80"]
     assert len(set(messages)) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert not list(tmp_path.glob("*.image"))
 
 
 def test_a_changed_header_is_not_answered_from_the_cache(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_architectures_in_processes(tmp_path: Path) -> None:
     assert [image.arch for image in images] == [target.arch for target in targets]
     assert images[0] == images[3] == compile_source(SOURCE, SM80)
     assert isinstance(refused, CompileError) and refused.target == "sm_80"
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.glob("*.image"))) == 3

@@ -305,7 +305,7 @@ class TestThePackageForbidsCompiling:
     @pytest.fixture
     def module(self, folder: Path) -> GeneratedModule:
         path = folder / "manifest.json"
-        path.write_text(path.read_text().replace('"jit": "auto"', '"jit": "never"'))
+        path.write_text(manifest.dump(replace(manifest.load(path.read_text()), jit="never")))
         return open_at(folder)
 
     def test_a_call_that_is_not_covered(self, module: GeneratedModule) -> None:

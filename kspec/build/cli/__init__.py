@@ -2,6 +2,7 @@
 
 from kspec.build.cli import (  # commands register themselves
     building,
+    cache,
     docs,
     freezing,
     reporting,
@@ -15,6 +16,7 @@ from kspec.build.cli.app import app, exit_code, main
 __all__ = [
     "app",
     "building",
+    "cache",
     "docs",
     "exit_code",
     "freezing",

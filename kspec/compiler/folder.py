@@ -1,0 +1,176 @@
+"""The cache as files of a folder: written whole, listed, swept, and read without locks.
+
+::
+
+    write_file(folder / "5f0c.image", data)
+    sweep(folder, limit=1 << 30)       # the entries that were not used for longest go
+
+Only three things happen to a file here, and each is one system call that network file systems
+do as well: it is renamed into its place, its time of use is set, it is removed.  A reader has the
+whole of an old or of a new file, or none.  `kspec.compiler.cache` decides what is in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SUFFIX = ".image"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}\.tmp|[\w.-]+-[a-z0-9_]{8}\.so")
+# Below the folder: images of the host device, as files while they are loaded.
+SCRATCH = "host"
+# A file that is still being written is younger; one that its writer left behind gets older.
+_ABANDONED = 3600.0
+# Setting the time of use is a write: it is done when the recorded one is this many seconds old.
+_COARSE = 3600.0
+# Sweeping empties this part of what is allowed, so that it need not be done at every write.
+_SPARE = 8
+
+
+@dataclass(frozen=True)
+class CacheFile:
+    """An entry: its file, its bytes, and when it was used (seconds since 1970)."""
+
+    path: Path
+    size: int
+    used: float
+
+    @property
+    def key(self) -> str:
+        """The key it is of."""
+        return self.path.name.removesuffix(SUFFIX)
+
+
+def entry_path(folder: Path, key: str) -> Path:
+    """Return the file of a key."""
+    return folder / f"{key}{SUFFIX}"
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file; raise `OSError` if there is none.
+
+    On a network file system, one that somebody replaces in between is read again.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return path.read_bytes()
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Put a file in its place, whole, in a folder that is made if need be.
+
+    Raises
+    ------
+    OSError
+        If that is not possible; the folder is then as it was.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        # Closing reports what a network file system has no room for.  There is no fsync: what a
+        # power cut leaves of an entry fails its checksum, and is compiled again.
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def touch(path: Path, now: float) -> None:
+    """Note that a file is used, if that is worth a write and possible."""
+    with contextlib.suppress(OSError):
+        if now - path.stat().st_mtime > _COARSE:
+            os.utime(path)
+
+
+def entries(folder: Path) -> tuple[CacheFile, ...]:
+    """Return the entries of a folder, those used longest ago first; none if it can not be read."""
+    found = [
+        CacheFile(path, status.st_size, status.st_mtime)
+        for path, status in _files(folder)
+        if path.suffix == SUFFIX and _KEY.fullmatch(path.stem)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.used, one.path.name)))
+
+
+def leftovers(folder: Path, now: float) -> tuple[CacheFile, ...]:
+    """Return the unfinished or temporary files of processes that were killed."""
+    return tuple(
+        CacheFile(path, status.st_size, status.st_mtime)
+        for place in (folder, folder / SCRATCH)
+        for path, status in _files(place)
+        if _TEMPORARY.fullmatch(path.name) and now - status.st_mtime > _ABANDONED
+    )
+
+
+def remove(file: CacheFile) -> bool:
+    """Remove a file that is as it was listed; return whether it is gone.
+
+    Whoever reads it goes on reading.  One that was used or replaced since then stays.
+    """
+    try:
+        if file.path.stat().st_mtime != file.used:
+            return False
+        file.path.unlink()
+    except FileNotFoundError:
+        return True  # somebody else sweeps, too
+    except OSError:
+        return False
+    return True
+
+
+def sweep(folder: Path, limit: int, keep: str = "") -> tuple[CacheFile, ...]:
+    """Remove the entries used longest ago until the others fill seven eighths of `limit` bytes.
+
+    Parameters
+    ----------
+    folder : Path
+        A cache; any number of processes may sweep it at the same time.
+    limit : int
+        Bytes.
+    keep : str
+        A key whose entry stays: the one that was just written.
+
+    Returns
+    -------
+    tuple of CacheFile
+        What was removed, leftovers of killed writers among it.
+    """
+    present = entries(folder)
+    # The file system's clock, which need not be this machine's.
+    now = max((one.used for one in present), default=0.0)
+    gone = [one for one in leftovers(folder, now) if remove(one)]
+    excess = sum(one.size for one in present) - (limit - limit // _SPARE)
+    for one in present:
+        if excess <= 0:
+            break
+        if one.key != keep and remove(one):
+            gone.append(one)
+            excess -= one.size
+    return tuple(gone)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    try:
+        found = list(os.scandir(folder))
+    except OSError:
+        return
+    for one in found:
+        try:
+            if one.is_file(follow_symlinks=False):
+                yield Path(one.path), one.stat(follow_symlinks=False)
+        except OSError:
+            continue  # removed in between

@@ -1,0 +1,51 @@
+"""What the build's processes say to each other arrives as it was."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kspec.build.messages import pack_job, pack_outcome, read_outcome, unpack_job
+from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
+from kspec.spec.loader import SpecFileError
+from kspec.stages import CudaSource, Figures, Header, Image, Target
+
+SOURCE = CudaSource(
+    "a.cu", 'text\n"ü"\udcff', ("k<int>",), (Header("h.cuh", "\n\n"),), ("-DN=1",), "nvcc"
+)
+IMAGE = Image("cubin", "sm_90", b"\n\0code\n", {"k<int>": "_Zk"}, {"k<int>": Figures(3)}, "log\n")
+
+
+def test_jobs() -> None:
+    line = pack_job(SOURCE, Target("host", ("memory",)))
+    assert line.count(b"\n") == 1
+    assert unpack_job(line) == (SOURCE, Target("host", ("memory",)))
+
+
+def test_outcomes_one_after_the_other() -> None:
+    compile_error = CompileError("log\nlog", "text", ("-a",), "sm_90")
+    sent = [IMAGE, compile_error, ToolNotFoundError("no nvcc"), IMAGE]
+    pipe = io.BytesIO(b"".join(map(pack_outcome, sent)))
+    image, refused, missing, again = [read_outcome(pipe) for _ in sent]
+    assert image == again == IMAGE
+    assert isinstance(refused, CompileError)
+    assert refused.__reduce__() == compile_error.__reduce__()
+    assert type(missing) is ToolNotFoundError and str(missing) == "no nvcc"
+    with pytest.raises(EOFError):
+        read_outcome(pipe)
+
+
+def test_an_error_of_another_module_arrives_as_its_nearest_class() -> None:
+    error = read_outcome(io.BytesIO(pack_outcome(SpecFileError([]))))
+    assert type(error) is SpecError
+
+
+@pytest.mark.parametrize("length", [0, 5, 40, -1])
+def test_half_an_outcome(length: int) -> None:
+    with pytest.raises(EOFError):
+        read_outcome(io.BytesIO(pack_outcome(IMAGE)[:length]))
+
+
+def test_a_plain_error() -> None:
+    assert str(read_outcome(io.BytesIO(pack_outcome(KspecError("why"))))) == "why"
