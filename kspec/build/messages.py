@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import IO
+from typing import IO, Any
 
 from kspec import errors
 from kspec.compiler.entry import pack_image, unpack_image
-from kspec.errors import KspecError, LoadError
+from kspec.diagnostics import Diagnostic
+from kspec.errors import CompileError, KspecError, LoadError
 from kspec.stages import CudaSource, Header, Image, Target
 
 Outcome = Image | KspecError
@@ -25,7 +26,7 @@ Outcome = Image | KspecError
 
 def pack_job(source: CudaSource, target: Target) -> bytes:
     """Return one line that says what to compile."""
-    return _line({"source": asdict(source), "arch": target.arch, "sanitize": target.sanitize})
+    return _line({"source": asdict(source), "target": asdict(target)})
 
 
 def unpack_job(line: bytes) -> tuple[CudaSource, Target]:
@@ -35,7 +36,8 @@ def unpack_job(line: bytes) -> tuple[CudaSource, Target]:
     lists = {name: tuple(fields[name]) for name in ("name_expressions", "options")}
     headers = tuple(Header(**one) for one in fields["headers"])
     source = CudaSource(**{**fields, **lists, "headers": headers})
-    return source, Target(data["arch"], tuple(data["sanitize"]))
+    target = Target(**{**data["target"], "sanitize": tuple(data["target"]["sanitize"])})
+    return source, target
 
 
 def pack_outcome(outcome: Outcome) -> bytes:
@@ -48,7 +50,10 @@ def pack_outcome(outcome: Outcome) -> bytes:
         return _line({"bytes": len(entry)}) + entry
     kind = type(outcome)
     if vars(errors).get(kind.__name__) is kind:
-        return _line({"error": kind.__name__, "arguments": outcome.__reduce__()[1]})
+        arguments = [*outcome.__reduce__()[1]]
+        if isinstance(outcome, CompileError):
+            arguments[-1] = [asdict(one) for one in outcome.found]
+        return _line({"error": kind.__name__, "arguments": arguments})
     near = next(one for one in kind.__mro__ if vars(errors).get(one.__name__) is one)
     return _line({"error": near.__name__, "arguments": [str(outcome)]})
 
@@ -73,9 +78,12 @@ def read_outcome(pipe: IO[bytes]) -> Outcome:
         raise EOFError(str(error)) from error
 
 
-def _error(name: str, arguments: list[object]) -> KspecError:
-    frozen = (tuple(one) if isinstance(one, list) else one for one in arguments)
-    error: KspecError = getattr(errors, name)(*frozen)
+def _error(name: str, arguments: list[Any]) -> KspecError:
+    if name == CompileError.__name__:
+        log, source, options, target, found = arguments
+        found = tuple(Diagnostic(**{**one, "details": tuple(one["details"])}) for one in found)
+        return CompileError(log, source, tuple(options), target, found)
+    error: KspecError = getattr(errors, name)(*arguments)
     return error
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kspec import manifest
 from kspec.build import lock
 from kspec.build.project import build_project
 from tests.projects import SHIFTS, SQUARES, write_project
@@ -129,7 +131,12 @@ def test_figures_of_a_time_without_a_lock(run, committed: Path) -> None:
 
 def test_another_compiler(run, committed: Path) -> None:
     path = committed / "generated/toy_kernels/manifest.json"
-    path.write_text(path.read_text().replace("nvrtc V", "nvrtc new V"))
+    index = manifest.load(path.read_text())
+    modules = [
+        replace(one, image=one.image and replace(one.image, compiler="nvrtc new V1"))
+        for one in index.modules
+    ]
+    path.write_text(manifest.dump(replace(index, modules=tuple(modules))))
     out = run("diff", "HEAD", "--project", committed)[1]
     assert "compiler: nvrtc new V" in out and "; before: nvrtc V" in out
 

@@ -7,6 +7,7 @@ import io
 import pytest
 
 from kspec.build.messages import pack_job, pack_outcome, read_outcome, unpack_job
+from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
 from kspec.spec.loader import SpecFileError
 from kspec.stages import CudaSource, Figures, Header, Image, Target
@@ -14,17 +15,18 @@ from kspec.stages import CudaSource, Figures, Header, Image, Target
 SOURCE = CudaSource(
     "a.cu", 'text\n"ü"\udcff', ("k<int>",), (Header("h.cuh", "\n\n"),), ("-DN=1",), "nvcc"
 )
+FOUND = Diagnostic("error", "wrong", "a.toml", 3, 4, 5, "source")
 IMAGE = Image("cubin", "sm_90", b"\n\0code\n", {"k<int>": "_Zk"}, {"k<int>": Figures(3)}, "log\n")
 
 
 def test_jobs() -> None:
-    line = pack_job(SOURCE, Target("host", ("memory",)))
+    line = pack_job(SOURCE, Target("host", ("memory",), "8.0"))
     assert line.count(b"\n") == 1
-    assert unpack_job(line) == (SOURCE, Target("host", ("memory",)))
+    assert unpack_job(line) == (SOURCE, Target("host", ("memory",), "8.0"))
 
 
 def test_outcomes_one_after_the_other() -> None:
-    compile_error = CompileError("log\nlog", "text", ("-a",), "sm_90")
+    compile_error = CompileError("log\nlog", "text", ("-a",), "sm_90", (FOUND,))
     sent = [IMAGE, compile_error, ToolNotFoundError("no nvcc"), IMAGE]
     pipe = io.BytesIO(b"".join(map(pack_outcome, sent)))
     image, refused, missing, again = [read_outcome(pipe) for _ in sent]
