@@ -22,6 +22,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
 ``KSPEC_POOL_LIMIT``     bytes of device memory that kspec's own arrays leave for later ones;
                          default a quarter of the device's
+``KSPEC_FUSE_ROWS``      whether fused functions keep rows in registers: ``auto``, ``never`` or
+                         ``always``
 ``KSPEC_TRACE``          a folder: generated packages write there what is asked of them
                          (``kspec trace``)
 =======================  ====================================================================
@@ -61,6 +63,10 @@ VARIABLES = (
     "KSPEC_HOST_TIMEOUT",
     "KSPEC_POOL_LIMIT",
     "KSPEC_TRACE",
+    "KSPEC_FUSE_ROWS",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "GITHUB_WORKSPACE",
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DEFAULT_CACHE_SIZE = 1 << 30

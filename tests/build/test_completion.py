@@ -51,6 +51,6 @@ def test_where_there_is_nothing_to_offer(toy: Path, tmp_path: Path) -> None:
 
 
 def test_commands_and_options(tmp_path: Path) -> None:
-    assert completed("bash", "kspec do", tmp_path) == ["doctor"]
+    assert completed("bash", "kspec doct", tmp_path) == ["doctor"]
     assert completed("bash", "kspec doctor --fo", tmp_path) == ["--format"]
     assert completed("bash", "kspec doctor --format j", tmp_path) == ["json"]

@@ -51,7 +51,7 @@ np.testing.assert_allclose(
 z = there(y.ravel().copy())
 demo.axpy(2.0, there(x.ravel()), z)
 np.testing.assert_allclose(kspec.asnumpy(z), (2 * x + y).ravel(), rtol=1e-6)
-unneeded = ("pydantic", "jinja2", "typer", "rich", "kspec.build", "kspec.compiler.nvrtc")
+unneeded = ("pydantic", "jinja2", "typer", "rich", "kspec.build", "cuda.bindings.nvrtc")
 print([name for name in sys.modules if name in unneeded])
 """
 
@@ -72,13 +72,12 @@ def variables(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 @pytest.fixture(scope="module")
-def users(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def users(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Return what runs code where only NumPy, cuda-bindings, kspec and the new wheel are."""
     folder = tmp_path_factory.mktemp("users")
-    kspec_installed = install(wheel, folder / "kspec")
     succeed([sys.executable, "-m", "kspec.build", "init", "demo"], folder, environment(ROOT))
     cache = tmp_path_factory.getbasetemp() / "kspec-cache"
-    building = {**environment(kspec_installed), "KSPEC_CACHE_DIR": str(cache)}
+    building = {**environment(plugin(folder / "plugin"), ROOT), "KSPEC_CACHE_DIR": str(cache)}
     pip = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
     succeed([*pip, "."], folder / "demo", building)
     (made,) = (folder / "demo").glob("*.whl")
@@ -87,7 +86,7 @@ def users(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
     python = only_what_is_needed(folder / "empty")
 
     def run(device: str, **changes: str) -> str:
-        variables = environment(kspec_installed, demo_installed)
+        variables = environment(ROOT, demo_installed)
         variables |= {"KSPEC_CACHE_DIR": str(folder / "cache"), **changes}
         return succeed([str(python), "-c", RUN_DEMO, device], folder, variables)
 
