@@ -8,6 +8,7 @@
     │   │   └── UnknownTypeError (TypeError)    a type nobody knows
     │   └── DuplicateKernelError            two kernels of one package share a name
     ├── FusionError (TypeError)             a function that can not be fused
+    │   └── FusionAssignmentError (ValueError)  it assigns to a part of an array
     ├── RenderError                         a declaration can not become CUDA text
     ├── CompileError                        the compiler refused the text
     ├── NotCompiledError (LookupError)      there is no source to show: nothing was called yet
@@ -104,6 +105,10 @@ class DuplicateKernelError(SpecError):
 
 class FusionError(KspecError, TypeError):
     """A function does what can not be fused; the message has its line and the way out."""
+
+
+class FusionAssignmentError(FusionError, ValueError):
+    """A function assigns to a part of an array."""
 
 
 class RenderError(KspecError):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
@@ -32,12 +33,14 @@ from kspec.fusion.partition import Elements, Home
 from kspec.fusion.program import ArgumentType, ArrayType, Program, trace
 from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
+from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.interop import library_of
 from kspec.runtime.views import numpy_dtype
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Run = Callable[[tuple[Any, ...]], Any]
+_COPY = ElementwiseKernel("T x", "T y", "y = x", "kspec_copy")
 _MOST_SHAPES = 4096  # whose programs are found without comparing extents
 
 
@@ -244,18 +247,26 @@ class Fused:
 
     def _runnable(self, args: tuple[Any, ...]) -> Runnable:
         described = tuple(self._describe(one, k) for k, one in enumerate(args))
-        same = _first_of_same(args, described)
-        exact = described, same
+        different = tuple(range(len(args)))
         with self._lock:
-            found = self._programs.get(exact)
+            found = self._program(described, different)
+            if found.program.written:  # what is read through another argument changes, too
+                same = _first_of_same(args)
+                if same != different:
+                    found = self._program(described, same)
+        return found
+
+    def _program(self, described: tuple[ArgumentType, ...], same: tuple[int, ...]) -> Runnable:
+        exact = described, same
+        found = self._programs.get(exact)
+        if found is None:
+            pattern = _pattern(described), same
+            found = self._programs.get(pattern)
             if found is None:
-                pattern = _pattern(described), same
-                found = self._programs.get(pattern)
-                if found is None:
-                    names = self._argument_names(len(args))
-                    program = trace(self._traced_function, described, names, self.name, same)
-                    found = Runnable(program)
-                    self._programs[exact if program.shaped else pattern] = found
+                names = self._argument_names(len(described))
+                program = trace(self._traced_function, described, names, self.name, same)
+                found = Runnable(program)
+                self._programs[exact if program.shaped else pattern] = found
         return found
 
     def _traced_function(self, *args: Any) -> Any:
@@ -302,40 +313,50 @@ def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _first_of_same(args: Sequence[Any], described: Sequence[ArgumentType]) -> tuple[int, ...]:
-    """Return for each argument the first one that is the same array."""
-    first: dict[int, int] = {}
-    return tuple(
-        first.setdefault(id(one), k) if isinstance(kind, ArrayType) else k
-        for k, (one, kind) in enumerate(zip(args, described, strict=True))
-    )
+def _first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
+    """Return for each argument the first one that has the same elements in memory."""
+    first: dict[object, int] = {}
+    found: list[int] = []
+    for k, one in enumerate(args):
+        library = library_of(one)
+        view = None if library is None else library.view(one)
+        key = k if view is None else (view.ptr, view.dtype, view.shape, view.strides, view.device)
+        found.append(first.setdefault(key, k))
+    return tuple(found)
 
 
 def _apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
-    """Return the arguments with copies of those that overlap with others that are written to."""
+    """Return the arguments with copies of those that overlap with others that are written to.
+
+    Raises
+    ------
+    FusionError
+        If two that are written to overlap.
+    """
     found = list(args)
+    same = _first_of_same(args)
     for position in written:
         target = library_of(args[position]).view(args[position])  # type: ignore[union-attr]
         low, high = _bounds(target)
         for k, one in enumerate(args):
             library = library_of(one)
-            if library is None or k in written or one is args[position]:
+            if library is None or same[k] == same[position]:
                 continue
             view = library.view(one)
             other_low, other_high = _bounds(view)
             if view.device == target.device and low < other_high and other_low < high:
-                alike = (view.ptr, view.shape, view.strides) == (
-                    target.ptr,
-                    target.shape,
-                    target.strides,
-                )
-                if not alike:
-                    found[k] = one.clone() if hasattr(one, "clone") else one.copy()
+                if k in written:
+                    raise FusionError(
+                        f"arguments {position} and {k} are written to, and overlap; pass copies"
+                    )
+                found[k] = _COPY(one)
     return tuple(found)
 
 
 def _bounds(view: Any) -> tuple[int, int]:
     """Return the addresses of the first byte of an array and behind the last."""
+    if 0 in view.shape:
+        return view.ptr, view.ptr
     steps = [(n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)]
     low = view.ptr + sum(step for step in steps if step < 0)
     high = view.ptr + sum(step for step in steps if step > 0) + np.dtype(view.dtype).itemsize
@@ -357,6 +378,7 @@ class Runnable:
         self.program = program
         self._kernels = [_kernel(one.spec) for one in program.kernels]
         self._rows = RowCaller(program.rows) if program.rows else None
+        self._saved = _overwritten(program)
         self.run = self._direct() or self._run
 
     def _direct(self) -> Run | None:
@@ -388,6 +410,8 @@ class Runnable:
         program = self.program
         if self._rows is not None and self._run_rows(self._rows, args, results):
             return self._returned(args, results)
+        for value in self._saved:
+            results[value] = _COPY(self._look_up(value, args, results))
         for kernel, step, part in zip(
             self._kernels, program.kernels, program.parts.parts, strict=True
         ):
@@ -418,11 +442,13 @@ class Runnable:
 
     def _returned(self, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
         returned = self.program.returned
-        if isinstance(returned, tuple):
-            return tuple(
-                None if one is None else self._look_up(one, args, results) for one in returned
-            )
-        return None if returned is None else self._look_up(returned, args, results)
+        if not isinstance(returned, tuple):
+            return None if returned is None else self._look_up(returned, args, results)
+        found: list[Any] = []
+        for place, one in enumerate(returned):
+            array = None if one is None else self._look_up(one, args, results)
+            found.append(_COPY(array) if one is not None and one in returned[:place] else array)
+        return tuple(found)
 
     def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
         """Return the array or number that a value is in this call."""
@@ -436,7 +462,7 @@ class Runnable:
         if isinstance(value, Count):
             return _product(value, args)
         if isinstance(value, Stored):
-            return results[value.input]
+            return self._look_up(value.input, args, results)
         assert isinstance(value, View), value
         array = self._look_up(value.input, args, results)
         for step in value.steps:
@@ -470,19 +496,65 @@ def look(array: Any, step: Step) -> Any:
     """Return a view of an array of any library."""
     detail: Any = step.detail
     if step.kind == "index":
-        return array[detail]
+        if hasattr(array, "flip"):  # of torch, which has no steps back
+            return _index_forwards(array, detail)
+        return array[(*detail, ...)]  # an array of 0 axes, where all are chosen from
     if step.kind == "permute":
         return array.permute(detail) if hasattr(array, "permute") else array.transpose(detail)
     if step.kind == "reshape":
+        if isinstance(array, DeviceArray) and not _is_c_contiguous(array):
+            array = _COPY(array)
         return array.reshape(detail)
     if hasattr(array, "expand"):
         return array.expand(detail)
     if isinstance(array, np.ndarray):
         return np.broadcast_to(array, detail)
-    import sys
-
+    if isinstance(array, DeviceArray):
+        return array.broadcast_to(detail)
     module = sys.modules[type(array).__module__.partition(".")[0]]
     return module.broadcast_to(array, detail)
+
+
+def _is_c_contiguous(array: Any) -> bool:
+    library = library_of(array)
+    return library is not None and library.view(array).is_c_contiguous
+
+
+def _index_forwards(array: Any, index: Sequence[int | slice | None]) -> Any:
+    """Return elements by an index, with copies of axes that are turned around."""
+    entries: list[int | slice | None] = []
+    turned: list[int] = []
+    sizes = iter(array.shape)
+    axis = 0
+    for entry in index:
+        size = 1 if entry is None else next(sizes)
+        if isinstance(entry, slice) and entry.step is not None and entry.step < 0:
+            places = range(*entry.indices(size))[::-1]
+            entry = slice(places.start, places.stop, places.step)
+            turned.append(axis)
+        axis += not isinstance(entry, int)
+        entries.append(entry)
+    found = array[(*entries, ...)]
+    return found.flip(turned) if turned else found
+
+
+def _overwritten(program: Program) -> tuple[Value, ...]:
+    """Return what kernels read of arguments that have been, or are, written to elsewhere."""
+    gone: set[int] = set()
+    found: dict[Value, None] = {}
+    for kernel in program.kernels:
+        mine = {one.target for one in kernel.writes if one.target is not None}
+        gone |= mine
+        for read in kernel.reads:
+            same_place = isinstance(read, Argument) and read.position in mine
+            if not same_place and _is_view_of(read, gone):
+                found[read] = None
+    return tuple(found)
+
+
+def _is_view_of(value: Value, positions: set[int]) -> bool:
+    source = value.input if isinstance(value, View) else value
+    return isinstance(source, Argument) and source.position in positions
 
 
 def _kernel(spec: Spec) -> ElementwiseKernel | ReductionKernel:

@@ -110,7 +110,10 @@ class RowCaller:
                     return None
                 found.append(target)
                 continue
-            shape = domain if kind != PER_ROW else domain[: -self._program.axes]
+            rows = domain[: -self._program.axes]
+            shape = domain
+            if kind == PER_ROW:  # with axes of extent 1, or without
+                shape = rows + (1,) * (len(out.value.shape) - len(rows))
             found.append(library.empty(shape, out.value.dtype, views[0].device))
         return found
 

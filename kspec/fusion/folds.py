@@ -88,7 +88,8 @@ template <bool LARGEST, class T>
 __device__ inline Candidate<T> better(const Candidate<T>& p, const Candidate<T>& q) {
   const bool p_nan = p.value != p.value, q_nan = q.value != q.value;
   if (p_nan != q_nan) return p_nan ? p : q;
-  if (!p_nan && p.value != q.value) return (p.value < q.value) != LARGEST ? p : q;
+  if (!p_nan && p.value != q.value)
+    return kspec::ufunc::less(p.value, q.value) != LARGEST ? p : q;
   return p.index < q.index ? p : q;
 }"""
 

@@ -17,6 +17,7 @@ from kspec import dtypes
 from kspec.fusion import types
 from kspec.fusion.graph import Value
 from kspec.fusion.tracer import Traced, Tracer, refuse
+from kspec.ir.builtins import BUILTINS
 
 Function = Callable[..., Any]
 FunctionT = TypeVar("FunctionT", bound=Function)
@@ -35,7 +36,7 @@ def call_ufunc(
     FusionError
         If it is one that is not fused.
     """
-    keywords = {key: value for key, value in keywords.items() if value is not None}
+    keywords = {key: value for key, value in keywords.items() if key == "axis" or value is not None}
     out = keywords.pop("out", ())
     out = out if isinstance(out, tuple) else (out,)
     dtype = keywords.pop("dtype", None)
@@ -50,6 +51,8 @@ def call_ufunc(
         refuse(f"np.{name}: only out=, where= and dtype= are fused")
     if name in ("matmul", "vecdot", "matvec", "vecmat"):
         refuse(f"np.{name} is not fused; call it outside of the function")
+    if name not in types.SPECIAL and not hasattr(np, name):
+        refuse(f"{name} is not fused; call it outside of the function")
     if out and len(inputs) > _arity(name):
         raise ValueError("cannot specify 'out' as both a positional and keyword argument")
     results = tracer.ufunc(name, tuple(inputs), dtype)
@@ -93,11 +96,12 @@ def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict
     FusionError
         If it is one that is not fused.
     """
-    name = getattr(kernel, "name", "").removeprefix("cupy_")
+    name = getattr(kernel, "name", "").removeprefix("cupyx_scipy_special_").removeprefix("cupy_")
     name = _CUPY_NAMES.get(name, name)
     ufunc = getattr(np, name, None)
-    if isinstance(ufunc, np.ufunc):
-        inputs, out = args[: ufunc.nin], args[ufunc.nin :]
+    if isinstance(ufunc, np.ufunc) or name in types.SPECIAL:
+        count = _arity(name)
+        inputs, out = args[:count], args[count:]
         return call_ufunc(tracer, name, "__call__", inputs, {"out": tuple(out), **keywords})
     if name in FUNCTIONS:
         return FUNCTIONS[name](tracer, *args, **keywords)
@@ -105,7 +109,7 @@ def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict
 
 
 def _arity(name: str) -> int:
-    return int(getattr(np, name).nin)
+    return BUILTINS[name].arity if name in types.SPECIAL else int(getattr(np, name).nin)
 
 
 def _delivered(results: tuple[Traced, ...], out: Sequence[Any], name: str) -> Any:
@@ -233,15 +237,18 @@ def imag(tracer: Tracer, val: Any) -> Traced:
 def angle(tracer: Tracer, z: Any, deg: bool = False) -> Traced:
     """``np.angle``."""
     x = _array(tracer, z, "angle")
-    result = tracer.ufunc("arctan2", (_part(tracer, x, "imag"), _part(tracer, x, "real")))[0]
+    if dtypes.lookup(x.value.dtype).kind == "c":
+        parts: tuple[Any, Any] = _part(tracer, x, "imag"), _part(tracer, x, "real")
+    else:
+        parts = 0, x
+    result = tracer.ufunc("arctan2", parts)[0]
     return tracer.ufunc("multiply", (result, 180 / np.pi))[0] if deg else result
 
 
 def _part(tracer: Tracer, given: Any, name: str) -> Traced:
     x = _array(tracer, given, name)
     if dtypes.lookup(x.value.dtype).kind != "c":
-        zero = tracer.graph.constant(0, x.value.dtype)
-        return x if name == "real" else tracer.ufunc("multiply", (x, tracer.wrap(zero)))[0]
+        return x if name == "real" else _full(tracer, x, 0, None)
     dtype = "float32" if x.value.dtype == "complex64" else "float64"
     return tracer.wrap(tracer.graph.apply(name, (x.value,), dtype))
 

@@ -305,7 +305,7 @@ class Graph:
         """Return a value that has a shape; it must fit."""
         if tuple(dim.size for dim in shape) == value.sizes:
             return value
-        if broadcast([value.shape, shape]) != shape:
+        if [dim.size for dim in broadcast([value.shape, shape])] != [dim.size for dim in shape]:
             raise ShapeError(
                 f"an array of shape {value.sizes} can not be broadcast to "
                 f"{tuple(dim.size for dim in shape)}"
@@ -391,8 +391,8 @@ def broadcast(shapes: Iterable[Shape]) -> Shape:
 def _index_of(value: Value, whole: Value, index: Index) -> Index:
     """Return the index of a function's input that gives what an index of its result needs."""
     missing = len(whole.shape) - len(value.shape)
-    if not value.shape:
-        return ()
+    if not value.shape:  # nothing of it is chosen; where all are so, one has to get the new axes
+        return () if whole.shape or is_number(value) else index
     found: list[int | slice | None] = []
     axis = -1
     for entry in index:
@@ -409,6 +409,13 @@ def _index_of(value: Value, whole: Value, index: Index) -> Index:
         else:
             found.append(entry)
     return tuple(found)
+
+
+def is_number(value: Value) -> bool:
+    """Return whether a value is computed from numbers alone."""
+    return isinstance(value, Scalar) or (
+        isinstance(value, Apply) and all(map(is_number, value.inputs))
+    )
 
 
 def _product(dims: Iterable[Dim]) -> int:

@@ -22,6 +22,7 @@ from kspec.fusion.graph import (
     Stored,
     Value,
     View,
+    is_number,
 )
 
 
@@ -161,13 +162,10 @@ class _Partitioner:
         parts: list[Part] = [*self.passes, *elements]
         for part in parts:
             for value in list(_reads(part, self.home)):
-                home = self.home(value)
-                if home is not None and home.part is not part:
-                    self._leave(home.part, value)
+                self._need(value, part)
         for one in self.outputs:
-            home = self.home(one.value)
-            if home is not None and one.target is None:
-                self._leave(home.part, one.value)
+            if one.target is None:
+                self._need(one.value)
         parts = [part for part in parts if not isinstance(part, Pass) or part.results]
         parts.sort(key=lambda part: (part.level, isinstance(part, Elements), _writes(part)))
         return Partition(tuple(parts), self.outputs, self.homes)
@@ -184,7 +182,7 @@ class _Partitioner:
         found: list[Elements] = []
         stored: dict[tuple[int, tuple[int, ...]], list[Output]] = {}
         for value in self.values:
-            if isinstance(value, Stored):
+            if isinstance(value, Stored) and self.home(value.input) is None:
                 key = self.levels[value.input], value.sizes
                 stored.setdefault(key, []).append(Output(value.input))
         for (level, _), ones in stored.items():
@@ -192,7 +190,7 @@ class _Partitioner:
         last = max(self.levels.values(), default=0)
         groups: dict[tuple[bool, tuple[int, ...]], list[Output]] = {}
         for one in self.outputs:
-            if one.target is None and (self.home(one.value) or isinstance(one.value, Stored)):
+            if one.target is None and (self.home(one.value) or _is_made(one.value)):
                 continue
             # Arrays that are written to are written last: others may have to be read before.
             groups.setdefault((one.target is not None, one.value.sizes), []).append(one)
@@ -231,6 +229,15 @@ class _Partitioner:
         if not plain or any(entry is not None and entry != slice(None) for entry in index):
             return None
         return Home(self.pass_of[value.input], index) if isinstance(value.input, Reduce) else None
+
+    def _need(self, value: Value, reader: Part | None = None) -> None:
+        """Have passes leave what a part or the caller reads."""
+        home = self.home(value)
+        if home is not None:
+            if home.part is not reader:
+                self._leave(home.part, value)
+        elif isinstance(value, View | Stored):
+            self._need(value.input)
 
     def _leave(self, part: Pass, value: Value) -> None:
         if value not in part.results:
@@ -281,11 +288,13 @@ def leaves(roots: Iterable[Value], stops: Callable[[Value], bool]) -> Iterator[V
             yield value
 
 
-def is_number(value: Value) -> bool:
-    """Return whether a value is computed from numbers alone."""
-    return isinstance(value, Scalar) or (
-        isinstance(value, Apply) and all(map(is_number, value.inputs))
-    )
+def _is_made(value: Value) -> bool:
+    """Return whether a value is an array that a kernel has made, or a view of all of one."""
+    if isinstance(value, View):
+        return isinstance(value.input, Stored | Reduce) and not any(
+            step.kind == "broadcast" for step in value.steps
+        )
+    return isinstance(value, Stored)
 
 
 def _writes(part: Part) -> bool:

@@ -16,9 +16,20 @@ from dataclasses import dataclass
 from kspec import dtypes
 from kspec.definitions import headers_for
 from kspec.fusion.folds import FOLDS
-from kspec.fusion.graph import Apply, Argument, Count, Graph, Number, Reduce, Scalar, Value, View
+from kspec.fusion.graph import (
+    Apply,
+    Argument,
+    Count,
+    Graph,
+    Number,
+    Reduce,
+    Scalar,
+    Value,
+    View,
+    is_number,
+)
 from kspec.fusion.lower import Body, Names
-from kspec.fusion.partition import Output, is_number, reachable
+from kspec.fusion.partition import Output, arguments_of, reachable
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression
 from kspec.ir.nodes import Name as Variable
@@ -157,6 +168,10 @@ class _Writer:
             return False
         if any(isinstance(one.value, Argument | View | Scalar) for one in self._outputs):
             return False
+        if any(self._kind(one.value) == PER_COLUMN for one in self._outputs):
+            return False
+        if not all(map(self._is_read_first, self._values)):
+            return False
         if not any(self._kind(one) == WHOLE for one in arrays if self._is_memory(one)):
             return False
         self._find_loops()
@@ -189,14 +204,34 @@ class _Writer:
             kind = None
         elif sizes[-self._count :] == row and all(one == 1 for one in sizes[: -self._count]):
             kind = PER_COLUMN
-        if isinstance(value, Apply):
-            inputs = {self._kind(one) for one in value.inputs}
-            if None in inputs:
-                return None
-            if inputs == {PER_ROW}:
-                return PER_ROW  # of reductions, with or without axes of extent 1
-            return kind if kind in (WHOLE, PER_COLUMN) else None
-        return kind
+        return self._kind_of_function(value, kind) if isinstance(value, Apply) else kind
+
+    def _kind_of_function(self, value: Apply, by_shape: str | None) -> str | None:
+        rows = self._domain.sizes[: -self._count]
+        framed = rows + (1,) * self._count
+        inputs = [one for one in value.inputs if not is_number(one)]
+        kinds = {self._kind(one) for one in inputs}
+        if None in kinds:
+            return None
+        if kinds == {PER_ROW}:  # with or without the axes of extent 1
+            return PER_ROW if value.sizes in (rows, framed) else None
+        # A number of a row that has lost its axes would meet elements of other rows.
+        met = [one.sizes for one in inputs if self._kind(one) == PER_ROW]
+        if by_shape == WHOLE:
+            return WHOLE if all(one == framed or set(one) <= {1} for one in met) else None
+        return PER_COLUMN if by_shape == PER_COLUMN and not met else None
+
+    def _is_read_first(self, value: Value) -> bool:
+        """Return whether what a row reads of an array that is written to is what it writes."""
+        if not self._is_memory(value):
+            return True
+        written = {one.target: one.value for one in self._outputs if one.target is not None}
+        found = arguments_of(value) & written.keys()
+        return not found or (
+            isinstance(value, Argument)
+            and self._kind(value) != PER_COLUMN
+            and self._kind(value) == self._kind(written[value.position])
+        )
 
     def _is_memory(self, value: Value) -> bool:
         return isinstance(value, Argument) or (
@@ -261,7 +296,9 @@ class _Writer:
         params += [*steps, "long long rows", "long long length", "long long lanes"]
         lines = [*self._beginning(memory, numbers), *self._loops(), *self._row_outputs()]
         body = "".join(f"  {line}\n" for line in lines)
-        listed = ",\n".join(f"    {one.replace('* ', '* __restrict__ ')}" for one in params)
+        in_place = any(one.target is not None for one in self._outputs)
+        pointer = "* " if in_place else "* __restrict__ "
+        listed = ",\n".join(f"    {one.replace('* ', pointer)}" for one in params)
         types = dict.fromkeys(one.dtype for one in self._values)
         headers = [*headers_for(tuple(types)), "kspec/ufuncs.cuh", "kspec/rows.cuh"]
         code = "".join(f'#include "{header}"\n' for header in headers) + (

@@ -13,19 +13,29 @@ it by its protocols, CuPy's by theirs; what they may be is in `kspec.fusion.func
 from __future__ import annotations
 
 import linecache
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from kspec.errors import FusionError
+from kspec.errors import FusionAssignmentError, FusionError, ShapeError
 from kspec.fusion import types
-from kspec.fusion.graph import Constant, Graph, Index, Shape, Value
+from kspec.fusion.graph import Constant, Graph, Index, Shape, Value, broadcast
 
 _OURS = ("kspec.fusion", "kspec.fused", "numpy", "cupy")
 _CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
 
 Number = bool | int | float | complex | np.generic
 
@@ -87,6 +97,10 @@ class Tracer:
     def ufunc(self, name: str, args: tuple[Any, ...], dtype: Any = None) -> tuple[Traced, ...]:
         """Return a ufunc of stand-ins and numbers."""
         pairs = [self.operand(one, name) for one in args]
+        if name in _COMPARISONS and len(pairs) == 2:
+            known = self._beyond(name, pairs)
+            if known is not None:
+                return (self.wrap(known),)
         kinds = tuple(kind for _, kind in pairs)
         if dtype is not None:
             kinds = (types.dtype_name(dtype),) * len(kinds)
@@ -101,6 +115,22 @@ class Tracer:
             self.wrap(self.graph.apply(one, values, to))
             for one, to in zip(names, returned, strict=True)
         )
+
+    def _beyond(self, name: str, pairs: Sequence[tuple[Value, str]]) -> Value | None:
+        """Return a comparison with an integer beyond a type, which is the same for all of it."""
+        for place, (value, kind) in enumerate(pairs):
+            other, other_kind = pairs[1 - place]
+            if kind != "int" or not isinstance(value, Constant) or other_kind in types.WEAK:
+                continue
+            if np.dtype(other_kind).kind not in "iu":
+                continue
+            limits = np.iinfo(other_kind)
+            number = int(value.value.real)
+            if not limits.min <= number <= limits.max:
+                compared = (number, 0) if place == 0 else (0, number)
+                truth = self.graph.constant(_COMPARISONS[name](*compared), "bool")
+                return self.graph.apply("filled", (truth, other), "bool")
+        return None
 
     def convert(self, value: Value, dtype: str) -> Value:
         """Return a value in another type; a number that the function says becomes one of it."""
@@ -133,9 +163,9 @@ class Tracer:
         return self.graph.apply("power", values, returned)
 
 
-def refuse(message: str) -> NoReturn:
-    """Raise `FusionError` that shows the user's line."""
-    raise FusionError(f"{message}{_place()}")
+def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
+    """Raise `FusionError`, or a kind of it, that shows the user's line."""
+    raise error(f"{message}{_place()}")
 
 
 def _place() -> str:
@@ -278,7 +308,11 @@ class Traced:
         old, graph = self.value, self.tracer.graph
         if kind not in types.WEAK and not types.can_cast(kind, old.dtype):
             refuse(f"{what}: an array of {kind} is not written into one of {old.dtype}")
-        value = graph.broadcast(self.tracer.convert(value, old.dtype), old.shape)
+        value = self.tracer.convert(value, old.dtype)
+        if tuple(dim.size for dim in broadcast([value.shape, old.shape])) != old.sizes:
+            raise ShapeError(f"{what}: an array of shape {value.sizes} does not fit {old.sizes}")
+        if value.sizes != old.sizes:
+            value = graph.apply("filled", (value, old), old.dtype)
         if self._base is None:
             self._value = value
             if self.position is not None:
@@ -286,7 +320,8 @@ class Traced:
         elif self._back is None:
             refuse(
                 f"{what}: a part of an array is not assigned to; compute all of it with np.where, "
-                "or pass the part as an argument"
+                "or pass the part as an argument",
+                FusionAssignmentError,
             )
         else:
             self._base[0].assign(self.tracer.wrap(self._back(value)), what)
@@ -314,17 +349,8 @@ class Traced:
         return self.view(lambda value: graph.index(value, index), back)
 
     def __setitem__(self, key: Any, new: Any) -> None:
-        if isinstance(new, Traced) and new is self:
-            return
-        if not (key is Ellipsis or (isinstance(key, slice) and key == slice(None))):
-            _full_index(key, self.value)
-            refuse(
-                "a part of an array is not assigned to; compute all of it with np.where, or pass "
-                "the part as an argument"
-            )
         value, _ = self.tracer.operand(new, "assignment")
-        converted = self.tracer.wrap(self.tracer.convert(value, self.value.dtype))
-        self.assign(converted)
+        self[key].assign(self.tracer.wrap(self.tracer.convert(value, self.value.dtype)))
 
     def __len__(self) -> int:
         if not self.value.shape:
@@ -359,7 +385,7 @@ class Traced:
         """Return it without axes of extent 1."""
         return self._function("squeeze", axis)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+    def astype(self, dtype: Any, *, copy: bool = True) -> Traced:
         """Return it in another type."""
         value = self.tracer.graph.cast(self.value, types.dtype_name(dtype))
         return self.tracer.wrap(value)
@@ -500,7 +526,7 @@ def _full_index(key: Any, value: Value) -> Index:
 
 def _normalised(entry: slice, size: int) -> slice:
     start, stop, step = entry.indices(size)
-    if (start, stop, step) == (0, size, 1):
+    if (start, stop, step) == (0, size, 1) and entry.start in (None, 0) and entry.stop is None:
         return slice(None)
     if step == -1 and entry.start is None and entry.stop is None:
         return slice(None, None, -1)
@@ -508,7 +534,8 @@ def _normalised(entry: slice, size: int) -> slice:
 
 
 def _position(entry: Any, axis: int, size: int) -> int:
-    if isinstance(entry, bool | np.bool_ | Traced) or not isinstance(entry, SupportsIndex):
+    many = hasattr(entry, "shape") and not isinstance(entry, np.integer)
+    if isinstance(entry, bool) or many or not isinstance(entry, SupportsIndex):
         kind = "an array" if isinstance(entry, Traced) or hasattr(entry, "shape") else repr(entry)
         raise IndexError(
             f"{kind} as an index is not fused: integers, slices, None and ... are; select with "

@@ -19,11 +19,22 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.errors import UnknownTypeError
+from kspec.ir.builtins import BUILTINS
 
 WEAK: dict[str, type] = {"int": int, "float": float, "complex": complex}
 # What a Python number is by itself.
 STRONG = {"int": "int64", "float": "float64", "complex": "complex128"}
 _BY_TYPE = {bool: "bool", int: "int", float: "float", complex: "complex"}
+
+
+# Functions of `cupyx.scipy.special`, `scipy.special` and `cupy.rsqrt`.
+SPECIAL = frozenset(
+    {
+        *("rsqrt", "exp10", "xlogy", "xlog1py", "entr", "expit", "logit", "erf", "erfc"),
+        *("erfinv", "erfcinv", "erfcx", "ndtr", "ndtri", "gamma", "gammaln"),
+        *("j0", "j1", "y0", "y1", "i0", "i1"),
+    }
+)
 
 
 def type_of_number(value: Any) -> str | None:
@@ -58,11 +69,26 @@ def loop(function: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[
     TypeError
         If it takes no such operands.
     """
+    if function in SPECIAL:
+        dtype = _special(function, types)
+        return (dtype,) * len(types), (dtype,)
     ufunc = getattr(np, function)
     given = [WEAK.get(one) or np.dtype(one) for one in types]
     found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
     names = [dtype_name(one) for one in found]
     return tuple(names[: ufunc.nin]), tuple(names[ufunc.nin :])
+
+
+def _special(function: str, types: tuple[str, ...]) -> str:
+    """Return what SciPy's functions of floats compute in: 32 bits where these hold the operands."""
+    if len(types) != BUILTINS[function].arity:
+        raise ValueError(f"{function} takes {BUILTINS[function].arity} operands, not {len(types)}")
+    dtype = common(types)
+    if np.can_cast(np.dtype(dtype), np.float32):
+        return "float32"
+    if np.can_cast(np.dtype(dtype), np.float64):
+        return "float64"
+    raise TypeError(f"{function} takes real numbers, not {dtype}")
 
 
 @functools.cache

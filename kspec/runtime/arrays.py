@@ -131,6 +131,17 @@ class DeviceArray:
         strides = c_strides(new, self.dtype.itemsize)
         return DeviceArray(self._memory, self._ptr, new, strides, self.dtype, self.device)
 
+    def broadcast_to(self, shape: tuple[int, ...]) -> DeviceArray:
+        """Return a view of another shape, which repeats elements.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit.
+        """
+        shadow = self._shadow()
+        return self._view(shadow, np.broadcast_to(shadow, shape))
+
     def __getitem__(self, index: Any) -> DeviceArray:
         entries = index if isinstance(index, tuple) else (index,)
         for entry in entries:

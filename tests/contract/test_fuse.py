@@ -1,0 +1,841 @@
+"""`fuse`: the contract's section 7, row by row, and what goes past it; NumPy is the oracle."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec import fuse
+from kspec.errors import FusionError, ShapeError, SpecError
+from tests.devices import ArrayDevice
+
+RANDOM = np.random.default_rng(7)
+X = RANDOM.normal(size=(5, 7)).astype("f4")
+Y = RANDOM.normal(size=(5, 7)).astype("f4")
+V = RANDOM.normal(size=7).astype("f4")
+P = np.abs(X) + np.float32(0.1)
+HOLES = np.where(X > 1, np.float32("nan"), X)
+I1 = RANDOM.integers(-50, 50, (5, 7)).astype("i1")
+U1 = RANDOM.integers(0, 200, (5, 7)).astype("u1")
+I8 = I1.astype("i8")
+T = I1 > 0
+H = X.astype("f2")
+D = X.astype("f8")
+C = (X + 1j * Y).astype("c8")
+
+Function = Callable[..., Any]
+
+
+def fused(function: Function) -> Any:
+    """Fuse for every device."""
+    return fuse(device="host")(function)
+
+
+def agree(got: Any, wanted: Any, device: ArrayDevice) -> None:
+    """Compare shapes, dtypes and elements; results of a tuple one by one."""
+    if wanted is None:
+        assert got is None
+        return
+    if isinstance(wanted, tuple):
+        assert isinstance(got, tuple)
+        assert len(got) == len(wanted)
+        for one, other in zip(got, wanted, strict=True):
+            agree(one, other, device)
+        return
+    wanted = np.asarray(wanted)
+    found = device.numpy(got)
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    if wanted.dtype.kind in "fc":
+        bound = 4e-3 if wanted.dtype == "f2" else 3e-5
+        np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound / 10)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def check(function: Function, args: tuple[Any, ...], device: ArrayDevice) -> None:
+    """Compare a fused function with itself on NumPy arrays, and the arguments afterwards."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        plain = [one.copy() if isinstance(one, np.ndarray) else one for one in args]
+        wanted = function(*plain)
+    given = [device.array(one) if isinstance(one, np.ndarray) else one for one in args]
+    agree(fused(function)(*given), wanted, device)
+    for one, other in zip(given, plain, strict=True):
+        if isinstance(other, np.ndarray):
+            agree(one, other, device)
+
+
+def table(rows: dict[str, tuple[Any, ...]]) -> Any:
+    """Run a test for each expression of x, y, and its arguments."""
+    listed = [
+        pytest.param(text, args, id=f"{text}-{'-'.join(_kind(one) for one in args)}")
+        for text, several in rows.items()
+        for args in (several if isinstance(several[0], tuple) else (several,))
+    ]
+    return pytest.mark.parametrize(("text", "args"), listed)
+
+
+def _kind(one: Any) -> str:
+    return one.dtype.name if isinstance(one, np.ndarray) else type(one).__name__
+
+
+def of(text: str, count: int = 2) -> Function:
+    """Return a function of x, y."""
+    names = ("x", "y", "z")[:count]
+    found: Function = eval(f"lambda {', '.join(names)}: ({text})", {"np": np})
+    return found
+
+
+# 7.1 Surface
+
+
+def twice(x: Any) -> Any:
+    """Twice as much."""
+    return x * 2
+
+
+def test_the_four_ways_to_decorate() -> None:
+    for made in (fuse(twice), fuse()(twice), fuse(kernel_name="n")(twice), fuse("n")(twice)):
+        assert made.func is twice
+        assert made.__name__ == "twice"
+        assert made.__doc__ == "Twice as much."
+    assert fuse(twice).name == "twice"
+    assert fuse(kernel_name="n")(twice).name == "n"
+    assert fuse("n")(twice).name == "n"
+
+
+def test_bad_decorations() -> None:
+    with pytest.raises(TypeError):
+        fuse(name="n")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="takes a function"):
+        fuse(3)  # type: ignore[call-overload]
+    with pytest.raises(SpecError, match="Invalid kernel name"):
+        fuse(kernel_name="2 words")
+    with pytest.raises(ValueError, match="device must be"):
+        fuse(device="moon")
+
+
+def test_a_lambda_is_fused(device: ArrayDevice) -> None:
+    made = fused(lambda x: x + 1)
+    assert made.name == "fused"
+    agree(made(device.array(X)), X + 1, device)
+
+
+def test_without_device_arrays_the_function_is_called() -> None:
+    seen: list[Any] = []
+
+    @fuse
+    def f(x: Any, y: Any = 2) -> Any:
+        seen.append(x)
+        return x + y
+
+    assert f(1) == 3
+    assert f(np.float32(1), y=1) == 2
+    array = np.arange(3)
+    assert seen[-1] == 1
+    np.testing.assert_array_equal(f(array), array + 2)
+    assert seen[-1] is array
+
+
+def test_keywords_and_defaults(device: ArrayDevice) -> None:
+    made = fused(lambda x, y=2.0, *, z=None: x + y if z is None else x + y + z)
+    x = device.array(X)
+    agree(made(x), X + 2, device)
+    agree(made(x, y=3.0), X + 3, device)
+    agree(made(x, 1, z=x), X + 1 + X, device)
+    agree(made(y=x, x=1.5), X + np.float32(1.5), device)
+    with pytest.raises(TypeError):
+        made(x, w=1)
+    with pytest.raises(TypeError):
+        made()
+
+
+def test_any_number_of_arguments(device: ArrayDevice) -> None:
+    made = fused(lambda *all: sum(all[1:], all[0]))
+    x, y = device.array(X), device.array(Y)
+    agree(made(x), X, device)
+    agree(made(x, y, y), X + Y + Y, device)
+
+
+def test_methods_of_classes(device: ArrayDevice) -> None:
+    class Scale:
+        by = 3
+
+        @fuse(device="host")
+        def __call__(self, x: Any) -> Any:
+            return x * 2
+
+    # `self` is no array: it is refused by its name.
+    with pytest.raises(FusionError, match="self must be an array"):
+        Scale()(device.array(X))
+
+
+@pytest.mark.parametrize("bad", ["text", [1, 2], {}, object()])
+def test_arguments_that_are_none(device: ArrayDevice, bad: Any) -> None:
+    with pytest.raises(TypeError, match="y must be an array, a number or None"):
+        fused(of("x"))(device.array(X), bad)
+
+
+@pytest.mark.gpu
+def test_numpy_next_to_a_gpu() -> None:
+    cupy = pytest.importorskip("cupy")
+    with pytest.raises(TypeError, match="y is on the host next to arrays on a GPU"):
+        fuse(of("x + y"))(cupy.asarray(X), Y)
+
+
+def test_structs_are_refused(place: ArrayDevice) -> None:
+    with pytest.raises(TypeError):
+        fused(of("x", 1))(np.zeros(3, [("a", "f4"), ("b", "i4")]))
+
+
+def test_nested(device: ArrayDevice) -> None:
+    inner = fused(lambda a, b=2: a * a + b)
+    launched = fused(lambda x, y: inner(x) - inner(y, b=1))
+    agree(launched(device.array(X), device.array(Y)), X * X + 2 - (Y * Y + 1), device)
+    program = launched.explain(device.array(X), device.array(Y))
+    assert program.startswith("1 kernel\n")
+
+
+# 7.2 Tracing and caching
+
+
+def test_traced_once_for_types_and_equal_extents(device: ArrayDevice) -> None:
+    traced: list[int] = []
+
+    @fuse(device="host")
+    def f(x: Any, y: Any, s: Any) -> Any:
+        traced.append(1)
+        return x + y * s
+
+    def call(shape: Any, other: Any, dtype: str, s: Any) -> None:
+        x, y = np.ones(shape, dtype), np.ones(other, dtype)
+        agree(f(device.array(x), device.array(y), s), x + y * s, device)
+
+    for shape in ((3, 4), (5, 6), (7, 2), (3, 4)):
+        call(shape, shape, "f4", 2.0)
+    assert len(traced) == 1
+    call((3, 4), (3, 4), "f4", 3.0)
+    assert len(traced) == 1
+    call((3, 4), (3, 4), "f8", 2.0)
+    assert len(traced) == 2
+    call((12,), (12,), "f8", 2.0)
+    assert len(traced) == 3
+    call((12,), (12,), "f8", 2)
+    assert len(traced) == 4
+    call((12,), (1,), "f8", 2)
+    assert len(traced) == 5
+    call((15,), (1,), "f8", 2)
+    assert len(traced) == 5
+    f.clear_cache()
+    call((12,), (12,), "f8", 2)
+    assert len(traced) == 6
+
+
+def test_shapes_that_are_asked_for(device: ArrayDevice) -> None:
+    made = fused(lambda x: x * x.shape[0] if len(x) > 3 else x - 1)
+    for rows in (2, 5, 3, 6):
+        x = np.ones((rows, 3), "f4")
+        agree(made(device.array(x)), x * rows if rows > 3 else x - 1, device)
+
+
+@pytest.mark.parametrize("text", ["x[:4]", "x[0:4] + 1", "x[1:]", "x[-2:].sum(0)", "x[::2] * 2"])
+def test_slices_of_other_extents(device: ArrayDevice, text: str) -> None:
+    made, plain = fused(of(text, 1)), of(text, 1)
+    for rows in (4, 5, 9, 4):
+        x = np.arange(rows * 3, dtype="f4").reshape(rows, 3)
+        agree(made(device.array(x)), plain(x), device)
+
+
+def test_none_chooses_code(device: ArrayDevice) -> None:
+    made = fused(lambda x, y: x if y is None else x + y)
+    x = device.array(X)
+    agree(made(x, None), X, device)
+    agree(made(x, 2), X + 2, device)
+
+
+def test_the_same_array_twice_is_no_rule_for_the_next(device: ArrayDevice) -> None:
+    made = fused(of("x * y"))
+    x, y = device.array(X), device.array(Y)
+    agree(made(x, x), X * X, device)
+    agree(made(x, y), X * Y, device)
+
+
+def test_a_refused_function_can_be_called_again(device: ArrayDevice) -> None:
+    made = fused(lambda x, s: x if s is not None else bool(x))
+    x = device.array(X)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="Python scalar"):
+            made(x, None)
+        agree(made(x, 1), X, device)
+
+
+def test_several_threads(place: ArrayDevice) -> None:
+    made = fused(of("(x - x.mean(1, keepdims=True)) * y"))
+    wanted = (X - X.mean(1, keepdims=True)) * Y
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(3):
+                agree(made(place.array(X), place.array(Y)), wanted, place)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not failed
+
+
+# 7.3 Semantics
+
+NEP_50: dict[str, tuple[Any, ...]] = {
+    "x + 1": ((I1, I1), (U1, U1), (H, H), (X, X), (C, C), (T, T)),
+    "x * 1.5": ((I1, I1), (H, H), (X, X), (T, T)),
+    "x + 2j": ((I1, I1), (H, H), (X, X), (C, C)),
+    "x + True": ((I1, I1), (T, T)),
+    "x + y": ((I1, U1), (I1, H), (H, X), (I8, X), (T, I1), (C, D), (I1, 3), (I1, 2.5), (H, 2j)),
+    "x - y": ((X, np.float64(2)), (I1, np.int16(2)), (H, np.float32(1)), (I1, True)),
+    "x / y": ((I1, I1), (U1, 3), (H, H), (I8, X), (T, T)),
+    "x < 300": (U1, U1),
+    "x == -1": (U1, U1),
+    "1000 > x": (I1, I1),
+}
+
+
+@table(NEP_50)
+def test_types_are_numpys(device: ArrayDevice, text: str, args: Any) -> None:
+    check(of(text), args, device)
+
+
+def test_numbers_are_not_checked(device: ArrayDevice) -> None:
+    agree(fused(of("x + 300", 1))(device.array(I1)), I1 + np.int8(44), device)
+    agree(fused(of("x + y"))(device.array(I1), 300), I1 + np.int8(44), device)
+
+
+def test_broadcasting(device: ArrayDevice) -> None:
+    for first, second in (((5, 7), (7,)), ((5, 1), (1, 7)), ((), (3,)), ((2, 1, 4), (3, 1))):
+        x, y = np.ones(first, "f4"), np.full(second, 2, "f4")
+        check(of("x + y"), (x, y), device)
+
+
+def test_shapes_that_do_not_fit(device: ArrayDevice) -> None:
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        fused(of("x + y"))(device.array(X), device.array(np.ones(3)))
+
+
+def _statements(*lines: str) -> Function:
+    space: dict[str, Any] = {"np": np}
+    body = "".join(f"    {line}\n" for line in lines)
+    exec(f"def f(x, y):\n{body}", space)
+    function: Function = space["f"]
+    return function
+
+
+IN_PLACE = {
+    "add": ("x += y",),
+    "with a number": ("x *= 2",),
+    "returned": ("x += 1", "return x"),
+    "returned with another": ("x -= y", "return x, x * 2, y"),
+    "assigned": ("x[...] = y * 2",),
+    "assigned a number": ("x[:] = 3",),
+    "assigned a row": ("x[...] = y[0]",),
+    "filled": ("x.fill(2)",),
+    "of a mean": ("x -= x.mean(1, keepdims=True)",),
+    "of a sum": ("x[...] = x.sum()",),
+    "both": ("x += y", "y *= x"),
+    "exchanged": ("t = x.copy()", "x[...] = y", "y[...] = t"),
+    "turned around": ("x += x[::-1]",),
+    "turned around in y": ("x += 1", "y += x[::-1, ::-1]"),
+    "through its transpose": ("x.T[...] = y.T * 2",),
+    "through a reversed view": ("x[::-1] += y",),
+    "a reversed view is assigned": ("x[:, ::-1] = y",),
+    "through another shape": ("x.reshape(-1)[...] = y.reshape(-1) + 1",),
+    "a view sees it": ("t = x.T", "x += 1", "return t * 2"),
+    "a copy does not": ("t = x.copy()", "x += 1", "return t * 2"),
+    "after a reduction": ("s = x.sum(0)", "x *= 2", "return s"),
+    "before a reduction": ("x *= 2", "return x.sum(0)"),
+    "out": ("np.add(x, y, out=x)",),
+    "out of a row": ("np.multiply(y[0], 2, out=x)",),
+    "out of a mean": ("x *= 2", "np.mean(x, axis=(), out=y)"),
+    "out with where": ("np.add(x, y, out=x, where=y > 0)",),
+    "two outs": ("np.modf(x * 3, out=(x, y))",),
+    "copyto": ("np.copyto(x, y)",),
+    "copyto a number": ("np.copyto(x, 2)",),
+    "copyto where": ("np.copyto(x, y, where=y > 0)",),
+    "clip": ("np.clip(x, -1, 1, out=x)",),
+    "a temporary": ("t = x * 2", "t += y", "return t"),
+    "a temporary is assigned": ("t = x * 2", "t[...] = 1", "return t + y"),
+}
+
+
+@pytest.mark.parametrize("lines", IN_PLACE.values(), ids=IN_PLACE)
+def test_in_place(device: ArrayDevice, lines: tuple[str, ...]) -> None:
+    check(_statements(*lines), (X, Y), device)
+
+
+def test_arrays_of_two_shapes_that_read_each_other(device: ArrayDevice) -> None:
+    check(_statements("t = x * 1", "x += y[0]", "y += t.sum()"), (V, X), device)
+    check(_statements("t = x.copy()", "x += y[0]", "y *= t"), (V, X), device)
+    check(_statements("t = y[0] * 2", "y += x", "x += t"), (V, X), device)
+
+
+def test_in_place_through_two_names(device: ArrayDevice) -> None:
+    function = _statements("x += 1", "return y * 2")
+    made = fused(function)
+    x = device.array(X)
+    agree(made(x, x), (X + 1) * 2, device)
+    agree(x, X + 1, device)
+    y = device.array(Y)
+    agree(made(x, y), Y * 2, device)
+    agree(made(x, x[...]), (X + 3) * 2, device)  # other objects, the same elements
+
+
+def test_in_place_next_to_what_overlaps(device: ArrayDevice) -> None:
+    buffer = np.arange(10.0)
+    array = device.array(buffer)
+    fused(_statements("x += y"))(array[1:], array[:-1])
+    buffer[1:] += buffer[:-1].copy()
+    agree(array, buffer, device)
+
+
+def test_two_written_arrays_that_overlap(device: ArrayDevice) -> None:
+    array = device.array(np.arange(10.0))
+    with pytest.raises(FusionError, match="written to, and overlap"):
+        fused(_statements("x += 1", "y += 1"))(array[1:], array[:-1])
+    agree(array, np.arange(10.0), device)
+
+
+def test_what_is_not_written() -> None:
+    x, i, v = np.ones((5, 7), "f4"), np.ones((5, 7), "i4"), np.ones(7, "f4")
+    with pytest.raises(TypeError, match="float64 is not written into one of int32"):
+        fused(_statements("x += y"))(i, x)
+    with pytest.raises(ValueError, match="does not fit"):
+        fused(_statements("x += y"))(v, x)
+    with pytest.raises(ValueError, match="does not fit"):
+        fused(_statements("np.add(x, y, out=x)"))(v, x)
+    with pytest.raises(ShapeError):
+        fused(_statements("x[:1] += x"))(x, v)
+    assert i.sum() == 35
+
+
+def test_returned_arguments_are_copies(device: ArrayDevice) -> None:
+    x = device.array(X)
+    got = fused(of("x", 1))(x)
+    assert got is not x
+    fused(_statements("x += 1"))(x, 0)
+    agree(got, X, device)
+
+    def f(x: Any) -> Any:
+        x += 1
+        return x
+
+    x = device.array(X)
+    got = fused(f)(x)
+    fused(f)(x)
+    agree(got, X + 1, device)
+
+
+def test_what_is_returned(device: ArrayDevice) -> None:
+    x = device.array(X)
+    for text in ("None", "()", "(x,)", "(x, None, x + 1)", "(x + 1, x + 1)", "x.sum()"):
+        agree(fused(of(text, 1))(x), of(text, 1)(X), device)
+    for text in ("[x]", "{'x': x}", "3", "x.shape", "x.ndim", "(x, 2)", "'text'"):
+        with pytest.raises(ValueError, match="a fused function returns"):
+            fused(of(text, 1))(x)
+
+
+def test_two_returned_arrays_share_nothing(device: ArrayDevice) -> None:
+    first, second = fused(of("(x + 1, x + 1)", 1))(device.array(X))
+    fused(_statements("x *= 0"))(first, 0)
+    agree(second, X + 1, device)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_empty_arrays(device: ArrayDevice, shape: tuple[int, ...]) -> None:
+    x = np.ones(shape, "f4")
+    for text in ("x * 2", "x.sum()", "x.sum(0)", "x - x.sum(-1, keepdims=True)", "x.any()", "x.T"):
+        check(of(text, 1), (x,), device)
+
+
+@pytest.mark.parametrize("text", ["x.max()", "x.argmin()", "x.min(-1)"])
+def test_the_best_of_nothing(device: ArrayDevice, text: str) -> None:
+    with pytest.raises(ValueError):
+        fused(of(text, 1))(device.array(np.ones((3, 0), "f4")))
+
+
+# 7.4 What may be used inside
+
+OPERATORS: dict[str, tuple[Any, ...]] = {
+    **{
+        f"x {sign} y": ((X, Y), (I8, I1), (P, P))
+        for sign in ("+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=")
+    },
+    **{f"x {sign} y": ((I1, I8), (T, T)) for sign in ("&", "|", "^")},
+    "x << (y & 3)": ((I1, I1), (I8, I1)),
+    "x >> 2": ((I1, I1), (U1, U1)),
+    "2 << (x & 3)": (I1, I1),
+    "x ** 2": ((X, X), (I1, I1), (C, C)),
+    "x ** -1": (P, P),
+    "x ** y": ((P, Y), (P, P)),
+    "2 ** x": (X, X),
+    "-x": ((X, X), (I1, I1)),
+    "+x": (X, X),
+    "~x": ((I1, I1), (T, T)),
+    "abs(x)": ((X, X), (I1, I1), (C, C)),
+    "divmod(x, y)": (P, P),
+    "divmod(x, 2)": (I1, I1),
+    "1 - x, 3 / x, 7 // x, 7 % x": (P, P),
+}
+UFUNCS: dict[str, tuple[Any, ...]] = {
+    "np.sqrt(x), np.exp(x), np.log(x), np.tanh(x)": ((P, P), (H * H, H), (U1, U1)),
+    "np.maximum(x, y), np.fmin(x, y)": ((HOLES, Y), (I1, I8)),
+    "np.modf(x)": (X, X),
+    "np.frexp(x)": (X, X),
+    "np.sqrt(x, dtype='f8'), np.add(x, y, dtype='f8')": (P, P),
+    "np.arctan2(x, y), np.hypot(x, y), np.copysign(x, y)": (X, Y),
+    "np.isnan(x), np.isfinite(x), np.signbit(x)": (HOLES, HOLES),
+    "np.logical_and(x, y), np.logical_not(x)": ((X, Y), (I1, I1)),
+    "np.gcd(x, y), np.left_shift(x, 1), np.bitwise_count(x)": (U1, U1),
+    "np.exp(x), np.sqrt(x), np.conj(x), np.square(x)": (C, C),
+    "np.add.reduce(x), np.maximum.reduce(x, axis=1), np.multiply.reduce(x, axis=None)": (X, X),
+    "np.logical_or.reduce(x, axis=1), np.logical_and.reduce(x)": (T, T),
+}
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "np.where(x > 0, x, y)": ((X, Y), (I1, X), (X, 2), (X, np.float64(2)), (H, 1)),
+    "np.where(x, 1, 2.5), np.where(x > 0, 1, 0), np.where(True, x, y)": (X, Y),
+    "np.clip(x, -0.5, 0.5), x.clip(0), np.clip(x, None, 1)": ((X, X), (C, C)),
+    "np.clip(x, 1, 3)": (I1, I1),
+    "np.copy(x), x.copy(), np.real(x), x.real, np.imag(x), x.imag": ((X, X), (C, C), (I1, I1)),
+    "np.angle(x)": ((X, X), (C, C), (I1, I1)),
+    "np.angle(x, deg=True)": (C, C),
+    "np.around(x), np.around(x, 1), x.round(2), np.round(x, -1)": ((D, D), (I8, I8)),
+    "np.around(x)": ((T, T), (H, H), (C, C)),
+    "np.nan_to_num(x), np.nan_to_num(x, nan=3.0, posinf=1)": (HOLES, HOLES),
+    "np.isclose(x, y), np.isclose(x, x + 1e-9, equal_nan=True)": (HOLES, Y),
+    "np.zeros_like(x), np.ones_like(x), np.full_like(x, 3), np.full_like(x, 1, dtype='i2')": (X, X),
+    "x.astype('f8'), x.astype(int), x.astype(bool), x.astype(np.float16)": ((X, X), (I1, I1)),
+    "x.astype('f4')": (U1, U1),
+    "np.iscomplexobj(x) * x, np.ndim(x) * x, np.shape(x)[0] * x, np.size(x) * x": (X, X),
+}
+REDUCTIONS: dict[str, tuple[Any, ...]] = {
+    **{
+        f"np.{name}(x), np.{name}(x, axis=1), np.{name}(x, axis=-2, keepdims=True), "
+        f"np.{name}(x, axis=(0, 1), keepdims=True)": ((X, X), (I1, I1))
+        for name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "ptp")
+    },
+    **{
+        f"np.{name}(x), np.{name}(x, axis=0), np.{name}(x, axis=1, keepdims=True)": (HOLES, X)
+        for name in ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd")
+    },
+    "np.argmax(x), np.argmin(x, axis=1), x.argmax(0), x.argmin(1, keepdims=True)": (
+        *((HOLES, X), (I1, X), (C, C), (T, T)),
+    ),
+    "np.count_nonzero(x, axis=1), np.amax(x), np.amin(x, 0)": (I1, I1),
+    "x.sum(), x.mean(1), x.var(0), x.std()": ((H, H), (C, C), (U1, U1), (D, D)),
+    "x.sum(dtype='f8'), np.mean(x, dtype='f8'), np.prod(x, 0, dtype='f8')": (X, X),
+    "x.var(ddof=1), np.std(x, axis=1, correction=1)": (X, X),
+    "x.max(), x.min(1), x.sum(0)": ((T, T), (C, C)),
+    "x.sum(0), x.sum(1), x.max(1), x.sum()": (X, X),
+    "np.sqrt((x * x).sum(1)) + 1, (x * y).sum()": (X, Y),
+    "(x - np.sum(x)) * 2": (X, X),
+    "x - x.mean(1, keepdims=True)": ((X, X), (H, H)),
+    "(x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True) * y[0]": (X, Y),
+    "np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True))"
+    ".sum(1, keepdims=True)": (X, X),
+    "(x - x.sum(0)).sum(1)": (X, X),
+    "(x - x.sum(0)).sum(1).max()": (X, X),
+    "x.sum(1)[:, None] * y, x.sum(1)[::2], x.sum(1).reshape(1, 5), x.mean().reshape(1, 1)": (X, Y),
+    "np.broadcast_to(x.sum(), (3,)), x.sum(0)[-1], x.max(0)[::-1]": (X, Y),
+}
+VIEWS: dict[str, tuple[Any, ...]] = {
+    "x.T, x.T + 1, x.T.sum(0), x.T.reshape(5, 7)": (X, X),
+    "x.reshape(7, 5), x.reshape(7, -1) * 2, (x + 1).reshape(7, 5).sum(1), x.ravel()": (X, X),
+    "(x * 2).reshape(-1), (x * 2).reshape(-1)[3:], (x + y).flatten()": (X, Y),
+    "x[0], x[1:3], x[:, ::2], x[::-1], x[..., None], x[None], x[-1, 2], x[1:3, 4]": (X, X),
+    "x[1:, 1:] - x[:-1, :-1], (x * y)[1:3], (x * y)[:, ::-1] + x, (x * y[0])[2]": (X, Y),
+    "x[5:2], x[::-2], x[-1:0:-1]": (X, X),
+    "x.swapaxes(0, 1), np.moveaxis(x, 0, 1), np.transpose(x), x.transpose(1, 0)": (X, X),
+    "np.expand_dims(x, 1), np.squeeze(x[:1]), np.flip(x, 0), np.flip(x)": (X, X),
+    "np.broadcast_to(x[0], (5, 7)), np.broadcast_to(x[0], (2, 5, 7)) + y": (X, Y),
+    "[one for one in x][1], sum(x), x[0] + x[1]": (X, X),
+}
+
+
+@table({**OPERATORS, **UFUNCS})
+def test_operators_and_ufuncs(place: ArrayDevice, text: str, args: Any) -> None:
+    check(of(text), args, place)
+
+
+@table({**FUNCTIONS, **REDUCTIONS})
+def test_functions_and_reductions(place: ArrayDevice, text: str, args: Any) -> None:
+    check(of(text), args, place)
+
+
+@table(VIEWS)
+def test_views(device: ArrayDevice, text: str, args: Any) -> None:
+    check(of(text), args, device)
+
+
+def test_attributes(device: ArrayDevice) -> None:
+    seen: list[Any] = []
+
+    def f(x: Any, y: Any) -> Any:
+        seen.append((x.dtype, x.ndim, x.shape, x.size, y.shape, len(x)))
+        return x
+
+    fused(f)(device.array(X), device.array(V))
+    assert seen == [(np.dtype("f4"), 2, (5, 7), 35, (7,), 5)]
+
+
+# What is refused, with its class and a part of the message
+
+REFUSED: dict[str, tuple[type[Exception], str]] = {
+    "bool(x)": (TypeError, "Python scalar"),
+    "x if x > 0 else y": (TypeError, "np.where"),
+    "x and y": (TypeError, "Python scalar"),
+    "int(x)": (TypeError, "Python scalar"),
+    "float(x)": (TypeError, "Python scalar"),
+    "complex(x)": (TypeError, "Python scalar"),
+    "range(x)": (TypeError, "Python scalar"),
+    "x.item()": (TypeError, "Python scalar"),
+    "x.tolist()": (TypeError, "Python scalar"),
+    "x + np.zeros(7)": (TypeError, "pass it to the function as an argument"),
+    "np.add(x, np.zeros(7))": (TypeError, "pass it to the function as an argument"),
+    "x + [1, 2]": (TypeError, "pass it to the function as an argument"),
+    "np.where(x > 0, np.zeros(7), x)": (TypeError, "pass it to the function as an argument"),
+    "np.matmul(x, y)": (TypeError, "call it outside"),
+    "x @ y": (TypeError, ""),
+    "np.cumsum(x)": (TypeError, "call it outside"),
+    "np.sort(x)": (TypeError, "call it outside"),
+    "np.dot(x, y)": (TypeError, "call it outside"),
+    "np.add.accumulate(x)": (TypeError, "call it outside"),
+    "np.add.outer(x, y)": (TypeError, "call it outside"),
+    "np.asarray(x)": (TypeError, "can not become a NumPy array"),
+    "np.where(x > 0)": (TypeError, "unknown size"),
+    "x[x > 0]": (IndexError, "select with np.where"),
+    "x[[0, 1]]": (IndexError, "select with np.where"),
+    "x[np.array([0, 1])]": (IndexError, "select with np.where"),
+    "x[0, 0, 0]": (IndexError, "too many indices"),
+    "x[5]": (IndexError, "out of bounds"),
+    "x[..., ...]": (IndexError, "single ellipsis"),
+    "x[1.5]": (IndexError, ""),
+    "x.__setitem__(0, 1)": (ValueError, "a part of an array is not assigned to"),
+    "x.__setitem__((slice(1), 2), 1)": (ValueError, "a part of an array is not assigned to"),
+    "x.astype('f4', 'K')": (TypeError, ""),
+    "x.astype('f4', order='K')": (TypeError, ""),
+    "x.astype('f4', casting='safe')": (TypeError, ""),
+    "x.astype('f4', subok=True)": (TypeError, ""),
+    "x.astype('U4')": (TypeError, ""),
+    "x + 'text'": (TypeError, ""),
+    "x + None": (TypeError, ""),
+    "x + y[:, :3]": (ValueError, "could not be broadcast"),
+    "x.sum(2)": (np.exceptions.AxisError, "out of bounds"),
+    "x.sum((0, 0))": (ValueError, "repeated"),
+    "x.argmax((0, 1))": (TypeError, ""),
+    "np.add(x)": (TypeError, ""),
+    "np.add(x, y, x, out=x)": (TypeError, ""),
+    "np.sqrt(x, y, x)": (TypeError, ""),
+    "np.add(x, y, where=x > 0)": (TypeError, "np.where"),
+    "np.add(x, y, out=np.zeros((5, 7)))": (TypeError, "passed to the function"),
+    "np.sum(x, where=x > 0)": (TypeError, "np.where"),
+    "np.sum(x, initial=3)": (TypeError, ""),
+    "np.exp(x, order='F')": (TypeError, ""),
+    "x.reshape(3, 3)": (ValueError, "cannot reshape"),
+    "x.reshape(7, 5, order='F')": (TypeError, "order='F'"),
+    "x.transpose(0)": (ValueError, "axes"),
+    "x & y": (TypeError, ""),
+    "~x": (TypeError, ""),
+    "x.nonsense": (AttributeError, "nonsense"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refusals(place: ArrayDevice, text: str, launches: list[str]) -> None:
+    kind, message = REFUSED[text]
+    made = fused(of(text))
+    x, y = place.array(X), place.array(Y)
+    for _ in range(2):
+        with pytest.raises(kind) as caught:
+            made(x, y)
+        assert message in str(caught.value)
+    assert launches == []
+
+
+def test_messages_show_the_line(place: ArrayDevice) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        return 1 if y > 0 else 2  # here
+
+    with pytest.raises(FusionError, match=r"test_fuse.py:\d+, in f\n.*# here"):
+        fused(f)(place.array(X))
+
+
+def test_concrete_arrays_of_closures(device: ArrayDevice) -> None:
+    constant = device.array(V)
+    for function in (lambda x: x + constant, lambda x: constant + x, lambda x: np.add(constant, x)):
+        with pytest.raises(TypeError):
+            fused(function)(device.array(X))
+
+
+def test_leaving_a_stand_in_behind(device: ArrayDevice) -> None:
+    kept: list[Any] = []
+    fused(lambda x: kept.append(x) or x)(device.array(X))  # type: ignore[func-returns-value]
+    with pytest.raises(TypeError, match="another fused function"):
+        fused(lambda x: x + kept[0])(device.array(X))
+
+
+# Special functions
+
+
+def test_functions_of_scipy(place: ArrayDevice) -> None:
+    special = pytest.importorskip("scipy.special")
+    for args in ((P, P), (D * D, D), (T, T)):
+        check(lambda x, y: (special.erf(x), special.xlogy(x, 2.0), special.expit(y)), args, place)
+
+
+def test_gelu(place: ArrayDevice) -> None:
+    special = pytest.importorskip("scipy.special")
+
+    def gelu(x: Any, bias: Any) -> Any:
+        t = x + bias
+        return 0.5 * t * (1 + special.erf(t * np.sqrt(0.5)))
+
+    check(gelu, (D, V.astype("f8")), place)
+
+
+class FromCuPy:
+    """Stands for one of CuPy's ufuncs, of which stand-ins only ask the name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any) -> Any:
+        return args[0].__cupy_override_elementwise_kernel__(self, *args)
+
+
+def test_functions_of_cupyx(place: ArrayDevice) -> None:
+    x = np.array([0.0, 0.5, 1, 2, 3], "f4")
+    erf, rsqrt = FromCuPy("cupyx_scipy_special_erf"), FromCuPy("cupy_rsqrt")
+    got = fused(lambda x: (erf(x), rsqrt(x + 1), FromCuPy("cupy_sqrt")(x)))(place.array(x))
+    wanted = np.array([0, 0.5204999, 0.8427008, 0.9953223, 0.9999779], "f4")
+    agree(got, (wanted, 1 / np.sqrt(x + 1), np.sqrt(x)), place)
+    for kind, result in (("f2", "f4"), ("i2", "f4"), ("i4", "f8"), ("?", "f4"), ("f8", "f8")):
+        found = fused(erf.__call__)(place.array(x.astype(kind)))
+        assert place.numpy(found).dtype == result
+    with pytest.raises(TypeError, match="is not fused"):
+        fused(lambda x: FromCuPy("cupyx_scipy_special_zeta")(x))(place.array(x))
+    with pytest.raises(TypeError, match="erf"):
+        fused(lambda x: erf(x * 1j))(place.array(x))
+
+
+# Other libraries
+
+
+@pytest.mark.gpu
+def test_cupy_functions_inside() -> None:
+    cupy = pytest.importorskip("cupy")
+
+    def f(x: Any, y: Any) -> Any:
+        t = cupy.where(x > 0, cupy.sqrt(cupy.abs(x)), y)
+        return t - cupy.sum(t, axis=1, keepdims=True), cupy.maximum(x, y), cupy.amax(t)
+
+    t = np.where(X > 0, np.sqrt(np.abs(X)), Y)
+    got = fuse(f)(cupy.asarray(X), cupy.asarray(Y))
+    for one, other in zip(
+        got, (t - t.sum(1, keepdims=True), np.maximum(X, Y), t.max()), strict=True
+    ):
+        np.testing.assert_allclose(cupy.asnumpy(one), other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_cupy_functions_that_are_refused() -> None:
+    cupy = pytest.importorskip("cupy")
+    x = cupy.asarray(X)
+    for function in (cupy.cumsum, lambda x: cupy.matmul(x, x.T), lambda x: x + cupy.zeros(7)):
+        with pytest.raises(TypeError):
+            fuse(_closed(function))(x)
+
+
+def _closed(function: Function) -> Function:
+    return lambda x: function(x)
+
+
+TORCH = {
+    "chain": "(x - y) * (x - y)",
+    "softmax": "np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)",
+    "turned": "x[::-1, 1:] + y[:, :-1]",
+    "transposed": "x.T.sum(0), x.T * 2",
+    "broadcast": "np.broadcast_to(x[0], (5, 7)) + y",
+    "shapes": "(x * 2).reshape(-1), x.mean()",
+}
+
+
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("text", TORCH.values(), ids=TORCH)
+def test_torch(name: str, text: str) -> None:
+    torch = importlib.import_module("torch") if _has("torch") else pytest.skip("no torch")
+    x, y = (torch.from_numpy(one.copy()).to(name) for one in (X, Y))
+    got, wanted = fused(of(text))(x, y), of(text)(X, Y)
+    pairs = zip(got, wanted, strict=True) if isinstance(wanted, tuple) else ((got, wanted),)
+    for one, other in pairs:
+        assert isinstance(one, torch.Tensor)
+        assert one.device.type == name
+        np.testing.assert_allclose(one.cpu().numpy(), other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_torch_in_place(name: str) -> None:
+    torch = importlib.import_module("torch") if _has("torch") else pytest.skip("no torch")
+    x, y = (torch.from_numpy(one.copy()).to(name) for one in (X, Y))
+    fused(_statements("x += y", "y[...] = x[::-1]"))(x, y)
+    np.testing.assert_allclose(x.cpu().numpy(), X + Y, rtol=1e-6)
+    np.testing.assert_allclose(y.cpu().numpy(), (X + Y)[::-1], rtol=1e-6)
+
+
+def _has(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def test_bfloat16(device: ArrayDevice) -> None:
+    if device.library == "cupy":
+        pytest.skip("CuPy has no bfloat16")
+    kind = kspec.runtime.views.numpy_dtype("bfloat16")
+    x = X.astype(kind)
+    got = device.numpy(fused(of("x * 2 + 1", 1))(device.array(x, kind)))
+    assert got.dtype == kind
+    np.testing.assert_allclose(got.astype("f4"), X * 2 + 1, rtol=2e-2, atol=2e-2)
+
+
+# What kernels come out
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("(x - y) * (x - y) + 1", 1),
+        ("x + 1, x * 2", 1),
+        ("(x * y).sum()", 1),
+        ("np.sqrt((x * y).sum(1)) * 2", 1),
+        ("x.mean(), x.var()", 1),
+        ("x.sum(0), y.max(0)", 1),
+        ("(x - x.sum()) * 2", 2),
+        ("x.sum(0), x.sum(1)", 2),
+        ("(x * 2).reshape(-1)", 1),
+        ("x.sum(1)[::2]", 1),
+        ("x.mean().reshape(1, 1)", 1),
+    ],
+)
+def test_how_many_kernels(text: str, count: int) -> None:
+    made = fused(of(text))
+    assert made.explain(X, Y).startswith(f"{count} kernel")
