@@ -29,6 +29,14 @@ if TYPE_CHECKING:
         FusionError,
         HostFault,
         InstanceNotBuilt,
+        JitError,
+        JitIndexError,
+        JitNameError,
+        JitNotSupportedError,
+        JitOverflowError,
+        JitRuntimeError,
+        JitTypeError,
+        JitValueError,
         KspecError,
         LaunchError,
         LoadError,
@@ -71,6 +79,14 @@ _HOMES = {
         "FusionError",
         "HostFault",
         "InstanceNotBuilt",
+        "JitError",
+        "JitIndexError",
+        "JitNameError",
+        "JitNotSupportedError",
+        "JitOverflowError",
+        "JitRuntimeError",
+        "JitTypeError",
+        "JitValueError",
         "KspecError",
         "LaunchError",
         "LoadError",
@@ -95,6 +111,7 @@ _HOMES = {
     "kspec.runtime.raw": ("RawKernel", "RawModule"),
     "kspec.runtime.views": ("make_aligned_dtype",),
 }
+_PACKAGES = {"jit": "kspec.jit", "texture": "kspec.runtime.texture"}
 # What declaring kernels needs, and calling generated ones does not.
 _AUTHORING = ("pydantic", "jinja2")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -116,6 +133,14 @@ __all__ = [
     "FusionError",
     "HostFault",
     "InstanceNotBuilt",
+    "JitError",
+    "JitIndexError",
+    "JitNameError",
+    "JitNotSupportedError",
+    "JitOverflowError",
+    "JitRuntimeError",
+    "JitTypeError",
+    "JitValueError",
     "KspecError",
     "LaunchError",
     "LoadError",
@@ -142,6 +167,7 @@ __all__ = [
     "devices",
     "empty",
     "fuse",
+    "jit",
     "make_aligned_dtype",
     "memory_pool",
     "texture",
@@ -150,8 +176,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "texture":
-        return importlib.import_module("kspec.runtime.texture")
+    if name in _PACKAGES:
+        return importlib.import_module(_PACKAGES[name])
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'kspec' has no attribute {name!r}")

@@ -9,6 +9,14 @@
     │   └── DuplicateKernelError            two kernels of one package share a name
     ├── FusionError (TypeError)             a function that can not be fused
     │   └── FusionAssignmentError (ValueError)  it assigns to a part of an array
+    ├── JitError                            a Python function that can not become a kernel
+    │   ├── JitTypeError (TypeError)
+    │   ├── JitValueError (ValueError)
+    │   ├── JitNameError (NameError)
+    │   ├── JitIndexError (IndexError)
+    │   ├── JitOverflowError (OverflowError)
+    │   ├── JitNotSupportedError (NotImplementedError)
+    │   └── JitRuntimeError (RuntimeError)
     ├── RenderError                         a declaration can not become CUDA text
     ├── CompileError                        the compiler refused the text
     ├── NotCompiledError (LookupError)      there is no source to show: nothing was called yet
@@ -109,6 +117,73 @@ class FusionError(KspecError, TypeError):
 
 class FusionAssignmentError(FusionError, ValueError):
     """A function assigns to a part of an array."""
+
+
+class JitError(KspecError):
+    """A Python function can not become a kernel; the message lists every problem found.
+
+    What is raised is a subclass that also is the built-in class of the first problem: a
+    `TypeError`, `ValueError`, `NameError`, `IndexError`, `OverflowError`, `NotImplementedError` or
+    `RuntimeError`.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    found : tuple of Diagnostic
+        Each problem, where it is.
+    """
+
+    def __init__(self, message: str, found: tuple[Diagnostic, ...] = ()) -> None:
+        self.found = found
+        super().__init__(message)
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The problems."""
+        return self.found or super().diagnostics
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.found)
+
+
+class JitTypeError(JitError, TypeError):
+    """The first problem is a type."""
+
+
+class JitValueError(JitError, ValueError):
+    """The first problem is a value, or syntax that kernels do not have."""
+
+
+class JitNameError(JitError, NameError):
+    """The first problem is a name."""
+
+
+class JitIndexError(JitError, IndexError):
+    """The first problem is an index."""
+
+
+class JitOverflowError(JitError, OverflowError):
+    """The first problem is a number that does not fit its type."""
+
+
+class JitNotSupportedError(JitError, NotImplementedError):
+    """The first problem is what Python has and kernels do not have."""
+
+
+class JitRuntimeError(JitError, RuntimeError):
+    """The source of a function can not be found, or it is used where it can not be."""
+
+
+JIT_ERRORS: dict[type[Exception], type[JitError]] = {
+    TypeError: JitTypeError,
+    ValueError: JitValueError,
+    NameError: JitNameError,
+    IndexError: JitIndexError,
+    OverflowError: JitOverflowError,
+    NotImplementedError: JitNotSupportedError,
+    RuntimeError: JitRuntimeError,
+}
 
 
 class RenderError(KspecError):

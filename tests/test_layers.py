@@ -49,7 +49,10 @@ LAYERS = {
     "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
     "fused_rows": EVERY_BASE | {"spec", "fusion", "runtime"},
     "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime", "fused_rows"},
-    "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused", "jit"},
+    "jitted": EVERY_BASE | {"runtime", "ir", "jit"},
+    # A list of names for users, which is above what they name.
+    "jit/__init__.py": {"jit", "jitted"},
+    "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused"},
 }
 # The seams: the runtime reaches the compiler inside functions of these files.
 SEAMS = {
@@ -64,6 +67,7 @@ THIRD_PARTY = {
         "host/",
         "constructors.py",
         "fused.py",
+        "jitted.py",
         "build/",
         "fusion/",
         "jit/",
@@ -126,6 +130,8 @@ def imports(name: str) -> Iterator[tuple[str, int, bool]]:
 
 
 def layer_of(name: str) -> str:
+    if name in LAYERS:
+        return name
     first = name.removesuffix(".py").split("/")[0]
     return "" if first == "__init__" else first
 

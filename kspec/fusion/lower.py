@@ -247,7 +247,7 @@ class _Lowering:
         inputs = [one for one in self._params.values() if one.name in read]
         value = _braced(accumulator, mapped) if several else mapped[0]
         if body.statements or several or needs_index:
-            listed = [f"const {dtypes.lookup(one.type).ctype} {one.name}" for one in inputs]
+            listed = [f"const {dtypes.lookup(str(one.type)).ctype} {one.name}" for one in inputs]
             listed += ["const ptrdiff_t index"] * needs_index
             lines = "".join(f"  {line}\n" for line in emit(body.statements).splitlines())
             preamble.append(

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from kspec import dtypes
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.nodes import Call, Cast, Const, Expression, Let, Name, Statement
+from kspec.ir.types import Type
 
 
 class IrError(AssertionError):
     """Statements that no program may contain: a mistake of kspec, not of its user."""
 
 
-def check(statements: Iterable[Statement], names: Mapping[str, str]) -> None:
+def check(statements: Iterable[Statement], names: Mapping[str, Type]) -> None:
     """Check statements that may read and assign `names`, which have these types.
 
     Raises
@@ -27,7 +28,7 @@ def check(statements: Iterable[Statement], names: Mapping[str, str]) -> None:
     IrError
         For the first thing that is wrong.
     """
-    known = dict(names)
+    known: dict[str, Type] = dict(names)
     for statement in statements:
         _check_value(statement.value, known, statement)
         if isinstance(statement, Let):
@@ -40,8 +41,8 @@ def check(statements: Iterable[Statement], names: Mapping[str, str]) -> None:
             raise IrError(f"{statement}: {statement.value.type} given to {statement.target.type}")
 
 
-def _check_value(value: Expression, known: Mapping[str, str], where: Statement) -> None:
-    if not dtypes.is_known(value.type):
+def _check_value(value: Expression, known: Mapping[str, Type], where: Statement) -> None:
+    if not dtypes.is_known(str(value.type)):
         raise IrError(f"{where}: {value.type} is no dtype")
     if isinstance(value, Name):
         if value.name not in known:

@@ -9,13 +9,20 @@ const float t0 = x * 2.0f;
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterable
 
 from kspec import dtypes
 from kspec.ir.builtins import BUILTINS
+from kspec.ir.device import DEVICE
+from kspec.ir.emit_memory import memory_text
 from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
+from kspec.ir.types import ctype
 
+# C++ computes in wider types, so that a result is cut off where more is done with it.
+_NARROW = frozenset({"int8", "uint8", "int16", "uint16", "float16", "bfloat16"})
+_PARENTHESES = re.compile(r"\(.*\)")
 _SUFFIXES = {"uint32": "u", "int64": "LL", "uint64": "ULL"}
 
 
@@ -27,10 +34,9 @@ def emit(statements: Iterable[Statement]) -> str:
 def emit_statement(statement: Statement) -> str:
     """Return one statement as C++."""
     if isinstance(statement, Let):
-        ctype = dtypes.lookup(statement.value.type).ctype
-        return f"const {ctype} {statement.name} = {_initial(statement.value)};"
+        return f"const {ctype(statement.value.type)} {statement.name} = {initial(statement.value)};"
     assert isinstance(statement, Assign)
-    return f"{statement.target.name} = {_initial(statement.value)};"
+    return f"{statement.target.name} = {initial(statement.value)};"
 
 
 def emit_expression(expression: Expression) -> str:
@@ -41,8 +47,12 @@ def emit_expression(expression: Expression) -> str:
         return literal(expression.value, expression.type)
     if isinstance(expression, Cast):
         return _cast(expression)
-    text = _call(expression)
-    return f"({text})" if " " in text else text
+    if isinstance(expression, Call):
+        text, template = _call(expression), _template(expression)
+        if expression.type in _NARROW and not template.startswith("kspec::"):
+            return f"static_cast<{ctype(expression.type)}>({text})"
+        return f"({text})" if _is_operator(template) else text
+    return memory_text(expression, emit_expression)
 
 
 def literal(value: complex, dtype: str) -> str:
@@ -65,21 +75,31 @@ def literal(value: complex, dtype: str) -> str:
     return text if dtype == "float32" else f"{row.ctype}({text})"
 
 
-def _initial(value: Expression) -> str:
+def initial(value: Expression) -> str:
     """Return what a variable of the value's type is made from, which converts by itself."""
     return _call(value) if isinstance(value, Call) else emit_expression(value)
 
 
 def _call(call: Call) -> str:
-    text = BUILTINS[call.function].spelling(*(one.type for one in call.args))
-    return text.format(*map(emit_expression, call.args))
+    return _template(call).format(*map(emit_expression, call.args))
+
+
+def _template(call: Call) -> str:
+    row = BUILTINS.get(call.function)
+    if row is None:
+        return DEVICE[call.function].text
+    return row.spelling(*(str(one.type) for one in call.args))
+
+
+def _is_operator(template: str) -> bool:
+    return template[0] in "+-~!" or " " in _PARENTHESES.sub("", template)
 
 
 def _cast(cast: Cast) -> str:
-    source, target = dtypes.lookup(cast.operand.type), dtypes.lookup(cast.type)
+    source, target = dtypes.lookup(str(cast.operand.type)), dtypes.lookup(cast.type)
     text = emit_expression(cast.operand)
     if target.kind == "b":  # of a number: whether it is none
-        return f"({text} != {literal(0, cast.operand.type)})"
+        return f"({text} != {literal(0, str(cast.operand.type))})"
     if source.kind == "c" and target.kind != "c":  # as NumPy: the real part
         text = f"({text}).real()"
     if target.kind == "c" and source.kind != "c":

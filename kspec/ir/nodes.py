@@ -4,14 +4,20 @@
 >>> print(Let("t0", Call("multiply", (x, x), "float32")))
 t0: float32 = multiply(x, x)
 
-Types are names of `kspec.dtypes`.  Nodes are frozen and compare by value, so equal expressions
-are equal nodes.  Nothing converts by itself: a `Cast` says so.  `kspec.ir.check` says what is
-wrong with a node, `kspec.ir.emit` writes it as CUDA C++.
+Types are names of `kspec.dtypes`, or `kspec.ir.types`.  Nodes are frozen and compare by value, so
+equal expressions are equal nodes.  Nothing converts by itself: a `Cast` says so.  `kspec.ir.check`
+says what is wrong with a node, `kspec.ir.emit` writes it as CUDA C++.
+
+What only whole kernels have, memory and control flow, is in `kspec.ir.memory` and
+`kspec.ir.control`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from kspec.ir.memory import Element, Extent, Invoke, Member, Part
+from kspec.ir.types import Type
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,12 @@ class Name:
     ----------
     name : str
         An identifier of C++.
-    type : str
-        Its dtype.
+    type : Type
+        Its dtype, or what else it is.
     """
 
     name: str
-    type: str
+    type: Type
 
     def __str__(self) -> str:
         return self.name
@@ -78,22 +84,22 @@ class Call:
     Attributes
     ----------
     function : str
-        Its name in the table.
+        Its name in the table, or in that of `kspec.ir.device`.
     args : tuple of Expression
         Its arguments.
-    type : str
+    type : Type
         dtype of what it returns.
     """
 
     function: str
     args: tuple[Expression, ...]
-    type: str
+    type: Type
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.args))})"
 
 
-Expression = Const | Name | Cast | Call
+Expression = Const | Name | Cast | Call | Element | Part | Extent | Member | Invoke
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -147,6 +147,8 @@ class Value:
         Whether it must not be read-only.
     flat : bool
         Whether it must be C-contiguous, and its dtype is looked at.
+    exact : bool
+        Whether its shape and strides are looked at.
     packed : str
         What is packed of it, with ``{x}`` for the argument, ``{p}`` for its address and
         ``{convert}`` for what makes bytes of it.
@@ -161,6 +163,7 @@ class Value:
     access: Access | None = None
     written: bool = False
     flat: bool = False
+    exact: bool = False
     packed: str = "{convert}({x})"
     format: str = ""
     doubtful: str = ""
@@ -194,7 +197,7 @@ def _route_of(args: Sequence[Any], params: Sequence[CParam] | None) -> Route | N
     known = tuple(one for one in values if one is not None)
     if len(known) < len(values):
         return None
-    return _make_route(RawPattern(known, types_of(args)))
+    return make_raw_route(RawPattern(known, types_of(args)), _make_plan)
 
 
 def _value(arg: Any, param: CParam | None) -> Value | None:
@@ -207,7 +210,7 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
             return Value(access, packed="{p}", format="P")
         # Arrays of one element are values of what is no pointer.
         written = not param.const
-        return Value(access, written, True, "{p}", "P") if param.pointer else None
+        return Value(access, written, True, packed="{p}", format="P") if param.pointer else None
     if kind in _HANDLES:
         place = "{x}.device.kind, {x}.device.ordinal"
         return Value(packed="{x}.ptr", format="P", place=place)
@@ -247,7 +250,7 @@ class RawPlan(Blocks):
             marshal.converter(type(operand.value), dtype) if dtype else None
             for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
         )
-        self.refuses = _refusal(prepared)
+        self.refuses = refusal_of(prepared)
 
 
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
@@ -265,7 +268,7 @@ def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
     return RawPlan(prepared, pattern)
 
 
-def _refusal(prepared: PreparedRaw) -> Refusal | None:
+def refusal_of(prepared: PreparedRaw) -> Refusal | None:
     """Return what else a call depends on: checks on the host device, conjugate tensors."""
     views = [one.view for one in prepared.operands if one.view is not None]
     torch = any(
@@ -283,8 +286,13 @@ def _any_conjugate(kernel: Any, arrays: Sequence[Any]) -> bool:
     return any(hasattr(array, "is_conj") and array.is_conj() for array in arrays)
 
 
-def _make_route(pattern: RawPattern) -> Route:
-    memo: Memo[RawPlan] = Memo()
+def make_raw_route(
+    pattern: RawPattern,
+    make_plan: Callable[[PreparedRaw, RawPattern], Blocks | None],
+    find: Route = _find,
+) -> Route:
+    """Return the function for a pattern; other calls are `find`'s."""
+    memo: Memo[Blocks] = Memo()
 
     def check(
         kernel: Caller,
@@ -297,13 +305,13 @@ def _make_route(pattern: RawPattern) -> Route:
         more: More | None,
     ) -> None:
         if type(args) not in (tuple, list) or types_of(args) != pattern.types:
-            _find(kernel, grid, block, args, shared_mem, stream, more)
+            find(kernel, grid, block, args, shared_mem, stream, more)
             return
         cluster, pdl = more or _NO_MORE
         prepared = kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl)
         prepared.run()
         if key is not None and key not in memo.plans:
-            memo.learn(key, lambda: _make_plan(prepared, pattern))
+            memo.learn(key, lambda: make_plan(prepared, pattern))
 
     names: dict[str, Any] = {
         "Refused": Refused,
@@ -333,7 +341,7 @@ def render_raw_route(pattern: RawPattern) -> str:
             continue
         access = value.access.named(f"a{k}")
         lines += access.lines(f"a{k}")
-        parts.append(access.flat if value.flat else access.bare)
+        parts.append(access.exact if value.exact else access.flat if value.flat else access.bare)
         parts += [access.writable] if value.written and access.writable else []
         refusals += [access.refused] if access.refused else []
         refusals += [access.scattered] if value.flat and access.scattered else []

@@ -1,0 +1,98 @@
+"""The types of values that are no numbers: arrays, memory of a block or a thread, groups.
+
+>>> print(ArrayType("float32", 2, contiguous=True), BufferType("int32", (16, 16)))
+float32[2d, C] int32[16, 16]
+>>> ctype(ArrayType("float32", 2, contiguous=True)), ctype("uint32")
+('kspec::View<float, 2, true, int>', 'unsigned int')
+
+Numbers and records have names of `kspec.dtypes` for types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kspec import dtypes
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """An array of the caller's, or a part of one: ``kspec::View`` of ``kspec/view.cuh``.
+
+    Attributes
+    ----------
+    dtype : str
+        Of its elements.
+    ndim : int
+        Number of axes.
+    contiguous : bool
+        Whether elements follow each other in C order.
+    wide : bool
+        Whether offsets need 64 bits.
+    """
+
+    dtype: str
+    ndim: int
+    contiguous: bool = False
+    wide: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{self.ndim}d{', C' * self.contiguous}{', wide' * self.wide}]"
+
+
+@dataclass(frozen=True)
+class BufferType:
+    """Elements in a row somewhere: shared memory, a local array, a field that is an array.
+
+    Attributes
+    ----------
+    dtype : str
+        Of the elements.
+    shape : tuple of int or None
+        Extents, in C order; None where the launch decides how many there are.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        extents = ", ".join(map(str, self.shape)) if self.shape is not None else "?"
+        return f"{self.dtype}[{extents}]"
+
+
+@dataclass(frozen=True)
+class ObjectType:
+    """An object of a C++ class that kernels call methods of.
+
+    Attributes
+    ----------
+    name : str
+        As C++ has it.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Type = str | ArrayType | BufferType | ObjectType
+
+
+def ctype(type_: Type) -> str:
+    """Return what a variable of a type is declared as in C++."""
+    if isinstance(type_, str):
+        return dtypes.lookup(type_).ctype
+    if isinstance(type_, ArrayType):
+        element = dtypes.lookup(type_.dtype).ctype
+        flat = "true" if type_.contiguous else "false"
+        index = "ptrdiff_t" if type_.wide else "int"
+        return f"kspec::View<{element}, {type_.ndim}, {flat}, {index}>"
+    if isinstance(type_, BufferType):
+        return f"{dtypes.lookup(type_.dtype).ctype}*"
+    return type_.name
+
+
+def is_memory(type_: Type) -> bool:
+    """Return whether a type has elements."""
+    return isinstance(type_, ArrayType | BufferType)

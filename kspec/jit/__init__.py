@@ -1,0 +1,55 @@
+"""CUDA kernels from Python functions.
+
+>>> from kspec import jit
+>>> @jit.rawkernel()
+... def copy(x, y, n):
+...     for i in range(jit.grid(1), n, jit.gridsize(1)):
+...         y[i] = x[i]
+
+A list of names, each imported when it is used: `rawkernel`, which is above the runtime
+(`kspec.jitted`), and what kernels call (`builtins`).  The machinery in this folder knows neither of
+these nor the runtime::
+
+    capture      a function's source, and what its names mean
+    types        which types are computed in, by mode
+    build_ir     the program of a kernel, and its text
+    functions    the kernel and its device functions, one by one
+    statements, assignments, expressions, indexing, calls, device_calls
+    scope        variables and problems of one function
+    values       what an expression may be
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kspec.jitted import DeviceFunction, JitKernel, rawkernel
+
+_FRONT = ("DeviceFunction", "JitKernel", "rawkernel")
+_BUILTINS = (
+    *("threadIdx", "blockIdx", "blockDim", "gridDim", "warpsize"),
+    *("grid", "gridsize", "laneid", "syncthreads", "syncwarp", "threadfence"),
+    *("shared_memory", "local_array", "printf", "range"),
+    *(
+        f"atomic_{name}"
+        for name in ["add", "sub", "exch", "min", "max", "inc", "dec", "cas", "and", "or", "xor"]
+    ),
+    *(f"shfl_{name}sync" for name in ("", "up_", "down_", "xor_")),
+)
+
+__all__ = ["DeviceFunction", "JitKernel", "rawkernel"]
+__all__ += _BUILTINS
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FRONT:
+        return getattr(importlib.import_module("kspec.jitted"), name)
+    if name in _BUILTINS:
+        return importlib.import_module("kspec.jit.builtins").NAMES[name]
+    raise AttributeError(f"module 'kspec.jit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

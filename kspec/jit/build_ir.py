@@ -1,0 +1,138 @@
+"""A captured function and the types of its arguments in, a program of the IR out, and its text.
+
+>>> from kspec.ir.types import ArrayType
+>>> from kspec.jit.capture import capture
+>>> def fill(x): x[0] = 1
+>>> program = build(capture(fill), [ArrayType("float32", 1, True)], "cuda")    # doctest: +SKIP
+>>> print(program.kernel)                                                       # doctest: +SKIP
+kernel fill(x: float32[1d, C]):
+    x[0] = 1.0
+
+`kspec.jitted` calls it, once for each combination of types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+
+from kspec import dtypes
+from kspec.definitions import definitions_for, headers_for
+from kspec.ir.control import Function
+from kspec.ir.emit_kernel import emit_function
+from kspec.ir.types import ArrayType, BufferType, Type
+from kspec.jit.capture import Captured
+from kspec.jit.functions import build_function
+from kspec.jit.scope import Program, escaped
+
+_HEADERS = {
+    "kspec::ufunc::": "kspec/ufuncs.cuh",
+    "kspec::View<": "kspec/view.cuh",
+    "kspec::lane_id": "kspec/view.cuh",
+    "CUDART_": "kspec/constants.cuh",
+    "_floor_divide": "kspec/floor_divide.cuh",
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel for certain types of arguments.
+
+    Attributes
+    ----------
+    kernel : Function
+        The kernel.
+    functions : tuple of Function
+        What it calls.
+    headers : tuple of str
+        What its text includes.
+    cooperative : bool
+        Whether all blocks must be resident.
+    written : tuple of bool
+        For each parameter, whether it is an array that is written to.
+    captured : tuple of Captured
+        The Python functions.
+    """
+
+    kernel: Function
+    functions: tuple[Function, ...]
+    headers: tuple[str, ...]
+    cooperative: bool
+    written: tuple[bool, ...]
+    captured: tuple[Captured, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel in its text."""
+        return self.kernel.name
+
+    def is_stale(self) -> bool:
+        """Return whether something that the functions refer to means something else now."""
+        return any(one.is_stale() for one in self.captured)
+
+    def ir(self) -> str:
+        """Return the functions as text."""
+        return "\n\n".join(map(str, (*self.functions, self.kernel)))
+
+    def text(self, lines: bool = True) -> str:
+        """Return the CUDA C++; `lines` says whether it mentions the user's file."""
+        path = self.captured[0].path if lines else ""
+        paths = {one.name: one.path for one in self.captured} if lines else {}
+        parts = [
+            emit_function(one, _path_of(one, paths, path)) for one in (*self.functions, self.kernel)
+        ]
+        body = "\n\n".join(parts)
+        used = tuple(dict.fromkeys(_dtypes((*self.functions, self.kernel))))
+        found = [*headers_for(used), *self.headers]
+        found += [header for word, header in _HEADERS.items() if word in body]
+        includes = "".join(f'#include "{one}"\n' for one in dict.fromkeys(found))
+        structs = "".join(f"{one}\n" for one in definitions_for(used))
+        return "\n".join(part for part in (includes, structs, body) if part) + "\n"
+
+
+def build(captured: Captured, given: Sequence[Type], mode: str) -> Built:
+    """Return a kernel for arguments of some types.
+
+    Raises
+    ------
+    JitError
+        With everything that is wrong.
+    """
+    program = Program(mode)
+    name = escaped(re.sub(r"\W", "", captured.name) or "kernel")
+    kernel, scope = build_function(program, captured, name, given, kernel=True)
+    program.check()
+    written = tuple(one.name in scope.written for one in kernel.params)
+    return Built(
+        kernel,
+        tuple(program.functions),
+        tuple(sorted(program.headers)),
+        program.cooperative,
+        written,
+        tuple(program.captured),
+    )
+
+
+def _path_of(function: Function, paths: dict[str, str], path: str) -> str:
+    return paths.get(re.sub(r"_\d+$", "", function.name), path)
+
+
+def _dtypes(values: Iterable[object]) -> Iterator[str]:
+    """Yield each dtype that occurs in nodes."""
+    for value in values:
+        if isinstance(value, str):
+            continue
+        if isinstance(value, tuple):
+            yield from _dtypes(value)
+        elif isinstance(value, ArrayType | BufferType):
+            yield value.dtype
+        elif is_dataclass(value):
+            type_ = getattr(value, "type", None)
+            if isinstance(type_, str) and type_ and _is_dtype(type_):
+                yield type_
+            yield from _dtypes(tuple(getattr(value, one.name) for one in fields(value)))
+
+
+def _is_dtype(name: str) -> bool:
+    return name.startswith(("{", "V")) or dtypes.is_known(name)

@@ -1,0 +1,142 @@
+"""The names that only kernels know: ``jit.threadIdx``, ``jit.syncthreads``, ``jit.range`` ...
+
+>>> from kspec.jit.builtins import grid, threadIdx
+>>> threadIdx, grid
+(kspec.jit.threadIdx, kspec.jit.grid)
+>>> grid(1)
+Traceback (most recent call last):
+RuntimeError: kspec.jit.grid means something in kernels only
+
+What they mean there is in `kspec.jit.calls` and its neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+_PREFIX = "kspec.jit"
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(f"{_PREFIX}.{name} means something in kernels only")
+
+
+class DeviceFunction:
+    """A function that kernels may call.
+
+    Attributes
+    ----------
+    name : str
+        As users write it behind ``jit.``.
+    """
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name = name
+        self.__doc__ = doc
+
+    def __repr__(self) -> str:
+        return f"{_PREFIX}.{self.name}"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Raise `RuntimeError`: there are no threads outside of kernels."""
+        _refuse(self.name)
+
+
+class Dim3:
+    """Three numbers of a thread: ``x``, ``y`` and ``z``."""
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name = name
+        self.__doc__ = doc
+
+    def __repr__(self) -> str:
+        return f"{_PREFIX}.{self.name}"
+
+    @property
+    def x(self) -> Any:
+        """The first."""
+        _refuse(f"{self.name}.x")
+
+    @property
+    def y(self) -> Any:
+        """The second."""
+        _refuse(f"{self.name}.y")
+
+    @property
+    def z(self) -> Any:
+        """The third."""
+        _refuse(f"{self.name}.z")
+
+
+class DeviceNumber:
+    """A number that kernels know.
+
+    Attributes
+    ----------
+    name : str
+        As users write it.
+    """
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name = name
+        self.__doc__ = doc
+
+    def __repr__(self) -> str:
+        return f"{_PREFIX}.{self.name}"
+
+
+threadIdx = Dim3("threadIdx", "Index of the thread in its block.")
+blockIdx = Dim3("blockIdx", "Index of the block in the grid.")
+blockDim = Dim3("blockDim", "Threads of a block.")
+gridDim = Dim3("gridDim", "Blocks of the grid.")
+warpsize = DeviceNumber("warpsize", "Threads of a warp.")
+
+grid = DeviceFunction("grid", "Index of the thread in the grid, over one to three axes.")
+gridsize = DeviceFunction("gridsize", "Threads of the grid along one to three axes.")
+laneid = DeviceFunction("laneid", "Number of the thread in its warp.")
+syncthreads = DeviceFunction("syncthreads", "Wait for all threads of the block.")
+syncwarp = DeviceFunction("syncwarp", "Wait for the threads of the warp, or those of a mask.")
+threadfence = DeviceFunction("threadfence", "Order writes to memory for other blocks.")
+shared_memory = DeviceFunction("shared_memory", "Memory of the block: dtype, size or shape.")
+local_array = DeviceFunction("local_array", "Memory of the thread: dtype, shape.")
+printf = DeviceFunction("printf", "Print as C does: a format, and numbers.")
+range = DeviceFunction("range", "Python's `range`, with `unroll`.")
+
+_ATOMICS = {
+    "add": "the sum",
+    "sub": "the difference",
+    "exch": "the value",
+    "min": "the smaller one",
+    "max": "the larger one",
+    "inc": "one more, or 0 beyond the value",
+    "dec": "one less, or the value below 0",
+    "and": "the bits of both",
+    "or": "the bits of either",
+    "xor": "the bits that differ",
+}
+ATOMICS = {
+    f"atomic_{name}": DeviceFunction(
+        f"atomic_{name}", f"Store {what} in an element at once; returns what was there."
+    )
+    for name, what in _ATOMICS.items()
+}
+ATOMICS["atomic_cas"] = DeviceFunction(
+    "atomic_cas", "Store a value in an element that equals another; returns what was there."
+)
+_SHUFFLES = {
+    "shfl_sync": "The value of the lane with a number.",
+    "shfl_up_sync": "The value of the lane so many before.",
+    "shfl_down_sync": "The value of the lane so many behind.",
+    "shfl_xor_sync": "The value of the lane whose number differs in some bits.",
+}
+SHUFFLES = {name: DeviceFunction(name, doc) for name, doc in _SHUFFLES.items()}
+
+_ALL: tuple[Any, ...] = (
+    *(threadIdx, blockIdx, blockDim, gridDim, warpsize),
+    *(grid, gridsize, laneid, syncthreads, syncwarp, threadfence),
+    *(shared_memory, local_array, printf, range),
+    *ATOMICS.values(),
+    *SHUFFLES.values(),
+)
+NAMES: dict[str, Any] = {one.name: one for one in _ALL}
+"""All of them, as users write them behind ``jit.``."""

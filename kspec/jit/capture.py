@@ -1,0 +1,183 @@
+"""A Python function in, what a kernel is made of out: its syntax tree, and what its names mean.
+
+>>> import math
+>>> def half(x): return x / math.tau
+>>> capture(half).lookup("math") is math                                   # doctest: +SKIP
+True
+
+The source comes from `linecache`, as tracebacks have it, so that notebooks and lambdas work.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+from kspec.errors import JitRuntimeError, JitTypeError, JitValueError
+
+_MISSING = object()
+
+
+@dataclass
+class Captured:
+    """A function as kernels see it.
+
+    Attributes
+    ----------
+    function : FunctionType
+        The function.
+    node : FunctionDef or Lambda
+        Its syntax, with the line numbers of the file.
+    path : str
+        Of the file.
+    lines : list of str
+        Of the file.
+    used : dict
+        What was looked up: the place of a name, and what it meant.
+    """
+
+    function: FunctionType
+    node: ast.FunctionDef | ast.Lambda
+    path: str
+    lines: list[str]
+    used: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.function.__name__
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Its parameters."""
+        return inspect.signature(self.function).parameters
+
+    def lookup(self, name: str) -> Any:
+        """Return what a name outside of the function means now.
+
+        Raises
+        ------
+        KeyError
+            If it means nothing.
+        """
+        value = _find(self.function, name)
+        if value is _MISSING:
+            raise KeyError(name)
+        self.used["", name] = value
+        return value
+
+    def attribute(self, path: str, owner: Any, name: str) -> Any:
+        """Return an attribute of something that was looked up, and remember it."""
+        value = getattr(owner, name)
+        self.used[path, name] = value
+        return value
+
+    def is_stale(self) -> bool:
+        """Return whether something that was looked up means something else now."""
+        for (path, name), value in self.used.items():
+            if not path:
+                now = _find(self.function, name)
+            else:
+                first, *rest = path.split(".")
+                owner = _find(self.function, first)
+                for part in rest:
+                    owner = getattr(owner, part, _MISSING)
+                now = getattr(owner, name, _MISSING)
+            if now is not value:
+                return True
+        return False
+
+
+def capture(function: Any) -> Captured:
+    """Return a function with its source.
+
+    Raises
+    ------
+    JitTypeError
+        If it is no function.
+    JitRuntimeError
+        If its source can not be found.
+    JitValueError
+        If two lambdas can not be told apart.
+    """
+    if inspect.isbuiltin(function):
+        raise JitValueError(f"{function.__name__} is built in: kernels are made of Python source")
+    if not isinstance(function, FunctionType):
+        raise JitTypeError(f"a kernel is made of a Python function, not {type(function).__name__}")
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    node = None
+    if lines:
+        try:
+            node = _find_node(ast.parse("".join(lines)), code)
+        except SyntaxError:  # a notebook's own syntax stands around it
+            node = None
+    if node is None:
+        node = _from_inspect(function)
+    return Captured(function, node, code.co_filename, [line.rstrip("\n") for line in lines])
+
+
+def _from_inspect(function: FunctionType) -> ast.FunctionDef | ast.Lambda:
+    code = function.__code__
+    try:
+        found, start = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(found)))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise JitRuntimeError(
+            f"the source of {function.__name__} can not be found ({error}); kernels need it, so "
+            "define the function in a file or a notebook"
+        ) from None
+    ast.increment_lineno(tree, max(0, start - 1))
+    node = _find_node(tree, code)
+    if node is None:
+        raise JitRuntimeError(
+            f"the source of {function.__name__} has changed since it was defined: import it again"
+        )
+    return node
+
+
+def _find_node(tree: ast.AST, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    if code.co_name != "<lambda>":
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                if first == code.co_firstlineno:
+                    return node
+        return None
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    same = [node for node in found if _body_of(node) in set(_positions(code))] or found
+    if len(same) > 1:
+        raise JitValueError("several lambdas stand on one line: give the function a name by def")
+    return same[0] if same else None
+
+
+def _body_of(node: ast.Lambda) -> tuple[int, int]:
+    return node.body.lineno, node.body.col_offset
+
+
+def _positions(code: CodeType) -> Iterator[tuple[int, int]]:
+    for line, _, column, _ in code.co_positions():
+        if line is not None and column is not None:
+            yield line, column
+
+
+def _find(function: FunctionType, name: str) -> Any:
+    code = function.__code__
+    if name in code.co_freevars:
+        cell = (function.__closure__ or ())[code.co_freevars.index(name)]
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return _MISSING
+    return function.__globals__.get(name, getattr(builtins, name, _MISSING))

@@ -1,0 +1,228 @@
+"""What a function knows while it is compiled: its variables, its problems, the program around it.
+
+`Program` is one kernel with the functions it calls, `Scope` one of these functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kspec import names
+from kspec.diagnostics import Diagnostic
+from kspec.errors import JIT_ERRORS, JitError
+from kspec.ir.builtins import BUILTINS
+from kspec.ir.control import Function, KernelStatement
+from kspec.ir.device import DEVICE
+from kspec.ir.nodes import Expression, Name
+from kspec.ir.types import Type
+from kspec.jit.capture import Captured
+from kspec.jit.values import Known, Value
+
+_PLAIN = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*_?")
+_FUNCTION = re.compile(r"(?<![.:\w])[A-Za-z_]\w*(?=\()")
+_C_LIBRARY = """
+    abort abs atof atoi calloc div exit fabs free labs main malloc memcmp memcpy memmove memset
+    printf puts qsort rand read signal sleep srand strlen system time write
+""".split()  # noqa: SIM905  (a list of words reads better)
+_CALLED = frozenset(
+    word
+    for row in (*BUILTINS.values(), *DEVICE.values())
+    for text in (row.text, row.plain)
+    for word in _FUNCTION.findall(text)
+)
+_TAKEN = names.KEYWORDS | names.TAKEN | _CALLED | {*_C_LIBRARY, "assert", "linux"}
+
+
+def escaped(name: str) -> str:
+    """Return what C++ calls a variable: different names stay different.
+
+    >>> escaped("x"), escaped("int"), escaped("v_int"), escaped("größe")
+    ('x', 'v_int', 'v_v_5fint', 'v_gr_f6_dfe')
+    """
+    taken = name in _TAKEN or name.startswith(("v_", "kspec", "unix"))
+    if _PLAIN.fullmatch(name) and not taken and not (name.isupper() and len(name) > 1):
+        return name
+    if name in _TAKEN and name.isalnum() and name.isascii():
+        return f"v_{name}"
+    coded = "".join(one if one.isascii() and one.isalnum() else f"_{ord(one):x}" for one in name)
+    return f"v_{coded}" if not name.isalnum() or not name.isascii() else f"v_{name}"
+
+
+class Stop(Exception):
+    """A statement has a problem, which is recorded; the next one is looked at."""
+
+
+@dataclass
+class Program:
+    """A kernel and the functions that it calls, for certain types of arguments.
+
+    Attributes
+    ----------
+    mode : str
+        Typing rules.
+    functions : list of Function
+        Those that are called, in an order that C++ takes.
+    made : dict
+        Name and type of what they return, by the function and the types of its arguments.
+    captured : list of Captured
+        The Python functions of it.
+    problems : list of (type, Diagnostic)
+        What is wrong, and the class that Python would raise.
+    headers : set of str
+        What its text includes, beside the headers of types.
+    cooperative : bool
+        Whether all blocks must be resident.
+    """
+
+    mode: str
+    functions: list[Function] = field(default_factory=list)
+    made: dict[Any, Any] = field(default_factory=dict)
+    captured: list[Captured] = field(default_factory=list)
+    problems: list[tuple[type[Exception], Diagnostic]] = field(default_factory=list)
+    headers: set[str] = field(default_factory=set)
+    cooperative: bool = False
+
+    def check(self) -> None:
+        """Raise what is wrong, all of it."""
+        if not self.problems:
+            return
+        found = tuple(dict.fromkeys(one for _, one in self.problems))
+        raise error_for(self.problems[0][0])("\n".join(map(str, found)), found)
+
+
+def error_for(kind: type[Exception]) -> type[JitError]:
+    """Return the class of ours that also is a built-in one."""
+    for one in kind.__mro__:
+        if one in JIT_ERRORS:
+            return JIT_ERRORS[one]
+    return JIT_ERRORS[ValueError]
+
+
+@dataclass
+class Scope:
+    """One function.
+
+    Attributes
+    ----------
+    program : Program
+        What it is part of.
+    captured : Captured
+        Its source.
+    variables : dict
+        What its local names mean: None for those whose assignment has a problem.
+    local : frozenset of str
+        Names that it assigns.
+    out : list
+        Where statements go.
+    depth : int
+        How many branches and loops are around them.
+    loops : int
+        How many of these are loops.
+    hoisted : list
+        Declarations at the top of the function.
+    returned : list
+        Types of what it returns.
+    kernel : bool
+        Whether it is launched.
+    written : set of str
+        Names of arrays that are written to.
+    roots : dict
+        The parameter whose memory a name stands for.
+    """
+
+    program: Program
+    captured: Captured
+    variables: dict[str, Value | None] = field(default_factory=dict)
+    local: frozenset[str] = frozenset()
+    out: list[KernelStatement] = field(default_factory=list)
+    depth: int = 0
+    loops: int = 0
+    hoisted: list[KernelStatement] = field(default_factory=list)
+    returned: list[Type | None] = field(default_factory=list)
+    kernel: bool = True
+    written: set[str] = field(default_factory=set)
+    roots: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> str:
+        """Typing rules."""
+        return self.program.mode
+
+    def fresh(self, word: str) -> str:
+        """Return a name for C++ that nothing else has."""
+        number = self.numbers.get(word, 0)
+        self.numbers[word] = number + 1
+        return f"kspec_{word}_{number}"
+
+    def problem(self, node: ast.AST, kind: type[Exception], message: str) -> Stop:
+        """Record what is wrong at a place; to be raised."""
+        line = getattr(node, "lineno", self.captured.node.lineno)
+        column = getattr(node, "col_offset", 0)
+        text = self.captured.lines[line - 1] if line <= len(self.captured.lines) else ""
+        column = len(text.encode()[:column].decode(errors="ignore"))
+        end = getattr(node, "end_col_offset", 0) or 0
+        same = getattr(node, "end_lineno", line) == line
+        length = len(text.encode()[:end].decode(errors="ignore")) - column if same else len(text)
+        self.program.problems.append(
+            (
+                kind,
+                Diagnostic(
+                    "error",
+                    message,
+                    self.captured.path,
+                    line,
+                    column + 1,
+                    max(1, length),
+                    text,
+                    self.captured.name,
+                    kind.__name__,
+                ),
+            )
+        )
+        return Stop()
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Turn what Python raises about an operand into a problem at a place."""
+        try:
+            yield
+        except (Stop, JitError):
+            raise
+        except Exception as error:
+            raise self.problem(node, type(error), str(error)) from None
+
+    def read(self, node: ast.Name) -> Value:
+        """Return what a name means."""
+        if node.id in self.variables:
+            value = self.variables[node.id]
+            if value is None:
+                raise Stop
+            return value
+        if node.id not in self.local:
+            try:
+                return Known(self.captured.lookup(node.id), node.id)
+            except KeyError:
+                pass
+        raise self.problem(node, NameError, f"Unbound name: {node.id}")
+
+    def mark_written(self, memory: Expression) -> None:
+        """Note that elements of an array are written to."""
+        name = root_name(memory)
+        if name is not None:
+            self.written.add(self.roots.get(name, name))
+
+
+def root_name(memory: Any) -> str | None:
+    """Return the name of the variable that memory is part of."""
+    while not isinstance(memory, Name):
+        inner = getattr(memory, "memory", None) or getattr(memory, "record", None)
+        if inner is None:
+            return None
+        memory = inner
+    return memory.name

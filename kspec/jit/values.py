@@ -1,0 +1,123 @@
+"""What an expression of a kernel may be: a value of the IR, or something known while compiling.
+
+>>> constant(0.5, "float32", "cuda")
+Const(value=0.5, type='float32')
+"""
+
+from __future__ import annotations
+
+import types as python_types
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspec.ir.nodes import Call, Cast, Const, Expression
+from kspec.jit import types
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Something that is known while compiling: a number, a module, a function, a type, None.
+
+    Attributes
+    ----------
+    value : object
+        What it is.
+    path : str
+        Where it was found, if it is a module of the user's.
+    """
+
+    value: Any
+    path: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number, which can be computed with."""
+        return isinstance(self.value, bool | int | float | complex | np.number | np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """A tuple of values."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method of a value, not called yet."""
+
+    owner: Expression
+    name: str
+
+
+Value = Expression | Known | Several | Method
+
+
+def constant(value: Any, dtype: str, mode: str) -> Const:
+    """Return a number that the program says, as one of a dtype.
+
+    Raises
+    ------
+    OverflowError
+        If it does not fit.
+    TypeError
+        If it is of a kind that does not become that one by itself.
+    """
+    number = value.item() if isinstance(value, np.generic) else value
+    row = types.kind(dtype)
+    if row in "iu" and isinstance(number, int):
+        if not types.fits(int(number), dtype):
+            raise OverflowError(f"{number} does not fit {dtype}")
+        return Const(int(number), dtype)
+    source = types.type_of_constant(mode, value)
+    if not types.can_cast(source, dtype):
+        raise TypeError(f"{number!r} ({source}) can not become {dtype} by itself")
+    if row == "b":
+        return Const(bool(number), dtype)
+    if row == "c":
+        return Const(complex(number), dtype)
+    return Const(float(number), dtype) if row == "f" else Const(int(number), dtype)
+
+
+def converted(value: Expression, dtype: str) -> Expression:
+    """Return a value as one of a dtype, in any case."""
+    if value.type == dtype:
+        return value
+    if isinstance(value, Const):
+        return _converted_constant(value, dtype)
+    source = str(value.type)
+    if dtype in ("bool", "float16", "bfloat16") and types.kind(source) == "c":
+        value = Call("real", (value,), "float32" if source == "complex64" else "float64")
+    return Cast(value, dtype)
+
+
+def _converted_constant(value: Const, dtype: str) -> Expression:
+    with np.errstate(all="ignore"):
+        try:
+            if dtype == "bfloat16":
+                return Const(float(value.value.real), dtype)
+            number = np.asarray(value.value, np.dtype(value.type))
+            if number.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+                number = number.real
+            return Const(number.astype(np.dtype(dtype)).item(), dtype)
+        except TypeError:
+            return Cast(value, dtype)
+
+
+def described(value: Value) -> str:
+    """Return what an operand is, for messages."""
+    if isinstance(value, Known):
+        if value.is_number:
+            return f"{value.value!r}"
+        if isinstance(value.value, python_types.ModuleType):
+            return f"module {value.value.__name__}"
+        if value.value is None:
+            return "None"
+        return type(value.value).__name__
+    if isinstance(value, Several):
+        return f"({', '.join(map(described, value.items))}{',' * (len(value.items) == 1)})"
+    if isinstance(value, Method):
+        return f"method {value.name}"
+    return str(value.type)

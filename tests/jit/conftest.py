@@ -1,0 +1,5 @@
+"""Each device once."""
+
+from tests.devices import place
+
+__all__ = ["place"]
