@@ -27,6 +27,7 @@ _SPAN = re.compile(r"`((?:kspec|make|pip|pytest|python) [^`\n]+)`")
 # What is not run, and why.
 SKIPPED = {
     r"git clone ": "a clone of this repository, from the network",
+    r"pip install 'kspec\[": "kspec itself, from the network",
     r"make ": "makes an environment of its own from the network; .ci/run runs them",
     r"python -m benchmarks": "takes minutes on a GPU; tests/benchmarks runs its parts",
     r"gdb |\(gdb\)": "a debugger waits for somebody who types",
@@ -51,6 +52,16 @@ identity = 0
 types = { T = ["float32"] }
 reference = "np.sqrt((x * x).sum(axis=axis, keepdims=keepdims))"
 example = { shapes = { x = [20, 30] }, axis = 1 }
+
+[reduction.rms_scale]
+inputs = "T x"
+outputs = "T y"
+map = "x * x"
+reduce = "a + b"
+post_map = "y = 1 / (a + 1)"
+identity = 0
+types = { T = ["float32"] }
+reference = "1 / ((x * x).sum(axis=axis, keepdims=keepdims) + 1)"
 """
 PROJECT = """\
 [build-system]

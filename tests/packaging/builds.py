@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -46,6 +47,10 @@ def plugin(folder: Path) -> Path:
     (metadata / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: kspec\nVersion: {kspec.__version__}\n"
     )
-    (metadata / "entry_points.txt").write_text("[hatch]\nkspec = kspec.build.hook\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     (folder / "kspec.pth").write_text(f"{ROOT}\n")
     return folder
