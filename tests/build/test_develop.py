@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_spec_is_said_and_the_old_package_not_used(
     twice = "try:\n    import toy_kernels\nexcept Exception as error: print(type(error).__name__)"
     done = python(f"{twice}\n{USE}", site)
     assert done.returncode and done.stdout == "SpecFileError\n"
-    assert "specs/squares.toml:7:1: unknown key 'opperation'" in done.stderr
+    assert "specs/squares.toml:7:1: error: unknown key 'opperation'" in done.stderr
     edit(toy, "opperation", "operation")
     assert printed(USE, site) == "[9.]\n"
 
