@@ -67,7 +67,7 @@ def _matmul(jit: Any) -> Any:
             left[y * 16 + x] = a[row * n + tile * 16 + x]
             right[y * 16 + x] = b[(tile * 16 + y) * n + column]
             jit.syncthreads()
-            for k in range(16):
+            for k in range(np.uint32(16)):
                 total += left[y * 16 + k] * right[k * 16 + x]
             jit.syncthreads()
         c[row * n + column] = total
@@ -103,7 +103,7 @@ def _mandelbrot(jit: Any) -> Any:
             cy = np.float32(-1.5) + np.float32(3.0) * np.float32(j) / np.float32(height)
             x = np.float32(0)
             y = np.float32(0)
-            count = np.int32(0)
+            count = np.uint32(0)
             while count < most and x * x + y * y < np.float32(4.0):
                 step = x * x - y * y + cx
                 y = np.float32(2.0) * x * y + cy
@@ -199,7 +199,7 @@ def _matmul_arguments(machine: Machine) -> tuple[tuple[Any, ...], Any]:
     n = _matmul_side(machine)
     a, b = (machine.random("float32", n * n, seed) for seed in range(2))
     c = machine.empty("float32", n * n)
-    return (a, b, c, np.int32(n)), c
+    return (a, b, c, np.uint32(n)), c
 
 
 def _square(side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -213,7 +213,7 @@ def _image_side(machine: Machine) -> int:
 def _mandelbrot_arguments(machine: Machine) -> tuple[tuple[Any, ...], Any]:
     side = _image_side(machine)
     out = machine.empty("int32", side * side)
-    return (out, np.int32(side), np.int32(side), np.int32(256)), out
+    return (out, np.uint32(side), np.uint32(side), np.uint32(256)), out
 
 
 def _stencil_side(machine: Machine) -> int:
@@ -224,7 +224,7 @@ def _stencil_arguments(machine: Machine) -> tuple[tuple[Any, ...], Any]:
     n = _stencil_side(machine)
     x, out = machine.random("float32", n * n, 0), machine.empty("float32", n * n)
     out[...] = 0
-    return (x, out, np.int32(n)), out
+    return (x, out, np.uint32(n)), out
 
 
 def _histogram_arguments(machine: Machine) -> tuple[tuple[Any, ...], Any]:

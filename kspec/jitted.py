@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,10 +32,11 @@ from kspec.jit.capture import Captured, capture
 from kspec.jit.functions import parameter_names, parameter_type
 from kspec.jit.scope import Program, Scope
 from kspec.jit.types import MODES, type_of_constant
-from kspec.runtime.raw import RawModule
+from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, made_in_python
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.view_kernel import ViewCaller, ViewKernel, is_wide
 from kspec.runtime.views import dtype_name
+from kspec.stages import CudaSource
 
 __all__ = ["DeviceFunction", "JitKernel", "rawkernel"]
 
@@ -273,16 +275,22 @@ class JitKernel(ViewCaller):
     def _make(self, given: tuple[Type, ...]) -> tuple[Built, ViewKernel, str]:
         built = build(capture(self.function), given, self.mode)
         code = built.text()
-        module = RawModule(code=code, enable_cooperative_groups=built.cooperative)
+        provider = CompilingProvider(OneSource(CudaSource("kernel.cu", code)))
+        lines = functools.partial(_line_of, {one.path for one in built.captured})
         kernel = ViewKernel(
             built.name,
-            module.loader,
+            KernelLoader([provider], made_in_python, line_of=lines),
             tuple(one if isinstance(one, str) else "" for one in given),
             built.written,
             built.cooperative,
             built.is_stale,
         )
         return built, kernel, code
+
+
+def _line_of(paths: set[str], path: str, line: int) -> str:
+    """Return a line of a Python file that a kernel is made of."""
+    return linecache.getline(path, line).rstrip("\n") if path in paths else ""
 
 
 def _checked(captured: Captured) -> Captured:

@@ -16,16 +16,23 @@ from kspec.ir.nodes import Assign, Expression, Let, Name
 from kspec.ir.types import ArrayType, BufferType, is_memory
 from kspec.jit import expressions, types
 from kspec.jit.scope import Scope, Stop, escaped, root_name
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
 
 
 def build_assign(scope: Scope, node: ast.Assign) -> None:
     """Add ``a = b = value``."""
     value = expressions.evaluate(scope, node.value)
-    if len(node.targets) > 1 or isinstance(node.targets[0], ast.Tuple | ast.List):
+    if len(node.targets) > 1 or not _are_new(scope, node.targets[0]):
         value = _fixed(scope, node, value)
     for target in node.targets:
-        assign(scope, target, value, node)
+        assign(scope, target, value, node.value)
+
+
+def _are_new(scope: Scope, target: ast.expr) -> bool:
+    """Return whether an assignment to a tuple can not change what it has still to read."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return all(isinstance(one, ast.Name) and _are_new(scope, one) for one in target.elts)
+    return not isinstance(target, ast.Name) or target.id not in scope.variables
 
 
 def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
@@ -39,7 +46,7 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
         if node.value is None:
             message = "what is this variable? Write a dtype, as in a: np.float32"
             raise scope.problem(node.annotation, TypeError, message)
-        assign(scope, node.target, expressions.evaluate(scope, node.value), node)
+        assign(scope, node.target, expressions.evaluate(scope, node.value), node.value)
         return
     if isinstance(known, Name) and known.type != dtype:
         raise scope.problem(node, TypeError, f"{name} is {known.type} already")
@@ -48,7 +55,11 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
         found = expressions.evaluate(scope, node.value)
         if isinstance(found, Known) and not found.is_number:
             raise scope.problem(node.value, TypeError, f"{described(found)} is no {dtype}")
-        value = expressions.assignable(scope, node.value, found, dtype)
+        if isinstance(found, Known):
+            with scope.at(node.value):
+                value = constant(found.value, dtype, "numpy")  # exactly, as it says its type
+        else:
+            value = expressions.assignable(scope, node.value, found, dtype)
     if isinstance(known, Name):
         if value is not None:
             scope.out.append(Assign(known, value))
@@ -83,13 +94,13 @@ def annotated_type(scope: Scope, node: ast.expr | None) -> str | None:
 
 
 def assign(scope: Scope, target: ast.expr, value: Value, node: ast.AST) -> None:
-    """Add one assignment to any target."""
+    """Add one assignment to any target; `node` is what the value was written as."""
     if isinstance(target, ast.Name):
-        _assign_name(scope, target, value)
+        _assign_name(scope, target, value, node)
     elif isinstance(target, ast.Tuple | ast.List):
         _assign_tuple(scope, target, value)
     elif isinstance(target, ast.Subscript | ast.Attribute):
-        _store(scope, target, value)
+        _store(scope, target, value, node)
     else:
         raise scope.problem(target, ValueError, "Not supported in kernels: this target")
 
@@ -124,7 +135,7 @@ def _fixed(scope: Scope, node: ast.AST, value: Value) -> Value:
     return Name(name, value.type)
 
 
-def _assign_name(scope: Scope, target: ast.Name, value: Value) -> None:
+def _assign_name(scope: Scope, target: ast.Name, value: Value, node: ast.AST) -> None:
     name = target.id
     known = scope.variables.get(name)
     if isinstance(known, Several) or (known is None and isinstance(value, Several)):
@@ -144,10 +155,22 @@ def _assign_name(scope: Scope, target: ast.Name, value: Value) -> None:
         scope.variables[name] = value
         return
     if isinstance(known, Name):
-        _reassign(scope, target, known, value)
+        _reassign(scope, node, known, value)
         return
-    one = expressions.materialized(scope, target, value)
+    one = expressions.materialized(scope, node, value)
+    if isinstance(one, Name) and one.name in scope.reserved and _is_assigned_once(scope, name):
+        scope.variables[name] = one
+        return
     _declare(scope, name, one.type, one)
+
+
+def _is_assigned_once(scope: Scope, name: str) -> bool:
+    found = [
+        one
+        for one in ast.walk(scope.captured.node)
+        if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
+    ]
+    return len(found) == 1
 
 
 def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: Value) -> None:
@@ -217,11 +240,13 @@ def _declare(
     return variable
 
 
-def _store(scope: Scope, target: ast.Subscript | ast.Attribute, value: Value) -> None:
+def _store(
+    scope: Scope, target: ast.Subscript | ast.Attribute, value: Value, node: ast.AST
+) -> None:
     place = _place(scope, target)
     if isinstance(value, Known) and not value.is_number:
-        raise scope.problem(target, TypeError, f"{described(value)} is no number")
-    scope.out.append(Store(place, expressions.assignable(scope, target, value, str(place.type))))
+        raise scope.problem(node, TypeError, f"{described(value)} is no number")
+    scope.out.append(Store(place, expressions.assignable(scope, node, value, str(place.type))))
 
 
 def _place(scope: Scope, target: ast.expr) -> Element | Member:

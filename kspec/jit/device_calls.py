@@ -77,7 +77,7 @@ def known(scope: Scope, node: ast.AST, name: str, what: str, value: Value) -> An
         return tuple(known(scope, node, name, what, one) for one in value.items)
     if not isinstance(value, Known):
         raise scope.problem(
-            node, TypeError, f"jit.{name}: {what} must be a constant, not a {described(value)}"
+            node, TypeError, f"jit.{name}: {what} must be a constant, not {described(value)}"
         )
     return value.value
 
@@ -230,6 +230,7 @@ def _memory(
     label = scope.fresh("shared" if is_shared else "local")
     space = "shared" if is_shared else "local"
     scope.hoisted.append(Reserve(label, type_, space, alignment or 0))
+    scope.reserved.add(label)
     return Name(label, type_)
 
 

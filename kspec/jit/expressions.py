@@ -151,7 +151,7 @@ def call_ufunc(
     if dtype is not None:
         given = (dtype,) * len(given)
     try:
-        inputs, output = types.loop(scope.mode, name.partition(".")[0], given)
+        inputs, output = types.loop(scope.mode, name, given)
     except TypeError:
         shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
         raise scope.problem(node, TypeError, f"no such operation: {shown}") from None
@@ -172,9 +172,15 @@ def call_ufunc(
             )
         else:
             args.append(converted(one, wanted))
+    if name == "power" and types.kind(output) in "fc" and _is_two(values[1]):
+        return Call("square", (args[0],), output)
     if scope.mode == "cuda" and name in _C_ARITHMETIC and inputs[0] in _C_INTEGERS:
         name = f"{name}.c"
     return Call(name, tuple(args), output)
+
+
+def _is_two(value: Value) -> bool:
+    return isinstance(value, Known) and value.value == 2
 
 
 def _constant(scope: Scope, node: ast.Constant) -> Value:

@@ -143,7 +143,7 @@ def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
         if not isinstance(index, Known):
             raise scope.problem(node, TypeError, f"{described(owner)} is indexed by constants only")
         with scope.at(node):
-            return _wrapped(value[index.value])
+            return wrapped(value[index.value])
     items = index.items if isinstance(index, Several) else (index,)
     if not all(isinstance(one, Known) for one in items):
         raise scope.problem(node, TypeError, f"{described(owner)} is indexed by constants only")
@@ -152,8 +152,9 @@ def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
         return Known(value[words if len(words) > 1 else words[0]])
 
 
-def _wrapped(value: object) -> Value:
-    return Several(tuple(map(_wrapped, value))) if isinstance(value, tuple) else Known(value)
+def wrapped(value: object) -> Value:
+    """Return something known; a tuple is one of what is known."""
+    return Several(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)
 
 
 def _of_tuple(scope: Scope, node: ast.Subscript, owner: Several) -> Value:

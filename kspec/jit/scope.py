@@ -133,6 +133,10 @@ class Scope:
         Names of arrays that are written to.
     roots : dict
         The parameter whose memory a name stands for.
+    numbers : dict
+        How many names of C++ have been made of a word.
+    reserved : set of str
+        Names of shared and local memory.
     """
 
     program: Program
@@ -148,6 +152,7 @@ class Scope:
     written: set[str] = field(default_factory=set)
     roots: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    reserved: set[str] = field(default_factory=set)
 
     @property
     def mode(self) -> str:

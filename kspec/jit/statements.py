@@ -24,7 +24,7 @@ from kspec.ir.control import (
 from kspec.ir.device import EFFECTS
 from kspec.ir.memory import Element, Extent, Invoke, Member, Part
 from kspec.ir.nodes import Call, Cast, Const, Expression, Name
-from kspec.jit import assignments, expressions, types
+from kspec.jit import assignments, expressions, indexing, types
 from kspec.jit import builtins as device
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.values import Known, Method, Several, Value, converted, described
@@ -168,8 +168,25 @@ def _for_tuple(scope: Scope, node: ast.For, items: Sequence[Value]) -> None:
                 word, NotImplementedError, "break and continue in a loop over a tuple"
             )
     for item in items:
-        assignments.assign(scope, node.target, item, node)
+        target = node.target
+        if isinstance(target, ast.Tuple) and isinstance(item, Known):
+            item = indexing.wrapped(item.value)
+        for one, value in _pairs(target, item):
+            is_new = isinstance(one, ast.Name) and not isinstance(scope.variables.get(one.id), Name)
+            if isinstance(one, ast.Name) and is_new and isinstance(value, Known):
+                scope.variables[one.id] = value  # stays known in the body
+            else:
+                assignments.assign(scope, one, value, node.iter)
         build_block(scope, node.body)
+
+
+def _pairs(target: ast.expr, item: Value) -> list[tuple[ast.expr, Value]]:
+    """Return names and what they are given, if there are as many."""
+    if isinstance(target, ast.Tuple) and isinstance(item, Several):
+        names = target.elts
+        if len(names) == len(item.items):
+            return list(zip(names, item.items, strict=True))
+    return [(target, item)]
 
 
 def _for_range(scope: Scope, node: ast.For, call: ast.Call) -> None:
@@ -266,7 +283,11 @@ def return_value(scope: Scope, node: ast.AST, value: Value | None) -> None:
     first = scope.returned[0] if scope.returned else None
     if value is None:
         one = None
-    elif isinstance(value, Known) and scope.returned and isinstance(first, str):
+    elif isinstance(value, Known) and value.is_number and isinstance(first, str):
+        if not types.can_cast(types.type_of_constant(scope.mode, value.value), first):
+            raise scope.problem(
+                node, ValueError, f"{scope.captured.name} returns {first}, and here {value.value!r}"
+            )
         one = expressions.materialized(scope, node, value, first)
     else:
         one = expressions.materialized(scope, node, value)

@@ -97,16 +97,18 @@ def can_cast(source: str, target: str) -> bool:
 def loop(mode: str, name: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """Return the dtypes that a ufunc takes and returns for operands of some types.
 
+    A number behind the name, as in ``frexp.1``, says which of its results.
+
     Raises
     ------
     TypeError
         If it takes no such operands.
     """
-    ufunc = getattr(np, name)
+    ufunc = getattr(np, name.partition(".")[0])
     if mode == "numpy":
         found = ufunc.resolve_dtypes((*map(np.dtype, types), *[None] * ufunc.nout))
         names = [dtype_name(one) for one in found]
-        return tuple(names[: ufunc.nin]), names[ufunc.nin]
+        return tuple(names[: ufunc.nin]), names[ufunc.nin + _part(name)]
     if "bfloat16" in types:
         return _bfloat16_loop(name, types)
     for inputs, output in _loops(name):
@@ -128,13 +130,18 @@ def _bfloat16_loop(name: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], 
     )
 
 
+def _part(name: str) -> int:
+    """Return which result of a ufunc is meant: ``frexp.1`` is the second."""
+    return int(name.partition(".")[2] or 0)
+
+
 @functools.cache
 def _loops(name: str) -> tuple[tuple[tuple[str, ...], str], ...]:
-    ufunc = getattr(np, name)
+    ufunc = getattr(np, name.partition(".")[0])
     found = []
     for text in ufunc.types:
         if set(text) <= {*_LETTERS, "-", ">"}:
             inputs, _, output = text.partition("->")
-            found.append((tuple(_LETTERS[one] for one in inputs), _LETTERS[output[0]]))
+            found.append((tuple(_LETTERS[one] for one in inputs), _LETTERS[output[_part(name)]]))
     # NumPy compares signed with unsigned numbers in loops of their own.
     return tuple(one for one in found if len(set(one[0])) == 1 or name == "ldexp")

@@ -67,6 +67,10 @@ def constant(value: Any, dtype: str, mode: str) -> Const:
     """
     number = value.item() if isinstance(value, np.generic) else value
     row = types.kind(dtype)
+    if mode == "cuda" and row in "fc" and type(value) in (float, complex):
+        # CuPy's rule: a number without a type of its own has 32 bits, wherever it is stored.
+        with np.errstate(over="ignore"):
+            number = np.asarray(value, types.type_of_constant(mode, value)).item()
     if row in "iu" and isinstance(number, int):
         if not types.fits(int(number), dtype):
             raise OverflowError(f"{number} does not fit {dtype}")

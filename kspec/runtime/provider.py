@@ -151,6 +151,8 @@ class KernelLoader:
         Returns the advice for a kernel that nobody has for a device.
     watch : callable, optional
         Called with each kernel and device that is asked for; see `kspec.runtime.tracing`.
+    line_of : callable, optional
+        Returns a line of the files that the source was made of, by file and number; else nothing.
     """
 
     def __init__(
@@ -158,8 +160,10 @@ class KernelLoader:
         providers: Sequence[Provider],
         hint: Callable[[Wanted, Device], str] | None = None,
         watch: Callable[[Wanted, Device], None] | None = None,
+        line_of: Callable[[str, int], str] | None = None,
     ) -> None:
         self._providers = tuple(providers)
+        self._line_of = line_of
         self._hint = hint
         self._watch = watch
         self._images: OnceMap[_Key, Image] = OnceMap()
@@ -169,7 +173,7 @@ class KernelLoader:
         self._failures: dict[_Key, CompileError] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._providers, self._hint, self._watch)
+        return type(self), (self._providers, self._hint, self._watch, self._line_of)
 
     def __deepcopy__(self, memo: object) -> KernelLoader:
         return self
@@ -219,8 +223,13 @@ class KernelLoader:
         module = self._module(image, device, self._home(wanted, device, image, sanitize))
         kernel = module.get_kernel(self.symbol(wanted, device, image))
         if isinstance(kernel, HostKernel):
-            kernel.show_lines(functools.partial(_line, self._providers, wanted))
+            kernel.show_lines(functools.partial(self._line, wanted))
         return kernel
+
+    def _line(self, wanted: Wanted, path: str, line: int) -> str:
+        """Return a line of what a kernel was made of, for messages."""
+        found = self._line_of(path, line) if self._line_of else ""
+        return found or _line(self._providers, wanted, path, line)
 
     def symbol(self, wanted: Wanted, device: Device, image: Image) -> str:
         """Return what `wanted` is called in an image: names that are no expressions, as they are.
