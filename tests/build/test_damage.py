@@ -1,0 +1,133 @@
+"""Packages that were damaged: every file that a build left, changed in every way."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kspec import manifest
+from kspec.build import swap
+from kspec.build.project import build_project
+from kspec.errors import KspecError, ManifestError
+from kspec.runtime import driver
+from kspec.runtime.device import Device
+from kspec.runtime.package import GeneratedModule
+from kspec.stages import RawSymbol
+from tests.projects import files_of
+
+PACKAGE = Path("generated/toy_kernels")
+SYMBOL = RawSymbol("shift")
+
+
+def flipped(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda data: data[: len(data) // 2],
+    "one byte short": lambda data: data[:-1],
+    "a flipped bit": flipped,
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"\0",
+    "foreign": lambda data: b"\x7fELF" + bytes(100),
+    "text": lambda data: b"<<<<<<< HEAD\n",
+}
+
+
+@pytest.fixture
+def built(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    build_project(toy)
+    monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
+    return toy / PACKAGE
+
+
+def shipped(folder: Path) -> object:
+    index = manifest.load((folder / "manifest.json").read_text())
+    return GeneratedModule(folder, index.module("shifts")).shipped(SYMBOL, Device("cuda", 0))
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_an_image_is_refused_and_built_again(built: Path, how: str) -> None:
+    path = built / "shifts.fatbin"
+    assert shipped(built) is not None
+    before = files_of(built)
+    path.write_bytes(DAMAGE[how](before["shifts.fatbin"]))
+    with pytest.raises(ManifestError, match=r"is not the image that manifest\.json describes"):
+        shipped(built)
+    assert build_project(built.parents[1]).compiled == ("shifts",)
+    assert files_of(built) == before
+
+
+def test_another_modules_image_is_refused(built: Path) -> None:
+    (built / "shifts.fatbin").write_bytes((built / "squares.fatbin").read_bytes())
+    with pytest.raises(ManifestError, match="is not the image"):
+        shipped(built)
+
+
+@pytest.mark.parametrize("how", sorted({*DAMAGE} - {"longer", "one byte short"}))
+def test_a_manifest_is_refused_and_built_again(built: Path, how: str) -> None:
+    path = built / "manifest.json"
+    before = files_of(built)
+    path.write_bytes(DAMAGE[how](before["manifest.json"]).replace(b"\x7f", b""))
+    with pytest.raises(ManifestError, match=r"run `kspec build` again"):
+        shipped(built)
+    (built / "amount.cuh").unlink()  # which nobody knows to be ours by now
+    build_project(built.parents[1])
+    assert files_of(built) == before
+
+
+@pytest.mark.parametrize(("schema", "advice"), [(1, "run `kspec build`"), (99, "upgrade kspec")])
+def test_a_manifest_of_another_version(built: Path, schema: int, advice: str) -> None:
+    path = built / "manifest.json"
+    before = files_of(built)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": schema}))
+    with pytest.raises(ManifestError, match=advice):
+        shipped(built)
+    build_project(built.parents[1])
+    assert files_of(built) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_build_that_can_not_write(
+    toy: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_project(toy)
+    before = files_of(toy / PACKAGE)
+    spec = toy / "specs/squares.toml"
+    spec.write_text(spec.read_text().replace("y = x * x", "y = x * x * 1"))
+    write = Path.write_bytes
+
+    def fail(path: Path, data: bytes) -> int:
+        if path.name == "squares.cu":
+            raise OSError(number, os.strerror(number), str(path))
+        return write(path, data)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(number)):
+        patch.setattr(Path, "write_bytes", fail)
+        build_project(toy)
+    assert files_of(toy / PACKAGE) == before
+    assert not (toy / "generated/.toy_kernels.staging").exists()
+    assert build_project(toy).changed
+
+
+def test_the_command_says_which_file(run, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a/b.fatbin")
+
+    monkeypatch.setattr(swap, "_swap", fail)
+    status, _, err = run("build", "--project", toy)
+    assert status == 1 and "kspec: a/b.fatbin: No space left on device" in err
+
+
+def test_a_missing_project(tmp_path: Path) -> None:
+    with pytest.raises(KspecError, match="can not be read"):
+        build_project(tmp_path / "none")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\n")
+    with pytest.raises(KspecError, match="there is no folder 'specs'"):
+        build_project(tmp_path)
