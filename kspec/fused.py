@@ -302,7 +302,7 @@ class Fused:
 
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
     """Return types and which extents are equal, which is all that most programs depend on."""
-    numbers: dict[int, int] = {1: 1}
+    numbers: dict[int, int] = {0: 0, 1: 1}  # of no elements, there may be nothing to choose from
     found: list[object] = []
     for one in described:
         if isinstance(one, ArrayType):
@@ -454,7 +454,8 @@ class Runnable:
         """Return the array or number that a value is in this call."""
         home = self.program.parts.home(value)
         if home is not None and value in results:
-            return results[value] if _is_whole(home) else results[value][home.frame]
+            array = results[value]  # a pass leaves out the axes of extent 1
+            return array if len(array.shape) == len(value.shape) else array[home.frame]
         if value in results:
             return results[value]
         if isinstance(value, Argument | Number):

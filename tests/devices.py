@@ -83,7 +83,8 @@ DEVICES = [
 PLACES = [DEVICES[0], DEVICES[3]]
 
 
-def _ready(device: ArrayDevice) -> ArrayDevice:
+def ready(device: ArrayDevice) -> ArrayDevice:
+    """Return a device; the test is skipped where it or its library is missing."""
     if not device.is_host and len(kspec.devices()) == 1:
         pytest.skip("no CUDA device")
     if device.library == "cupy":
@@ -94,10 +95,10 @@ def _ready(device: ArrayDevice) -> ArrayDevice:
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> ArrayDevice:
     """Each array library on each device."""
-    return _ready(request.param)
+    return ready(request.param)
 
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> ArrayDevice:
     """Each device once."""
-    return _ready(request.param)
+    return ready(request.param)

@@ -438,6 +438,7 @@ _REDUCTIONS_OF = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
     "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
+_WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 _SYNONYMS = {"amax": "max", "amin": "min", "round": "around", "absolute": "abs"}
 
 
@@ -471,6 +472,12 @@ def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dt
         if function in ("argmax", "argmin"):
             return tracer.graph.apply("filled", (tracer.graph.constant(0, "int64"), value), "int64")
         return tracer.graph.cast(value, dtype)
+    if function in _WITHOUT_IDENTITY and any(value.shape[k].size == 0 for k in axes):
+        if function in ("argmax", "argmin"):
+            raise ValueError(f"attempt to get {function} of an empty sequence")
+        raise ValueError(
+            f"zero-size array to reduction operation {function}, which has no identity"
+        )
     return tracer.graph.reduce(function, value, axes, dtype)
 
 

@@ -166,7 +166,7 @@ class _Writer:
         arrays = [one for one in self._values if isinstance(one, Argument | View)]
         if None in kinds or not all(map(_is_real, self._values)):
             return False
-        if any(isinstance(one.value, Argument | View | Scalar) for one in self._outputs):
+        if any(_is_given(one.value) for one in self._outputs):
             return False
         if any(self._kind(one.value) == PER_COLUMN for one in self._outputs):
             return False
@@ -470,6 +470,12 @@ class _Writer:
                 lines.append(f"if (row.live && row.lane == 0) out{number}[row.index] = {text};")
         yield from emit(body.statements).splitlines()
         yield from lines
+
+
+def _is_given(value: Value) -> bool:
+    """Return whether there is nothing to compute."""
+    of_reduction = isinstance(value, View) and isinstance(value.input, Reduce)
+    return isinstance(value, Argument | View | Scalar) and not of_reduction
 
 
 def _is_real(value: Value) -> bool:

@@ -468,7 +468,7 @@ def test_empty_arrays(device: ArrayDevice, shape: tuple[int, ...]) -> None:
         check(of(text, 1), (x,), device)
 
 
-@pytest.mark.parametrize("text", ["x.max()", "x.argmin()", "x.min(-1)"])
+@pytest.mark.parametrize("text", ["x.max()", "x.argmin()", "x.min(-1)", "x.T[:0].max(0)"])
 def test_the_best_of_nothing(device: ArrayDevice, text: str) -> None:
     with pytest.raises(ValueError):
         fused(of(text, 1))(device.array(np.ones((3, 0), "f4")))

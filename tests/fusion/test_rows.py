@@ -1,0 +1,273 @@
+"""Rows kept in registers against one kernel for each step: both are NumPy's result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kspec import fuse
+from kspec.compiler import compile_source
+from kspec.fused_rows import RowCaller, _geometry
+from kspec.fusion.rows import RowProgram
+from kspec.stages import CudaSource, Target
+from tests.devices import ArrayDevice
+
+RANDOM = np.random.default_rng(3)
+Function = Callable[..., Any]
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1) * weight + bias
+
+
+def rms_norm(x: Any, weight: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1) * weight
+
+
+def several(x: Any, y: Any) -> Any:
+    away = x - y.mean(-1, keepdims=True)
+    return away, (away * y).sum(-1), away.max(-1, keepdims=True), x.sum(-1) * 2
+
+
+def scaled(x: Any, per_row: Any, s: Any) -> Any:
+    return (x * per_row - (x * per_row).sum(-1, keepdims=True)) * s
+
+
+def in_place(x: Any) -> None:
+    x -= x.mean(-1, keepdims=True)
+    x /= np.sqrt((x * x).mean(-1, keepdims=True) + 1)
+
+
+def in_place_of_two(x: Any, y: Any) -> Any:
+    x += y.sum(-1, keepdims=True)
+    y -= x.max(-1, keepdims=True)
+    return x * 2
+
+
+def last_two(x: Any) -> Any:
+    return x - x.mean((-2, -1), keepdims=True)
+
+
+def whole_numbers(x: Any) -> Any:
+    return x - x.min(-1, keepdims=True), (x - x.max(-1, keepdims=True)).sum(-1)
+
+
+def call(
+    function: Function,
+    args: tuple[Any, ...],
+    place: ArrayDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    launches: list[str],
+    by_rows: bool = True,
+) -> None:
+    """Compare both ways with NumPy, arguments included; `by_rows`: whether one kernel will do."""
+    plain = [one.copy() if isinstance(one, np.ndarray) else one for one in args]
+    with np.errstate(all="ignore"):
+        wanted = function(*plain)
+    for mode in ("always", "never"):
+        monkeypatch.setenv("KSPEC_FUSE_ROWS", mode)
+        given = [place.array(one) if isinstance(one, np.ndarray) else one for one in args]
+        before = len(launches)
+        got = fuse(device="host")(function)(*given)
+        count = len(launches) - before
+        assert count == 1 if mode == "always" and by_rows else count > 1
+        for one, other in zip(_tuple(got), _tuple(wanted), strict=True):
+            agree(one, other, place)
+        for one, other in zip(given, plain, strict=True):
+            if isinstance(other, np.ndarray):
+                agree(one, other, place)
+
+
+def _tuple(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else () if result is None else (result,)
+
+
+def agree(got: Any, wanted: Any, place: ArrayDevice) -> None:
+    found = place.numpy(got)
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    if wanted.dtype.kind == "i":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    bound = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-12}[wanted.dtype.name]
+    np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
+
+
+def normal(*shape: int, dtype: str = "f4") -> Any:
+    return RANDOM.normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("length", [1, 2, 7, 31, 64, 129, 1000, 1024])
+def test_lengths(
+    place: ArrayDevice,
+    length: int,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+    launches: list[str],
+) -> None:
+    call(softmax, (normal(3, length, dtype=dtype),), place, monkeypatch, launches)
+
+
+@pytest.mark.parametrize("length", [4096, 5000, 16384, 32768])
+def test_long_rows(
+    place: ArrayDevice, length: int, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    call(rms_norm, (normal(2, length), normal(length)), place, monkeypatch, launches)
+
+
+def test_rows_that_are_too_long(
+    place: ArrayDevice, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    call(softmax, (normal(2, 32801),), place, monkeypatch, launches, by_rows=False)
+
+
+CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
+    "layer norm": (layer_norm, (normal(5, 24), normal(24), normal(24))),
+    "layer norm of three axes": (layer_norm, (normal(3, 4, 24), normal(1, 1, 24), normal(24))),
+    "layer norm of float16": (
+        layer_norm,
+        (normal(4, 40, dtype="f2"), *[normal(40, dtype="f2")] * 2),
+    ),
+    "mixed types": (layer_norm, (normal(4, 40, dtype="f2"), normal(40), normal(40, dtype="f8"))),
+    "several outputs": (several, (normal(6, 33), normal(6, 33))),
+    "per row": (scaled, (normal(6, 33), normal(6, 1), 2.0)),
+    "per row of three axes": (scaled, (normal(2, 3, 9), normal(2, 3, 1), 3)),
+    "in place": (in_place, (normal(6, 33),)),
+    "two axes make a row": (last_two, (normal(5, 4, 6),)),
+    "int8": (whole_numbers, (RANDOM.integers(-60, 60, (6, 33)).astype("i1"),)),
+    "int64": (whole_numbers, (RANDOM.integers(-60, 60, (6, 32)),)),
+    "one row": (several, (normal(1, 33), normal(1, 33))),
+    "square": (several, (normal(8, 8), normal(8, 8))),
+    "many rows": (softmax, (normal(300, 5),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_functions(
+    place: ArrayDevice, name: str, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    function, args = CASES[name]
+    call(function, args, place, monkeypatch, launches)
+
+
+def test_in_place_of_two(
+    place: ArrayDevice, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    call(in_place_of_two, (normal(6, 8), normal(6, 8)), place, monkeypatch, launches)
+
+
+# Numbers of rows that meet the elements of other rows, as NumPy has it, are no row program.
+CROSSED: dict[str, Function] = {
+    "sums as a row": lambda x: x - x.sum(-1),
+    "sums and themselves": lambda x: x.sum(-1) + x.sum(-1, keepdims=True) + x,
+    "written and read across": lambda x: (x.sum(-1) * 2, x - x.max(-1)),
+}
+
+
+@pytest.mark.parametrize("name", CROSSED)
+def test_rows_that_meet_others(
+    place: ArrayDevice, name: str, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    call(CROSSED[name], (normal(8, 8),), place, monkeypatch, launches, by_rows=False)
+
+
+def column_and_rows(x: Any, v: Any) -> Any:
+    return x - x.sum(-1, keepdims=True), v * 2
+
+
+def test_a_row_of_its_own_is_returned(
+    place: ArrayDevice, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    call(column_and_rows, (normal(8, 6), normal(6)), place, monkeypatch, launches, by_rows=False)
+
+
+def written_and_read_as_a_row(x: Any, v: Any) -> None:
+    x -= x.mean(-1, keepdims=True) * v
+    v *= 2
+
+
+def test_a_row_that_is_read_by_all_and_written(
+    place: ArrayDevice, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    args = normal(8, 6), normal(6)
+    call(written_and_read_as_a_row, args, place, monkeypatch, launches, by_rows=False)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x[:, 1:],
+        lambda x: x[:, 1:-2],
+        lambda x: x[::2],
+        lambda x: x[::-1],
+        lambda x: x[:, ::2],
+        lambda x: x[:, ::-1],
+        lambda x: x.T,
+        lambda x: x[1:3, 4:8],
+    ],
+)
+@pytest.mark.parametrize("mode", ["always", "never"])
+def test_views(place: ArrayDevice, look: Function, mode: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("KSPEC_FUSE_ROWS", mode)
+    x, weight = normal(24, 24), normal(48)
+    part = look(x)
+    width = part.shape[-1]
+    got = fuse(device="host")(rms_norm)(look(place.array(x)), place.array(weight)[3 : 3 + width])
+    agree(got, rms_norm(part, weight[3 : 3 + width]), place)
+    rows = fuse(device="host")(several)(look(place.array(x)), look(place.array(x)))
+    for one, other in zip(rows, several(part, part), strict=True):
+        agree(one, other, place)
+
+
+# Every row program compiles for every architecture, as `kspec.fused_rows` may choose its sizes
+
+
+def row_program_of(function: Function, *args: Any) -> RowProgram:
+    runnable = fuse(device="host")(function)._runnable(args)
+    rows = runnable.program.rows
+    assert isinstance(runnable._rows, RowCaller)
+    assert rows is not None
+    return rows
+
+
+def sizes(width: int) -> set[tuple[int, int, int]]:
+    """Return V, PACKS and THREADS of rows of any length."""
+    found = set()
+    for length in (2**k for k in range(16)):
+        for one in {1, width} if length % width == 0 else {1}:
+            launch = _geometry(64, length, one)
+            if launch is not None:
+                found.add((one, launch[0], launch[2]))
+    return found
+
+
+COMPILED: dict[str, tuple[Function, tuple[Any, ...]]] = {
+    "softmax": (softmax, (normal(2, 8),)),
+    "layer_norm": (layer_norm, (normal(2, 8, dtype="f2"), *[normal(8, dtype="f2")] * 2)),
+    "in_place": (in_place, (normal(2, 8, dtype="f8"),)),
+    "whole_numbers": (whole_numbers, (np.ones((2, 8), "i1"),)),
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiles(name: str, arch: str) -> None:
+    function, args = COMPILED[name]
+    program = row_program_of(function, *args)
+    wanted = tuple(
+        f"{program.name}<{', '.join(map(str, one))}>" for one in sorted(sizes(16 // program.widest))
+    )
+    assert len(wanted) > 3
+    source = CudaSource(f"{program.name}.cu", program.code, name_expressions=wanted)
+    image = compile_source(source, Target(arch))
+    assert set(image.symbols) == set(wanted)
+    assert image.log == ""
