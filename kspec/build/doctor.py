@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspec import config
+from kspec.build import cache
 from kspec.errors import KspecError
 
 OK, MISSING, TOO_OLD, BROKEN = "ok", "missing", "too old", "broken"
@@ -295,10 +296,10 @@ def _cache() -> Iterable[Row]:
         fix = "export KSPEC_CACHE_DIR=/a/folder/of/yours"
         yield Row("cache", "folder", BROKEN, f"{folder} {what}", without, fix)
         return
-    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    size = sum(sizes) / 2**20
+    report = cache.look(folder, (), 0).folder
     free = shutil.disk_usage(nearest).free / 2**20
-    found = f"{folder}: {len(sizes)} files, {size:.0f} MiB; {free / 1024:.0f} GiB free"
+    found = f"{folder}: {report.entries} images, {report.size / 2**20:.0f} MiB"
+    found += f"; {free / 1024:.0f} GiB free"
     if free < 1:
         yield Row("cache", "folder", BROKEN, found, without, "make room, or set KSPEC_CACHE_DIR")
     else:

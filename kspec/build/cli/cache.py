@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import sys
 from datetime import datetime
@@ -14,26 +13,17 @@ from kspec import config
 from kspec.build import cache
 from kspec.build.cache import CacheReport, FolderReport
 from kspec.build.cli.app import app
+from kspec.build.cli.output import Form, FormOption
 
 commands = typer.Typer(help="Look at, empty or check the cache of compiled kernels.")
 app.add_typer(commands, name="cache", no_args_is_help=True)
 
 
-class Format(enum.StrEnum):
-    """How a command prints its result."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-Formatted = Annotated[Format, typer.Option("--format", help="How to print it.")]
-
-
 @commands.command()
-def info(form: Formatted = Format.TEXT) -> None:
+def info(form: FormOption = Form.text) -> None:
     """Print where compiled kernels are kept, how many, and how often they were found."""
     report = cache.look(config.cache_dir(), config.cache_layers(), config.cache_size())
-    print(json.dumps(report.as_json(), indent=2) if form is Format.JSON else _text(report))
+    print(json.dumps(report.as_json(), indent=2) if form is Form.json else _text(report))
 
 
 @commands.command()
@@ -57,7 +47,7 @@ def clear(
 @commands.command()
 def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Remove what is damaged.")] = False,
-    form: Formatted = Format.TEXT,
+    form: FormOption = Form.text,
 ) -> None:
     """Check every compiled kernel; exit with 1 if damaged ones are left."""
     report = cache.look(config.cache_dir(), config.cache_layers(), config.cache_size())
@@ -66,7 +56,7 @@ def verify(
     layers = [one for layer in report.layers for one in cache.damaged(layer.path)]
     total = report.folder.entries + sum(layer.entries for layer in report.layers)
     found, removed = [*own, *layers], len(own) - len(left)
-    if form is Format.JSON:
+    if form is Form.json:
         damage = [one.as_json() for one in found]
         print(json.dumps({"checked": total, "damaged": damage, "removed": removed}, indent=2))
     else:

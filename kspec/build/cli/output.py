@@ -6,9 +6,22 @@ import contextlib
 import sys
 import textwrap
 from collections.abc import Iterator, Sized
+from enum import StrEnum
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class Form(StrEnum):
+    """How a command prints its result."""
+
+    text = "text"
+    json = "json"
+
+
+FormOption = Annotated[Form, typer.Option("--format", help="How to print it.")]
 
 
 def print_filled(text: str) -> None:

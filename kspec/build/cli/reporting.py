@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +13,11 @@ from rich.table import Table
 
 from kspec.build import locking, project
 from kspec.build.cli.app import Project, app, project_folder
-from kspec.build.cli.output import print_filled
+from kspec.build.cli.output import Form, FormOption, print_filled
 from kspec.build.lock import FILE_NAME, read_lock
 from kspec.errors import ManifestError
 
 WIDTH = 80
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    text = "text"
-    json = "json"
-
-
-Formatted = Annotated[Format, typer.Option("--format", help="How to print it.")]
 
 
 @app.command()
@@ -44,7 +33,7 @@ def report(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page with plots.")
     ] = None,
-    formatted: Formatted = Format.text,
+    form: FormOption = Form.text,
     folder: Project = None,
 ) -> None:
     """Print registers, spills, memory, size and occupancy of what was compiled."""
@@ -62,7 +51,7 @@ def report(
         page = report_page.render_page(found, plan.settings.package_name)
         html.write_text(page, encoding="utf-8")
         print(f"{html}: {report_view.summary(found)}")
-    elif formatted is Format.json:
+    elif form is Form.json:
         print(json.dumps(reports.report_data(found), indent=1))
     else:
         console = Console(width=None if sys.stdout.isatty() else WIDTH)
@@ -77,7 +66,7 @@ def diff_command(
         str | None,
         typer.Argument(metavar="[REV2]", help="What to compare; default: the files now."),
     ] = None,
-    formatted: Formatted = Format.text,
+    form: FormOption = Form.text,
     cuda: Annotated[bool, typer.Option(help="Show how the generated CUDA differs.")] = True,
     folder: Project = None,
 ) -> None:
@@ -88,7 +77,7 @@ def diff_command(
     before = revisions.snapshot_at(root, revision)
     after = revisions.snapshot_at(root, other) if other else revisions.snapshot_now(root)
     found = diff.compare(before, after)
-    if formatted is Format.json:
+    if form is Form.json:
         print(json.dumps(diff.difference_data(found), indent=1))
         return
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)

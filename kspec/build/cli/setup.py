@@ -9,9 +9,8 @@ import typer
 
 from kspec.build import scaffold
 from kspec.build.cli.app import Project, app
-from kspec.build.cli.completion import one_of
-from kspec.build.cli.output import print_filled
-from kspec.build.doctor_view import FORMATS, diagnose
+from kspec.build.cli.output import Form, FormOption, print_filled
+from kspec.build.doctor_view import diagnose
 
 
 @app.command()
@@ -34,15 +33,7 @@ def init(
 @app.command()
 def doctor(
     folder: Project = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help=f"One of {', '.join(FORMATS)}.",
-            autocompletion=one_of(*FORMATS),
-        ),
-    ] = "text",
+    form: FormOption = Form.text,
 ) -> None:
     """Show what kspec finds on this machine, what is missing, and what installs it."""
-    raise typer.Exit(diagnose(folder, form))
+    raise typer.Exit(diagnose(folder, form.value))
