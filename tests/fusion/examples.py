@@ -1,0 +1,78 @@
+"""The functions whose way from array code to CUDA C++ is kept as golden text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kspec.fusion.program import ArrayType
+
+
+def squared_difference(x: Any, y: Any) -> Any:
+    return (x - y) * (x - y)
+
+
+def gelu_bias(x: Any, bias: Any) -> Any:
+    t = x + bias
+    return 0.5 * t * (1 + np.tanh(0.7978846 * (t + 0.044715 * t**3)))
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def rms_norm(x: Any, weight: Any) -> Any:
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
+
+
+def mean_and_variance(x: Any) -> Any:
+    return x.mean(0), x.var(0)
+
+
+def away_from_sum(x: Any) -> Any:
+    return (x - np.sum(x)) * 2
+
+
+def cosine_distance(x: Any, y: Any) -> Any:
+    norms = np.sqrt((x * x).sum(-1)) * np.sqrt((y * y).sum(-1))
+    return 1 - (x * y).sum(-1) / norms
+
+
+def black_scholes(price: Any, strike: Any, years: Any, rate: Any, volatility: Any) -> Any:
+    spread = volatility * np.sqrt(years)
+    d1 = (np.log(price / strike) + (rate + volatility * volatility / 2) * years) / spread
+    d2 = d1 - spread
+    n1 = 1 / (1 + np.exp(-1.702 * d1))
+    n2 = 1 / (1 + np.exp(-1.702 * d2))
+    return price * n1 - strike * np.exp(-rate * years) * n2
+
+
+def farthest(x: Any, y: Any) -> Any:
+    return np.argmax(abs(x - y), axis=1)
+
+
+_ROWS = ArrayType("float32", (64, 1024))
+_ROW = ArrayType("float32", (1024,))
+_HALF = ArrayType("float16", (64, 1024))
+_HALF_ROW = ArrayType("float16", (1024,))
+
+EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[ArrayType | str, ...]]] = {
+    "squared_difference": (squared_difference, (_ROWS, _ROW)),
+    "gelu_bias": (gelu_bias, (_HALF, _HALF_ROW)),
+    "softmax": (softmax, (_ROWS,)),
+    "layer_norm": (layer_norm, (_HALF, _HALF_ROW, _HALF_ROW)),
+    "rms_norm": (rms_norm, (_ROWS, _ROW)),
+    "mean_and_variance": (mean_and_variance, (_ROWS,)),
+    "away_from_sum": (away_from_sum, (_ROW,)),
+    "cosine_distance": (cosine_distance, (_ROWS, _ROWS)),
+    "black_scholes": (black_scholes, (_ROW, _ROW, _ROW, "float", "float")),
+    "farthest": (farthest, (_ROWS, _ROW)),
+}
