@@ -14,6 +14,10 @@ from types import MappingProxyType
 from kspec.ir.builtins import Builtin
 
 _AXES = "xyz"
+_OF_GROUPS = """
+    sync thread_rank size num_threads group_index thread_index group_dim dim_threads is_valid
+    num_blocks block_rank dim_blocks block_index
+"""
 _INDICES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
@@ -49,12 +53,16 @@ _TABLE = (
     _atomic("atomic_and", "atomicAnd"),
     _atomic("atomic_or", "atomicOr"),
     _atomic("atomic_xor", "atomicXor"),
+    *(Builtin(f"group.{name}", f"{{0}}.{name}()", 1) for name in _OF_GROUPS.split()),
+    Builtin("address", "&{0}", 1),
     *map(_shuffle, ("shfl_sync", "shfl_up_sync", "shfl_down_sync", "shfl_xor_sync")),
 )
 
 DEVICE: Mapping[str, Builtin] = MappingProxyType({row.name: row for row in _TABLE})
 
 EFFECTS = frozenset(
-    name for name in DEVICE if name.startswith(("sync", "atomic_", "shfl_", "threadfence"))
+    name
+    for name in DEVICE
+    if name.startswith(("sync", "atomic_", "shfl_", "threadfence", "group.sync"))
 )
 """Those that do more than to return a value."""

@@ -92,7 +92,7 @@ def _template(call: Call) -> str:
 
 
 def _is_operator(template: str) -> bool:
-    return template[0] in "+-~!" or " " in _PARENTHESES.sub("", template)
+    return template[0] in "+-~!&" or " " in _PARENTHESES.sub("", template)
 
 
 def _cast(cast: Cast) -> str:

@@ -16,6 +16,7 @@ these nor the runtime::
     functions    the kernel and its device functions, one by one
     statements, assignments, expressions, indexing, calls, device_calls
     scope        variables and problems of one function
+    cg, cub      what groups of threads do together
     values       what an expression may be
 """
 
@@ -25,9 +26,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kspec.jit import cg, cub
     from kspec.jitted import DeviceFunction, JitKernel, rawkernel
 
 _FRONT = ("DeviceFunction", "JitKernel", "rawkernel")
+_MODULES = ("cg", "cub")
 _BUILTINS = (
     *("threadIdx", "blockIdx", "blockDim", "gridDim", "warpsize"),
     *("grid", "gridsize", "laneid", "syncthreads", "syncwarp", "threadfence"),
@@ -39,11 +42,13 @@ _BUILTINS = (
     *(f"shfl_{name}sync" for name in ("", "up_", "down_", "xor_")),
 )
 
-__all__ = ["DeviceFunction", "JitKernel", "rawkernel"]
+__all__ = ["DeviceFunction", "JitKernel", "cg", "cub", "rawkernel"]
 __all__ += _BUILTINS
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"kspec.jit.{name}")
     if name in _FRONT:
         return getattr(importlib.import_module("kspec.jitted"), name)
     if name in _BUILTINS:

@@ -295,11 +295,6 @@ def _shuffle(
     return Call(name, (mask_of(scope, node, name, mask), value, operand, size), value.type)
 
 
-def method(scope: Scope, node: ast.AST, one: Method, args: Sequence[Value]) -> Value:
-    """Return a method of an object."""
-    raise scope.problem(node, TypeError, f"{one.owner.type} has no method {one.name}")
-
-
 def _range(
     scope: Scope, node: ast.AST, name: str, args: Sequence[Value], keywords: Keywords
 ) -> Value:

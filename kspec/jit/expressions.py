@@ -427,6 +427,8 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
         found = _attribute_of_buffer(owner, type_, name)
     elif isinstance(type_, str):
         found = _attribute_of_number(scope, node, owner, type_, name)
+    elif type_.name == "dim3" and name in ("x", "y", "z"):
+        found = Member(owner, name, "uint32")
     else:
         found = Method(owner, name)
     if found is None:

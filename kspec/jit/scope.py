@@ -35,7 +35,8 @@ _CALLED = frozenset(
     for text in (row.text, row.plain)
     for word in _FUNCTION.findall(text)
 )
-_TAKEN = names.KEYWORDS | names.TAKEN | _CALLED | {*_C_LIBRARY, "assert", "linux"}
+_NAMESPACES = {"cooperative_groups", "cuda", "linux", "nv", "nvcuda", "std", "thrust"}
+_TAKEN = names.KEYWORDS | names.TAKEN | _CALLED | _NAMESPACES | {*_C_LIBRARY, "assert"}
 
 
 def escaped(name: str) -> str:

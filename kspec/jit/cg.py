@@ -1,0 +1,140 @@
+"""Cooperative groups, by the names of CUDA's: the block, the grid, and copies by a group.
+
+>>> from kspec import jit
+>>> @jit.rawkernel()
+... def ordered(x):
+...     grid = jit.cg.this_grid()
+...     x[grid.thread_rank()] += 1
+...     grid.sync()
+
+A kernel that waits for the grid is launched cooperatively.  Copies are done when the call returns
+for all threads that have waited.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kspec.ir.memory import Element, Invoke
+from kspec.ir.nodes import Call, Expression
+from kspec.ir.types import ArrayType, BufferType, ObjectType, Type
+from kspec.jit import expressions, indexing
+from kspec.jit.device_calls import known, named
+from kspec.jit.scope import Scope
+from kspec.jit.values import Known, Method, Several, Value, converted, described
+
+__all__ = ["memcpy_async", "sync", "this_grid", "this_thread_block", "wait", "wait_prior"]
+
+_BLOCK = ObjectType("cooperative_groups::thread_block")
+_GRID = ObjectType("cooperative_groups::grid_group")
+_DIM3 = ObjectType("dim3")
+_METHODS: dict[ObjectType, dict[str, Type]] = {
+    _BLOCK: {
+        **{"sync": "", "thread_rank": "uint32", "size": "uint32", "num_threads": "uint32"},
+        **{"group_index": _DIM3, "thread_index": _DIM3, "group_dim": _DIM3, "dim_threads": _DIM3},
+    },
+    _GRID: {
+        **{"sync": "", "is_valid": "bool", "thread_rank": "uint64", "size": "uint64"},
+        **{"num_threads": "uint64", "num_blocks": "uint64", "block_rank": "uint64"},
+        **{"group_dim": _DIM3, "dim_blocks": _DIM3, "block_index": _DIM3},
+    },
+}
+
+
+@dataclass(frozen=True)
+class GroupFunction:
+    """A function of cooperative groups.
+
+    Attributes
+    ----------
+    name : str
+        As users write it behind ``jit.cg.``.
+    """
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"kspec.jit.cg.{self.name}"
+
+    def compile_call(
+        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Return what a kernel's call of it is."""
+        scope.program.headers.add("cooperative_groups.h")
+        name, words = f"cg.{self.name}", dict(keywords)
+        if self.name in ("this_grid", "this_thread_block"):
+            named(scope, node, name, args, words)
+            type_ = _GRID if self.name == "this_grid" else _BLOCK
+            return Invoke(f"cooperative_groups::{self.name}", (), type_)
+        if self.name == "memcpy_async":
+            return _copy(scope, node, args, words)
+        given = named(scope, node, name, args, words, *_WORDS[self.name])
+        if self.name == "wait_prior" and not isinstance(given[1], Known):
+            raise scope.problem(
+                node, ValueError, "jit.cg.wait_prior: the number must be a constant"
+            )
+        return method(scope, node, Method(_group(scope, node, given[0]), "sync"), ())
+
+
+def method(scope: Scope, node: ast.AST, one: Method, args: Sequence[Value]) -> Value:
+    """Return a method of a group."""
+    type_ = one.owner.type
+    found = _METHODS.get(type_, {}) if isinstance(type_, ObjectType) else {}
+    if one.name not in found:
+        raise scope.problem(node, TypeError, f"{type_} has no method {one.name!r}")
+    if args:
+        raise scope.problem(node, TypeError, f"{one.name}() takes no arguments")
+    if type_ == _GRID and one.name == "sync":
+        scope.program.cooperative = True
+    return Call(f"group.{one.name}", (one.owner,), found[one.name])
+
+
+def _group(scope: Scope, node: ast.AST, value: Value) -> Expression:
+    if isinstance(value, Known | Several | Method) or value.type not in (_BLOCK, _GRID):
+        raise scope.problem(node, TypeError, f"{described(value)} is no group")
+    return value
+
+
+_WORDS = {"sync": ("group",), "wait": ("group",), "wait_prior": ("group", "stage")}
+_COPY = "group", "dst", "dst_idx", "src", "src_idx", "size", "aligned_size="
+
+
+def _copy(scope: Scope, node: ast.AST, args: Sequence[Value], words: dict[str, Value]) -> Value:
+    given = named(scope, node, "cg.memcpy_async", args, words, *_COPY)
+    group = _group(scope, node, given[0])
+    if not isinstance(given[6], Known):
+        raise scope.problem(
+            node, ValueError, "jit.cg.memcpy_async: aligned_size must be a constant"
+        )
+    known(scope, node, "cg.memcpy_async", "aligned_size", given[6])
+    places = [_address(scope, node, given[k], given[k + 1]) for k in (1, 3)]
+    assert isinstance(places[0].args[0], Element)
+    scope.mark_written(places[0].args[0].memory)
+    size = converted(expressions.scalar(scope, node, given[5]), "int64")
+    scope.program.headers.add("kspec/cooperative.cuh")
+    return Invoke("kspec::copy_by_group", (group, *places, size), "")
+
+
+def _address(scope: Scope, node: ast.AST, array: Value, index: Value) -> Call:
+    is_array = not isinstance(array, Known | Several | Method) and isinstance(
+        array.type, ArrayType | BufferType
+    )
+    if isinstance(array, Known | Several | Method) or not is_array:
+        raise scope.problem(
+            node, TypeError, f"jit.cg.memcpy_async copies arrays, not {described(array)}"
+        )
+    indices = list(index.items) if isinstance(index, Several) else [index]
+    element = indexing.of_memory(scope, node, array, indices)
+    if not isinstance(element, Element):
+        raise scope.problem(node, TypeError, "jit.cg.memcpy_async: the index is that of a row")
+    return Call("address", (element,), ObjectType("void*"))
+
+
+this_grid = GroupFunction("this_grid")
+this_thread_block = GroupFunction("this_thread_block")
+sync = GroupFunction("sync")
+wait = GroupFunction("wait")
+wait_prior = GroupFunction("wait_prior")
+memcpy_async = GroupFunction("memcpy_async")

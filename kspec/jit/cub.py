@@ -1,0 +1,233 @@
+"""What the threads of a warp or a block compute together, by the names of NVIDIA's CUB.
+
+>>> from kspec import jit
+>>> BlockReduce = jit.cub.BlockReduce[np.float32, 128]
+>>> @jit.rawkernel()
+... def total(x, y):
+...     storage = jit.shared_memory(BlockReduce.TempStorage, 1)
+...     sum = BlockReduce(storage[0]).Sum(x[jit.threadIdx.x])
+...     if jit.threadIdx.x == 0:
+...         y[0] = sum
+
+The algorithms are kspec's own (``kspec/cooperative.cuh``): they compile with NVRTC, run on the host
+device too, and take any size of block.  An operator is one of `Sum`, `Max` and `Min`, or a device
+function of two values.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.ir.memory import Element, Invoke, Member
+from kspec.ir.nodes import Const, Expression, Name
+from kspec.ir.types import BufferType, ObjectType
+from kspec.jit import expressions, functions, types
+from kspec.jit.scope import Scope
+from kspec.jit.values import Known, Value, constant, described
+
+__all__ = ["BlockReduce", "BlockScan", "Max", "Min", "Sum", "WarpReduce"]
+
+_HEADER = "kspec/cooperative.cuh"
+_FUNCTOR = ObjectType("operator")
+
+
+class Operator:
+    """A function of two values.
+
+    Attributes
+    ----------
+    name : str
+        As users write it behind ``jit.cub.``.
+    functor : str
+        Its class in C++.
+    """
+
+    def __init__(self, name: str, functor: str) -> None:
+        self.name = name
+        self.functor = functor
+
+    def __repr__(self) -> str:
+        return f"kspec.jit.cub.{self.name}"
+
+    def compile_call(
+        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Return the operator itself: CUB has objects of classes."""
+        if args or keywords:
+            raise scope.problem(node, TypeError, f"{self!r} takes no arguments")
+        return Known(self)
+
+
+Sum = Operator("Sum", "kspec::Plus")
+Max = Operator("Max", "kspec::Larger")
+Min = Operator("Min", "kspec::Smaller")
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The shared memory that an algorithm needs: a dtype of ``jit.shared_memory``."""
+
+    storage_dtype: str
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm on values of a type.
+
+    Attributes
+    ----------
+    name : str
+        ``WarpReduce``, ``BlockReduce`` or ``BlockScan``.
+    dtype : str
+        Of the values.
+    """
+
+    name: str
+    dtype: str
+
+    @property
+    def TempStorage(self) -> Storage:
+        """The type of its shared memory."""
+        return Storage(dtypes.canonical_name(f"{{slots: {self.dtype}[32]}}"))
+
+    def compile_call(
+        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Return the algorithm with its memory."""
+        wanted = self.TempStorage.storage_dtype
+        if len(args) != 1 or keywords:
+            raise scope.problem(node, TypeError, f"{self.name} takes its storage")
+        storage = args[0]
+        if not isinstance(storage, Element) or storage.type != wanted:
+            raise scope.problem(
+                node,
+                TypeError,
+                f"{self.name} takes an element of jit.shared_memory({self.name}.TempStorage, 1), "
+                f"not {described(storage)}",
+            )
+        return Known(Instance(self, storage))
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An algorithm with its memory."""
+
+    algorithm: Algorithm
+    storage: Element
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _METHODS[self.algorithm.name]:
+            return BoundMethod(self, name)
+        raise AttributeError(f"{self.algorithm.name} has no method {name!r}")
+
+
+@dataclass(frozen=True)
+class BoundMethod:
+    """A method of an algorithm."""
+
+    instance: Instance
+    name: str
+
+    def compile_call(
+        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Return what the method computes."""
+        algorithm = self.instance.algorithm
+        function, words = _METHODS[algorithm.name][self.name]
+        if keywords or len(args) != len(words):
+            message = f"{algorithm.name}.{self.name} takes {', '.join(words)}"
+            raise scope.problem(node, TypeError, message)
+        given = dict(zip(words, args, strict=True))
+        value = _exact(scope, node, given["value"], algorithm.dtype)
+        slots = Member(self.instance.storage, "slots", BufferType(algorithm.dtype, (32,)))
+        operands: list[Expression] = [slots, value]
+        if function == "block_exclusive_scan":
+            initial = given.get("initial", Known(0))
+            operands.append(expressions.assignable(scope, node, initial, algorithm.dtype))
+        operands.append(_operator(scope, node, given.get("op", Known(Sum)), algorithm.dtype))
+        scope.program.headers.add(_HEADER)
+        return Invoke(f"kspec::{function}", tuple(operands), algorithm.dtype)
+
+
+def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
+    if isinstance(value, Known) and value.is_number:
+        with scope.at(node):
+            return constant(value.value, dtype, scope.mode)
+    one = expressions.materialized(scope, node, value)
+    if one.type != dtype:
+        raise scope.problem(node, TypeError, f"this is of {dtype}, not {one.type}")
+    return one
+
+
+def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
+    """Return what C++ calls for two values."""
+    value = op.value if isinstance(op, Known) else None
+    if isinstance(value, Operator):
+        if types.kind(dtype) == "c" and value is not Sum:
+            raise scope.problem(node, TypeError, f"{dtype} has no order")
+        return Invoke(value.functor, (), _FUNCTOR)
+    python = getattr(value, "device_function", None)
+    if python is None:
+        raise scope.problem(
+            node, TypeError, "an operator is jit.cub.Sum(), Max(), Min(), or a device function"
+        )
+    zero = Const(0, dtype)
+    made = functions.call_device(scope, node, python, (zero, zero), {})
+    assert isinstance(made, Invoke)
+    if made.type != dtype:
+        raise scope.problem(node, TypeError, f"the operator returns {made.type}, not {dtype}")
+    return Name(made.function, _FUNCTOR)
+
+
+class Template:
+    """A class of CUB, which is indexed by the type of its values, and the size of the block.
+
+    Attributes
+    ----------
+    name : str
+        As users write it.
+    """
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name = name
+        self.__doc__ = doc
+
+    def __repr__(self) -> str:
+        return f"kspec.jit.cub.{self.name}"
+
+    def __getitem__(self, key: Any) -> Algorithm:
+        """Return the algorithm for values of a type."""
+        dtype, *dims = key if isinstance(key, tuple) else (key,)
+        wanted = 0 if self.name == "WarpReduce" else 1
+        if len(dims) < wanted or not all(isinstance(one, int | np.integer) for one in dims):
+            raise TypeError(f"write {self.name}[dtype{', threads' * wanted}]")
+        return Algorithm(self.name, types.dtype_name(dtype))
+
+
+WarpReduce = Template("WarpReduce", "Reductions of the values of a warp.")
+BlockReduce = Template("BlockReduce", "Reductions of the values of a block.")
+BlockScan = Template("BlockScan", "Prefix sums of the values of a block.")
+
+# The function of the header, and the arguments.
+_METHODS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+    "WarpReduce": {
+        "Sum": ("warp_reduce", ("value",)),
+        "Reduce": ("warp_reduce", ("value", "op")),
+    },
+    "BlockReduce": {
+        "Sum": ("block_reduce", ("value",)),
+        "Reduce": ("block_reduce", ("value", "op")),
+    },
+    "BlockScan": {
+        "InclusiveSum": ("block_inclusive_scan", ("value",)),
+        "InclusiveScan": ("block_inclusive_scan", ("value", "op")),
+        "ExclusiveSum": ("block_exclusive_scan", ("value",)),
+        "ExclusiveScan": ("block_exclusive_scan", ("value", "initial", "op")),
+    },
+}
