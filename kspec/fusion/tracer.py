@@ -25,7 +25,7 @@ from kspec.errors import FusionAssignmentError, FusionError, ShapeError
 from kspec.fusion import types
 from kspec.fusion.graph import Constant, Graph, Index, Shape, Value, broadcast
 
-_OURS = ("kspec.fusion", "kspec.fused", "numpy", "cupy")
+_OURS = ("kspec", "numpy", "cupy")
 _CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

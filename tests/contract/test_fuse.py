@@ -681,6 +681,15 @@ def test_messages_show_the_line(place: ArrayDevice) -> None:
         fused(f)(place.array(X))
 
 
+def test_kernels_inside(place: ArrayDevice) -> None:
+    elementwise = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "add_one")
+    reduction = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_of")
+    with pytest.raises(TypeError, match=r"add_one is not fused; (.*\n)*.*test_fuse.py"):
+        fused(lambda x: elementwise(x))(place.array(X))
+    with pytest.raises(TypeError, match="sum_of"):
+        fused(lambda x: reduction(x))(place.array(X))
+
+
 def test_concrete_arrays_of_closures(device: ArrayDevice) -> None:
     constant = device.array(V)
     for function in (lambda x: x + constant, lambda x: constant + x, lambda x: np.add(constant, x)):
