@@ -217,7 +217,7 @@ class Fused:
         runnable = self._runnable(args)
         run: Run = runnable.run
         if runnable.program.written:
-            run = self._careful
+            run = self._watching(args)
         known = {type(one) for one in args if library_of(one) is not None}
         if not known <= self._arrays:
             if all(hasattr(kind, "dtype") and hasattr(kind, "shape") for kind in known):
@@ -228,10 +228,20 @@ class Fused:
         self._runs[key] = run
         return run
 
-    def _careful(self, args: tuple[Any, ...]) -> Any:
-        """Call kernels that write into arguments, which may be the same or overlap."""
-        runnable = self._runnable(args)
-        return runnable.run(_apart(args, runnable.program.written))
+    def _watching(self, args: tuple[Any, ...]) -> Run:
+        """Return what calls kernels that write into arguments, which may be the same or overlap."""
+        described = tuple(self._describe(one, k) for k, one in enumerate(args))
+        with self._lock:
+            apart = self._program(described, tuple(range(len(args))))
+        written = apart.program.written
+
+        def run(args: tuple[Any, ...]) -> Any:
+            if not _meet(args, written):
+                return apart.run(args)
+            runnable = self._runnable(args)
+            return runnable.run(_apart(args, runnable.program.written))
+
+        return run
 
     def _is_fused(self, args: tuple[Any, ...]) -> bool:
         views = [library.view(one) for one in args if (library := library_of(one)) is not None]
@@ -323,6 +333,20 @@ def _first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
         key = k if view is None else (view.ptr, view.dtype, view.shape, view.strides, view.device)
         found.append(first.setdefault(key, k))
     return tuple(found)
+
+
+def _meet(args: Sequence[Any], written: Sequence[int]) -> bool:
+    """Return whether an argument that is written to shares memory with another, or may."""
+    bounds = {
+        k: _bounds(library.view(one))
+        for k, one in enumerate(args)
+        if (library := library_of(one)) is not None
+    }
+    return any(
+        k != other and bounds[k][0] < high and low < bounds[k][1]
+        for k in (written if len(bounds) > 1 else ())
+        for other, (low, high) in bounds.items()
+    )
 
 
 def _apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
