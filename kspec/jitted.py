@@ -21,7 +21,8 @@ import inspect
 import linecache
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,11 +33,15 @@ from kspec.jit.capture import Captured, capture
 from kspec.jit.functions import parameter_names, parameter_type
 from kspec.jit.scope import Program, Scope
 from kspec.jit.types import MODES, type_of_constant
+from kspec.runtime.inspection import Inspection, inspect_source
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, made_in_python
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.view_kernel import ViewCaller, ViewKernel, is_wide
 from kspec.runtime.views import dtype_name
 from kspec.stages import CudaSource
+
+if TYPE_CHECKING:
+    from kspec.spec.models import RawSpec
 
 __all__ = ["DeviceFunction", "JitKernel", "rawkernel"]
 
@@ -219,6 +224,36 @@ class JitKernel(ViewCaller):
     def ir(self, *args: Any) -> str:
         """Return what the function is for some arguments, before it becomes CUDA C++."""
         return self._entry(self._given(args))[0].ir()
+
+    def inspect(self, *args: Any, arch: str | None = None) -> Inspection:
+        """Return what the function becomes for some arguments, stage by stage.
+
+        Parameters
+        ----------
+        *args
+            As for a call; nothing is launched.
+        arch : str, optional
+            Such as ``"sm_90"``; default: that of the current GPU.
+        """
+        built, _, code = self._entry(self._given(args))
+        captured = built.captured[0]
+        node = captured.node
+        lines = captured.lines[node.lineno - 1 : node.end_lineno]
+        return inspect_source("\n".join(lines), built.ir(), code, arch)
+
+    def to_spec(self, *args: Any) -> tuple[RawSpec, ...]:
+        """Return the kernel for some arguments as a spec, as spec files have them.
+
+        Its arrays are C-ordered. Arguments as for a call; nothing is launched.
+        """
+        from kspec.jit.freezing import raw_spec  # calls need no pydantic
+
+        given = tuple(
+            replace(one, contiguous=True) if isinstance(one, ArrayType) else one
+            for one in self._given(args)
+        )
+        doc = inspect.getdoc(self.function) or f"{self.name}, made of a Python function."
+        return (raw_spec(self._entry(given)[0], doc),)
 
     def complete(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Return arguments with the defaults of those that are left out."""

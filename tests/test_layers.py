@@ -49,7 +49,7 @@ LAYERS = {
     "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
     "fused_rows": EVERY_BASE | {"spec", "fusion", "runtime"},
     "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime", "fused_rows"},
-    "jitted": EVERY_BASE | {"runtime", "ir", "jit"},
+    "jitted": EVERY_BASE | {"runtime", "spec", "ir", "jit"},
     # A list of names for users, which is above what they name.
     "jit/__init__.py": {"jit", "jitted"},
     "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused"},

@@ -17,6 +17,7 @@ these nor the runtime::
     statements, assignments, expressions, indexing, calls, device_calls
     scope        variables and problems of one function
     cg, cub      what groups of threads do together
+    freezing     a kernel as a raw spec
     values       what an expression may be
 """
 

@@ -333,8 +333,10 @@ def _mixed_integers(
         if types.kind(str(one.type)) not in "iu" or types.fits(int(known.value), str(one.type)):
             return None
     first, second = scalar(scope, node, left), scalar(scope, node, right)
-    kinds = {types.kind(str(first.type)), types.kind(str(second.type))}
-    return (first, second) if kinds == {"i", "u"} else None
+    kinds = {types.kind(str(one.type)): str(one.type) for one in (first, second)}
+    if kinds.keys() != {"i", "u"} or types.holds(kinds["i"], kinds["u"]):
+        return None
+    return first, second
 
 
 def _contained(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:

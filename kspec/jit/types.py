@@ -61,6 +61,11 @@ def fits(value: int, dtype: str) -> bool:
     return int(info.min) <= value <= int(info.max)
 
 
+def holds(wide: str, narrow: str) -> bool:
+    """Return whether an integer type holds all numbers of another."""
+    return bool(np.can_cast(narrow, wide, "safe"))
+
+
 def dtype_name(spelling: Any) -> str:
     """Return the canonical name of what NumPy takes for a dtype.
 

@@ -113,6 +113,13 @@ def made_in_python(wanted: Wanted, device: Device) -> str:
     return f"{name} is made in Python: declare it in a spec file, and `kspec build` compiles it"
 
 
+def compile_for(source: CudaSource, target: Target) -> Image:
+    """Compile a source for whatever target, through the user's cache."""
+    from kspec.compiler import compile_source
+
+    return compile_source(source, target, user_cache())
+
+
 def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nvrtc") -> Target:
     """Return what a kernel is compiled for, by a backend, that a device shall run."""
     if device.is_host:

@@ -20,7 +20,7 @@ from tests.projects import CONFIGURATION
 Run = Callable[..., tuple[int, str, str]]
 MODULE = """\
 import numpy as np
-from kspec import fuse
+from kspec import fuse, jit
 
 
 @fuse
@@ -37,6 +37,13 @@ def softmax(x):
 @fuse
 def spread(x):
     return x.max(axis=1) - x.min(axis=1)
+
+
+@jit.rawkernel()
+def scale(x, y, a):
+    i, j = jit.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[i, j] = a * x[i, j]
 
 
 def plain(x):
@@ -76,6 +83,16 @@ def test_frozen_kernels_give_the_same(project: Path, run: Run) -> None:
     np.testing.assert_allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
     z = rng.normal(size=(4, 8))
     np.testing.assert_array_equal(package.spread.spread(z, axis=1), np.ptp(z, axis=1))
+
+
+def test_frozen_python_kernels_give_the_same(project: Path, run: Run) -> None:
+    status, _, err = run("freeze", "functions:scale", "float32[4,8]", "float32[4,8]", "float")
+    assert status == 0, err
+    build_project(project, (), compiling=False)
+    package = import_package(project / "generated" / "toy_kernels")
+    x, y = np.arange(15, dtype=np.float32).reshape(3, 5), np.zeros((3, 5), np.float32)
+    package.scale.scale((1, 1), (8, 8), x, y, 2)
+    np.testing.assert_array_equal(y, 2 * x)
 
 
 def test_files_are_added_to(project: Path, run: Run) -> None:

@@ -83,6 +83,23 @@ template <class T, int NDIM, bool FLAT, class Index> struct View {
   }
 };
 
+// All elements of a C-ordered array of some extents.
+template <class Whole, class T, class... Extents>
+__device__ inline Whole whole_view(T* data, Extents... extents) {
+  const long long shape[] = {extents..., 1};
+  Whole view;
+  view.data = const_cast<decltype(view.data)>(data);
+  view.size = 1;
+  view.shape[0] = view.strides[0] = 0;
+#pragma unroll
+  for (int axis = Whole::ndim - 1; axis >= 0; --axis) {
+    view.shape[axis] = shape[axis];
+    view.strides[axis] = view.size * (long long)sizeof(T);
+    view.size *= shape[axis];
+  }
+  return view;
+}
+
 __device__ inline unsigned int lane_id() {
   return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % warpSize;
 }
