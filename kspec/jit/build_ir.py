@@ -14,7 +14,7 @@ kernel fill(x: float32[1d, C]):
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 from kspec import dtypes
@@ -53,6 +53,8 @@ class Built:
         For each parameter, whether it is an array that is written to.
     captured : tuple of Captured
         The Python functions.
+    is_stale : callable
+        Returns whether something that they refer to means something else now.
     """
 
     kernel: Function
@@ -61,15 +63,12 @@ class Built:
     cooperative: bool
     written: tuple[bool, ...]
     captured: tuple[Captured, ...]
+    is_stale: Callable[[], bool]
 
     @property
     def name(self) -> str:
         """Name of the kernel in its text."""
         return self.kernel.name
-
-    def is_stale(self) -> bool:
-        """Return whether something that the functions refer to means something else now."""
-        return any(one.is_stale() for one in self.captured)
 
     def ir(self) -> str:
         """Return the functions as text."""
@@ -111,7 +110,14 @@ def build(captured: Captured, given: Sequence[Type], mode: str) -> Built:
         program.cooperative,
         written,
         tuple(program.captured),
+        _any_of([one.watch() for one in program.captured]),
     )
+
+
+def _any_of(checks: Sequence[Callable[[], bool]]) -> Callable[[], bool]:
+    if len(checks) == 1:
+        return checks[0]
+    return lambda: any(check() for check in checks)
 
 
 def _path_of(function: Function, paths: dict[str, str], path: str) -> str:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import linecache
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from kspec.errors import JitRuntimeError, JitTypeError, JitValueError
@@ -79,20 +80,37 @@ class Captured:
         self.used[path, name] = value
         return value
 
-    def is_stale(self) -> bool:
-        """Return whether something that was looked up means something else now."""
+    def watch(self) -> Callable[[], bool]:
+        """Return what says whether something that was looked up means something else now."""
+        spaces, cells = [], []
+        cell_of = dict(
+            zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True)
+        )
         for (path, name), value in self.used.items():
-            if not path:
-                now = _find(self.function, name)
-            else:
+            if path:
                 first, *rest = path.split(".")
-                owner = _find(self.function, first)
-                for part in rest:
-                    owner = getattr(owner, part, _MISSING)
-                now = getattr(owner, name, _MISSING)
-            if now is not value:
-                return True
-        return False
+                owner = functools.reduce(getattr, rest, _find(self.function, first))
+                spaces.append((vars(owner), name, value))
+            elif name in cell_of:
+                cells.append((cell_of[name], value))
+            else:
+                known = self.function.__globals__
+                spaces.append((known, name, value if name in known else _MISSING))
+
+        def is_stale() -> bool:
+            for space, name, value in spaces:
+                if space.get(name, _MISSING) is not value:
+                    return True
+            return any(_contents(cell) is not value for cell, value in cells) if cells else False
+
+        return is_stale
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
 
 
 def capture(function: Any) -> Captured:
@@ -175,9 +193,5 @@ def _positions(code: CodeType) -> Iterator[tuple[int, int]]:
 def _find(function: FunctionType, name: str) -> Any:
     code = function.__code__
     if name in code.co_freevars:
-        cell = (function.__closure__ or ())[code.co_freevars.index(name)]
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return _MISSING
+        return _contents((function.__closure__ or ())[code.co_freevars.index(name)])
     return function.__globals__.get(name, getattr(builtins, name, _MISSING))
