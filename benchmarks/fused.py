@@ -280,6 +280,6 @@ def _worst(machine: Machine, found: Any, function: Callable[..., Any], arrays: l
     worst = 0.0
     for got, want in zip(several, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
         part = np.asarray(kspec.asnumpy(got[:rows]), dtype=np.float64)
-        scale = np.abs(want) + 1e-3 * np.abs(want).max()
+        scale = np.abs(want) + 1e-2 * np.abs(want).max()
         worst = max(worst, float((np.abs(part - want) / scale).max()) / _TOLERANCE)
     return worst

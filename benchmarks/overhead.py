@@ -7,6 +7,7 @@ minimum over the bursts.  Each row is a function that returns what to call; ``CA
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -301,7 +302,7 @@ def _fused(bench: Bench, rows: bool) -> Plan:
 
     function = softmax if rows else squared_diff
     calls: dict[str, Call] = {"kspec": functools.partial(kspec.fuse(device=device)(function), x, y)}
-    if bench.cupy is not None and not rows:
+    if bench.cupy is not None and not rows:  # which can not fuse the other
         calls["CuPy"] = functools.partial(bench.cupy.fuse()(squared_diff), x, y)
     if bench.machine.kind == "host":
         calls["NumPy"] = functools.partial(function, x, y)
@@ -327,7 +328,7 @@ def _jitted(bench: Bench, peer: str) -> Plan:
 
     calls = {"kspec": made(jit)}
     if bench.cupy is not None and peer == "CuPy":
-        calls["CuPy"] = made(__import__("cupyx.jit").jit)
+        calls["CuPy"] = made(importlib.import_module("cupyx.jit"))
     if bench.machine.kind == "cuda" and peer == "numba":
         calls["numba"] = _numba_call(x, y, z)
     return Plan(calls, lambda: [(bench.numpy(z), bench.numpy(x) + bench.numpy(y))])

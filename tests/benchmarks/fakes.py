@@ -86,6 +86,7 @@ def fake_cupy() -> Any:
     cupy.RawKernel = kspec.RawKernel
     cupy.asnumpy = np.asarray
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
+    cupy.fuse = lambda: lambda function: function
     cupy.cuda = SimpleNamespace(Stream=lambda non_blocking: nullcontext())
     return cupy
 
