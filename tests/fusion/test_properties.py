@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -24,8 +25,9 @@ from tests.profiles import examples
 
 HOST, _, CUPY, OWN_CUDA = DEVICES
 PROGRAMS_ON_HOST = 60
+EXAMPLES = 2000
+PARTS = 20  # on a GPU, where most examples are compiled, for as many processes
 drawn = settings(
-    max_examples=examples(2000),
     deadline=None,
     derandomize=True,
     database=None,
@@ -114,16 +116,25 @@ def check(data: st.DataObject, seed: int, device: ArrayDevice, most: int) -> Non
         compare(one, other, bound, device)
 
 
-@pytest.fixture(params=[HOST, CUPY, OWN_CUDA])
-def device(request: pytest.FixtureRequest) -> ArrayDevice:
-    """NumPy's memory, CuPy's, and our own on a GPU."""
-    return ready(request.param)
+def parts() -> Iterator[Any]:
+    """Return the devices, those on a GPU once for each part."""
+    for place in (HOST, CUPY, OWN_CUDA):
+        (one,) = place.values
+        for part in range(1 if one.is_host else PARTS):
+            yield pytest.param(one, part, marks=place.marks, id=f"{place.id}-{part}")
 
 
-@drawn
-@given(data=st.data())
-def test_programs(data: st.DataObject, device: ArrayDevice) -> None:
-    seed = data.draw(st.integers(0, PROGRAMS_ON_HOST - 1 if device.is_host else 10**6))
-    if device.library == "cupy":  # which has no bfloat16
-        assume(all(leaf.dtype != "bfloat16" for leaf in program_of(seed)[0].leaves))
-    check(data, seed, device, 600 if device.is_host else 20_000)
+@pytest.mark.parametrize(("place", "part"), list(parts()))
+def test_programs(place: ArrayDevice, part: int) -> None:
+    device = ready(place)
+
+    @settings(drawn, max_examples=max(1, examples(EXAMPLES) // (1 if place.is_host else PARTS)))
+    @given(data=st.data())
+    def draw(data: st.DataObject) -> None:
+        most = PROGRAMS_ON_HOST - 1 if device.is_host else 10**6
+        seed = most * part + data.draw(st.integers(0, most))
+        if device.library == "cupy":  # which has no bfloat16
+            assume(all(leaf.dtype != "bfloat16" for leaf in program_of(seed)[0].leaves))
+        check(data, seed, device, 600 if device.is_host else 20_000)
+
+    draw()
