@@ -20,13 +20,20 @@ import functools
 import inspect
 import linecache
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kspec.errors import ArgumentTypeError, JitNotSupportedError, JitRuntimeError
+from kspec.errors import (
+    ArgumentTypeError,
+    JitNotSupportedError,
+    JitOverflowError,
+    JitRuntimeError,
+    NotCompiledError,
+)
 from kspec.ir.types import ArrayType, Type
 from kspec.jit.build_ir import Built, build
 from kspec.jit.capture import Captured, capture
@@ -214,12 +221,16 @@ class JitKernel(ViewCaller):
     @property
     def cached_codes(self) -> dict[tuple[Type, ...], str]:
         """CUDA C++ by the types of the arguments, of all kernels so far."""
+        if not self._kernels:
+            warnings.warn(f"{self.name} has not been called yet", UserWarning, stacklevel=2)
         return {types: code for types, (_, _, code) in self._kernels.items()}
 
     @property
     def cached_code(self) -> str:
-        """The CUDA C++ of the first of them."""
-        return next(iter(self.cached_codes.values()))
+        """The CUDA C++ of the first of them; `NotCompiledError` if there is none yet."""
+        for _, _, code in self._kernels.values():
+            return code
+        raise NotCompiledError(f"{self.name} has not been called yet")
 
     def ir(self, *args: Any) -> str:
         """Return what the function is for some arguments, before it becomes CUDA C++."""
@@ -291,6 +302,8 @@ class JitKernel(ViewCaller):
             return dtype_name(value.dtype)
         try:
             return type_of_constant(self.mode, value)
+        except OverflowError as error:
+            raise JitOverflowError(f"{where}: {error}") from None
         except TypeError:
             raise ArgumentTypeError(
                 f"{where} must be an array or a number, not {type(value).__name__}"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, is_dataclass
 
 from kspec import dtypes
 from kspec.definitions import definitions_for, headers_for
+from kspec.ir.check_kernel import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, Type
@@ -102,6 +103,9 @@ def build(captured: Captured, given: Sequence[Type], mode: str) -> Built:
     name = escaped(re.sub(r"\W", "", captured.name) or "kernel")
     kernel, scope = build_function(program, captured, name, given, kernel=True)
     program.check()
+    made = [one.name for one in program.functions]
+    for number, function in enumerate((*program.functions, kernel)):
+        check_function(function, made[:number])
     written = tuple(one.name in scope.written for one in kernel.params)
     return Built(
         kernel,

@@ -47,8 +47,8 @@ from kspec.stages import RawSymbol
 
 _WIDE = 2**31  # bytes
 _NO_MORE: More = (None, False)
-# Python integers beyond 32 bits have another type.
-_IS_NARROW = "-2147483648 <= {x} <= 2147483647"
+# Python integers beyond 32 bits have another type; NumPy's warn when they are compared with these.
+_IS_NARROW = "type({x}) is int and -2147483648 <= {x} <= 2147483647"
 
 
 @dataclass(frozen=True)
