@@ -61,6 +61,22 @@ class BufferType:
 
 
 @dataclass(frozen=True)
+class IteratorType:
+    """A place in an array of one axis: ``kspec::Iterator`` of ``kspec/sequential.cuh``.
+
+    Attributes
+    ----------
+    dtype : str
+        Of the elements.
+    """
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"iterator of {self.dtype}"
+
+
+@dataclass(frozen=True)
 class ObjectType:
     """An object of a C++ class that kernels call methods of.
 
@@ -76,7 +92,7 @@ class ObjectType:
         return self.name
 
 
-Type = str | ArrayType | BufferType | ObjectType
+Type = str | ArrayType | BufferType | IteratorType | ObjectType
 
 
 def ctype(type_: Type) -> str:
@@ -90,6 +106,8 @@ def ctype(type_: Type) -> str:
         return f"kspec::View<{element}, {type_.ndim}, {flat}, {index}>"
     if isinstance(type_, BufferType):
         return f"{dtypes.lookup(type_.dtype).ctype}*"
+    if isinstance(type_, IteratorType):
+        return f"kspec::Iterator<{dtypes.lookup(type_.dtype).ctype}>"
     return type_.name
 
 

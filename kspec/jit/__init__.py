@@ -17,6 +17,7 @@ these nor the runtime::
     statements, assignments, expressions, indexing, calls, device_calls
     scope        variables and problems of one function
     cg, cub      what groups of threads do together
+    thrust       what one thread does with many elements
     freezing     a kernel as a raw spec
     values       what an expression may be
 """
@@ -27,11 +28,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kspec.jit import cg, cub
+    from kspec.jit import cg, cub, thrust
     from kspec.jitted import DeviceFunction, JitKernel, rawkernel
 
 _FRONT = ("DeviceFunction", "JitKernel", "rawkernel")
-_MODULES = ("cg", "cub")
+_MODULES = ("cg", "cub", "thrust")
 _BUILTINS = (
     *("threadIdx", "blockIdx", "blockDim", "gridDim", "warpsize"),
     *("grid", "gridsize", "laneid", "syncthreads", "syncwarp", "threadfence"),
@@ -43,7 +44,7 @@ _BUILTINS = (
     *(f"shfl_{name}sync" for name in ("", "up_", "down_", "xor_")),
 )
 
-__all__ = ["DeviceFunction", "JitKernel", "cg", "cub", "rawkernel"]
+__all__ = ["DeviceFunction", "JitKernel", "cg", "cub", "rawkernel", "thrust"]
 __all__ += _BUILTINS
 
 

@@ -22,7 +22,7 @@ from kspec.definitions import definitions_for, headers_for
 from kspec.ir.check_kernel import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
-from kspec.ir.types import ArrayType, BufferType, Type
+from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
 from kspec.jit.capture import Captured
 from kspec.jit.functions import build_function
 from kspec.jit.scope import Program, escaped
@@ -135,7 +135,7 @@ def _dtypes(values: Iterable[object]) -> Iterator[str]:
             continue
         if isinstance(value, tuple):
             yield from _dtypes(value)
-        elif isinstance(value, ArrayType | BufferType):
+        elif isinstance(value, ArrayType | BufferType | IteratorType):
             yield value.dtype
         elif is_dataclass(value):
             type_ = getattr(value, "type", None)

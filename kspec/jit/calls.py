@@ -16,7 +16,7 @@ import numpy as np
 from kspec.ir.memory import Extent
 from kspec.ir.nodes import Call, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
-from kspec.jit import cg, device_calls, expressions, functions, types
+from kspec.jit import cg, device_calls, expressions, functions, thrust, types
 from kspec.jit.builtins import DeviceFunction
 from kspec.jit.scope import Scope
 from kspec.jit.values import Known, Method, Several, Value, converted, described
@@ -348,6 +348,8 @@ def _part(name: str) -> Callable[..., Value]:
 def _method(scope: Scope, node: ast.AST, method: Method, args: Sequence[Value]) -> Value:
     if isinstance(method.owner.type, ObjectType):
         return cg.method(scope, node, method, args)
+    if isinstance(method.owner.type, ArrayType):
+        return thrust.ends_of(scope, node, method.owner, method.name)
     if method.name in ("conjugate", "conj"):
         return expressions.call_ufunc(scope, node, "conjugate", (method.owner,))
     raise scope.problem(node, TypeError, f"{method.owner.type} has no method {method.name}")

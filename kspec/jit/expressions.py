@@ -18,8 +18,8 @@ import numpy as np
 from kspec import dtypes
 from kspec.ir.memory import Extent, Member
 from kspec.ir.nodes import Call, Const, Expression, Name
-from kspec.ir.types import ArrayType, BufferType, is_memory
-from kspec.jit import calls, indexing, types
+from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
+from kspec.jit import calls, indexing, thrust, types
 from kspec.jit.builtins import DeviceNumber, Dim3
 from kspec.jit.scope import Scope
 from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
@@ -221,6 +221,9 @@ def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Va
         return _folded(scope, node, python, left, right)
     if isinstance(left, Several) and isinstance(right, Several) and sign == "+":
         return Several(left.items + right.items)
+    moved = thrust.moved(scope, node, sign, left, right)
+    if moved is not None:
+        return moved
     for one in (left, right):
         if not isinstance(one, Known | Several | Method) and is_memory(one.type):
             raise scope.problem(
@@ -429,7 +432,7 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
         found = _attribute_of_buffer(owner, type_, name)
     elif isinstance(type_, str):
         found = _attribute_of_number(scope, node, owner, type_, name)
-    elif type_.name == "dim3" and name in ("x", "y", "z"):
+    elif type_ == ObjectType("dim3") and name in ("x", "y", "z"):
         found = Member(owner, name, "uint32")
     else:
         found = Method(owner, name)
