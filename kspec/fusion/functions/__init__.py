@@ -1,0 +1,123 @@
+"""NumPy's functions on stand-ins: what each computes, from ufuncs, reductions and views.
+
+A function has NumPy's name and arguments, after a tracer. `call_ufunc` and `call_function` are
+what NumPy's protocols end in, `call_kernel` what CuPy's does; `table` has what the others define.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kspec.fusion import types
+from kspec.fusion.functions import elements, reductions, views  # these fill the table
+from kspec.fusion.functions.table import FUNCTIONS, Function, delivered
+from kspec.fusion.tracer import Tracer, refuse
+from kspec.ir.builtins import BUILTINS
+
+__all__ = [
+    "FUNCTIONS",
+    "call_function",
+    "call_kernel",
+    "call_ufunc",
+    "elements",
+    "reductions",
+    "views",
+]
+
+_CUPY_NAMES = {"true_divide": "divide", "mod": "remainder", "abs": "absolute", "conj": "conjugate"}
+# Reductions that are methods of ufuncs.
+_REDUCTIONS_OF = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
+    "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+_SYNONYMS = {"amax": "max", "amin": "min", "round": "around", "absolute": "abs"}
+
+
+def call_ufunc(
+    tracer: Tracer, name: str, method: str, inputs: Sequence[Any], keywords: dict[str, Any]
+) -> Any:
+    """Return what a ufunc is for stand-ins.
+
+    Raises
+    ------
+    FusionError
+        If it is one that is not fused.
+    """
+    keywords = {key: value for key, value in keywords.items() if key == "axis" or value is not None}
+    out = keywords.pop("out", ())
+    out = out if isinstance(out, tuple) else (out,)
+    dtype = keywords.pop("dtype", None)
+    if method == "reduce" and name in _REDUCTIONS_OF:
+        keywords.setdefault("axis", 0)
+        given = {"out": out[0]} if out else {}
+        return FUNCTIONS[_REDUCTIONS_OF[name]](tracer, *inputs, dtype=dtype, **given, **keywords)
+    if method != "__call__":
+        refuse(f"np.{name}.{method} is not fused; call it outside of the function")
+    where = keywords.pop("where", True)
+    if keywords.pop("casting", "same_kind") != "same_kind" or keywords:
+        refuse(f"np.{name}: only out=, where= and dtype= are fused")
+    if name in ("matmul", "vecdot", "matvec", "vecmat"):
+        refuse(f"np.{name} is not fused; call it outside of the function")
+    if name not in types.SPECIAL and not hasattr(np, name):
+        refuse(f"{name} is not fused; call it outside of the function")
+    if out and len(inputs) > _arity(name):
+        raise ValueError("cannot specify 'out' as both a positional and keyword argument")
+    results = tracer.ufunc(name, tuple(inputs), dtype)
+    if where is not True:
+        if not out or out[0] is None:
+            refuse(f"np.{name}: where= without out= leaves elements undefined; use np.where")
+        results = tuple(
+            FUNCTIONS["where"](tracer, where, one, old)
+            for one, old in zip(results, out, strict=True)
+        )
+    return delivered(results, out, name)
+
+
+def call_function(
+    tracer: Tracer, function: Function, args: Sequence[Any], keywords: dict[str, Any]
+) -> Any:
+    """Return what one of NumPy's functions is for stand-ins.
+
+    Raises
+    ------
+    FusionError
+        If it is one that is not fused.
+    """
+    name = function.__name__
+    found = FUNCTIONS.get(_SYNONYMS.get(name, name))
+    if found is None:
+        refuse(f"{name} is not fused; call it outside of the function")
+    given = {key: value for key, value in keywords.items() if value is not np._NoValue}
+    try:
+        inspect.signature(found).bind(tracer, *args, **given)
+    except TypeError as error:
+        refuse(f"{name}: {error}")
+    return found(tracer, *args, **given)
+
+
+def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """Return what one of CuPy's ufuncs, or a kernel, is for stand-ins.
+
+    Raises
+    ------
+    FusionError
+        If it is one that is not fused.
+    """
+    name = getattr(kernel, "name", "").removeprefix("cupyx_scipy_special_").removeprefix("cupy_")
+    name = _CUPY_NAMES.get(name, name)
+    ufunc = getattr(np, name, None)
+    if isinstance(ufunc, np.ufunc) or name in types.SPECIAL:
+        count = _arity(name)
+        inputs, out = args[:count], args[count:]
+        return call_ufunc(tracer, name, "__call__", inputs, {"out": tuple(out), **keywords})
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](tracer, *args, **keywords)
+    refuse(f"the kernel {name} is not fused; call it outside of the function")
+
+
+def _arity(name: str) -> int:
+    return BUILTINS[name].arity if name in types.SPECIAL else int(getattr(np, name).nin)

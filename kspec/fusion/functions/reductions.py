@@ -1,0 +1,319 @@
+"""Functions that make the elements along axes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from kspec import dtypes
+from kspec.fusion import types
+from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
+from kspec.fusion.graph import Value
+from kspec.fusion.tracer import Tracer, refuse
+
+_WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
+
+
+def _reduced(
+    tracer: Tracer,
+    a: Any,
+    axis: Any,
+    keepdims: bool,
+    out: Any,
+    compute: Callable[[Value, tuple[int, ...]], Value],
+    name: str,
+) -> Any:
+    x = array_of(tracer, a, name)
+    ndim = len(x.value.shape)
+    axes = tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
+    result = tracer.wrap(_kept(tracer, compute(x.value, axes), axes, ndim) if keepdims
+                         else compute(x.value, axes))  # fmt: skip
+    return delivered((result,), (out,), name)
+
+
+def _kept(tracer: Tracer, value: Value, axes: tuple[int, ...], ndim: int) -> Value:
+    """Return a result with the axes that are gone, of extent 1."""
+    if not value.shape and not ndim:
+        return value
+    return tracer.graph.index(value, tuple(None if k in axes else slice(None) for k in range(ndim)))
+
+
+def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
+    """Return what axes are made one by; without axes the elements stay as they are."""
+    if not axes:
+        if function in ("argmax", "argmin"):
+            return tracer.graph.apply("filled", (tracer.graph.constant(0, "int64"), value), "int64")
+        return tracer.graph.cast(value, dtype)
+    if function in _WITHOUT_IDENTITY and any(value.shape[k].size == 0 for k in axes):
+        if function in ("argmax", "argmin"):
+            raise ValueError(f"attempt to get {function} of an empty sequence")
+        raise ValueError(
+            f"zero-size array to reduction operation {function}, which has no identity"
+        )
+    return tracer.graph.reduce(function, value, axes, dtype)
+
+
+def _count(tracer: Tracer, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
+    return tracer.graph.count([value.shape[k] for k in axes], dtype)
+
+
+def _refuse_where(name: str, where: Any, initial: Any) -> None:
+    if where is not True or initial is not MISSING:
+        refuse(f"{name}: where= and initial= are not fused; select with np.where first")
+
+
+def _define_total(name: str, function: str) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = MISSING,
+        where: Any = True,
+    ) -> Any:
+        _refuse_where(name, where, initial)
+
+        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+            to = types.total(value.dtype) if dtype is None else types.dtype_name(dtype)
+            if name.startswith("nan"):
+                value = _without_nan(tracer, value, 0 if function == "sum" else 1)
+            return _fold(tracer, function, tracer.graph.cast(value, to), axes, to)
+
+        return _reduced(tracer, a, axis, keepdims, out, compute, name)
+
+    FUNCTIONS[name] = defined
+
+
+def _define_extreme(name: str, function: str) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = MISSING,
+        where: Any = True,
+        dtype: Any = None,
+    ) -> Any:
+        _refuse_where(name, where, initial)
+
+        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+            return _fold(tracer, function, value, axes, value.dtype)
+
+        return _reduced(tracer, a, axis, keepdims, out, compute, name)
+
+    FUNCTIONS[name] = defined
+
+
+def _define_truth(name: str) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        dtype: Any = None,
+    ) -> Any:
+        _refuse_where(name, where, MISSING)
+
+        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+            return _fold(tracer, name, tracer.graph.cast(value, "bool"), axes, "bool")
+
+        return _reduced(tracer, a, axis, keepdims, out, compute, name)
+
+    FUNCTIONS[name] = defined
+
+
+def _define_position(name: str) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        dtype: Any = None,
+    ) -> Any:
+        if axis is not None and not isinstance(axis, int | np.integer):
+            raise TypeError(f"{name}: axis must be an integer or None")
+
+        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+            return _fold(tracer, name, value, axes, "int64")
+
+        return _reduced(tracer, a, axis, keepdims, out, compute, name)
+
+    FUNCTIONS[name] = defined
+
+
+def _without_nan(tracer: Tracer, value: Value, number: int) -> Value:
+    """Return a value with a number in place of NaN."""
+    if dtypes.lookup(value.dtype).kind not in "fc":
+        return value
+    graph = tracer.graph
+    inputs = (
+        graph.apply("isnan", (value,), "bool"),
+        tracer.convert(graph.constant(number, "int64"), value.dtype),
+        value,
+    )
+    return graph.apply("where", inputs, value.dtype)
+
+
+def _wide(dtype: str) -> str:
+    """Return what means are computed in: 16-bit floats in 32 bits."""
+    row = dtypes.lookup(dtype)
+    if row.kind in "biu":
+        return "float64"
+    return "float32" if row.itemsize < 4 else dtype
+
+
+def _narrow(dtype: str, wanted: Any) -> str:
+    if wanted is not None:
+        return types.dtype_name(wanted)
+    return "float64" if dtypes.lookup(dtype).kind in "biu" else dtype
+
+
+def _mean_of(
+    tracer: Tracer, value: Value, axes: tuple[int, ...], skipping: bool
+) -> tuple[Value, Value]:
+    """Return mean and count, in the wide type."""
+    graph, wide = tracer.graph, value.dtype
+    real = {"complex64": "float32", "complex128": "float64"}.get(wide, wide)
+    if skipping:
+        there = graph.apply("isnan", (value,), "bool")
+        there = graph.apply("logical_not", (there,), "bool")
+        count = _fold(tracer, "sum", graph.cast(there, "int64"), axes, "int64")
+        value = _without_nan(tracer, value, 0)
+        number = graph.cast(count, real)
+    else:
+        number = _count(tracer, value, axes, real)
+    total = _fold(tracer, "sum", value, axes, wide)
+    return graph.apply("divide", (total, graph.cast(number, wide)), wide), number
+
+
+def _define_mean(name: str) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+    ) -> Any:
+        _refuse_where(name, where, MISSING)
+
+        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+            to = _narrow(value.dtype, dtype)
+            wide = tracer.graph.cast(value, _wide(to))
+            found, _ = _mean_of(tracer, wide, axes, name == "nanmean")
+            return tracer.graph.cast(found, to)
+
+        return _reduced(tracer, a, axis, keepdims, out, compute, name)
+
+    FUNCTIONS[name] = defined
+
+
+def _define_spread(name: str) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        correction: Any = None,
+    ) -> Any:
+        _refuse_where(name, where, MISSING)
+        graph = tracer.graph
+        less = float(ddof if correction is None else correction)
+
+        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+            to = _narrow(value.dtype, dtype)
+            to = {"complex64": "float32", "complex128": "float64"}.get(to, to)
+            wide = graph.cast(value, _wide(_narrow(value.dtype, dtype)))
+            real = _wide(to)
+            skipping = name.startswith("nan")
+            if skipping or not axes or dtypes.lookup(wide.dtype).kind == "c":
+                squares, number = _squares_in_two(tracer, wide, axes, skipping, real)
+            else:  # of one pass over the elements
+                squares = graph.reduce("squares", wide, axes, real)
+                number = _count(tracer, value, axes, real)
+            if less:
+                number = graph.apply("subtract", (number, graph.constant(less, real)), real)
+                number = graph.apply("maximum", (number, graph.constant(0.0, real)), real)
+            found = graph.apply("divide", (squares, number), real)
+            if name.endswith("std"):
+                found = graph.apply("sqrt", (found,), real)
+            return graph.cast(found, to)
+
+        return _reduced(tracer, a, axis, keepdims, out, compute, name)
+
+    FUNCTIONS[name] = defined
+
+
+def _squares_in_two(
+    tracer: Tracer, wide: Value, axes: tuple[int, ...], skipping: bool, real: str
+) -> tuple[Value, Value]:
+    """Return the sum of squared deviations from the mean, which is found first, and the count."""
+    graph = tracer.graph
+    mean, number = _mean_of(tracer, wide, axes, skipping)
+    if axes:
+        mean = _kept(tracer, mean, axes, len(wide.shape))
+    difference = graph.apply("subtract", (wide, mean), wide.dtype)
+    if dtypes.lookup(wide.dtype).kind == "c":
+        other = graph.apply("conjugate", (difference,), wide.dtype)
+        square = graph.apply("multiply", (difference, other), wide.dtype)
+        square = graph.apply("real", (square,), real)
+    else:
+        square = graph.apply("multiply", (difference, difference), real)
+    if skipping:
+        square = _without_nan(tracer, square, 0)
+    return _fold(tracer, "sum", square, axes, real), number
+
+
+@fused_function
+def ptp(tracer: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """``np.ptp``."""
+
+    def compute(value: Value, axes: tuple[int, ...]) -> Value:
+        high = _fold(tracer, "max", value, axes, value.dtype)
+        low = _fold(tracer, "min", value, axes, value.dtype)
+        return tracer.graph.apply("subtract", (high, low), value.dtype)
+
+    return _reduced(tracer, a, axis, keepdims, out, compute, "ptp")
+
+
+@fused_function
+def count_nonzero(tracer: Tracer, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``np.count_nonzero``."""
+
+    def compute(value: Value, axes: tuple[int, ...]) -> Value:
+        ones = tracer.graph.cast(tracer.graph.cast(value, "bool"), "int64")
+        return _fold(tracer, "sum", ones, axes, "int64")
+
+    return _reduced(tracer, a, axis, keepdims, None, compute, "count_nonzero")
+
+
+for _name, _of in {"sum": "sum", "prod": "prod", "nansum": "sum", "nanprod": "prod"}.items():
+    _define_total(_name, _of)
+for _name in ("max", "min", "nanmax", "nanmin"):
+    _define_extreme(_name, _name)
+for _name in ("any", "all"):
+    _define_truth(_name)
+for _name in ("argmax", "argmin"):
+    _define_position(_name)
+for _name in ("mean", "nanmean"):
+    _define_mean(_name)
+for _name in ("var", "std", "nanvar", "nanstd"):
+    _define_spread(_name)

@@ -1,0 +1,42 @@
+"""The table of functions on stand-ins, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from kspec.fusion.tracer import Traced, Tracer, refuse
+
+Function = Callable[..., Any]
+FunctionT = TypeVar("FunctionT", bound=Function)
+# By NumPy's names; each takes a tracer, and then what NumPy's takes.
+FUNCTIONS: dict[str, Function] = {}
+MISSING: Any = object()
+
+
+def delivered(results: tuple[Traced, ...], out: Sequence[Any], name: str) -> Any:
+    """Return results, written to the outputs that were given."""
+    if out:
+        for result, target in zip(results, out, strict=True):
+            if target is not None:
+                if not isinstance(target, Traced):
+                    refuse(f"{name}: out= must be an array that is passed to the function")
+                target.assign(result, name)
+        results = tuple(
+            one if target is None else target for one, target in zip(results, out, strict=True)
+        )
+    return results[0] if len(results) == 1 else results
+
+
+def fused_function(function: FunctionT) -> FunctionT:
+    """Put a function into the table."""
+    FUNCTIONS[function.__name__.rstrip("_")] = function
+    return function
+
+
+def array_of(tracer: Tracer, given: Any, name: str) -> Traced:
+    """Return an array, or a number as one."""
+    if isinstance(given, Traced):
+        return given
+    value, _ = tracer.operand(given, name)
+    return tracer.wrap(value)
