@@ -587,6 +587,13 @@ def test_views(device: ArrayDevice, text: str, args: Any) -> None:
     check(of(text), args, device)
 
 
+def test_means_of_infinities(device: ArrayDevice) -> None:
+    """A mean is that of the sum, not one that deviations are measured from."""
+    x = np.array([[np.inf, 1, 2], [-np.inf, np.inf, 0], [1, 2, 3]], "f4")
+    check(lambda x: (x.mean(axis=1), x.var(axis=1)), (x,), device)
+    check(lambda x: (x - x.mean(axis=1, keepdims=True), x.std(axis=1)), (x,), device)
+
+
 def test_attributes(device: ArrayDevice) -> None:
     seen: list[Any] = []
 
