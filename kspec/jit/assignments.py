@@ -15,6 +15,7 @@ from kspec.ir.memory import Element, Member
 from kspec.ir.nodes import Assign, Expression, Let, Name
 from kspec.ir.types import ArrayType, BufferType, is_memory
 from kspec.jit import expressions, types
+from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop, escaped, root_name
 from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
 
@@ -266,8 +267,6 @@ def _place(scope: Scope, target: ast.expr) -> Element | Member:
 
 def build_augmented(scope: Scope, node: ast.AugAssign) -> None:
     """Add ``x += value``."""
-    from kspec.jit.statements import pure
-
     if isinstance(node.target, ast.Name):
         known = scope.variables.get(node.target.id)
         if node.target.id not in scope.variables:

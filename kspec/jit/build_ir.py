@@ -14,7 +14,7 @@ kernel fill(x: float32[1d, C]):
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 from kspec import dtypes
@@ -54,6 +54,8 @@ class Built:
         For each parameter, whether it is an array that is written to.
     captured : tuple of Captured
         The Python functions.
+    paths : mapping of str to str
+        The file that each function comes from, by its name.
     is_stale : callable
         Returns whether something that they refer to means something else now.
     """
@@ -64,6 +66,7 @@ class Built:
     cooperative: bool
     written: tuple[bool, ...]
     captured: tuple[Captured, ...]
+    paths: Mapping[str, str]
     is_stale: Callable[[], bool]
 
     @property
@@ -77,10 +80,9 @@ class Built:
 
     def text(self, lines: bool = True) -> str:
         """Return the CUDA C++; `lines` says whether it mentions the user's file."""
-        path = self.captured[0].path if lines else ""
-        paths = {one.name: one.path for one in self.captured} if lines else {}
         parts = [
-            emit_function(one, _path_of(one, paths, path)) for one in (*self.functions, self.kernel)
+            emit_function(one, self.paths[one.name] if lines else "")
+            for one in (*self.functions, self.kernel)
         ]
         body = "\n\n".join(parts)
         used = tuple(dict.fromkeys(_dtypes((*self.functions, self.kernel))))
@@ -114,6 +116,7 @@ def build(captured: Captured, given: Sequence[Type], mode: str) -> Built:
         program.cooperative,
         written,
         tuple(program.captured),
+        program.paths,
         _any_of([one.watch() for one in program.captured]),
     )
 
@@ -122,10 +125,6 @@ def _any_of(checks: Sequence[Callable[[], bool]]) -> Callable[[], bool]:
     if len(checks) == 1:
         return checks[0]
     return lambda: any(check() for check in checks)
-
-
-def _path_of(function: Function, paths: dict[str, str], path: str) -> str:
-    return paths.get(re.sub(r"_\d+$", "", function.name), path)
 
 
 def _dtypes(values: Iterable[object]) -> Iterator[str]:

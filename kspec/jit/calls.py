@@ -54,6 +54,7 @@ def call(scope: Scope, node: ast.Call) -> Value:
             args += value.items
         else:
             args.append(expressions.evaluate(scope, one))
+    args = expressions.in_order(scope, args)
     keywords: Keywords = {}
     for word in node.keywords:
         if word.arg is None:

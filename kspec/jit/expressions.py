@@ -10,18 +10,20 @@ from __future__ import annotations
 import ast
 import operator
 import types as python_types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from kspec import dtypes
 from kspec.ir.memory import Extent, Member
-from kspec.ir.nodes import Call, Const, Expression, Name
+from kspec.ir.nodes import Call, Const, Expression, Let, Name
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
 from kspec.jit import calls, indexing, thrust, types
 from kspec.jit.builtins import DeviceNumber, Dim3
-from kspec.jit.scope import Scope
+from kspec.jit.effects import pure
+from kspec.jit.scope import Scope, Stop
 from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
 
 # Operators: what Python does with what is known, and the ufunc.
@@ -196,20 +198,56 @@ def _tuple(scope: Scope, node: ast.Tuple) -> Value:
 
 
 def _binary(scope: Scope, node: ast.BinOp) -> Value:
-    left, right = _both(scope, node.left, node.right)
+    left, right = in_order(scope, _both(scope, node.left, node.right))
     return binary(scope, node, node.op, left, right)
 
 
 def _both(scope: Scope, first: ast.expr, second: ast.expr) -> tuple[Value, Value]:
     """Return two operands; if both have problems, both are reported."""
-    from kspec.jit.scope import Stop
-
     try:
         left = evaluate(scope, first)
     except Stop:
         evaluate(scope, second)
         raise
     return left, evaluate(scope, second)
+
+
+def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
+    """Return values that are computed from left to right, as in Python, if that matters."""
+    found = list(values)
+    effects = [k for k, one in enumerate(found) if not _is_pure(one)]
+    for k in effects[:-1]:
+        found[k] = once(scope, found[k])
+    return found
+
+
+def _is_pure(value: Value) -> bool:
+    if isinstance(value, Several):
+        return all(map(_is_pure, value.items))
+    return isinstance(value, Known | Method) or pure(value)
+
+
+def once(scope: Scope, value: Value) -> Value:
+    """Return a value that is computed now, if it matters how often that is."""
+    if isinstance(value, Several):
+        return Several(tuple(once(scope, one) for one in value.items))
+    if isinstance(value, Known | Method) or pure(value):
+        return value
+    name = scope.fresh("operand")
+    scope.out.append(Let(name, value))
+    return Name(name, value.type)
+
+
+@contextmanager
+def _lazily(scope: Scope, node: ast.AST) -> Iterator[None]:
+    """Refuse what is computed in a statement of its own where it may not be computed at all."""
+    before = len(scope.out)
+    yield
+    if len(scope.out) > before:
+        del scope.out[before:]
+        raise scope.problem(
+            node, NotImplementedError, "this may not be computed at all: use an if statement"
+        )
 
 
 def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
@@ -258,25 +296,14 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
 
 
 def _compare(scope: Scope, node: ast.Compare) -> Value:
-    values = [evaluate(scope, one) for one in (node.left, *node.comparators)]
+    values = in_order(scope, [evaluate(scope, one) for one in (node.left, *node.comparators)])
     parts: list[Value] = []
     for k, op in enumerate(node.ops):
         # What stands between two signs is looked at twice, but computed once.
         if 0 < k < len(values) - 1 or (k == 0 and len(node.ops) > 1):
-            values[k + 1] = _once(scope, values[k + 1])
+            values[k + 1] = once(scope, values[k + 1])
         parts.append(_compared(scope, node, op, values[k], values[k + 1]))
     return _all_of(parts)
-
-
-def _once(scope: Scope, value: Value) -> Value:
-    from kspec.ir.nodes import Let
-    from kspec.jit.statements import pure
-
-    if isinstance(value, Known | Several | Method) or pure(value):
-        return value
-    name = scope.fresh("operand")
-    scope.out.append(Let(name, value))
-    return Name(name, value.type)
 
 
 def _all_of(parts: Sequence[Value]) -> Value:
@@ -368,8 +395,12 @@ def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
     is_and = isinstance(node.op, ast.And)
     parts: list[Expression] = []
     last: Value = Known(is_and)
-    for one in node.values:
-        value: Value = evaluate(scope, one)
+    for number, one in enumerate(node.values):
+        if number == 0:
+            value = evaluate(scope, one)
+        else:
+            with _lazily(scope, one):
+                value = evaluate(scope, one)
         if isinstance(value, Known):
             if bool(value.value) != is_and:  # decides, unless what stands before does
                 if not parts:
@@ -394,7 +425,8 @@ def _if_expression(scope: Scope, node: ast.IfExp) -> Value:
     test = condition(scope, node.test)
     if isinstance(test, Known):
         return evaluate(scope, node.body if test.value else node.orelse)
-    first, second = _both(scope, node.body, node.orelse)
+    with _lazily(scope, node):
+        first, second = _both(scope, node.body, node.orelse)
     if isinstance(first, Several) and isinstance(second, Several):
         if len(first.items) != len(second.items):
             raise scope.problem(node, TypeError, "the two tuples have different lengths")

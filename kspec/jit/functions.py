@@ -44,6 +44,7 @@ def build_function(
     scope.variables.update(zip(names, params, strict=True))
     if captured not in program.captured:
         program.captured.append(captured)
+    program.paths[name] = captured.path
     node = captured.node
     if isinstance(node, ast.Lambda):
         try:

@@ -21,11 +21,10 @@ from kspec.ir.control import (
     Return,
     While,
 )
-from kspec.ir.device import EFFECTS
-from kspec.ir.memory import Element, Extent, Invoke, Member, Part
-from kspec.ir.nodes import Call, Cast, Const, Expression, Name
+from kspec.ir.nodes import Const, Expression, Name
 from kspec.jit import assignments, expressions, indexing, types
 from kspec.jit import builtins as device
+from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
@@ -89,21 +88,6 @@ def _expression(scope: Scope, node: ast.Expr) -> None:
     value = expressions.evaluate(scope, node.value)
     if not isinstance(value, Known | Several | Method) and not pure(value):
         scope.out.append(Do(value))
-
-
-def pure(value: Expression) -> bool:
-    """Return whether an expression does nothing but compute."""
-    if isinstance(value, Call):
-        return value.function not in EFFECTS and all(map(pure, value.args))
-    if isinstance(value, Invoke):
-        return value.function.startswith("complex<")
-    if isinstance(value, Cast):
-        return pure(value.operand)
-    if isinstance(value, Element):
-        return pure(value.memory) and all(map(pure, value.indices))
-    if isinstance(value, Member):
-        return pure(value.record)
-    return isinstance(value, Const | Name | Extent | Part)
 
 
 def _if(scope: Scope, node: ast.If) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import linecache
 import math
 from typing import Any
 
@@ -411,3 +412,46 @@ def test_literals_are_float32_in_mode_cuda_but_not_in_the_other(place: ArrayDevi
     constants[1, 1](x)
     jit.rawkernel(mode="numpy")(constants.function)[1, 1](y)
     assert place.numpy(x)[0] == np.float32(0.1) and place.numpy(y)[0] == 0.1
+
+
+@jit.rawkernel(device=True)
+def take(counter, x):
+    old = jit.atomic_add(counter, 0, 1)
+    return x * 10 + old
+
+
+@jit.rawkernel()
+def ordered(counter, y):
+    y[0] = take(counter, 1) * 100 + take(counter, 2)
+    if 0 < take(counter, 0) < 5:
+        y[1] = 1
+    if y[0] < 0 and take(counter, 0) > 0:
+        y[1] = 9
+    y[2] = counter[0]
+
+
+def test_effects_have_pythons_order(place: ArrayDevice) -> None:
+    counter, y = place.zeros(1, np.int32), place.zeros(3, np.int64)
+    ordered[1, 1](counter, y)
+    assert place.numpy(y).tolist() == [10 * 100 + 21, 1, 3]
+
+
+def test_what_may_not_be_computed_is_not() -> None:
+    @jit.rawkernel()
+    def hasty(counter, y):
+        y[0] = y[1] > 0 and 0 < take(counter, 0) < 5
+
+    with pytest.raises(kspec.JitError, match="may not be computed at all: use an if statement"):
+        hasty[1, 1](np.zeros(1, np.int32), np.zeros(3, np.int64))
+
+
+def test_notebooks_have_lines_that_only_python_knows() -> None:
+
+    text = "@jit.rawkernel()\ndef cell(x):\n    x[0] = 7\n"
+    name = "/tmp/ipykernel_1/2.py"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    space: dict[str, Any] = {"jit": jit}
+    exec(compile(text, name, "exec"), space)
+    x = np.zeros(1)
+    space["cell"][1, 1](x)
+    assert x[0] == 7
