@@ -9,10 +9,11 @@ from kspec.fusion.graph import Argument, Number, Scalar, Value, View
 from kspec.fusion.lower import Kernel
 from kspec.fusion.partition import Elements
 from kspec.fusion.program import Program
+from kspec.fusion.rows import RowProgram
 
 
 def explain(program: Program, names: Sequence[str]) -> str:
-    """Return a description of a program.
+    """Return a description of a program, in lines of 80 columns.
 
     Parameters
     ----------
@@ -23,15 +24,16 @@ def explain(program: Program, names: Sequence[str]) -> str:
     """
     count = len(program.kernels)
     lines = [f"{count} kernel{'' if count == 1 else 's'}"]
+    if program.rows is not None:
+        lines = [*_rows(program.rows, names), f"elsewhere {lines[0]}"]
     for number, (kernel, part) in enumerate(
         zip(program.kernels, program.parts.parts, strict=True), 1
     ):
         kind = "elementwise" if isinstance(part, Elements) else f"reduction over axes {kernel.axes}"
         lines.append(f"{number}. {kernel.spec.name}: {kind}")
         reads = [one for one in kernel.reads if not isinstance(one, Scalar)]
-        lines.append(f"   reads  {_listed(reads, names)}")
-        writes = [one.value for one in kernel.writes]
-        lines.append(f"   writes {_listed(writes, names)}")
+        lines += _listed("reads", reads, names)
+        lines += _listed("writes", [one.value for one in kernel.writes], names)
         reason = _reason(program, kernel)
         if reason:
             lines.append(f"   {reason}")
@@ -40,8 +42,17 @@ def explain(program: Program, names: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _listed(values: Sequence[Value], names: Sequence[str]) -> str:
-    return ", ".join(f"{_name(one, names)} {_size(one)}" for one in values) or "nothing"
+def _rows(rows: RowProgram, names: Sequence[str]) -> list[str]:
+    row = " x ".join(str(size) for size in rows.domain.sizes[-rows.axes :])
+    lines = [f"1 kernel on GPUs: {rows.name}, rows of {row} elements kept in registers"]
+    lines += _listed("reads", [one for one, _ in rows.reads], names)
+    lines += _listed("writes", [one.value for one, _ in rows.writes], names)
+    return lines
+
+
+def _listed(verb: str, values: Sequence[Value], names: Sequence[str]) -> list[str]:
+    texts = [f"{_name(one, names)} {_size(one)}" for one in values] or ["nothing"]
+    return [f"   {verb if not k else '':<6} {text}" for k, text in enumerate(texts)]
 
 
 def _name(value: Value, names: Sequence[str]) -> str:
@@ -49,7 +60,7 @@ def _name(value: Value, names: Sequence[str]) -> str:
     if isinstance(source, Argument | Number) and source.position < len(names):
         return names[source.position]
     text = value.describe()
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return text if len(text) <= 30 else f"{text[:27]}..."
 
 
 def _size(value: Value) -> str:

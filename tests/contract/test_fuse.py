@@ -853,5 +853,12 @@ def test_bfloat16(device: ArrayDevice) -> None:
     ],
 )
 def test_how_many_kernels(text: str, count: int) -> None:
-    made = fused(of(text))
-    assert made.explain(X, Y).startswith(f"{count} kernel")
+    lines = fused(of(text)).explain(X, Y).splitlines()
+    assert sum(line.endswith((f"{count} kernel", f"{count} kernels")) for line in lines) == 1
+
+
+def test_one_kernel_for_rows() -> None:
+    text = fused(of("x - x.max(axis=1, keepdims=True)")).explain(X, Y)
+    assert text.startswith("1 kernel on GPUs: fused, rows of 7 elements kept in registers\n")
+    assert "elsewhere 2 kernels\n1. fused_0: reduction over axes (1,)" in text
+    assert max(map(len, text.splitlines())) <= 80
