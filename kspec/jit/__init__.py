@@ -14,7 +14,7 @@ these nor the runtime::
     types        which types are computed in, by mode
     build_ir     the program of a kernel, and its text
     functions    the kernel and its device functions, one by one
-    statements, assignments, expressions, indexing, calls, device_calls
+    statements, assignments, expressions, attributes, indexing, calls, device_calls
     scope        variables and problems of one function
     cg, cub      what groups of threads do together
     thrust       what one thread does with many elements

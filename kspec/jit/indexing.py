@@ -14,7 +14,7 @@ from kspec import dtypes
 from kspec.ir.memory import Element, Extent, Part, Span
 from kspec.ir.nodes import Call, Const, Expression
 from kspec.ir.types import ArrayType, BufferType
-from kspec.jit import expressions, types
+from kspec.jit import attributes, expressions, types
 from kspec.jit.scope import Scope
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
@@ -180,7 +180,7 @@ def _field(scope: Scope, node: ast.Subscript, owner: Expression, row: dtypes.DTy
     name = index.value if isinstance(index, Known) else None
     for field in row.fields:
         if field.name == name:
-            return expressions.member(owner, field)
+            return attributes.member(owner, field)
     known = ", ".join(repr(field.name) for field in row.fields)
     raise scope.problem(node, IndexError, f"a record is indexed by the name of a field: {known}")
 
