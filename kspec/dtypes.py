@@ -298,6 +298,15 @@ def _field_dtype(field: structs.FieldText) -> DType:
         raise UnknownTypeError(f"field {field.name!r}: {error.message}") from None
 
 
+def real_part(name: str) -> str:
+    """Return the dtype of the parts of a complex one; any other is its own.
+
+    >>> real_part("complex64"), real_part("float16")
+    ('float32', 'float16')
+    """
+    return {"complex64": "float32", "complex128": "float64"}.get(name, name)
+
+
 def headers(row: DType) -> tuple[str, ...]:
     """Return the headers of ours that a dtype needs, those of a struct's fields first."""
     inner = [header for field in row.fields for header in headers(field.dtype)]

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from kspec import dtypes
 from kspec.constructors import ElementwiseKernel, ReductionKernel
 from kspec.errors import FusionError, SpecError
 from kspec.fused_rows import RowCaller, row_spec
@@ -35,12 +36,11 @@ from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.interop import library_of
-from kspec.runtime.views import numpy_dtype
+from kspec.runtime.views import memory_bounds, numpy_dtype
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Run = Callable[[tuple[Any, ...]], Any]
-_COPY = ElementwiseKernel("T x", "T y", "y = x", "kspec_copy")
 _MOST_SHAPES = 4096  # whose programs are found without comparing extents
 
 
@@ -310,6 +310,16 @@ class Fused:
         return number
 
 
+@functools.cache
+def _copy_kernel() -> ElementwiseKernel:
+    return ElementwiseKernel("T x", "T y", "y = x", "kspec_copy")
+
+
+def _copy(array: Any) -> Any:
+    """Return a new array with the same elements."""
+    return _copy_kernel()(array)
+
+
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
     """Return types and which extents are equal, which is all that most programs depend on."""
     numbers: dict[int, int] = {0: 0, 1: 1}  # of no elements, there may be nothing to choose from
@@ -373,18 +383,14 @@ def _apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
                     raise FusionError(
                         f"arguments {position} and {k} are written to, and overlap; pass copies"
                     )
-                found[k] = _COPY(one)
+                found[k] = _copy(one)
     return tuple(found)
 
 
 def _bounds(view: Any) -> tuple[int, int]:
     """Return the addresses of the first byte of an array and behind the last."""
-    if 0 in view.shape:
-        return view.ptr, view.ptr
-    steps = [(n - 1) * step for n, step in zip(view.shape, view.strides, strict=True)]
-    low = view.ptr + sum(step for step in steps if step < 0)
-    high = view.ptr + sum(step for step in steps if step > 0) + np.dtype(view.dtype).itemsize
-    return low, high
+    itemsize = dtypes.lookup(view.dtype).itemsize
+    return memory_bounds(view.ptr, view.shape, view.strides, itemsize)
 
 
 class Runnable:
@@ -435,7 +441,7 @@ class Runnable:
         if self._rows is not None and self._run_rows(self._rows, args, results):
             return self._returned(args, results)
         for value in self._saved:
-            results[value] = _COPY(self._look_up(value, args, results))
+            results[value] = _copy(self._look_up(value, args, results))
         for kernel, step, part in zip(
             self._kernels, program.kernels, program.parts.parts, strict=True
         ):
@@ -471,7 +477,7 @@ class Runnable:
         found: list[Any] = []
         for place, one in enumerate(returned):
             array = None if one is None else self._look_up(one, args, results)
-            found.append(_COPY(array) if one is not None and one in returned[:place] else array)
+            found.append(_copy(array) if one is not None and one in returned[:place] else array)
         return tuple(found)
 
     def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
@@ -528,7 +534,7 @@ def look(array: Any, step: Step) -> Any:
         return array.permute(detail) if hasattr(array, "permute") else array.transpose(detail)
     if step.kind == "reshape":
         if isinstance(array, DeviceArray) and not _is_c_contiguous(array):
-            array = _COPY(array)
+            array = _copy(array)
         return array.reshape(detail)
     if hasattr(array, "expand"):
         return array.expand(detail)

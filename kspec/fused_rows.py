@@ -13,7 +13,7 @@ from typing import Any
 
 from kspec import config, dtypes
 from kspec.fusion.graph import Value
-from kspec.fusion.rows import PER_COLUMN, PER_ROW, RowProgram
+from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
 from kspec.runtime.interop import library_of
 from kspec.runtime.raw import RawKernel
 from kspec.runtime.views import ArrayView
@@ -55,7 +55,7 @@ class RowCaller:
         program = self._program
         arrays = [look_up(value) for value, _ in program.reads]
         views = [_view(one) for one in arrays]
-        domain = _domain(views, [kind for _, kind in program.reads], program.axes)
+        domain = _domain(views, [kind for _, kind in program.reads])
         if domain is None:
             return None
         rows, row = domain[: -program.axes], domain[-program.axes :]
@@ -83,7 +83,7 @@ class RowCaller:
         if outputs is None:
             return None
         width = self._width(length, starts, outputs)
-        launch = _geometry(count, length, width)
+        launch = _geometry(length, width)
         if launch is None:
             return None
         packs, lanes, block = launch
@@ -144,7 +144,7 @@ def row_spec(program: RowProgram) -> RawSpec | None:
     length = math.prod(program.domain.sizes[-program.axes :])
     width = _ACCESS // program.widest
     width = width if length % width == 0 else 1
-    launch = _geometry(1, length, width)
+    launch = _geometry(length, width)
     if launch is None:
         return None
     packs, lanes, block = launch
@@ -189,9 +189,9 @@ def _itemsize(view: ArrayView) -> int:
     return dtypes.lookup(view.dtype).itemsize
 
 
-def _domain(views: Sequence[ArrayView], kinds: Sequence[str], axes: int) -> tuple[int, ...] | None:
+def _domain(views: Sequence[ArrayView], kinds: Sequence[str]) -> tuple[int, ...] | None:
     """Return the shape of all rows."""
-    found = [view.shape for view, kind in zip(views, kinds, strict=True) if kind == "whole"]
+    found = [view.shape for view, kind in zip(views, kinds, strict=True) if kind == WHOLE]
     return found[0] if found else None
 
 
@@ -229,7 +229,7 @@ def _one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     return step or 0
 
 
-def _geometry(rows: int, length: int, width: int) -> tuple[int, int, int] | None:
+def _geometry(length: int, width: int) -> tuple[int, int, int] | None:
     """Return packs of a thread, the logarithm of threads of a row, and threads of a block."""
     each = 8 if length <= 1024 else 16 if length <= 4096 else _MOST
     packs = max(1, each // width)

@@ -67,7 +67,7 @@ def literal(value: complex, dtype: str) -> str:
     if row.kind in "iu":
         return _integer(int(value.real), row)
     if row.kind == "c":
-        part = "float32" if dtype == "complex64" else "float64"
+        part = dtypes.real_part(dtype)
         return f"{row.ctype}({literal(value.real, part)}, {literal(value.imag, part)})"
     if dtype == "float64":
         return _real(float(value.real), "")
@@ -103,7 +103,7 @@ def _cast(cast: Cast) -> str:
     if source.kind == "c" and target.kind != "c":  # as NumPy: the real part
         text = f"({text}).real()"
     if target.kind == "c" and source.kind != "c":
-        part = "float" if cast.type == "complex64" else "double"
+        part = dtypes.lookup(dtypes.real_part(target.name)).ctype
         return f"{target.ctype}(static_cast<{part}>({text}))"
     return f"static_cast<{target.ctype}>({text})"
 

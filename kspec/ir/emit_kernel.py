@@ -92,7 +92,7 @@ class _Lines:
         elif isinstance(one, If):
             yield from self._if(one)
         elif isinstance(one, While):
-            yield f"while ({bare(one.condition)}) {{"
+            yield f"while ({initial(one.condition)}) {{"
             yield from self.block(one.body)
             yield "}"
         elif isinstance(one, For):
@@ -101,7 +101,7 @@ class _Lines:
             yield _simple(one)
 
     def _if(self, one: If) -> Iterator[str]:
-        yield f"if ({bare(one.condition)}) {{"
+        yield f"if ({initial(one.condition)}) {{"
         yield from self.block(one.body)
         if one.orelse:
             yield "} else {"
@@ -129,11 +129,6 @@ class _Lines:
         yield f"for ({head}; {condition}; {name} += {step}) {{"
         yield from self.block(one.body)
         yield "}"
-
-
-def bare(value: Expression) -> str:
-    """Return an expression that stands in parentheses already."""
-    return initial(value)
 
 
 def _simple(one: KernelStatement) -> str:

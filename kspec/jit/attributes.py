@@ -93,8 +93,7 @@ def _attribute_of_number(
         known = ", ".join(field.name for field in row.fields)
         raise scope.problem(node, NameError, f"{type_} has no field {name!r}; it has {known}")
     if name in ("real", "imag"):
-        part = {"complex64": "float32", "complex128": "float64"}.get(type_, type_)
-        return Call(name, (owner,), part)
+        return Call(name, (owner,), dtypes.real_part(type_))
     return Method(owner, name) if name in ("conjugate", "conj") else None
 
 

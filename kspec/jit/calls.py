@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kspec import dtypes
 from kspec.ir.memory import Extent
 from kspec.ir.nodes import Call, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
@@ -340,8 +341,7 @@ def _pow(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords)
 def _part(name: str) -> Callable[..., Value]:
     def handler(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
         one = expressions.scalar(scope, node, _exactly(scope, node, args, 1, name)[0])
-        part = {"complex64": "float32", "complex128": "float64"}.get(str(one.type), one.type)
-        return Call(name, (one,), part)
+        return Call(name, (one,), dtypes.real_part(str(one.type)))
 
     return handler
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kspec import dtypes
 from kspec.ir.control import Print, Reserve
 from kspec.ir.memory import Element
 from kspec.ir.nodes import Call, Const, Expression, Name
@@ -93,7 +94,7 @@ def print_values(scope: Scope, node: ast.AST, args: Sequence[Value], sep: str, e
         value = expressions.scalar(scope, node, one)
         kind = types.kind(str(value.type))
         if kind == "c":
-            part = "float32" if value.type == "complex64" else "float64"
+            part = dtypes.real_part(str(value.type))
             texts.append("(%g%+gj)")
             shown += [Call("real", (value,), part), Call("imag", (value,), part)]
             continue

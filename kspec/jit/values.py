@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kspec import dtypes
 from kspec.ir.nodes import Call, Cast, Const, Expression
 from kspec.jit import types
 
@@ -93,7 +94,7 @@ def converted(value: Expression, dtype: str) -> Expression:
         return _converted_constant(value, dtype)
     source = str(value.type)
     if dtype in ("bool", "float16", "bfloat16") and types.kind(source) == "c":
-        value = Call("real", (value,), "float32" if source == "complex64" else "float64")
+        value = Call("real", (value,), dtypes.real_part(source))
     return Cast(value, dtype)
 
 

@@ -13,7 +13,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.host.device import Region
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Operand
-from kspec.runtime.views import ArrayView
+from kspec.runtime.views import ArrayView, memory_bounds
 
 
 def checks_of_call(
@@ -89,9 +89,5 @@ def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
 def _region(
     name: str, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> Region:
-    if 0 in shape:
-        return Region(ptr, 0, name)
-    spans = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-    low = sum(min(0, span) for span in spans)
-    high = sum(max(0, span) for span in spans)
-    return Region(ptr + low, high - low + itemsize, name)
+    low, high = memory_bounds(ptr, shape, strides, itemsize)
+    return Region(low, high - low, name)

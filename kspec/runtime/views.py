@@ -64,6 +64,18 @@ class ArrayView:
         return is_c_contiguous(self.shape, self.strides, dtypes.lookup(self.dtype).itemsize)
 
 
+def memory_bounds(
+    ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
+) -> tuple[int, int]:
+    """Return the addresses of the first byte of an array's elements, and behind the last."""
+    if 0 in shape:
+        return ptr, ptr
+    spans = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    low = sum(min(0, span) for span in spans)
+    high = sum(max(0, span) for span in spans)
+    return ptr + low, ptr + high + itemsize
+
+
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
     """Return whether elements of this layout follow each other in C order."""
     if 0 in shape:

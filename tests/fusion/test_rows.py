@@ -244,7 +244,7 @@ def sizes(width: int) -> set[tuple[int, int, int]]:
     found = set()
     for length in (2**k for k in range(16)):
         for one in {1, width} if length % width == 0 else {1}:
-            launch = _geometry(64, length, one)
+            launch = _geometry(length, one)
             if launch is not None:
                 found.add((one, launch[0], launch[2]))
     return found

@@ -121,8 +121,7 @@ def _part(tracer: Tracer, given: Any, name: str) -> Traced:
     x = array_of(tracer, given, name)
     if dtypes.lookup(x.value.dtype).kind != "c":
         return x if name == "real" else _full(tracer, x, 0, None)
-    dtype = "float32" if x.value.dtype == "complex64" else "float64"
-    return tracer.wrap(tracer.graph.apply(name, (x.value,), dtype))
+    return tracer.wrap(tracer.graph.apply(name, (x.value,), dtypes.real_part(x.value.dtype)))
 
 
 @fused_function

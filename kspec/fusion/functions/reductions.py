@@ -184,7 +184,7 @@ def _mean_of(
 ) -> tuple[Value, Value]:
     """Return mean and count, in the wide type."""
     graph, wide = tracer.graph, value.dtype
-    real = {"complex64": "float32", "complex128": "float64"}.get(wide, wide)
+    real = dtypes.real_part(wide)
     if skipping:
         there = graph.apply("isnan", (value,), "bool")
         there = graph.apply("logical_not", (there,), "bool")
@@ -239,9 +239,9 @@ def _define_spread(name: str) -> None:
         less = float(ddof if correction is None else correction)
 
         def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            to = _narrow(value.dtype, dtype)
-            to = {"complex64": "float32", "complex128": "float64"}.get(to, to)
-            wide = graph.cast(value, _wide(_narrow(value.dtype, dtype)))
+            narrow = _narrow(value.dtype, dtype)
+            to = dtypes.real_part(narrow)
+            wide = graph.cast(value, _wide(narrow))
             real = _wide(to)
             skipping = name.startswith("nan")
             if skipping or not axes or dtypes.lookup(wide.dtype).kind == "c":
