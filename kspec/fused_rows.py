@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kspec import config, dtypes
 from kspec.fusion.graph import Value
+from kspec.fusion.partition import Output
 from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
+from kspec.runtime.device import Device
 from kspec.runtime.interop import library_of
 from kspec.runtime.raw import RawKernel
 from kspec.runtime.views import ArrayView
@@ -27,6 +30,33 @@ _BLOCK = 128
 _MOST = 32  # elements of a thread
 # With fewer rows than fill a GPU and long ones, several blocks for a row are faster.
 _FEW_ROWS, _SHORT = 64, 8192
+_MOST_LAUNCHES = 256  # remembered
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """How the kernel is called with arrays of one kind.
+
+    Attributes
+    ----------
+    kernel : RawKernel
+        The program's kernel, for packs and blocks of these sizes.
+    grid, block : tuple of int
+        Blocks, and threads of each.
+    sizes : tuple of int
+        What follows the arrays and numbers.
+    shapes : tuple of (tuple of int, str)
+        Shape and dtype of each output.
+    device : Device
+        Where they are.
+    """
+
+    kernel: RawKernel
+    grid: tuple[int]
+    block: tuple[int]
+    sizes: tuple[int, ...]
+    shapes: tuple[tuple[tuple[int, ...], str], ...]
+    device: Device
 
 
 class RowCaller:
@@ -41,6 +71,7 @@ class RowCaller:
     def __init__(self, program: RowProgram) -> None:
         self._program = program
         self._kernels: dict[tuple[int, int, int], RawKernel] = {}
+        self._launches: dict[tuple[object, ...], _Launch | None] = {}
 
     def __call__(self, look_up: LookUp, targets: Sequence[Any]) -> list[Any] | None:
         """Call the kernel; return its outputs, or None if it does not fit the arrays.
@@ -54,7 +85,32 @@ class RowCaller:
         """
         program = self._program
         arrays = [look_up(value) for value, _ in program.reads]
+        library = library_of(arrays[0])
+        assert library is not None
         views = [_view(one) for one in arrays]
+        given = [None if one is None else _view(one) for one in targets]
+        key = (config.fuse_rows(), *[_key(one) for one in (*views, *given)])
+        try:
+            launch = self._launches[key]
+        except KeyError:
+            if len(self._launches) >= _MOST_LAUNCHES:
+                self._launches.clear()
+            launch = self._launches[key] = self._launch(views, given)
+        if launch is None:
+            return None
+        outputs = [
+            library.empty(shape, dtype, launch.device) if target is None else target
+            for target, (shape, dtype) in zip(targets, launch.shapes, strict=True)
+        ]
+        numbers = [look_up(one) for one in program.numbers]
+        launch.kernel(launch.grid, launch.block, (*arrays, *outputs, *numbers, *launch.sizes))
+        return outputs
+
+    def _launch(
+        self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]
+    ) -> _Launch | None:
+        """Return how arrays that look like these are computed, or None if they do not fit."""
+        program = self._program
         domain = _domain(views, [kind for _, kind in program.reads])
         if domain is None:
             return None
@@ -79,50 +135,42 @@ class RowCaller:
             steps.append(step // itemsize)
             if kind != PER_ROW:
                 starts.append((view.ptr, step))
-        outputs = self._outputs(arrays, views, targets, domain)
-        if outputs is None:
-            return None
-        width = self._width(length, starts, outputs)
-        launch = _geometry(length, width)
-        if launch is None:
-            return None
-        packs, lanes, block = launch
-        numbers = [look_up(one) for one in program.numbers]
-        grid = -(-count // (block >> lanes))
-        self._kernel(width, packs, block)(
-            (grid,), (block,), (*arrays, *outputs, *numbers, *steps, count, length, lanes)
-        )
-        return outputs
-
-    def _outputs(
-        self,
-        arrays: Sequence[Any],
-        views: Sequence[ArrayView],
-        targets: Sequence[Any],
-        domain: tuple[int, ...],
-    ) -> list[Any] | None:
-        library = library_of(arrays[0])
-        assert library is not None
-        found = []
-        for (out, kind), target in zip(self._program.writes, targets, strict=True):
+        for target in targets:
             if target is not None:
-                if not _view(target).is_c_contiguous:
+                if not target.is_c_contiguous:
                     return None
-                found.append(target)
-                continue
-            rows = domain[: -self._program.axes]
-            shape = domain
-            if kind == PER_ROW:  # with axes of extent 1, or without
-                shape = rows + (1,) * (len(out.value.shape) - len(rows))
-            found.append(library.empty(shape, out.value.dtype, views[0].device))
-        return found
+                starts.append((target.ptr, 0))
+        width = self._width(length, starts)
+        geometry = _geometry(length, width)
+        if geometry is None:
+            return None
+        packs, lanes, block = geometry
+        return _Launch(
+            self._kernel(width, packs, block),
+            (-(-count // (block >> lanes)),),
+            (block,),
+            (*steps, count, length, lanes),
+            tuple(self._shape(out, kind, domain) for out, kind in program.writes),
+            views[0].device,
+        )
 
-    def _width(self, length: int, starts: Sequence[tuple[int, int]], outputs: Sequence[Any]) -> int:
-        """Return how many elements are read at once: one where something is misaligned."""
+    def _shape(
+        self, out: Output, kind: str, domain: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], str]:
+        shape = domain
+        if kind == PER_ROW:  # with axes of extent 1, or without
+            rows = domain[: -self._program.axes]
+            shape = rows + (1,) * (len(out.value.shape) - len(rows))
+        return shape, out.value.dtype
+
+    def _width(self, length: int, starts: Sequence[tuple[int, int]]) -> int:
+        """Return how many elements are read at once: one where something is misaligned.
+
+        New arrays never are: no library aligns its memory to less.
+        """
         width = _ACCESS // self._program.widest
-        places = [*starts, *((_view(one).ptr, 0) for one in outputs)]
         fits = length % width == 0 and not any(
-            address % _ACCESS or step % _ACCESS for address, step in places
+            address % _ACCESS or step % _ACCESS for address, step in starts
         )
         return width if fits else 1
 
@@ -177,6 +225,13 @@ def _is_of_row(step: str, program: RowProgram, names: Sequence[str]) -> bool:
     """Return whether a step is that of an array with one number for each row."""
     place = names.index(step.removesuffix("_step") + "_data")
     return program.reads[place][1] == PER_ROW
+
+
+def _key(view: ArrayView | None) -> object:
+    """Return what a launch depends on."""
+    if view is None:
+        return None
+    return view.ptr % _ACCESS, view.shape, view.strides, view.dtype, view.device
 
 
 def _view(array: Any) -> ArrayView:
