@@ -88,6 +88,8 @@ def command(tool: str, workers: int, log: Path, arguments: Sequence[str]) -> lis
     """Return the command that runs the tests under one tool."""
     sanitizer = [
         *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
+        # Beyond its ten, processes wait for a connection, and pytest for them.
+        *("--max-connections", str(workers + 8)),
         # Refused calls are what many tests are about.
         *("--report-api-errors", "no", "--log-file", str(log)),
         *("--show-backtrace", "device", "--print-limit", "1000"),
