@@ -239,7 +239,7 @@ def records(p, one):
     p[i].x += p[i].n
     p[i]["v"][1] = i
     p[i].v[-1] = one.v[0]
-    if i == 0:
+    if i == 1:
         p[2] = p[1]
 
 
@@ -250,8 +250,8 @@ def test_records(place: ArrayDevice) -> None:
     for _ in range(2):
         records[1, 2](p, values[0])
     found = place.numpy(p)
-    assert found["x"].tolist() == [21, 42, 22]
-    assert found["v"].tolist()[:2] == [[7, 0, 7], [7, 1, 7]]
+    assert found["x"].tolist() == [21, 42, 42]
+    assert found["v"].tolist() == [[7, 0, 7], [7, 1, 7], [7, 1, 7]]
 
 
 @jit.rawkernel()
