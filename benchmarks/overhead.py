@@ -334,7 +334,14 @@ def _jitted(bench: Bench, peer: str) -> Plan:
     return Plan(calls, lambda: [(bench.numpy(z), bench.numpy(x) + bench.numpy(y))])
 
 
+# Names that NumPy has dropped and numba, when it compiles its first kernel, may still look for.
+_DROPPED = {"row_stack": np.vstack, "in1d": np.isin, "trapz": np.trapezoid}
+
+
 def _numba_call(x: Any, y: Any, z: Any) -> Call:
+    for name, now in _DROPPED.items():
+        if not hasattr(np, name):
+            setattr(np, name, now)
     try:
         from numba import cuda
     except ImportError as error:
