@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     )
     from kspec.fused import Fused, fuse
     from kspec.runtime import texture
-    from kspec.runtime.arrays import DeviceArray, asarray, asnumpy, empty, zeros
+    from kspec.runtime.arrays import DeviceArray, empty, zeros
+    from kspec.runtime.conversions import asarray, asnumpy
     from kspec.runtime.device import Device, devices
     from kspec.runtime.pool import MemoryPool, memory_pool
     from kspec.runtime.raw import RawKernel, RawModule
@@ -105,7 +106,8 @@ _HOMES = {
         "UnsupportedDTypeError",
     ),
     "kspec.fused": ("Fused", "fuse"),
-    "kspec.runtime.arrays": ("DeviceArray", "asarray", "asnumpy", "empty", "zeros"),
+    "kspec.runtime.arrays": ("DeviceArray", "empty", "zeros"),
+    "kspec.runtime.conversions": ("asarray", "asnumpy"),
     "kspec.runtime.device": ("Device", "devices"),
     "kspec.runtime.pool": ("MemoryPool", "memory_pool"),
     "kspec.runtime.raw": ("RawKernel", "RawModule"),

@@ -105,11 +105,11 @@ def _measure(
 
 
 def _place(array: Any, device: Device) -> Any:
-    return np.copy(array) if device.is_host else arrays.asarray(array, device=device)
+    return np.copy(array) if device.is_host else arrays.from_numpy(array, device)
 
 
 def _fetch(array: Any) -> Any:
-    return arrays.asnumpy(array) if isinstance(array, arrays.DeviceArray) else array
+    return arrays.to_numpy(array) if isinstance(array, arrays.DeviceArray) else array
 
 
 def _median_time(function: Callable[[], object]) -> float:

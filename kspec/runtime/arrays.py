@@ -4,8 +4,8 @@ For users without an array library, and for what the host device can check about
 owns.  It computes nothing: it is made, viewed, passed to kernels and copied back.
 
 >>> import numpy as np
->>> a = asarray(np.arange(6, dtype=np.float32), device="host")
->>> asnumpy(a.reshape(2, 3).T[1])
+>>> a = from_numpy(np.arange(6, dtype=np.float32), "host")
+>>> to_numpy(a.reshape(2, 3).T[1])
 array([1., 4.], dtype=float32)
 """
 
@@ -26,7 +26,13 @@ from kspec.host import device as host
 from kspec.runtime import dlpack, driver
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.pool import PooledMemory, pool_of
-from kspec.runtime.views import c_strides, dtype_name, is_c_contiguous, numpy_dtype
+from kspec.runtime.views import (
+    c_strides,
+    dtype_name,
+    is_c_contiguous,
+    memory_bounds,
+    numpy_dtype,
+)
 
 _ALIGNMENT = 16  # of host memory: that of the most aligned dtype
 
@@ -46,8 +52,8 @@ class Memory(Protocol):
 class DeviceArray:
     """An n-dimensional array on a device.
 
-    Made by `asarray`, `empty` and `zeros`; `asnumpy` copies it back.  Indexing with integers,
-    slices, ``None`` and ``...`` gives views that share memory.
+    Made by `kspec.asarray`, `empty` and `zeros`; `kspec.asnumpy` copies it back.  Indexing with
+    integers, slices, ``None`` and ``...`` gives views that share memory.
 
     Attributes
     ----------
@@ -172,16 +178,16 @@ class DeviceArray:
                 "or copy it with kspec.asnumpy, change the copy and assign it as a whole"
             )
         source = np.empty(target.shape, self.dtype)
-        source[...] = asnumpy(value) if isinstance(value, DeviceArray) else value
+        source[...] = to_numpy(value) if isinstance(value, DeviceArray) else value
         _copy_in(target, source)
 
     def __repr__(self) -> str:
-        text = np.array2string(asnumpy(self), separator=", ", prefix="DeviceArray(")
+        text = np.array2string(to_numpy(self), separator=", ", prefix="DeviceArray(")
         return f"DeviceArray({text}, dtype={dtype_name(self.dtype)}, device={self.device})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies and pickles have memory of their own.
-        return asarray, (asnumpy(self), None, str(self.device))
+        return from_numpy, (to_numpy(self), str(self.device))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -230,7 +236,7 @@ class DeviceArray:
             raise BufferError(f"the array lives on {self.device}; kspec.asnumpy copies it")
         if not self.device.is_host and stream != -1:
             driver.synchronize(self.device.ordinal)
-        array = asarray(asnumpy(self), device=self.device) if copy else self
+        array = from_numpy(to_numpy(self), self.device) if copy else self
         return dlpack.export(array, array.ptr, array.shape, array.strides, array.dtype, self.device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -356,29 +362,10 @@ def zeros(
     return array
 
 
-def asarray(
-    values: Any, dtype: npt.DTypeLike | None = None, device: Device | str | None = None
-) -> DeviceArray:
-    """Return a C-ordered copy of `values` on a device.
-
-    Parameters
-    ----------
-    values : array_like
-        Anything `numpy.asarray` accepts; a `DeviceArray` is returned as it is when dtype and
-        device already fit, and copied otherwise.
-    dtype : dtype, optional
-        Default: that of `values`.
-    device : {"host", "cuda", "cuda:N"}, optional
-        Default: the current CUDA device if there is one, else the host.
-    """
-    if isinstance(values, DeviceArray):
-        same_dtype = dtype is None or np.dtype(dtype) == values.dtype
-        if same_dtype and (device is None or parse_device(device) == values.device):
-            return values
-        values = asnumpy(values)
-    source = np.asarray(values, dtype, order="C")
+def from_numpy(source: npt.NDArray[Any], device: Device | str | None = None) -> DeviceArray:
+    """Return a C-ordered copy of a NumPy array; `device` as for `empty`."""
     array = empty(source.shape, source.dtype, device)
-    _copy_in(array, source)
+    _copy_in(array, np.asarray(source, order="C"))
     return array
 
 
@@ -390,28 +377,30 @@ def _copy_in(array: DeviceArray, source: npt.NDArray[Any]) -> None:
         driver.copy(array.device.ordinal, array._ptr, source.ctypes.data, array.nbytes)
 
 
-def asnumpy(array: DeviceArray | npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return a NumPy copy of an array, once everything queued on its device has run.
+def to_numpy(array: DeviceArray) -> npt.NDArray[Any]:
+    """Return a NumPy copy of an own array, once everything queued on its device has run."""
+    return fetch(array._ptr, array.shape, array.strides, array.dtype, array.device)
 
-    What NumPy itself understands is copied likewise, so that code can be written for any device.
-    """
-    if not isinstance(array, DeviceArray):
-        return np.array(array)
-    if array.size == 0:
-        return np.empty(array.shape, array.dtype)
-    # Copy the whole span the view covers, then take the view out of it.
-    reach = [
-        (extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)
-    ]
-    low = sum(step for step in reach if step < 0)
-    span = sum(map(abs, reach)) + array.dtype.itemsize
-    buffer = np.empty(span, np.uint8)
-    if array.device.is_host:
-        ctypes.memmove(buffer.ctypes.data, array._ptr + low, span)
+
+def fetch(
+    ptr: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    device: Device,
+) -> npt.NDArray[Any]:
+    """Return a NumPy copy of anybody's memory, once everything queued on its device has run."""
+    low, high = memory_bounds(ptr, shape, strides, dtype.itemsize)
+    if low == high:
+        return np.empty(shape, dtype)
+    # Copy the whole span, then take the elements out of it.
+    buffer = np.empty(high - low, np.uint8)
+    if device.is_host:
+        ctypes.memmove(buffer.ctypes.data, low, high - low)
     else:
-        driver.synchronize(array.device.ordinal)
-        driver.copy(array.device.ordinal, buffer.ctypes.data, array._ptr + low, span)
-    view: npt.NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer, -low, array.strides)
+        driver.synchronize(device.ordinal)
+        driver.copy(device.ordinal, buffer.ctypes.data, low, high - low)
+    view: npt.NDArray[Any] = np.ndarray(shape, dtype, buffer, ptr - low, strides)
     return view.copy()
 
 

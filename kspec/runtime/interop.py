@@ -1,6 +1,7 @@
 """Whose array an argument is, and which stream a call is queued on.
 
 >>> import numpy as np
+import numpy.typing as npt
 >>> library = library_of(np.zeros(3))
 >>> library.name, str(library.view(np.zeros(3)).device)
 ('numpy', 'host')
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError, DeviceMismatchError
 from kspec.runtime import driver
@@ -64,6 +66,11 @@ class CuPyConvertible:
     def stream(self, device: Device) -> int:
         """Return that library's current stream."""
         return self._library(device).stream(device)
+
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a copy of its array."""
+        inner = array.__cupy_get_ndarray__()
+        return self._library(self.view(array).device).numpy(inner)
 
     def _library(self, device: Device) -> Library:
         return NumPy() if device.is_host else CuPy()

@@ -5,6 +5,7 @@ new library is a new class here and an entry in `kspec.runtime.interop`.  No lib
 imported: an argument that is one of its arrays has imported it already.
 
 >>> import numpy as np
+import numpy.typing as npt
 >>> view = NumPy().view(np.zeros(3))
 >>> view.shape, view.dtype, str(view.device)
 ((3,), 'float64', 'host')
@@ -16,10 +17,11 @@ import sys
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from kspec import dtypes
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.runtime import arrays
+from kspec.runtime import arrays, driver
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.views import ArrayView, dtype_name, numpy_dtype
@@ -41,6 +43,9 @@ class Library(Protocol):
 
     def stream(self, device: Device) -> int:
         """Return the handle of the library's current stream on a device."""
+
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a NumPy copy, once everything queued on the array's device has run."""
 
 
 class NumPy:
@@ -72,6 +77,10 @@ class NumPy:
     def stream(self, device: Device) -> int:
         """Return 0: the host device runs kernels at once."""
         return 0
+
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a copy."""
+        return np.array(array)
 
 
 class CuPy:
@@ -105,6 +114,12 @@ class CuPy:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(device.ordinal):
             return int(cupy.cuda.get_current_stream().ptr)
+
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a copy, which CuPy makes of the elements only."""
+        driver.synchronize(array.data.device_id)
+        copied: npt.NDArray[Any] = array.get()
+        return copied
 
 
 class Torch:
@@ -150,6 +165,15 @@ class Torch:
             return 0
         return int(sys.modules["torch"].cuda.current_stream(device.ordinal).cuda_stream)
 
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a copy, without the history that autograd keeps."""
+        plain = array.detach()
+        if plain.device.type == "cuda":
+            driver.synchronize(plain.device.index)
+            plain = plain.cpu()  # the elements only
+        resolved = plain.resolve_conj().resolve_neg()  # the view does not keep it alive
+        return copy_of(self.view(resolved))
+
 
 class Own:
     """`kspec.DeviceArray`, on the legacy default stream."""
@@ -173,3 +197,12 @@ class Own:
     def stream(self, device: Device) -> int:
         """Return 0, the legacy default stream."""
         return 0
+
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a copy."""
+        return copy_of(self.view(array))
+
+
+def copy_of(view: ArrayView) -> npt.NDArray[Any]:
+    """Return a NumPy copy of an array, once everything queued on its device has run."""
+    return arrays.fetch(view.ptr, view.shape, view.strides, numpy_dtype(view.dtype), view.device)

@@ -158,7 +158,7 @@ class Operand:
         self.layout.view(block)[...] = self.content()
         if device is None or device.is_host:
             return self.layout.view(block)
-        return self.layout.view(arrays.asarray(block, device=device))
+        return self.layout.view(arrays.from_numpy(block, device))
 
     def source(self) -> str:
         """Return Python that makes it, with zeros."""
@@ -300,7 +300,7 @@ def _assignments(one: Operand, device: Device) -> list[str]:
 
 def _fetched(result: Any) -> Array:
     if isinstance(result, arrays.DeviceArray):
-        return np.asarray(arrays.asnumpy(result))
+        return arrays.to_numpy(result)
     return np.asarray(result)
 
 
