@@ -1,4 +1,8 @@
-"""README and docs: every Python snippet runs, every TOML snippet is accepted."""
+"""README and docs: every Python snippet runs, every TOML snippet is accepted.
+
+A Python snippet says behind its language what it needs: modules (```` ```python torch ````), or a
+GPU (```` ```python cupy gpu ````). It runs where that is, after the snippets before it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import doctest
 import re
 import runpy
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +22,45 @@ from kspec.spec.loader import load_spec_file
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w+)([\w. ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FLAGS = doctest.ELLIPSIS
 
+Needs = frozenset[str]  # modules, and "gpu"
 
-def snippets(page: Path, language: str) -> list[tuple[int, str]]:
-    """Return line and text of the fenced blocks of a language."""
+
+def snippets(page: Path, language: str) -> list[tuple[int, Needs, str]]:
+    """Return line, needs and text of the fenced blocks of a language."""
     text = page.read_text(encoding="utf-8")
     return [
-        (text.count("\n", 0, match.start(2)) + 1, match[2])
+        (text.count("\n", 0, match.start(3)) + 1, frozenset(match[2].split()), match[3])
         for match in _FENCE.finditer(text)
         if match[1] == language
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_snippets(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _runs() -> Iterator[Any]:
+    """Yield every page with each set of needs of its snippets."""
+    for page in PAGES:
+        for needs in sorted(
+            {frozenset(), *(one[1] for one in snippets(page, "python"))}, key=sorted
+        ):
+            marks = [pytest.mark.gpu] if "gpu" in needs else []
+            yield pytest.param(page, needs, marks=marks, id="-".join((page.name, *sorted(needs))))
+
+
+@pytest.mark.parametrize(("page", "given"), list(_runs()))
+def test_python_snippets(page: Path, given: Needs, monkeypatch: pytest.MonkeyPatch) -> None:
+    for need in sorted(given - {"gpu"}):
+        pytest.importorskip(need)
+    if "gpu" in given and len(device.devices()) == 1:
+        pytest.skip("no CUDA device")
     monkeypatch.syspath_prepend(str(ROOT / "generated"))
     runner = doctest.DocTestRunner(optionflags=_FLAGS)
     names: dict[str, object] = {}
     report: list[str] = []
-    for line, text in snippets(page, "python"):
+    for line, needs, text in snippets(page, "python"):
+        if not needs <= given:
+            continue
         if ">>>" not in text:
             exec(compile(text, f"{page.name}:{line}", "exec"), names)
             continue
@@ -50,7 +73,7 @@ def test_python_snippets(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 TOML = [
     pytest.param(text, id=f"{page.name}:{line}")
     for page in PAGES
-    for line, text in snippets(page, "toml")
+    for line, _, text in snippets(page, "toml")
 ]
 
 
