@@ -30,8 +30,11 @@ from kspec.stages import (
     SHORT_LINES,
     STRIDED_AXES,
     TILES,
+    is_of_parts,
+    of_parts,
     pack_size,
     strided,
+    to_parts,
 )
 
 Binding = tuple[tuple[str, str], ...]
@@ -40,6 +43,8 @@ Layout = tuple[str, tuple[int, ...]]
 
 # Raw arguments of these many dimensions are precompiled; others compile on first use.
 RAW_NDIMS = (1, 2)
+# In ``layouts`` of a reduction: those that reduce arrays in parts (`kspec.runtime.parts`).
+PARTS = "parts"
 _PREFIX = "kspec::"
 _STRIDED = tuple(map(strided, STRIDED_AXES))
 _TAGS: dict[str, tuple[str, ...]] = {
@@ -105,7 +110,18 @@ def layouts_of(
         for layout in _tags(declaration, binding)
         for raw_ndims in _raw_ndims(declaration, layout)
     ]
-    return tuple(dict.fromkeys([*found, *map(parse_layout, more)]))
+    if PARTS in more:
+        found += _parts(found)
+    return tuple(dict.fromkeys([*found, *(parse_layout(one) for one in more if one != PARTS)]))
+
+
+def _parts(layouts: Sequence[Layout]) -> list[Layout]:
+    """Return what reduces arrays in parts: to accumulators, these to one, and to outputs."""
+    folds = of_parts(strided(1))
+    return [
+        *((to_parts(layout), ndims) for layout, ndims in layouts),
+        *((one, ndims) for one in (to_parts(folds), folds) for _, ndims in layouts),
+    ]
 
 
 def layout_text(layout: str, raw_ndims: Sequence[int] = ()) -> str:
@@ -114,6 +130,8 @@ def layout_text(layout: str, raw_ndims: Sequence[int] = ()) -> str:
     >>> layout_text("kspec::Strided<8>", (3,))
     'Strided<8>, 3'
     """
+    if is_of_parts(layout):
+        return PARTS
     return ", ".join([layout.removeprefix(_PREFIX), *map(str, raw_ndims)])
 
 
@@ -125,6 +143,8 @@ def parse_layout(text: str) -> Layout:
 
 def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
     """Return what is wrong with a layout of a spec; empty if nothing is."""
+    if text == PARTS:
+        return _parts_fault(declaration)
     tag, *ndims = (part.strip() for part in text.split(","))
     known = [one.removeprefix(_PREFIX) for one in _TAGS[declaration.kind]]
     if tag not in known:
@@ -138,6 +158,13 @@ def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
             else f"{text!r} has numbers, but the kernel indexes no array by itself"
         )
     return ""
+
+
+def _parts_fault(declaration: GeneratedDeclaration) -> str:
+    if not isinstance(declaration, ReductionDeclaration):
+        return f"{PARTS!r} is for reductions; elementwise kernels take each part by itself"
+    reason = declaration.whole
+    return f"{PARTS!r} is not possible: {reason}" if reason else ""
 
 
 def widened(types: Types, placeholders: Sequence[str], wanted: Iterable[Binding]) -> Types:

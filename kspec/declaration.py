@@ -66,6 +66,8 @@ class ElementwiseDeclaration(_Generated):
         address of an output, or is atomic; or it leaves the thread.
     leaves : bool
         The operation has a `return`, so a thread can have one element only.
+    counts : bool
+        The operation reads ``n``, the number of elements.
     """
 
     ordered: bool = False
@@ -75,6 +77,7 @@ class ElementwiseDeclaration(_Generated):
     scalars: tuple[str, ...] = ()
     in_place: bool = False
     leaves: bool = False
+    counts: bool = False
 
     kind = "elementwise"
 
@@ -97,14 +100,26 @@ class ReductionDeclaration(_Generated):
         Inputs that the reduce or post-map expression reads; they must be given as scalars.
     accumulator : str
         C++ type of the accumulator, or empty: that of the first output (float for half).
+    indexed : bool or None
+        The map (or the reduce expression, or the identity) depends on where an element is or how
+        many there are, so parts of an array can not be reduced by themselves. None: nobody knows.
     """
 
     has_identity: bool = True
     ordered: bool = False
     scalars: tuple[str, ...] = ()
     accumulator: str = ""
+    indexed: bool | None = None
 
     kind = "reduction"
+
+    @property
+    def whole(self) -> str:
+        """Why parts of an array can not be reduced by themselves; empty if they can."""
+        if self.ordered if self.indexed is None else self.indexed:
+            return "its map depends on where an element is (_J, _i, _in_ind or _out_ind)"
+        written = next((param.name for param in self.inputs if param.non_const), "")
+        return f"it writes to {written}, which is _non_const" if written else ""
 
 
 @dataclass(frozen=True)

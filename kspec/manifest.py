@@ -182,8 +182,10 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": kernel.kind}
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
+    # What most kernels have not is left out.
+    if isinstance(kernel, ElementwiseDeclaration) and not kernel.counts:
+        del data["counts"]
     if isinstance(kernel, RawDeclaration):
-        # What most kernels have not is left out.
         del data["rules"], data["structs"], data["cooperative"]
         data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
         data |= {"structs": kernel.structs} if kernel.structs else {}

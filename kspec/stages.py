@@ -38,6 +38,25 @@ def strided(ndim: int) -> str:
     return f"kspec::Strided<{strided_capacity(ndim)}>"
 
 
+def to_parts(layout: str) -> str:
+    """Return the layout of reductions to accumulators, which are no outputs yet."""
+    return f"kspec::ToParts<{layout}>"
+
+
+def of_parts(layout: str) -> str:
+    """Return the layout of reductions of such accumulators.
+
+    >>> to_parts(of_parts(strided(1)))
+    'kspec::ToParts<kspec::OfParts<kspec::Strided<8>>>'
+    """
+    return f"kspec::OfParts<{layout}>"
+
+
+def is_of_parts(layout: str) -> bool:
+    """Return whether a layout is one of those two."""
+    return layout.startswith((to_parts("")[:-1], of_parts("")[:-1]))
+
+
 def pack_size(widths: Iterable[int]) -> int:
     """Return how many elements of each operand a thread takes at once: ``kspec::PackSize``.
 

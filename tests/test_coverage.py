@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -91,3 +92,29 @@ def test_layouts_beside_those_that_follow() -> None:
 )
 def test_layouts_that_there_are_not(declaration, text: str, message: str) -> None:
     assert message in layout_fault(declaration, text)
+
+
+class TestParts:
+    """``layouts = ["parts"]``: what reduces arrays that are in several places."""
+
+    def test_they_are_compiled_beside_the_others(self) -> None:
+        plain = layouts_of(FOLD, binding(T="float32"))
+        more = layouts_of(FOLD, binding(T="float32"), ["parts"])
+        assert more[: len(plain)] == plain
+        assert [layout.replace("kspec::", "") for layout, _ in more[len(plain) :]] == [
+            "ToParts<Strided<8>>",
+            "ToParts<Lines>",
+            "ToParts<ShortLines>",
+            "ToParts<Columns>",
+            "ToParts<OfParts<Strided<8>>>",
+            "OfParts<Strided<8>>",
+        ]
+        assert {layout_text(*one) for one in more[len(plain) :]} == {"parts"}
+
+    def test_faults(self) -> None:
+        assert layout_fault(FOLD, "parts") == ""
+        assert "elementwise kernels take each part by itself" in layout_fault(PLAIN, "parts")
+        indexed = replace(FOLD, indexed=True)
+        assert layout_fault(indexed, "parts").startswith("'parts' is not possible: its map")
+        unknown = replace(FOLD, ordered=True)  # by a package of an older kspec
+        assert layout_fault(unknown, "parts").startswith("'parts' is not possible")

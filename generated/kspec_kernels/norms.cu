@@ -77,7 +77,7 @@ struct _Op {
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 29 "specs/norms.toml"
+#line 30 "specs/norms.toml"
 0
 );
 #line 84 "norms.cu"
@@ -87,7 +87,7 @@ struct _Op {
   }
   __device__ inline _Acc _value(const double x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 26 "specs/norms.toml"
+#line 27 "specs/norms.toml"
 x * x
 );
 #line 94 "norms.cu"
@@ -98,7 +98,7 @@ x * x
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 27 "specs/norms.toml"
+#line 28 "specs/norms.toml"
 a + b
 );
 #line 105 "norms.cu"
@@ -106,7 +106,7 @@ a + b
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     double& y = _arg_y.item(_at[1]);
-#line 28 "specs/norms.toml"
+#line 29 "specs/norms.toml"
 y = a
 ;
 #line 113 "norms.cu"
@@ -142,7 +142,7 @@ struct _Op {
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 47 "specs/norms.toml"
+#line 49 "specs/norms.toml"
 0
 );
 #line 149 "norms.cu"
@@ -152,7 +152,7 @@ struct _Op {
   }
   __device__ inline _Acc _value(const T x, const double eps, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 43 "specs/norms.toml"
+#line 45 "specs/norms.toml"
 x * x
 );
 #line 159 "norms.cu"
@@ -163,7 +163,7 @@ x * x
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 44 "specs/norms.toml"
+#line 46 "specs/norms.toml"
 a + b
 );
 #line 170 "norms.cu"
@@ -172,7 +172,7 @@ a + b
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     const double eps = _arg_eps.value;
     T& y = _arg_y.item(_at[2]);
-#line 46 "specs/norms.toml"
+#line 48 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
 #line 179 "norms.cu"
@@ -200,7 +200,7 @@ rms_scale(
 
 // ---- logsumexp(T x -> T y)
 namespace kspec_logsumexp {
-#line 70 "specs/norms.toml"
+#line 72 "specs/norms.toml"
 template <class T> struct Real { typedef T type; };
 template <> struct Real<float16> { typedef float type; };
 template <> struct Real<bfloat16> { typedef float type; };
@@ -233,7 +233,7 @@ struct _Op {
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 95 "specs/norms.toml"
+#line 97 "specs/norms.toml"
 ScaledSum<T>()
 );
 #line 240 "norms.cu"
@@ -243,7 +243,7 @@ ScaledSum<T>()
   }
   __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 92 "specs/norms.toml"
+#line 94 "specs/norms.toml"
 ScaledSum<T>(x)
 );
 #line 250 "norms.cu"
@@ -254,7 +254,7 @@ ScaledSum<T>(x)
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 93 "specs/norms.toml"
+#line 95 "specs/norms.toml"
 add(a, b)
 );
 #line 261 "norms.cu"
@@ -262,7 +262,7 @@ add(a, b)
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     T& y = _arg_y.item(_at[1]);
-#line 94 "specs/norms.toml"
+#line 96 "specs/norms.toml"
 y = a.log_value()
 ;
 #line 269 "norms.cu"

@@ -300,15 +300,25 @@ def synchronize_stream(ordinal: int, stream: int) -> None:
         check(_bindings().cuStreamSynchronize(stream))
 
 
-def wait_for_stream(ordinal: int, stream: int, other: int) -> None:
-    """Let what is queued on a stream from now on run after what is queued on another one."""
-    driver = _bindings()
+def copy_async(ordinal: int, destination: int, source: int, nbytes: int, stream: int) -> None:
+    """Copy between addresses of any devices, in stream order."""
     with on_device(ordinal):
+        check(_bindings().cuMemcpyAsync(destination, source, nbytes, stream))
+
+
+def wait_for_stream(ordinal: int, stream: int, other: int, origin: int | None = None) -> None:
+    """Let what is queued on a stream from now on run after what is queued on another one.
+
+    `origin`: the device of the other one, if it is not the same.
+    """
+    driver = _bindings()
+    with on_device(ordinal if origin is None else origin):
         flags = driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
         event = check(driver.cuEventCreate(flags))
         try:
             check(driver.cuEventRecord(event, other))
-            check(driver.cuStreamWaitEvent(stream, event, 0))
+            with on_device(ordinal):  # which the default stream of no handle is of
+                check(driver.cuStreamWaitEvent(stream, event, 0))
         finally:
             check(driver.cuEventDestroy(event))
 

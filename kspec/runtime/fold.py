@@ -123,7 +123,7 @@ def choose(
             room = _COLUMN_ROOM if accumulator <= _LARGE else _COLUMN_ROOM // 2
             if columns := _columns(kept, reduced, inputs, pack, multiprocessors, resident, room):
                 return columns
-    return _strided(kept, reduced, multiprocessors)
+    return choose_strided(kept, reduced, multiprocessors)
 
 
 def choose_host(kept: Axes, reduced: Axes) -> Fold:
@@ -343,7 +343,8 @@ def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> in
     return bits
 
 
-def _strided(kept: Axes, reduced: Axes, multiprocessors: int) -> Fold:
+def choose_strided(kept: Axes, reduced: Axes, multiprocessors: int) -> Fold:
+    """Return how a GPU folds elements that may be anywhere."""
     outputs, length = kept.size, max(1, reduced.size)
     neighbours = _first_step(kept) < _first_step(reduced)
     lanes = 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -46,6 +47,8 @@ from kspec.runtime.tracing import record
 from kspec.runtime.views import numpy_dtype
 from kspec.stages import CudaSource, Header, Image, Specialization
 
+# The layouts of stages have layouts in them.
+_STAGE = re.compile(r"kspec::(To|Of)Parts<")
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
 
 
@@ -282,9 +285,13 @@ def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:
     layouts: dict[str, list[str]] = {}
     for symbol in sorted(symbols):
         if symbol.partition("<")[0] == kernel:
+            stage = _STAGE.search(symbol)
             types, _, layout = symbol.rpartition("kspec::")
+            if stage:
+                types, layout = symbol[: stage.start()], "parts>"
             layouts.setdefault(types, []).append(layout.removesuffix(">") if types else layout)
-    for types, some in layouts.items():
+    for types, names in layouts.items():
+        some = sorted(set(names))
         yield f"{types}{' | '.join(some)}>" if types else ", ".join(some)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kspec import dtypes
@@ -145,16 +145,16 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args, self._given_outputs(args, out))
-        shape = self._input_shape(call)
+        shape = self.input_shape(call)
         reduced = layout.normalize_axes(axis, len(shape))
-        out_shape = _output_shape(shape, reduced, keepdims)
+        out_shape = output_shape(shape, reduced, keepdims)
         binding = dispatch.resolve_types(declaration, call)
         length = layout.size_of(tuple(shape[k] for k in reduced))
         if length == 0 and not declaration.has_identity and 0 not in out_shape:
             raise ShapeError(
                 f"zero-size array to reduction operation {self.__name__} which has no identity"
             )
-        call = self._with_outputs(call, out_shape, binding)
+        call = self.with_outputs(call, out_shape, binding)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
@@ -162,7 +162,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             return Prepared(result)
         handle = dispatch.resolve_stream(call, stream)
         operands = (*call.inputs, *call.outputs)
-        fold, kernel = self._fold(call, shape, reduced, keepdims, binding, checks)
+        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         regions = regions_of_operands(checks, operands)
         return Prepared(
@@ -202,14 +202,9 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             )
         return outputs
 
-    def _input_shape(self, call: Call) -> Shape:
+    def input_shape(self, call: Call) -> Shape:
         """Return the broadcast shape of the inputs; check what must be a scalar."""
-        for operand in call.inputs:
-            if operand.param.name in self.declaration.scalars and operand.view is not None:
-                raise ArgumentTypeError(
-                    f"{self.__name__}: {operand.param.name} is read by the reduce or post-map "
-                    "expression, where there are no elements any more; pass a scalar"
-                )
+        self.check_scalars(call)
         shape = dispatch.loop_shape(self.__name__, call.inputs)
         if shape is None:
             raise ShapeError(
@@ -217,7 +212,16 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             )
         return shape
 
-    def _with_outputs(self, call: Call, shape: Shape, binding: Binding) -> Call:
+    def check_scalars(self, call: Call) -> None:
+        """Raise `ArgumentTypeError` if an array is given where there are no elements."""
+        for operand in call.inputs:
+            if operand.param.name in self.declaration.scalars and operand.view is not None:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: {operand.param.name} is read by the reduce or post-map "
+                    "expression, where there are no elements any more; pass a scalar"
+                )
+
+    def with_outputs(self, call: Call, shape: Shape, binding: Binding) -> Call:
         """Check the given outputs, or allocate them."""
         for operand in call.outputs:
             if operand.view is not None and operand.view.shape != shape:
@@ -235,7 +239,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
-    def _fold(
+    def fold(
         self,
         call: Call,
         shape: Shape,
@@ -243,21 +247,21 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         keepdims: bool,
         binding: Binding,
         checks: Checks,
+        tag: Callable[[str], str] = str,
     ) -> tuple[Fold, LoadedKernel]:
-        """Return how the work is shared, and the kernel for that."""
+        """Return how the work is shared, and the kernel for that.
+
+        `tag` makes the layout of the kernel of that of the fold.
+        """
         inputs = [operand for operand in call.inputs if not operand.param.raw]
         kept = tuple(axis for axis in range(len(shape)) if axis not in reduced)
         keep_order = self.declaration.ordered
-        kept_axes, reduced_axes = _split_axes(
+        kept_axes, reduced_axes = split_axes(
             inputs, call.outputs, shape, kept, reduced, keepdims, keep_order
-        )
-        raw_ndims = tuple(
-            len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
         )
 
         def load(layout_tag: str) -> LoadedKernel:
-            wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
-            return self._loader.kernel(wanted, call.device, checks.sanitize)
+            return self.load(call, binding, tag(layout_tag), checks)
 
         if call.device.is_host:
             fold = choose_host(kept_axes, reduced_axes)
@@ -273,6 +277,14 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             )
         return fold, load(fold.layout)
 
+    def load(self, call: Call, binding: Binding, layout_tag: str, checks: Checks) -> LoadedKernel:
+        """Return the kernel of a layout."""
+        raw_ndims = tuple(
+            len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
+        )
+        wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
+        return self._loader.kernel(wanted, call.device, checks.sanitize)
+
 
 def _is_plain(axis: object) -> bool:
     """Whether equal axes mean the same: True is an error, but equals 1."""
@@ -281,6 +293,11 @@ def _is_plain(axis: object) -> bool:
 
 def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
     """Return the bytes of an accumulator; the most there can be for a type of the user's."""
+    return known_accumulator_size(declaration, binding) or MAX_ACCUMULATOR
+
+
+def known_accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
+    """Return the bytes of an accumulator; 0 for a type of the user's."""
     name = declaration.accumulator
     if not name:
         name = dispatch.param_dtype(declaration.outputs.params[0], binding)
@@ -289,16 +306,17 @@ def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> in
         row = dtypes.lookup(dict(binding)[name])
     else:
         row = dtypes.from_ctype(name)
-    return row.itemsize if row else MAX_ACCUMULATOR
+    return row.itemsize if row else 0
 
 
-def _output_shape(shape: Shape, reduced: tuple[int, ...], keepdims: bool) -> Shape:
+def output_shape(shape: Shape, reduced: tuple[int, ...], keepdims: bool) -> Shape:
+    """Return the shape of the outputs."""
     if keepdims:
         return tuple(1 if axis in reduced else extent for axis, extent in enumerate(shape))
     return tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)
 
 
-def _split_axes(
+def split_axes(
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     shape: Shape,

@@ -59,9 +59,14 @@ class ArrayView:
         return math.prod(self.shape)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return dtypes.lookup(self.dtype).itemsize
+
+    @property
     def is_c_contiguous(self) -> bool:
         """Whether elements follow each other in C order."""
-        return is_c_contiguous(self.shape, self.strides, dtypes.lookup(self.dtype).itemsize)
+        return is_c_contiguous(self.shape, self.strides, self.itemsize)
 
 
 def memory_bounds(

@@ -45,7 +45,8 @@ from kspec.spec.macros import split_macros
 
 _NO_PARAMS = Signature()
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
-_REDUCTION_ORDER = frozenset({"_J", "_i", "_in_ind", "_out_ind"})
+_INDICES = frozenset({"_J", "_i"})
+_REDUCTION_ORDER = _INDICES | {"_in_ind", "_out_ind"}
 
 
 class _GeneratedSpec(BaseSpec):
@@ -66,7 +67,9 @@ class _GeneratedSpec(BaseSpec):
         description="What is precompiled: placeholder to dtypes, or a list of combinations.",
     )
     layouts: tuple[str, ...] = Field(
-        (), description="Layouts precompiled beside those that follow, such as 'Strided<64>'."
+        (),
+        description="Layouts precompiled beside those that follow, such as 'Strided<64>'; "
+        "'parts': those that reduce arrays in several places.",
     )
 
     @property
@@ -175,6 +178,7 @@ class ElementwiseSpec(_GeneratedSpec):
             ),
             in_place=leaves or atomic or bool(views) or any(map(self._is_in_place, self.params)),
             leaves=leaves,
+            counts="n" in self.words and "n" not in self.params.names,
         )
 
     def _is_in_place(self, param: Param) -> bool:
@@ -225,7 +229,13 @@ class ReductionSpec(_GeneratedSpec):
             ordered=not self.words.isdisjoint(_REDUCTION_ORDER),
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
+            indexed=self._is_indexed(),
         )
+
+    def _is_indexed(self) -> bool:
+        """Whether more than the post-map depends on indices or the number of elements."""
+        before = (self.map, self.reduce, self.identity or "", *self._macro_texts)
+        return not self.words.isdisjoint(_INDICES) or mentions(set(_REDUCTION_ORDER), *before)
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)

@@ -35,7 +35,7 @@ MULTIPROCESSORS, RESIDENT = 2, 12  # blocks: more would only take longer
 def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the host device take the schedules of a GPU."""
     source_of = LazySource.__call__
-    split = reduction._split_axes
+    split = reduction.split_axes
     members: list[Member] = []
 
     def source_for_gpus(self: LazySource, wanted: Any) -> CudaSource:
@@ -54,7 +54,7 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(LazySource, "__call__", source_for_gpus)
     monkeypatch.setattr(loop, "choose_host", choose_walk)
-    monkeypatch.setattr(reduction, "_split_axes", split_axes)
+    monkeypatch.setattr(reduction, "split_axes", split_axes)
     monkeypatch.setattr(reduction, "choose_host", choose_fold)
 
 

@@ -123,3 +123,4 @@ __device__ inline bool is_last_block(unsigned int* ticket, int count) {
 #include "kspec/reduce_columns.cuh"
 #include "kspec/reduce_lines.cuh"
 #endif
+#include "kspec/parts.cuh"

@@ -1,0 +1,45 @@
+"""Copies of memory between any two devices, in the order of two streams.
+
+The streams are those that the source is made on and that the copy is used on; nobody waits but
+they, unless one of the devices is the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from kspec.runtime import driver
+from kspec.runtime.device import Device
+from kspec.runtime.views import ArrayView
+
+
+def copy_bytes(to: int, device: Device, stream: int, source: ArrayView, other: int) -> None:
+    """Copy a C-ordered array to an address.
+
+    Parameters
+    ----------
+    to : int
+        The address.
+    device, stream
+        Where it is, and the stream that the copy is used on.
+    source : ArrayView
+        What is copied; what is queued on its stream afterwards may write to its memory.
+    other : int
+        Stream that it is made on.
+    """
+    nbytes = source.size * source.itemsize
+    if not nbytes:
+        return
+    if device.is_host and source.device.is_host:
+        ctypes.memmove(to, source.ptr, nbytes)
+    elif device.is_host:
+        driver.synchronize_stream(source.device.ordinal, other)
+        driver.copy(source.device.ordinal, to, source.ptr, nbytes)
+    elif source.device.is_host:
+        driver.synchronize_stream(device.ordinal, stream)
+        driver.copy(device.ordinal, to, source.ptr, nbytes)
+    else:
+        ordinal, origin = device.ordinal, source.device.ordinal
+        driver.wait_for_stream(ordinal, stream, other, origin)
+        driver.copy_async(ordinal, to, source.ptr, nbytes, stream)
+        driver.wait_for_stream(origin, other, stream, ordinal)
