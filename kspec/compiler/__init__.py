@@ -59,10 +59,14 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
         failure = cache.failure(key)
         if failure is not None:
             raise failure
-        image = cache.get(key)
-        if image is None:
-            image = _compile_remembering_failure(source, target, cache, key)
-            cache.put(key, image)
+        image = cache.probe(key)
+        if image is not None:
+            return image
+        with cache.alone(key):  # what another process has made meanwhile is there now
+            image = cache.get(key)
+            if image is None:
+                image = _compile_remembering_failure(source, target, cache, key)
+                cache.put(key, image)
         return image
 
 

@@ -20,6 +20,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from kspec import config
@@ -32,6 +33,8 @@ from kspec.stages import Image
 # A write sweeps with so much of a chance for each byte that, on average, one does whenever this
 # part of the limit was written, by whichever processes: nobody has to keep count.
 _PARTS = 32
+# Seconds to wait for another process that compiles the same: longer than compilers take.
+_PATIENCE = 120.0
 
 
 class ImageCache:
@@ -133,6 +136,15 @@ class ImageCache:
     def put_failure(self, key: str, error: CompileError) -> None:
         """Remember, in memory, that `key` does not compile."""
         self._failures[key] = error.copy()  # the error itself holds the frames it went through
+
+    def alone(self, key: str) -> AbstractContextManager[None]:
+        """Return a context in which no other process compiles `key`, as far as that is possible.
+
+        Others that want it wait, and then find it.
+        """
+        if self.limit == 0:
+            return nullcontext()  # nothing would be found
+        return folder.alone(self.directory, key, _PATIENCE)
 
     def guard(self, key: str) -> threading.Lock:
         """Return the lock that lets one thread of this process compile `key`."""

@@ -5,25 +5,30 @@
     write_file(folder / "5f0c.image", data)
     sweep(folder, limit=1 << 30)       # the entries that were not used for longest go
 
-Only three things happen to a file here, and each is one system call that network file systems
+Only three things happen to an entry here, and each is one system call that network file systems
 do as well: it is renamed into its place, its time of use is set, it is removed.  A reader has the
 whole of an old or of a new file, or none.  `kspec.compiler.cache` decides what is in them.
+
+`alone` lets processes wait for one that makes an entry.  It only saves work: without it, or where
+it fails, entries are made twice and are the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 SUFFIX = ".image"
 _KEY = re.compile(r"[0-9a-f]{64}")
-_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}\.tmp|[\w.-]+-[a-z0-9_]{8}\.so")
+_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}\.tmp|[\w.-]+-[a-z0-9_]{8}\.so|[0-9a-f]{64}\.lock")
 # Below the folder: images of the host device, as files while they are loaded.
 SCRATCH = "host"
 # A file that is still being written is younger; one that its writer left behind gets older.
@@ -32,6 +37,8 @@ _ABANDONED = 3600.0
 _COARSE = 3600.0
 # Sweeping empties this part of what is allowed, so that it need not be done at every write.
 _SPARE = 8
+# Whoever waits looks again after so many seconds: locks of network file systems have no queue.
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,63 @@ def write_file(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextlib.contextmanager
+def alone(folder: Path, key: str, patience: float) -> Iterator[None]:
+    """Let no other process, on any machine, be in here with this key; or nearly so.
+
+    The operating system frees the lock of a process that is killed.  Where there are no locks, or
+    nothing can be written, or nobody gives way for `patience` seconds, this is entered as well.
+    """
+    descriptor = _lock(folder, key, patience)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                (folder / f"{key}.lock").unlink()
+            os.close(descriptor)  # and with it the lock
+
+
+def _lock(folder: Path, key: str, patience: float) -> int | None:
+    """Return the locked file, or None."""
+    path, end = folder / f"{key}.lock", time.monotonic() + patience
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if _is_locked(descriptor, end) and _is_file(descriptor, path):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+            if time.monotonic() >= end:
+                return None
+    except OSError:
+        return None
+
+
+def _is_locked(descriptor: int, end: float) -> bool:
+    """Return whether a file could be locked in time."""
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_PAUSE)
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is still that of a name: who had the lock has removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def touch(path: Path, now: float) -> None:

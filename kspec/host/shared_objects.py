@@ -57,10 +57,13 @@ def built_runtime() -> bytes:
     compiler = find_compiler()
     digest.update(compiler.identity.encode())
     cache, key = ImageCache.configured(), digest.hexdigest()
-    image = cache.get(key)
+    image = cache.probe(key)
     if image is None:
-        image = Image("so", "host", _build(compiler), {})
-        cache.put(key, image)
+        with cache.alone(key):
+            image = cache.get(key)
+            if image is None:
+                image = Image("so", "host", _build(compiler), {})
+                cache.put(key, image)
     return image.code
 
 
