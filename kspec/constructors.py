@@ -11,13 +11,18 @@ array([1., 0., 1.])
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kspec import dtypes
 from kspec.pipeline import loader_for
+from kspec.runtime.callable import KernelCallable
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.spec.building import build_spec
+from kspec.spec.faults import Fault, error_for
+from kspec.spec.gradients import gradient_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 # Fields of specs that CuPy's constructors call differently.
@@ -28,6 +33,35 @@ _ARGUMENTS = {
     "reduce": "reduce_expr",
     "post_map": "post_map_expr",
 }
+
+
+Gradients = Mapping[str, str] | KernelCallable[Any]
+
+
+def _backward_field(backward: object) -> object:
+    """Return what a spec says of a kernel's gradients."""
+    return backward.name if isinstance(backward, KernelCallable) else backward
+
+
+def _gradients(
+    spec: ElementwiseSpec | ReductionSpec, backward: object
+) -> Callable[[], KernelCallable[Any]] | None:
+    """Return what returns the kernel of the gradients, or None where there are none."""
+    if isinstance(backward, KernelCallable):
+        return functools.partial(_itself, backward)
+    if spec.backward is None:
+        return None
+    if isinstance(spec.backward, str):
+        message = f"pass the kernel {spec.backward!r} itself, or an expression for each input"
+        raise error_for(spec.name, (Fault(("backward",), message),))
+    made, faults = gradient_spec(spec)
+    if made is None:
+        raise error_for(spec.name, faults)
+    return functools.partial(_itself, ElementwiseKernel.from_spec(made))
+
+
+def _itself(kernel: KernelCallable[Any]) -> KernelCallable[Any]:
+    return kernel
 
 
 class ElementwiseKernel(ElementwiseCallable):
@@ -52,6 +86,9 @@ class ElementwiseKernel(ElementwiseCallable):
         Compiler options.
     loop_prep, after_loop : str, default ""
         Statements before and after a thread's loop over elements.
+    backward : mapping of str to str, or kernel, optional
+        Gradients: CUDA C++ for each input that has one, in terms of inputs, outputs and the
+        gradients ``grad_<output>`` that arrive; or the kernel that computes them.
 
     Raises
     ------
@@ -73,6 +110,7 @@ class ElementwiseKernel(ElementwiseCallable):
         options: tuple[str, ...] = (),
         loop_prep: str = "",
         after_loop: str = "",
+        backward: Gradients | None = None,
     ) -> None:
         self._spec = build_spec(
             ElementwiseSpec,
@@ -88,15 +126,18 @@ class ElementwiseKernel(ElementwiseCallable):
             options=options,
             loop_prep=loop_prep,
             after_loop=after_loop,
+            backward=_backward_field(backward),
         )
-        super().__init__(self._spec.declaration(), loader_for(self._spec))
+        gradients = _gradients(self._spec, backward)
+        super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)
 
     @classmethod
     def from_spec(cls, spec: ElementwiseSpec) -> ElementwiseKernel:
         """Return the kernel of a spec."""
         kernel = cls.__new__(cls)
         kernel._spec = spec
-        ElementwiseCallable.__init__(kernel, spec.declaration(), loader_for(spec))
+        gradients = _gradients(spec, spec.backward)
+        ElementwiseCallable.__init__(kernel, spec.declaration(), loader_for(spec), gradients)
         return kernel
 
     @property
@@ -156,6 +197,9 @@ class ReductionKernel(ReductionCallable):
         CUDA C++ in front of the kernel; it may use the type placeholders.
     options : tuple of str, optional
         Compiler options.
+    backward : mapping of str to str, or kernel, optional
+        Gradients, as for `ElementwiseKernel`; outputs and what arrives for them are read at each
+        element of the inputs, and ``count`` is how many of these made one output.
 
     Raises
     ------
@@ -176,6 +220,8 @@ class ReductionKernel(ReductionCallable):
         reduce_dims: bool = True,
         preamble: str = "",
         options: tuple[str, ...] = (),
+        *,
+        backward: Gradients | None = None,
     ) -> None:
         self._spec = build_spec(
             ReductionSpec,
@@ -191,15 +237,18 @@ class ReductionKernel(ReductionCallable):
             reduce_dims=reduce_dims,
             preamble=preamble,
             options=options,
+            backward=_backward_field(backward),
         )
-        super().__init__(self._spec.declaration(), loader_for(self._spec))
+        gradients = _gradients(self._spec, backward)
+        super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)
 
     @classmethod
     def from_spec(cls, spec: ReductionSpec) -> ReductionKernel:
         """Return the kernel of a spec."""
         kernel = cls.__new__(cls)
         kernel._spec = spec
-        ReductionCallable.__init__(kernel, spec.declaration(), loader_for(spec))
+        gradients = _gradients(spec, spec.backward)
+        ReductionCallable.__init__(kernel, spec.declaration(), loader_for(spec), gradients)
         return kernel
 
     @property

@@ -27,6 +27,8 @@ class _Generated:
     ----------
     reduce_dims : bool
         Whether axes may be merged where the kernel sees how many there are.
+    backward : str
+        The kernel of the same package that computes its gradients; empty: there is none.
     """
 
     name: str
@@ -34,6 +36,7 @@ class _Generated:
     outputs: Signature
     doc: str = ""
     reduce_dims: bool = field(default=True, kw_only=True)
+    backward: str = field(default="", kw_only=True)
 
     @property
     def params(self) -> Signature:
@@ -44,6 +47,11 @@ class _Generated:
     def placeholders(self) -> tuple[str, ...]:
         """Distinct type placeholders, inputs first."""
         return self.params.placeholders
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of what is read, and of what is written."""
+        return self.inputs.names, self.outputs.names
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class ElementwiseDeclaration(_Generated):
         The operation has a `return`, so a thread can have one element only.
     counts : bool
         The operation reads ``n``, the number of elements.
+    forward : str
+        The kernel whose expressions for gradients made this one; empty for all that are written.
     """
 
     ordered: bool = False
@@ -78,6 +88,7 @@ class ElementwiseDeclaration(_Generated):
     in_place: bool = False
     leaves: bool = False
     counts: bool = False
+    forward: str = ""
 
     kind = "elementwise"
 
@@ -138,6 +149,8 @@ class RawDeclaration:
         Structs that parameters have, with their dtypes.
     cooperative : bool
         Whether all blocks are launched so that they can wait for each other.
+    backward : str
+        The kernel of the same package that computes gradients; empty: there is none.
     """
 
     name: str
@@ -147,8 +160,16 @@ class RawDeclaration:
     rules: LaunchRules = field(default_factory=LaunchRules)
     structs: tuple[tuple[str, str], ...] = ()
     cooperative: bool = False
+    backward: str = ""
 
     kind = "raw"
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of what is read, and of what is written."""
+        params = self.params or ()
+        written = [param.name for param in params if param.pointer and not param.const]
+        return tuple(one.name for one in params if one.name not in written), tuple(written)
 
 
 GeneratedDeclaration = ElementwiseDeclaration | ReductionDeclaration

@@ -185,6 +185,9 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     # What most kernels have not is left out.
     if isinstance(kernel, ElementwiseDeclaration) and not kernel.counts:
         del data["counts"]
+    for name in ("backward", "forward"):
+        if not data.get(name, True):
+            del data[name]
     if isinstance(kernel, RawDeclaration):
         del data["rules"], data["structs"], data["cooperative"]
         data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}

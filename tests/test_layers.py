@@ -28,6 +28,7 @@ BASE = (
     "c_params",
     "expressions",
     "launch_rules",
+    "backward",
     "declaration",
     "stages",
     "coverage",

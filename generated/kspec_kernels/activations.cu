@@ -20,14 +20,43 @@ y = min(max(x, 0.0), cap)
   }, _arg_x, _arg_cap, _arg_y);
 }
 
+// ---- clipped_relu_backward(float64 x, float64 cap, float64 grad_y -> float64 grad_x, float64 grad_cap)
+template <class _Layout>
+__global__ void clipped_relu_backward(
+    const __grid_constant__ kspec::Elements<_Layout, 5> _elements,
+    const kspec::In<double> _arg_x,
+    const kspec::In<double> _arg_cap,
+    const kspec::In<double> _arg_grad_y,
+    const kspec::Out<double> _arg_grad_x,
+    const kspec::Out<double> _arg_grad_cap
+) {
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const double x, const double cap, const double grad_y, double& grad_x, double& grad_cap) {
+    do {  // for `continue`
+#line 14 "specs/activations.toml"
+grad_x = 0.0 < x && x < cap ? grad_y : 0.0;
+#line 14 "specs/activations.toml"
+grad_cap = max(x, 0.0) < cap ? 0.0 : grad_y;
+;
+#line 41 "activations.cu"
+    } while (false);
+  }, _arg_x, _arg_cap, _arg_grad_y, _arg_grad_x, _arg_grad_cap);
+}
+
 // ---- gelu_bias(T x, T bias -> T y)
 namespace kspec_gelu_bias {
-#line 28 "specs/activations.toml"
+#line 29 "specs/activations.toml"
 // erfc, and not 1 + erf, keeps the relative precision where Phi is small.
 __device__ inline float gelu(float v) { return 0.5f * v * erfcf(-0.707106781f * v); }
 __device__ inline double gelu(double v) { return 0.5 * v * erfc(-0.70710678118654752 * v); }
+// Phi(v) + v * phi(v)
+__device__ inline float gelu_slope(float v) {
+  return 0.5f * erfcf(-0.707106781f * v) + 0.398942280f * v * expf(-0.5f * v * v);
+}
+__device__ inline double gelu_slope(double v) {
+  return 0.5 * erfc(-0.70710678118654752 * v) + 0.39894228040143268 * v * exp(-0.5 * v * v);
+}
 
-#line 31 "activations.cu"
+#line 60 "activations.cu"
 }  // namespace kspec_gelu_bias
 template <class T, class _Layout>
 __global__ void gelu_bias(
@@ -39,10 +68,48 @@ __global__ void gelu_bias(
   using namespace kspec_gelu_bias;
   kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T bias, T& y) {
     do {  // for `continue`
-#line 32 "specs/activations.toml"
+#line 40 "specs/activations.toml"
 y = gelu(x + bias)
 ;
-#line 46 "activations.cu"
+#line 75 "activations.cu"
     } while (false);
   }, _arg_x, _arg_bias, _arg_y);
+}
+
+// ---- gelu_bias_backward(T x, T bias, T grad_y -> T grad_x, T grad_bias)
+namespace kspec_gelu_bias_backward {
+#line 29 "specs/activations.toml"
+// erfc, and not 1 + erf, keeps the relative precision where Phi is small.
+__device__ inline float gelu(float v) { return 0.5f * v * erfcf(-0.707106781f * v); }
+__device__ inline double gelu(double v) { return 0.5 * v * erfc(-0.70710678118654752 * v); }
+// Phi(v) + v * phi(v)
+__device__ inline float gelu_slope(float v) {
+  return 0.5f * erfcf(-0.707106781f * v) + 0.398942280f * v * expf(-0.5f * v * v);
+}
+__device__ inline double gelu_slope(double v) {
+  return 0.5 * erfc(-0.70710678118654752 * v) + 0.39894228040143268 * v * exp(-0.5 * v * v);
+}
+
+#line 94 "activations.cu"
+}  // namespace kspec_gelu_bias_backward
+template <class T, class _Layout>
+__global__ void gelu_bias_backward(
+    const __grid_constant__ kspec::Elements<_Layout, 5> _elements,
+    const kspec::In<T> _arg_x,
+    const kspec::In<T> _arg_bias,
+    const kspec::In<T> _arg_grad_y,
+    const kspec::Out<T> _arg_grad_x,
+    const kspec::Out<T> _arg_grad_bias
+) {
+  using namespace kspec_gelu_bias_backward;
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T bias, const T grad_y, T& grad_x, T& grad_bias) {
+    do {  // for `continue`
+#line 41 "specs/activations.toml"
+grad_x = grad_y * gelu_slope(x + bias);
+#line 41 "specs/activations.toml"
+grad_bias = grad_y * gelu_slope(x + bias);
+;
+#line 113 "activations.cu"
+    } while (false);
+  }, _arg_x, _arg_bias, _arg_grad_y, _arg_grad_x, _arg_grad_bias);
 }

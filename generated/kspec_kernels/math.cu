@@ -21,6 +21,28 @@ z = (x - y) * (x - y)
   }, _arg_x, _arg_y, _arg_z);
 }
 
+// ---- squared_diff_backward(float32 x, float32 y, float32 grad_z -> float32 grad_x, float32 grad_y)
+template <class _Layout>
+__global__ void squared_diff_backward(
+    const __grid_constant__ kspec::Elements<_Layout, 5> _elements,
+    const kspec::In<float> _arg_x,
+    const kspec::In<float> _arg_y,
+    const kspec::In<float> _arg_grad_z,
+    const kspec::Out<float> _arg_grad_x,
+    const kspec::Out<float> _arg_grad_y
+) {
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const float x, const float y, const float grad_z, float& grad_x, float& grad_y) {
+    do {  // for `continue`
+#line 13 "specs/math.toml"
+grad_x = 2 * grad_z * (x - y);
+#line 13 "specs/math.toml"
+grad_y = 2 * grad_z * (y - x);
+;
+#line 42 "math.cu"
+    } while (false);
+  }, _arg_x, _arg_y, _arg_grad_z, _arg_grad_x, _arg_grad_y);
+}
+
 // ---- squared_diff_generic(T x, T y -> T z)
 template <class T, class _Layout>
 __global__ void squared_diff_generic(
@@ -31,14 +53,36 @@ __global__ void squared_diff_generic(
 ) {
   kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T y, T& z) {
     do {  // for `continue`
-#line 25 "specs/math.toml"
+#line 26 "specs/math.toml"
 T diff = x - y;
 z = diff * diff;
 
 ;
-#line 40 "math.cu"
+#line 62 "math.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_z);
+}
+
+// ---- squared_diff_generic_backward(T x, T y, T grad_z -> T grad_x, T grad_y)
+template <class T, class _Layout>
+__global__ void squared_diff_generic_backward(
+    const __grid_constant__ kspec::Elements<_Layout, 5> _elements,
+    const kspec::In<T> _arg_x,
+    const kspec::In<T> _arg_y,
+    const kspec::In<T> _arg_grad_z,
+    const kspec::Out<T> _arg_grad_x,
+    const kspec::Out<T> _arg_grad_y
+) {
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const T x, const T y, const T grad_z, T& grad_x, T& grad_y) {
+    do {  // for `continue`
+#line 29 "specs/math.toml"
+grad_x = T(2) * grad_z * (x - y);
+#line 29 "specs/math.toml"
+grad_y = T(2) * grad_z * (y - x);
+;
+#line 84 "math.cu"
+    } while (false);
+  }, _arg_x, _arg_y, _arg_grad_z, _arg_grad_x, _arg_grad_y);
 }
 
 // ---- squared_diff_super_generic(X x, Y y -> Z z)
@@ -51,10 +95,10 @@ __global__ void squared_diff_super_generic(
 ) {
   kspec::for_each(_elements, [&](const ptrdiff_t i, const X x, const Y y, Z& z) {
     do {  // for `continue`
-#line 40 "specs/math.toml"
+#line 42 "specs/math.toml"
 z = (x - y) * (x - y)
 ;
-#line 58 "math.cu"
+#line 102 "math.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_z);
 }
@@ -73,9 +117,32 @@ __global__ void add_reverse(
     const auto _at = KSPEC_AT(i, _elements);
     const T x = _arg_x.item(_at[0]);
     T& z = _arg_z.item(_at[1]);
-#line 60 "specs/math.toml"
+#line 62 "specs/math.toml"
 z = x + y[_ind.size() - i - 1]
 ;
-#line 80 "math.cu"
+#line 124 "math.cu"
+  }
+}
+
+// ---- add_reverse_gradient(T grad_z -> T grad_x, raw T grad_y)
+template <class T, class _Layout, int _NDIM_grad_y>
+__global__ void add_reverse_gradient(
+    const __grid_constant__ kspec::Elements<_Layout, 2> _elements,
+    const kspec::In<T> _arg_grad_z,
+    const kspec::Out<T> _arg_grad_x,
+    const kspec::Array<T, _NDIM_grad_y> grad_y
+) {
+  kspec::Indexer<kspec::Elements<_Layout, 2>> _ind(_elements);
+  KSPEC_ELEMENTS(i, _elements) {
+    _ind.set(i);
+    const auto _at = KSPEC_AT(i, _elements);
+    const T grad_z = _arg_grad_z.item(_at[0]);
+    T& grad_x = _arg_grad_x.item(_at[1]);
+#line 77 "specs/math.toml"
+grad_x = grad_z;
+grad_y[_ind.size() - i - 1] = grad_z;
+
+;
+#line 147 "math.cu"
   }
 }

@@ -43,7 +43,7 @@ from kspec.errors import SpecError, ToolNotFoundError
 from kspec.spec.edit import append_values, comments_of, remove_values, set_value
 from kspec.spec.fields import dtype_of
 from kspec.spec.loader import SpecFile, load_specs
-from kspec.spec.models import RawSpec, Spec
+from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
 from kspec.spec.positions import Path as TomlPath
 from kspec.spec.positions import scan_positions
 
@@ -181,6 +181,8 @@ def compare(files: Iterable[SpecFile], records: Sequence[Record]) -> tuple[Kerne
         else _generated_trace(file, spec, records)
         for file in files
         for spec in file.specs
+        # What computes gradients follows the types of the kernel in front.
+        if not (isinstance(spec, ElementwiseSpec) and spec.forward)
     )
 
 

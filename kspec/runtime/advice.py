@@ -49,6 +49,7 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     """
     kernel = declaration_of(entry, wanted)
     lines = tuple(missing_lines(entry, kernel, wanted)) if kernel else ()
+    kernel = _written(entry, kernel) if kernel else None
     head = f"missing: {_words(entry, kernel, wanted, device)}"
     if device.is_host:
         what = "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
@@ -92,12 +93,25 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
         return
     coverage = entry.coverage.get(kernel.name, Coverage(0, {}))
     if wanted.binding not in coverage.bindings(kernel.placeholders):
-        types = widened(coverage.types, kernel.placeholders, [wanted.binding])
+        written = _written(entry, kernel)
+        assert not isinstance(written, RawDeclaration)
+        listed = entry.coverage.get(written.name, Coverage(0, {})).types
+        bound = dict(wanted.binding)
+        # The dtypes of gradients are among those of the kernel in front.
+        rest = {letter: "float32" for letter in written.placeholders if letter not in bound}
+        row = tuple((letter, (bound | rest)[letter]) for letter in written.placeholders)
+        types = widened(listed, written.placeholders, [row])
         yield from f"types = {types_text(types)}".split("\n")
     layouts = layouts_of(kernel, wanted.binding, coverage.layouts)
     if (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
         yield f"layouts = {value_text(more)}"
+
+
+def _written(entry: ModuleEntry, kernel: Declaration) -> Declaration:
+    """Return the kernel whose table in the spec file declares `kernel`."""
+    forward = getattr(kernel, "forward", "")
+    return next((one for one in entry.kernels if one.name == forward), kernel)
 
 
 def _words(entry: ModuleEntry, kernel: Declaration | None, wanted: Wanted, device: Device) -> str:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from kspec.backward import Backward
 from kspec.checks import Checks
 from kspec.declaration import Declaration, GeneratedDeclaration
 from kspec.errors import NotCompiledError
@@ -41,6 +42,8 @@ class KernelCallable(Generic[DeclarationT]):
         How it is called.
     loader : KernelLoader
         Where its compiled specializations come from.
+    gradients : callable, optional
+        Returns the kernel that computes its gradients.
 
     Attributes
     ----------
@@ -50,8 +53,14 @@ class KernelCallable(Generic[DeclarationT]):
 
     _routes_class: ClassVar[type[Routes]] = Routes
 
-    def __init__(self, declaration: DeclarationT, loader: KernelLoader) -> None:
+    def __init__(
+        self,
+        declaration: DeclarationT,
+        loader: KernelLoader,
+        gradients: Callable[[], KernelCallable[Any]] | None = None,
+    ) -> None:
         self.checks: Checks | None = None
+        self._gradients = gradients
         self._declare(declaration, loader)
 
     def _declare(self, declaration: DeclarationT, loader: KernelLoader) -> None:
@@ -65,6 +74,15 @@ class KernelCallable(Generic[DeclarationT]):
     def declaration(self) -> DeclarationT:
         """How the kernel is called."""
         return self._declaration
+
+    @functools.cached_property
+    def backward(self) -> Backward | None:
+        """What computes the kernel's gradients; None if its spec has no `backward`."""
+        if self._gradients is None:
+            return None
+        kernel = self._gradients()
+        takes, gives = kernel.declaration.sides
+        return Backward(kernel, takes, gives)
 
     @property
     def __name__(self) -> str:

@@ -35,6 +35,7 @@ from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
 from kspec.runtime.advice import advise
 from kspec.runtime.archs import fits
+from kspec.runtime.callable import KernelCallable
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.module import LoadedKernel
@@ -50,6 +51,12 @@ from kspec.stages import CudaSource, Header, Image, Specialization
 # The layouts of stages have layouts in them.
 _STAGE = re.compile(r"kspec::(To|Of)Parts<")
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
+_KernelT = TypeVar("_KernelT", bound=KernelCallable[Any])
+_KINDS: dict[str, type[KernelCallable[Any]]] = {
+    "elementwise": ElementwiseCallable,
+    "reduction": ReductionCallable,
+    "raw": RawCallable,
+}
 
 
 @functools.cache
@@ -74,6 +81,33 @@ def open_module(file: str, stem: str) -> GeneratedModule:
     folder = Path(file).resolve().parent
     index = read_manifest(folder)
     return GeneratedModule(folder, index.module(stem), index.jit)
+
+
+def module_of(module: object) -> GeneratedModule:
+    """Return what serves the kernels of a generated Python module.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not one.
+    """
+    found = getattr(module, "_KERNELS", None)
+    if not isinstance(found, GeneratedModule):
+        name = getattr(module, "__name__", type(module).__name__)
+        raise ArgumentTypeError(f"{name} is no module that `kspec build` generated")
+    return found
+
+
+def modules_of(package: object) -> tuple[GeneratedModule, ...]:
+    """Return what serves the kernels of a generated package, or of one module of it.
+
+    Errors are those of `module_of`.
+    """
+    names = getattr(package, "kernel_names", None)
+    if not callable(names):
+        return (module_of(package),)
+    stems = dict.fromkeys(name.partition(".")[0] for name in names())
+    return tuple(module_of(getattr(package, stem)) for stem in stems)
 
 
 def struct_dtype(text: str) -> np.dtype[Any]:
@@ -110,6 +144,7 @@ class GeneratedModule:
     """
 
     def __init__(self, folder: Path, entry: ModuleEntry, jit: str = "auto") -> None:
+        self._folder = folder
         self._entry = entry
         self._jit = jit
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
@@ -131,21 +166,50 @@ class GeneratedModule:
         """Whether kernels without an image may be compiled at run time."""
         return config.jit_mode(self._jit) != "never"
 
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        """Names of the kernels, in the order of the spec file."""
+        return tuple(self._kernels)
+
+    def kernel(self, name: str) -> KernelCallable[Any]:
+        """Return a kernel of any kind."""
+        declaration = self._kernels.get(name)
+        if declaration is None:
+            raise self._missing(name)
+        kind: type[KernelCallable[Any]] = _KINDS[declaration.kind]
+        if isinstance(declaration, RawDeclaration) and declaration.rules:
+            kind = RawFunction
+        return self._open(kind, declaration)
+
     def elementwise(self, name: str) -> ElementwiseCallable:
         """Return an elementwise kernel."""
-        return ElementwiseCallable(self._declaration(name, ElementwiseDeclaration), self._loader)
+        return self._open(ElementwiseCallable, self._declaration(name, ElementwiseDeclaration))
 
     def reduction(self, name: str) -> ReductionCallable:
         """Return a reduction kernel."""
-        return ReductionCallable(self._declaration(name, ReductionDeclaration), self._loader)
+        return self._open(ReductionCallable, self._declaration(name, ReductionDeclaration))
 
     def raw(self, name: str) -> RawCallable:
         """Return a raw kernel."""
-        return RawCallable(self._declaration(name, RawDeclaration), self._loader)
+        return self._open(RawCallable, self._declaration(name, RawDeclaration))
 
     def raw_function(self, name: str) -> RawFunction:
         """Return a raw kernel whose spec says how it is launched."""
-        return RawFunction(self._declaration(name, RawDeclaration), self._loader)
+        return self._open(RawFunction, self._declaration(name, RawDeclaration))
+
+    def _open(self, kind: type[_KernelT], declaration: Any) -> _KernelT:
+        name = declaration.backward
+        gradients = functools.partial(self._anywhere, name) if name else None
+        return kind(declaration, self._loader, gradients)
+
+    def _anywhere(self, name: str) -> KernelCallable[Any]:
+        """Return a kernel of this module, or of another one of the package."""
+        if name in self._kernels:
+            return self.kernel(name)
+        for entry in read_manifest(self._folder).modules:
+            if any(kernel.name == name for kernel in entry.kernels):
+                return GeneratedModule(self._folder, entry, self._jit).kernel(name)
+        raise ManifestError(f"the package has no kernel {name!r}; run `kspec build`")
 
     def shipped(self, wanted: Wanted, device: Device) -> Image | None:
         """Return the precompiled image that holds a kernel for a device, if there is one."""
@@ -162,10 +226,13 @@ class GeneratedModule:
     def _declaration(self, name: str, kind: type[_DeclarationT]) -> _DeclarationT:
         declaration = self._kernels.get(name)
         if not isinstance(declaration, kind):
-            raise ManifestError(
-                f"module {self._entry.stem} has no such kernel {name!r}; run `kspec build`"
-            )
+            raise self._missing(name)
         return declaration
+
+    def _missing(self, name: str) -> ManifestError:
+        return ManifestError(
+            f"module {self._entry.stem} has no such kernel {name!r}; run `kspec build`"
+        )
 
 
 class _ImageProvider:

@@ -130,6 +130,27 @@ def _defaults(value: object) -> dict[str, Default]:
     return dict(value)
 
 
+def _backward(value: object) -> str | dict[str, str] | None:
+    """Return the name of a kernel, or an expression for each input."""
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, Mapping):
+        raise _wrong_type(value, "a kernel's name, or a table of expressions by input")
+    for name, text in value.items():
+        if not isinstance(text, str):
+            raise _wrong_type(text, "CUDA C++ text", str(name))
+    return dict(value)
+
+
+def _kernel_name(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        message = "a raw kernel has no elements to write expressions for; name a kernel"
+        raise FaultError([Fault((), message, wrong_type=True)])
+    raise _wrong_type(value, "a kernel's name")
+
+
 def _options(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         message = f"must be a list or tuple of strings, not one string; write [{value!r}]"
@@ -299,6 +320,12 @@ OptionsField = Annotated[
     PlainSerializer(list),
     WithJsonSchema(_STRINGS),
 ]
+BackwardField = Annotated[
+    str | dict[str, str] | None,
+    PlainValidator(_backward),
+    WithJsonSchema({"anyOf": [_STRING, {"type": "object", "additionalProperties": _STRING}]}),
+]
+KernelNameField = Annotated[str | None, PlainValidator(_kernel_name), WithJsonSchema(_STRING)]
 CParamsField = Annotated[
     tuple[CParam, ...] | None,
     PlainValidator(_c_params),

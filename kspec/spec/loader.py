@@ -13,6 +13,7 @@ renderer takes `SpecFile` and points the compiler at its `lines`.
 from __future__ import annotations
 
 import bisect
+import difflib
 import re
 import stat
 import tomllib
@@ -27,7 +28,8 @@ from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec import rules
 from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
-from kspec.spec.models import MODELS, RawSpec, Spec
+from kspec.spec.gradients import assignment, gradient_spec, kernel_faults
+from kspec.spec.models import MODELS, ElementwiseSpec, RawSpec, Spec
 from kspec.spec.positions import Span, content_lines, content_offsets, scan_positions
 from kspec.spec.struct_tables import Struct, struct_dtype
 
@@ -131,6 +133,7 @@ def load_specs(folder: Path, root: Path) -> tuple[SpecFile, ...]:
 def _load(paths: list[Path], root: Path) -> tuple[SpecFile, ...]:
     readers = [_Reader(path, root) for path in paths]
     files = [reader.read() for reader in readers]
+    _check_gradients(readers, files)
     problems = [problem for reader in readers for problem in reader.problems]
     problems += _duplicates(readers)
     if problems:
@@ -165,6 +168,24 @@ def _duplicates(readers: list[_Reader]) -> Iterator[Diagnostic]:
                 kernels[name] = f"{reader.name}:{reader.line_of(span.key_start)}"
 
 
+def _check_gradients(readers: Iterable[_Reader], files: Iterable[SpecFile]) -> None:
+    """Report `backward` that names a kernel which does not exist or does not fit."""
+    kernels = {spec.name: spec for file in files for spec in file.specs}
+    declared = {name for reader in readers for _, name in reader.kernels}
+    for reader, file in zip(readers, files, strict=True):
+        for spec in file.specs:
+            name = spec.backward
+            if not isinstance(name, str):
+                continue
+            if name in kernels:
+                reader.report_of(spec, kernel_faults(spec, kernels[name]))
+            elif name not in declared:  # one that is wrong itself has been reported
+                near = difflib.get_close_matches(name, kernels, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                fault = Fault(("backward",), f"no spec file declares a kernel {name!r}{hint}")
+                reader.report_of(spec, [fault])
+
+
 class _Reader:
     """Reads one file and collects what is wrong with it."""
 
@@ -175,6 +196,7 @@ class _Reader:
         self.text = ""
         self.spans: dict[tuple[str | int, ...], Span] = {}
         self.kernels: list[tuple[str, str]] = []
+        self.derived: dict[str, Spec] = {}  # kernels made of `backward`, and what they are made of
         self.problems: list[Diagnostic] = []
         self._newlines: list[int] = []  # where lines start, once somebody asks
 
@@ -305,7 +327,24 @@ class _Reader:
         if "name" in table:
             message = "unknown key 'name'; a kernel's name is the key of its table"
             self._report(Fault((kind, name, "name"), message, at_key=True))
-        return [] if spec is None else [spec]
+        return [] if spec is None else [spec, *self._gradients(spec)]
+
+    def _gradients(self, spec: Spec) -> Iterator[ElementwiseSpec]:
+        """Yield the kernel that a table of gradients declares."""
+        if isinstance(spec, RawSpec) or not isinstance(spec.backward, Mapping):
+            return
+        derived, faults = gradient_spec(spec)
+        self.report_of(spec, faults)
+        if derived is not None:
+            self.derived[derived.name] = spec
+            self.kernels.append(("backward", derived.name))
+            self.spans["backward", derived.name] = self.spans[spec.kind, spec.name, "backward"]
+            yield derived
+
+    def report_of(self, spec: Spec, faults: Iterable[Fault]) -> None:
+        """Report faults of a spec of this file."""
+        for fault in faults:
+            self._report(replace(fault, location=(spec.kind, spec.name, *fault.location)))
 
     def _report(self, fault: Fault) -> None:
         if len(self.problems) >= limits.PROBLEMS:
@@ -375,7 +414,21 @@ class _Reader:
                     rows[key] = found
         for kind, name in self.kernels:
             lines[name, "name"] = self.line_of(self.spans[kind, name].key_start)
+        for name, spec in self.derived.items():
+            lines |= {(name, key): line for (one, key), line in lines.items() if one == spec.name}
+            rows |= {(name, key): some for (one, key), some in rows.items() if one == spec.name}
+            rows[name, "operation"] = tuple(self._gradient_rows(spec))
+            lines[name, "operation"] = rows[name, "operation"][0]
         return lines, rows
+
+    def _gradient_rows(self, spec: Spec) -> Iterator[int]:
+        """Yield the line of each line of the expressions of gradients."""
+        assert isinstance(spec.backward, Mapping)
+        for name in spec.backward:
+            span = self.spans[spec.kind, spec.name, "backward", name]
+            found = [self.line_of(line.offsets[0]) for line in content_lines(self.text, span)]
+            lines = assignment(name, spec.backward[name]).count("\n") + 1
+            yield from found + found[-1:] * (lines - len(found))
 
 
 def _param_fields(spec: Spec) -> dict[str, tuple[str, ...]]:

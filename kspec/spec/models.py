@@ -28,15 +28,17 @@ from kspec.declaration import (
 from kspec.launch_rules import LaunchRules
 from kspec.limits import SOURCE_BYTES
 from kspec.signature import Param, Signature
-from kspec.spec import rules
+from kspec.spec import gradient_rules, rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
+    BackwardField,
     CParamsField,
     DefaultsField,
     ExpressionField,
     ExtentsField,
     IdentityField,
+    KernelNameField,
     SignatureField,
     TypesField,
 )
@@ -71,6 +73,10 @@ class _GeneratedSpec(BaseSpec):
         description="Layouts precompiled beside those that follow, such as 'Strided<64>'; "
         "'parts': those that reduce arrays in several places.",
     )
+    backward: BackwardField = Field(
+        None,
+        description="Gradients: CUDA C++ of each input's, { x = 'grad_y * x' }; or a kernel.",
+    )
 
     @property
     def compiler_options(self) -> tuple[str, ...]:
@@ -90,11 +96,19 @@ class _GeneratedSpec(BaseSpec):
     @property
     def words(self) -> frozenset[str]:
         """Every identifier that the kernel may contain, macros expanded."""
-        return frozenset(identifiers(*self.fragments.values(), *self._macro_texts))
+        return frozenset(identifiers(*self.fragments.values(), *self.macro_texts))
 
     @property
-    def _macro_texts(self) -> tuple[str, ...]:
+    def macro_texts(self) -> tuple[str, ...]:
+        """The macros of the preamble and of the options, as text."""
         return macros(self.preamble), *self.macros
+
+    @property
+    def backward_kernel(self) -> str:
+        """The kernel that computes the gradients: the one named, or that of the expressions."""
+        return (
+            f"{self.name}_backward" if isinstance(self.backward, Mapping) else self.backward or ""
+        )
 
     @property
     def params(self) -> Signature:
@@ -136,6 +150,8 @@ class _GeneratedSpec(BaseSpec):
             if message:
                 yield Fault(("layouts", index), message, offset=0, length=len(text))
         yield from self._example_faults(self.params.names, self.inputs.names)
+        if self.backward is not None and accepted(info, "backward"):
+            yield from gradient_rules.backward_fits(self, self.backward, self.declaration().scalars)
 
 
 class ElementwiseSpec(_GeneratedSpec):
@@ -149,6 +165,16 @@ class ElementwiseSpec(_GeneratedSpec):
     after_loop: str = Field("", description="Statements after a thread's loop over elements.")
     no_return: StrictBool = Field(False, description="Return None instead of the outputs.")
     return_tuple: StrictBool = Field(False, description="Return a tuple also for one output.")
+    _forward: str = PrivateAttr("")
+
+    @property
+    def forward(self) -> str:
+        """The kernel whose `backward` table made this one; empty for all that are written."""
+        return self._forward
+
+    def declare_forward(self, name: str) -> None:
+        """Say whose `backward` table made this spec."""
+        self._forward = name
 
     def declaration(self) -> ElementwiseDeclaration:
         """Return what a caller must know of this spec."""
@@ -158,7 +184,7 @@ class ElementwiseSpec(_GeneratedSpec):
             for param in self.params
             if not param.raw and f"_raw_{param.name}" in self.words
         )
-        leaves = mentions({"return"}, self.operation, *self._macro_texts)
+        leaves = mentions({"return"}, self.operation, *self.macro_texts)
         # A helper of the preamble, or a reference, hides whose address an atomic function takes.
         atomic = any("atomic" in word for word in identifiers(self.operation, self.preamble))
         return ElementwiseDeclaration(
@@ -179,12 +205,14 @@ class ElementwiseSpec(_GeneratedSpec):
             in_place=leaves or atomic or bool(views) or any(map(self._is_in_place, self.params)),
             leaves=leaves,
             counts="n" in self.words and "n" not in self.params.names,
+            backward=self.backward_kernel,
+            forward=self.forward,
         )
 
     def _is_in_place(self, param: Param) -> bool:
         """Whether the operation needs a parameter's memory, not only its element."""
         written = param.non_const or param in self.outputs.params
-        text = "\n".join((self.operation, *self._macro_texts))
+        text = "\n".join((self.operation, *self.macro_texts))
         return param.raw or (written and takes_address(param.name, text))
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
@@ -230,11 +258,12 @@ class ReductionSpec(_GeneratedSpec):
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
             indexed=self._is_indexed(),
+            backward=self.backward_kernel,
         )
 
     def _is_indexed(self) -> bool:
         """Whether more than the post-map depends on indices or the number of elements."""
-        before = (self.map, self.reduce, self.identity or "", *self._macro_texts)
+        before = (self.map, self.reduce, self.identity or "", *self.macro_texts)
         return not self.words.isdisjoint(_INDICES) or mentions(set(_REDUCTION_ORDER), *before)
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
@@ -293,8 +322,16 @@ class RawSpec(BaseSpec):
     pdl: StrictBool = Field(
         False, description="Programmatic dependent launch: may begin before the kernel in front."
     )
+    backward: KernelNameField = Field(
+        None, description="The kernel that computes the gradients of what this one writes."
+    )
     _text: str = PrivateAttr("")
     _structs: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def backward_kernel(self) -> str:
+        """The kernel that computes the gradients."""
+        return self.backward or ""
 
     @property
     def text(self) -> str:
@@ -317,6 +354,7 @@ class RawSpec(BaseSpec):
             self.launch_rules,
             tuple(self.structs.items()),
             self.cooperative,
+            self.backward_kernel,
         )
 
     @property
