@@ -28,6 +28,7 @@
     │   │   ├── DeviceMismatchError (ValueError)
     │   │   └── UnsupportedDTypeError (ValueError)
     │   ├── ShapeError (ValueError)
+    │   ├── OverlapError (ValueError)
     │   └── SpecializationNotBuilt          KSPEC_JIT=never and nothing precompiled fits
     │       └── InstanceNotBuilt (ArgumentTypeError)    a raw kernel is not made for these types
     ├── LaunchError (RuntimeError)          grid, block or shared memory are impossible
@@ -277,6 +278,10 @@ class UnsupportedDTypeError(ArgumentTypeError, ValueError):
 
 class ShapeError(DispatchError, ValueError):
     """Shapes do not broadcast, or the loop size is unknown or given twice."""
+
+
+class OverlapError(DispatchError, ValueError):
+    """An array that is written to shares memory with another one, or with itself."""
 
 
 class SpecializationNotBuilt(DispatchError):

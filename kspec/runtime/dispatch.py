@@ -17,10 +17,12 @@ from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, Unb
 from kspec.runtime import marshal
 from kspec.runtime.arrays import use_on
 from kspec.runtime.device import HOST, Device, default_device
-from kspec.runtime.interop import Library, library_of, stream_of_call
+from kspec.runtime.interop import Library, library_of
 from kspec.runtime.layout import Shape, broadcast_shapes
+from kspec.runtime.order import stream_of_call
 from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
+from kspec.runtime.writing import Place, check_overlaps, check_writable
 from kspec.signature import Param
 from kspec.stages import MAX_NDIM
 
@@ -116,6 +118,8 @@ def classify(
     ArgumentTypeError
         For a wrong number of arguments, a value that is neither array nor scalar, a scalar
         where an array is due, a read-only output, or arrays on several devices.
+    OverlapError
+        If an array that is written to shares memory with another one.
     """
     check_count(declaration, arguments)
     nin = len(declaration.inputs)
@@ -130,8 +134,17 @@ def classify(
     )
     operands = (*inputs, *outs)
     device = _common_device(declaration.name, operands) or default_device()
+    check_overlaps(declaration.name, [one for one in map(place_of, operands) if one is not None])
     libraries = (operand.library for operand in operands if operand.library is not None)
     return Call(inputs, outs, device, next(libraries, None))
+
+
+def place_of(operand: Operand) -> Place | None:
+    """Return the array that an operand is, if the kernel takes its elements one by one."""
+    param, view = operand.param, operand.view
+    if view is None or param.raw:
+        return None
+    return Place(param.name, view, operand.is_output or param.non_const)
 
 
 def loop_shape(kernel: str, operands: Sequence[Operand]) -> Shape | None:
@@ -232,6 +245,8 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         if isinstance(value, TextureObject | SurfaceObject):
             _check_handle(where, kind, param, value, output)
             return Operand(param, value, None, None)
+        if hasattr(value, "toarray") and hasattr(value, "nnz"):  # of SciPy and CuPy
+            raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
         if output or param.raw or param.non_const:
             raise ArgumentTypeError(f"{where} must be an array, not {type(value).__name__}")
         if not marshal.is_scalar(value):
@@ -245,8 +260,8 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         raise type(error)(f"{where}: {error}") from None
     if len(view.shape) > MAX_NDIM:
         raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
-    if (output or param.non_const) and view.readonly:
-        raise ArgumentTypeError(f"{where} is written to, but the array is read-only")
+    if output or param.non_const:
+        check_writable(where, library, view)
     _check_alignment(where, view)
     return Operand(param, value, view, library, output)
 

@@ -323,6 +323,32 @@ def wait_for_stream(ordinal: int, stream: int, other: int, origin: int | None = 
             check(driver.cuEventDestroy(event))
 
 
+def record_event(ordinal: int, stream: int) -> Any:
+    """Return a new event that happens when everything queued on a stream by now has run."""
+    driver = _bindings()
+    with on_device(ordinal):
+        event = check(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        check(driver.cuEventRecord(event, stream))
+    return event
+
+
+def has_happened(ordinal: int, event: Any) -> bool:
+    """Return whether an event has happened, without waiting for it."""
+    driver = _bindings()
+    with on_device(ordinal), whatever_is_captured():
+        (code,) = driver.cuEventQuery(event)
+    if code == driver.CUresult.CUDA_ERROR_NOT_READY:
+        return False
+    check((code,))
+    return True
+
+
+def destroy_event(ordinal: int, event: Any) -> None:
+    """Give an event back."""
+    with on_device(ordinal), whatever_is_captured():
+        check(_bindings().cuEventDestroy(event))
+
+
 def is_stream_of(ordinal: int, stream: int) -> bool:
     """Return whether work for a device can be queued on a stream."""
     if stream in (0, LEGACY_STREAM, PER_THREAD_STREAM):

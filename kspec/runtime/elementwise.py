@@ -174,7 +174,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         call = self._with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         if 0 in shape:
-            return Prepared(self._result(call))
+            made_by = None if given else call.library
+            return Prepared(self._result(call), device=call.device, library=made_by)
         handle = dispatch.resolve_stream(call, stream)
         operands = (*call.inputs, *call.outputs)
         loop = make_loop(declaration, operands, shape, binding, call.device)
@@ -195,6 +196,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             loop.views,
             given,
             growth=_growth(loop.growth, threads),
+            named=stream is not None,
+            library=None if given else call.library,
         )
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:

@@ -15,12 +15,15 @@ import functools
 import struct
 from typing import Any
 
+from kspec import dtypes
 from kspec.runtime.access import maker
 from kspec.runtime.device import Device
+from kspec.runtime.dispatch import Operand
 from kspec.runtime.launcher import Resize, Start
 from kspec.runtime.libraries import Library
 from kspec.runtime.marshal import ParameterBlock
-from kspec.runtime.plan import Plan, Prepared
+from kspec.runtime.plan import Ordered, Plan, Prepared
+from kspec.runtime.writing import MayOverlap
 
 # kspec::Elements<Flat, ...> begins with the size; behind two masks, which stay, are head and tail.
 _SIZE, _ENDS, _ENDS_OFFSET = struct.Struct("q"), struct.Struct("2i"), 24
@@ -47,7 +50,7 @@ class FamilyBlock:
         self.resize = resize
 
 
-class Family:
+class Family(Ordered):
     """What is the same for calls that differ in the number of elements.
 
     Parameters
@@ -75,7 +78,9 @@ class Family:
         "_launch",
         "_pack",
         "_parameters",
+        "_written",
         "convert",
+        "device",
         "free",
         "make",
         "refuses",
@@ -86,6 +91,11 @@ class Family:
         assert prepared.growth is not None
         self.free: dict[object, FamilyBlock] = {}
         self.convert = plan.convert
+        self.device = plan.device
+        sizes = [_itemsize(one) for one in prepared.operands]
+        self._written = tuple(
+            (one.written, one.other, sizes[one.written], sizes[one.other]) for one in plan.distances
+        )
         self.refuses = plan.refuses
         self.make = tuple(
             functools.partial(_make, one.library, one.view.dtype, one.view.device)
@@ -105,6 +115,11 @@ class Family:
 
     def fit(self, block: FamilyBlock, size: int, *values: Any) -> None:
         """Write a number of elements, at least one, and the operands' values into a block."""
+        for written, other, itemsize, other_itemsize in self._written:
+            distance = values[other] - values[written]
+            same = not distance and itemsize == other_itemsize
+            if not same and -size * other_itemsize < distance < size * itemsize:
+                raise MayOverlap
         blocks, threads, tail = self._growth.fit(size)
         block.resize(blocks, threads)
         memory, (elements, operands, *_) = block.params.memory, block.params.offsets
@@ -115,6 +130,10 @@ class Family:
     def relaunch(self, block: FamilyBlock, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
         self._kernel.relaunch(block.launch, code)
+
+
+def _itemsize(operand: Operand) -> int:
+    return 0 if operand.view is None else dtypes.lookup(operand.view.dtype).itemsize
 
 
 def _make(library: Library, dtype: str, device: Device, shape: tuple[int, ...]) -> Any:

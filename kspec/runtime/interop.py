@@ -1,4 +1,4 @@
-"""Whose array an argument is, and which stream a call is queued on.
+"""Whose array an argument is.
 
 >>> import numpy as np
 import numpy.typing as npt
@@ -6,7 +6,8 @@ import numpy.typing as npt
 >>> library.name, str(library.view(np.zeros(3)).device)
 ('numpy', 'host')
 
-`kspec.runtime.libraries` has the libraries, `kspec.runtime.protocols` what serves all others.
+`kspec.runtime.libraries` and `protocol_libraries` have the libraries, `protocols` what serves all
+others; `order` says which stream a call is queued on.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.errors import ArgumentTypeError, DeviceMismatchError
-from kspec.runtime import driver
+from kspec.errors import ArgumentTypeError
 from kspec.runtime.arrays import show
 from kspec.runtime.device import Device
-from kspec.runtime.libraries import CuPy, Library, NumPy, Own, Torch
+from kspec.runtime.libraries import CuPy, Library, NumPy, Own, Plain, Torch
+from kspec.runtime.protocol_libraries import Jax, Numba
 from kspec.runtime.protocols import DLPACK, CudaArrayInterface
 from kspec.runtime.views import ArrayView
 
@@ -32,12 +33,10 @@ __all__ = [
     "default_library",
     "library_of",
     "overriding",
-    "stream_handle",
-    "stream_of_call",
 ]
 
 
-class CuPyConvertible:
+class CuPyConvertible(Plain):
     """Any object with CuPy's ``__cupy_get_ndarray__``; outputs are CuPy arrays."""
 
     name = "cupy convertible"
@@ -83,6 +82,8 @@ _LIBRARIES: tuple[Library, ...] = (
     Own(),
     CuPy(),
     Torch(),
+    Jax(),
+    Numba(),
     CuPyConvertible(),
     CudaArrayInterface(),
     DLPACK,
@@ -118,70 +119,3 @@ def overriding(values: Iterable[object]) -> Any:
     ``value.__cupy_override_elementwise_kernel__(kernel, *args, **keywords)``.
     """
     return next((value for value in values if _overrides(type(value))), None)  # type: ignore[arg-type]
-
-
-def stream_of_call(
-    stream: object,
-    library: Library | None,
-    device: Device,
-    libraries: Iterable[Library | None] = (),
-) -> int:
-    """Return the handle of the stream a call is queued on: the caller's, or the library's.
-
-    Parameters
-    ----------
-    stream : stream or None
-        What the caller gave.
-    library : Library or None
-        Whose current stream it is otherwise.
-    device : Device
-        Where the call runs.
-    libraries : iterable of Library or None
-        Of all arguments: arrays that came by DLPack are ready on the legacy default stream.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `stream` is none.
-    DeviceMismatchError
-        If it belongs to another device.
-    """
-    if stream is not None:
-        handle = stream_handle(stream)
-        if not device.is_host and not driver.is_stream_of(device.ordinal, handle):
-            raise DeviceMismatchError(
-                f"the stream belongs to another device than {device}, where the arrays live"
-            )
-    else:
-        handle = library.stream(device) if library is not None else 0
-    special = handle in (0, driver.LEGACY_STREAM)
-    if not special and not device.is_host and any(one is DLPACK for one in libraries):
-        driver.wait_for_stream(device.ordinal, handle, driver.LEGACY_STREAM)
-    return handle
-
-
-def stream_handle(stream: object) -> int:
-    """Return the handle of a stream given by the caller.
-
-    Parameters
-    ----------
-    stream : int, or object with ``ptr`` or ``__cuda_stream__``
-        A handle, a CuPy stream, a torch or cuda.core stream.
-
-    Raises
-    ------
-    ArgumentTypeError
-        For anything else.
-    """
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        return stream
-    pointer = getattr(stream, "ptr", None)
-    if isinstance(pointer, int):
-        return pointer
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if callable(protocol):
-        return int(protocol()[1])
-    raise ArgumentTypeError(
-        f"stream must be a stream handle or an object with .ptr or __cuda_stream__, "
-        f"not {type(stream).__name__}"
-    )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,13 +25,27 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.runtime import arrays, driver
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import HOST, Device
+from kspec.runtime.keeping import keep_until_run
 from kspec.runtime.views import ArrayView, dtype_name, numpy_dtype
 
 
 class Library(Protocol):
-    """How the runtime talks to one array library."""
+    """How the runtime talks to one array library.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    handed : bool
+        Whether its arrays are lent: somebody else's memory, which is ready on the stream that
+        `stream` returns, and must not be given back before a kernel has run.
+    read_only : str
+        What is said of arrays of it that can not be written to, with the way out.
+    """
 
     name: str
+    handed: bool
+    read_only: str
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type are arrays of this library."""
@@ -47,8 +62,29 @@ class Library(Protocol):
     def numpy(self, array: Any) -> npt.NDArray[Any]:
         """Return a NumPy copy, once everything queued on the array's device has run."""
 
+    def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
+        """Let memory not be used anew before what is queued on a stream has run."""
 
-class NumPy:
+    def finish(self, array: Any, device: Device, stream: int) -> Any:
+        """Return what a caller gets for an array of `empty` that was written to on a stream."""
+
+
+class Plain:
+    """What is the same for most libraries: memory of their own, arrays that are returned."""
+
+    handed = False
+    read_only = "the array is read-only; pass a copy, or another array that can be written to"
+
+    def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
+        """Keep the arrays until what is queued has run."""
+        keep_until_run(device.ordinal, stream, arrays)
+
+    def finish(self, array: Any, device: Device, stream: int) -> Any:
+        """Return the array."""
+        return array
+
+
+class NumPy(Plain):
     """`numpy.ndarray`: the host device."""
 
     name = "numpy"
@@ -83,7 +119,7 @@ class NumPy:
         return np.array(array)
 
 
-class CuPy:
+class CuPy(Plain):
     """`cupy.ndarray`, on CuPy's current stream."""
 
     name = "cupy"
@@ -122,7 +158,7 @@ class CuPy:
         return copied
 
 
-class Torch:
+class Torch(Plain):
     """`torch.Tensor`, on the CPU or on torch's current stream of its GPU."""
 
     name = "torch"
@@ -135,23 +171,32 @@ class Torch:
     def view(self, array: Any) -> ArrayView:
         """Return where the tensor's elements are."""
         torch = sys.modules["torch"]
-        if array.layout is not torch.strided or array.is_quantized:
-            raise ArgumentTypeError("sparse and quantised tensors are not supported; densify it")
+        _check_dense(torch, array)
         if array.requires_grad and torch.is_grad_enabled():
-            raise ArgumentTypeError("the tensor requires grad, which would be lost; detach() it")
+            raise ArgumentTypeError(
+                "the tensor requires grad, and a plain call is no part of torch's graph: pass "
+                ".detach(), or call the kernel as an operator that has a backward "
+                "(kspec.torch.register)"
+            )
         if array.is_conj() or array.is_neg():
-            raise ArgumentTypeError("the tensor is a lazy conjugate; call resolve_conj() on it")
+            raise ArgumentTypeError(
+                "the tensor is conjugate or negative by a flag only (x.conj()), which a kernel "
+                "does not see: pass x.resolve_conj().resolve_neg()"
+            )
         dtype = str(array.dtype).removeprefix("torch.")
         if not dtypes.is_known(dtype):
             raise UnsupportedDTypeError(
                 f"Unsupported dtype {dtype!r}; kernels know {dtypes.names()}"
             )
         if array.device.type not in ("cpu", "cuda"):
-            raise ArgumentTypeError(f"tensors on {array.device} are not supported")
+            raise ArgumentTypeError(
+                f"the tensor is on {array.device}; kernels run on CUDA devices and on the host: "
+                'pass x.to("cuda") or x.cpu()'
+            )
         device = HOST if array.device.type == "cpu" else Device("cuda", array.device.index)
         itemsize = array.element_size()
         strides = tuple(stride * itemsize for stride in array.stride())
-        return ArrayView(array.data_ptr(), tuple(array.shape), strides, dtype, device)
+        return ArrayView(_address(array), tuple(array.shape), strides, dtype, device)
 
     def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
         """Return a new tensor."""
@@ -174,8 +219,44 @@ class Torch:
         resolved = plain.resolve_conj().resolve_neg()  # the view does not keep it alive
         return copy_of(self.view(resolved))
 
+    def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
+        """Tell torch's allocator, which then asks before it uses the memory anew."""
+        torch = sys.modules["torch"]
+        theirs = torch.cuda.ExternalStream(stream, device=device.ordinal)
+        for array in arrays:
+            array.record_stream(theirs)
 
-class Own:
+
+def _check_dense(torch: Any, tensor: Any) -> None:
+    """Refuse tensors whose elements do not lie side by side, with what makes them so."""
+    way_out = ""
+    if tensor.is_quantized:
+        kind, way_out = "quantised", "x.dequantize(), or x.int_repr() for its integers"
+    elif tensor.is_nested:
+        kind, way_out = "nested", "x.to_padded_tensor(padding), or each of x.unbind()"
+    elif tensor.layout is not torch.strided:
+        kind = "sparse" if "sparse" in str(tensor.layout) else "not strided"
+        way_out = "x.to_dense()"
+    if way_out:
+        raise ArgumentTypeError(f"the tensor is {kind} ({tensor.layout}): pass {way_out}")
+
+
+def _address(tensor: Any) -> int:
+    """Return where the elements of a tensor are; refuse tensors that only stand for others."""
+    try:
+        address = int(tensor.data_ptr())
+    except RuntimeError:
+        address = 0
+    if not address and tensor.numel():
+        raise ArgumentTypeError(
+            f"the {type(tensor).__name__} has no memory of its own, as under torch.compile, "
+            "torch.func.vmap or in a fake mode: pass a plain tensor, or call the kernel as an "
+            "operator (kspec.torch.register)"
+        )
+    return address
+
+
+class Own(Plain):
     """`kspec.DeviceArray`, on the legacy default stream."""
 
     name = "kspec"
@@ -201,6 +282,9 @@ class Own:
     def numpy(self, array: Any) -> npt.NDArray[Any]:
         """Return a copy."""
         return copy_of(self.view(array))
+
+    def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
+        """Do nothing: their pool knows where memory is used (`kspec.runtime.arrays.use_on`)."""
 
 
 def copy_of(view: ArrayView) -> npt.NDArray[Any]:

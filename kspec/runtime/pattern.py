@@ -94,6 +94,12 @@ class Pattern:
         return tuple(one.access.named(name) for name, one in rows if one.access)
 
     @property
+    def streams(self) -> tuple[str, ...]:
+        """Expressions for the current streams of the libraries, that of the first array first."""
+        rows = zip(self.given, self.arguments, strict=True)
+        return streams_of((name, one.access) for name, one in rows if one.access)
+
+    @property
     def keywords(self) -> tuple[str, ...]:
         """Keywords of a call, behind the arguments."""
         return (*self.options, "stream")
@@ -131,7 +137,7 @@ def render_route(pattern: Pattern) -> str:
     each = ", ".join(f"{_pointer(name)} & {_LOW}" for name in pattern.arrays)
     body = [
         *_read(pattern),
-        _stream(pattern),
+        *streams(pattern.streams),
         f"key = ({', '.join((*parts, f'low and ({each},)', *pattern.options, 'handle'))})",
         "plan = plans[key]",
         _refusal(pattern),
@@ -139,6 +145,7 @@ def render_route(pattern: Pattern) -> str:
         "    raise Refused",
         *_make_outputs(pattern, [f"plan.make[{k}]()" for k in range(pattern.new)]),
         *_tell_all(pattern),
+        *follow(pattern.streams),
         f"now = ({', '.join(_values(pattern))},)",
         "free = plan.free",
         "block = free.pop(now, None)",
@@ -173,13 +180,14 @@ def render_family(pattern: Pattern) -> str:
         *_read(pattern),
         "n = prod(shape)",
         "if low or not n: raise Refused",
-        _stream(pattern),
+        *streams(pattern.streams),
         f"kin = ({', '.join((*parts, 'len(shape)', *pattern.options, 'handle'))})",
         "plan = families[kin]",
         _refusal(pattern),
         "    raise Refused",
         *_make_outputs(pattern, [f"plan.make[{k}](shape)" for k in range(pattern.new)]),
         *_tell_all(pattern),
+        *follow(pattern.streams),
         "free = plan.free",
         "try: now, block = free.popitem()",
         "except KeyError: now, block = object(), plan.fresh()",
@@ -216,6 +224,7 @@ def _launch(pattern: Pattern, body: Sequence[str], otherwise: str) -> list[str]:
         "    if code: plan.relaunch(block, code)",
         # Another thread may have given back one that holds the same.
         "    if free.setdefault(now, block) is not block: plan.spare(block)",
+        *(f"    {line}" for line in afterwards(pattern.streams, (*pattern.arrays, *pattern.made))),
         f"    return {returned[pattern.returned]}",
     ]
 
@@ -243,11 +252,6 @@ def _read(pattern: Pattern) -> list[str]:
     return [*lines, f"low = ({' | '.join(map(_pointer, pattern.arrays))}) & {_LOW}"]
 
 
-def _stream(pattern: Pattern) -> str:
-    current = pattern.accesses[0].stream
-    return f"handle = {current} if stream is None else stream_handle(stream)"
-
-
 def _refusal(pattern: Pattern) -> str:
     arrays = ", ".join((*pattern.arrays, ""))
     return f"if plan.refuses is not None and plan.refuses(kernel, ({arrays})):"
@@ -262,6 +266,45 @@ def _make_outputs(pattern: Pattern, makers: Sequence[str]) -> list[str]:
         lines.append(f"{name} = {made}")
         lines.append(f"{pointer} = {first.named(name).pointer}")
         lines.append(f"if {pointer} & {_LOW}: raise Refused")
+    return lines
+
+
+def streams_of(rows: Iterable[tuple[str, Access]]) -> tuple[str, ...]:
+    """Return the current streams of all libraries, that of the first array first.
+
+    Parameters
+    ----------
+    rows : iterable of (str, Access)
+        Names of arrays, and their rows without these names.
+    """
+    found: dict[str, str] = {}
+    for name, access in rows:
+        found.setdefault(access.stream, access.named(name).stream)
+    return tuple(found.values())
+
+
+def streams(current: Sequence[str]) -> list[str]:
+    """Return the lines that set the stream of a call, and those of other libraries."""
+    lines = [f"handle = {current[0]} if stream is None else stream_handle(stream)"]
+    return lines + [f"other{k} = {one}" for k, one in enumerate(current[1:])]
+
+
+def follow(current: Sequence[str]) -> list[str]:
+    """Return the lines that let a call wait for the streams of other libraries."""
+    return [
+        f"if other{k} != handle and stream is None: plan.follow(handle, other{k})"
+        for k in range(len(current) - 1)
+    ]
+
+
+def afterwards(current: Sequence[str], arrays: Sequence[str]) -> list[str]:
+    """Return the lines that take care of what a launch uses: see `kspec.runtime.order`."""
+    others = [f"other{k}" for k in range(len(current) - 1)]
+    lines = [f"if {one} != handle and stream is None: plan.follow({one}, handle)" for one in others]
+    if set(current) != {"0"}:
+        elsewhere = " or ".join(f"handle != {one}" for one in (current[0], *others))
+        kept = f"plan.after(handle, ({', '.join((*arrays, ''))}))"
+        lines.append(f"if stream is not None and ({elsewhere}): {kept}")
     return lines
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,15 +22,18 @@ from kspec.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.host.device import Region
 from kspec.runtime import dispatch, driver, marshal
 from kspec.runtime.access import Maker, maker
-from kspec.runtime.block import Blocks
+from kspec.runtime.block import Block, Blocks
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.dispatch import Binding, Operand
 from kspec.runtime.launch import Launch
+from kspec.runtime.libraries import Library
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
+from kspec.runtime.order import after_launch, after_plan, follow
 from kspec.runtime.scratch import KeptScratch, Scratch
 from kspec.runtime.texture import TextureObject
 from kspec.runtime.walk import Growth
+from kspec.runtime.writing import check_distances, distances
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
@@ -73,6 +76,10 @@ class Prepared:
         Bytes of scratch memory, and how many of them are zero before and after the launch.
     growth : Growth or None
         What another number of elements changes, if there is no more to it.
+    named : bool
+        Whether the caller has named the stream.
+    library : Library or None
+        Who made the outputs that the caller has not given.
     """
 
     result: Any
@@ -87,6 +94,8 @@ class Prepared:
     scratch: int = 0
     tickets: int = 0
     growth: Growth | None = None
+    named: bool = False
+    library: Library | None = None
 
     def parameters(self) -> list[bytes]:
         """Return the bytes of all parameters but the first."""
@@ -113,17 +122,40 @@ class Prepared:
     def run(self) -> Any:
         """Launch the kernel once, and return the result."""
         if self.kernel is None:
-            return self.result
+            return self.finished()
         parameters, launch = self.parameters(), self.launch
         if not self.scratch:
             self.kernel.launch(launch, ParameterBlock([self.first(0), *parameters]))
-            return self.result
+        else:
+            self._run_with_scratch(self.kernel, parameters)
+        after_launch(self.device, launch.stream, lent(self.operands), self.named)
+        return self.finished()
+
+    def _run_with_scratch(self, kernel: LoadedKernel, parameters: Sequence[bytes]) -> None:
+        launch = self.launch
         with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
             if launch.regions:
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
                 launch = replace(launch, regions=(*launch.regions, region))
-            self.kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
-        return self.result
+            kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
+
+    def finished(self) -> Any:
+        """Return the result as the caller gets it."""
+        if self.library is None or self.result is None:
+            return self.result
+        stream = self.launch.stream
+        if isinstance(self.result, tuple):
+            return tuple(self.library.finish(one, self.device, stream) for one in self.result)
+        return self.library.finish(self.result, self.device, stream)
+
+
+def lent(operands: Iterable[Any]) -> list[tuple[Library, Any]]:
+    """Return the arrays of operands, or what lends their memory, with their libraries."""
+    return [
+        (one.library, one.value if one.view.owner is None else one.view.owner)
+        for one in operands
+        if one.library is not None and one.view is not None
+    ]
 
 
 def pack_operand(operand: Operand, binding: Binding) -> bytes:
@@ -141,7 +173,29 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
     return marshal.pack_input(view, b"", view.dtype)
 
 
-class Plan(Blocks):
+class Ordered:
+    """What plans do when arrays of several libraries meet, or the caller names a stream.
+
+    Attributes
+    ----------
+    device : Device
+        Where they run.
+    """
+
+    __slots__ = ()
+
+    device: Device
+
+    def follow(self, stream: int, other: int) -> None:
+        """Let a stream wait for another one."""
+        follow(self.device.ordinal, stream, other)
+
+    def after(self, stream: int, arrays: Sequence[Any]) -> None:
+        """Take care of what a launch on a stream that the caller has named still uses."""
+        after_plan(self.device, stream, arrays)
+
+
+class Plan(Ordered, Blocks):
     """What is the same for all calls with one key.
 
     The values that its blocks hold are an array's address, and a scalar's bytes.
@@ -154,18 +208,32 @@ class Plan(Blocks):
         What makes each output that the caller does not give.
     refuses : callable or None
         Called with the kernel and its arrays, says whether a call must be checked after all.
+    device : Device
+        Where it runs.
+    distances : tuple of Distance
+        What addresses must not be, so that given outputs overlap with nothing.
     """
 
-    __slots__ = ("convert", "make", "refuses")
+    __slots__ = ("convert", "device", "distances", "make", "refuses")
 
     def __init__(self, prepared: Prepared) -> None:
         assert prepared.kernel is not None
+        self.device = prepared.device
+        # New arrays overlap with no others.
+        places = map(dispatch.place_of, prepared.operands if prepared.given else ())
+        self.distances = distances(tuple(places))
         rest = prepared.parameters()
         pack = _packer(prepared, rest)
         super().__init__(prepared.kernel, prepared.launch, prepared.maker(rest), pack, first=1)
         self.convert = tuple(_converter(one, prepared.binding) for one in prepared.operands)
         self.make = () if prepared.given else _makers(prepared)
         self.refuses = _refusal(prepared)
+
+    def adapt(self, values: tuple[Any, ...]) -> Block:
+        """Return a block that holds values which no free one holds; their arrays do not overlap."""
+        if self.distances:
+            check_distances(self.distances, values)
+        return super().adapt(values)
 
 
 def make_plan(prepared: Prepared) -> Plan | None:

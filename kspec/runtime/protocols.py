@@ -6,6 +6,7 @@ make another one, so outputs are kspec's own arrays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.runtime import dlpack, driver
 from kspec.runtime.device import Device
+from kspec.runtime.keeping import keep_until_run
 from kspec.runtime.libraries import Own
 from kspec.runtime.views import ArrayView, c_strides, dtype_name
 
@@ -21,6 +23,11 @@ class CudaArrayInterface(Own):
     """Any other object with ``__cuda_array_interface__``."""
 
     name = "cuda array interface"
+    handed = True
+
+    def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
+        """Keep the arrays until what is queued has run."""
+        keep_until_run(device.ordinal, stream, arrays)
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type export CUDA memory."""
@@ -60,6 +67,11 @@ class DLPack(Own):
     """Any other object with ``__dlpack__``, on the CPU or CUDA."""
 
     name = "dlpack"
+    handed = True
+
+    def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
+        """Keep what lends the memory until what is queued has run."""
+        keep_until_run(device.ordinal, stream, arrays)
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type export themselves by DLPack."""

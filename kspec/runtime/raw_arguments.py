@@ -19,7 +19,8 @@ from kspec.host.device import Region
 from kspec.runtime.arrays import use_on
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
-from kspec.runtime.interop import Library, library_of, stream_of_call
+from kspec.runtime.interop import Library, library_of
+from kspec.runtime.order import stream_of_call
 from kspec.runtime.texture import CUDAarray, SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
 
@@ -41,7 +42,12 @@ class RawArgument:
             and value.size == 1
         )
         self.library: Library | None = None if structured else library_of(value)
-        self.view: ArrayView | None = self.library.view(value) if self.library else None
+        self.view: ArrayView | None = None
+        if self.library is not None:
+            try:
+                self.view = self.library.view(value)
+            except ArgumentTypeError as error:
+                raise type(error)(f"argument {number}: {error}") from None
 
 
 def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
@@ -72,16 +78,21 @@ def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Librar
     arrays = [one for one in operands if one.view is not None and one.library is not None]
     cuda = [one for one in arrays if one.view is not None and not one.view.device.is_host]
     # Symbols, textures and surfaces know their device too.
-    handles = {one.value.device for one in operands if _is_handle(one)}
+    handles = [one for one in operands if _is_handle(one)]
     if not arrays:
-        return (handles.pop() if len(handles) == 1 else default_device()), None
+        devices = {one.value.device for one in handles}
+        return (devices.pop() if len(devices) == 1 else default_device()), None
     # Next to CUDA arrays, NumPy arrays of one element are values (CuPy's rule).
     chosen = cuda or arrays
-    devices = {one.view.device for one in chosen if one.view is not None} | handles
-    if len(devices) > 1:
-        listed = ", ".join(sorted(map(str, devices)))
-        raise DeviceMismatchError(f"{name}: arguments live on different devices: {listed}")
-    return devices.pop(), chosen[0].library
+    places: dict[Device, int] = {}
+    for one in sorted((*chosen, *handles), key=lambda one: one.number):
+        places.setdefault(one.value.device if one.view is None else one.view.device, one.number)
+    if len(places) > 1:
+        listed = ", ".join(f"argument {number} on {place}" for place, number in places.items())
+        raise DeviceMismatchError(
+            f"{name}: arguments live on different devices: {listed}; copy them to one device first"
+        )
+    return next(iter(places)), chosen[0].library
 
 
 def _is_handle(operand: RawArgument) -> bool:

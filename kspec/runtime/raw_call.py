@@ -157,7 +157,8 @@ class RawCaller(KernelAttributes):
         name, params = self.name, self._params
         args = listed_arguments(name, args)
         if params is None:
-            operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
+            with about(name):
+                operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
         else:
             operands = declared_arguments(name, params, args)
         device, library = place_of(name, operands)
@@ -184,4 +185,5 @@ class RawCaller(KernelAttributes):
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:
             check_floats(name, operands, kernel.parameter_sizes)
-        return PreparedRaw(kernel, launch, device, operands, parameters, types)
+        named = stream is not None
+        return PreparedRaw(kernel, launch, device, operands, parameters, types, named=named)

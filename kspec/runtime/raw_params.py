@@ -17,8 +17,10 @@ from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
 from kspec.runtime import marshal
 from kspec.runtime.device import Device
+from kspec.runtime.launch import about
 from kspec.runtime.raw_arguments import RawArgument, is_address
 from kspec.runtime.views import dtype_name, numpy_dtype
+from kspec.runtime.writing import check_writable
 from kspec.signature import CParam
 
 # The dtypes of types that are none by themselves: placeholders, and the structs of a spec.
@@ -40,10 +42,11 @@ def declared_arguments(
         raise ArgumentTypeError(
             f"{name} takes {len(params)} parameters ({listed}), but {len(args)} were given"
         )
-    return tuple(
-        RawArgument(number, value, pointer=param.pointer)
-        for number, (param, value) in enumerate(zip(params, args, strict=True))
-    )
+    with about(name):
+        return tuple(
+            RawArgument(number, value, pointer=param.pointer)
+            for number, (param, value) in enumerate(zip(params, args, strict=True))
+        )
 
 
 def bind_types(
@@ -146,8 +149,8 @@ def _pack_pointer(
         raise ArgumentTypeError(
             f"{where} is declared {param} ({row.name}), but the array has dtype {view.dtype}"
         )
-    if not param.const and view.readonly:
-        raise ArgumentTypeError(f"{where} is written to, but the array is read-only")
+    if not param.const and operand.library is not None:
+        check_writable(where, operand.library, view)
     if not view.is_c_contiguous:
         raise ArgumentTypeError(
             f"{where} is a pointer, so the array must be C-contiguous; pass a contiguous copy"

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,13 +34,20 @@ from kspec.runtime import marshal
 from kspec.runtime.access import Access, access_of
 from kspec.runtime.block import Blocks
 from kspec.runtime.device import Device
-from kspec.runtime.interop import stream_handle
 from kspec.runtime.launch import Launch, Three
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedKernel
-from kspec.runtime.pattern import compile_route, tell
-from kspec.runtime.plan import Refusal, is_checked
+from kspec.runtime.order import after_launch, stream_handle
+from kspec.runtime.pattern import (
+    afterwards,
+    compile_route,
+    follow,
+    streams,
+    streams_of,
+    tell,
+)
+from kspec.runtime.plan import Ordered, Refusal, is_checked, lent
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
 from kspec.runtime.texture import SurfaceObject, TextureObject
@@ -69,6 +76,8 @@ class PreparedRaw:
         What they are packed to.
     types : tuple of str
         Dtypes that declared numbers are converted to; empty for everything else.
+    named : bool
+        Whether the caller has named the stream.
     """
 
     kernel: LoadedKernel
@@ -77,10 +86,12 @@ class PreparedRaw:
     operands: tuple[RawArgument, ...]
     parameters: tuple[bytes, ...]
     types: tuple[str, ...]
+    named: bool = field(default=False, kw_only=True)
 
     def run(self) -> None:
         """Launch the kernel once."""
         self.kernel.launch(self.launch, ParameterBlock(self.parameters))
+        after_launch(self.device, self.launch.stream, lent(self.operands), self.named)
 
 
 class Caller(Protocol):
@@ -233,12 +244,13 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
     return Value(packed="{x}.tobytes()", format=f"{dtype.itemsize}s")
 
 
-class RawPlan(Blocks):
+class RawPlan(Ordered, Blocks):
     """What is the same for all calls of a raw kernel with one key, as in `plan.Plan`."""
 
-    __slots__ = ("convert", "refuses")
+    __slots__ = ("convert", "device", "refuses")
 
     def __init__(self, prepared: PreparedRaw, pattern: RawPattern) -> None:
+        self.device = prepared.device
         fields = [
             f"{one.format or f'{len(data)}s'}{marshal.up(len(data), 16) - len(data)}x"
             for one, data in zip(pattern.values, prepared.parameters, strict=True)
@@ -335,7 +347,6 @@ def render_raw_route(pattern: RawPattern) -> str:
     parts += ["grid", "block", "shared_mem", "more"]
     parts += [one.place.format(x=f"a{k}") for k, one in enumerate(pattern.values) if one.place]
     refusals: list[str] = []
-    current = ""
     for k, value in enumerate(pattern.values):
         if value.access is None:
             continue
@@ -345,7 +356,9 @@ def render_raw_route(pattern: RawPattern) -> str:
         parts += [access.writable] if value.written and access.writable else []
         refusals += [access.refused] if access.refused else []
         refusals += [access.scattered] if value.flat and access.scattered else []
-        current = current or access.stream
+    current = streams_of(
+        (f"a{k}", value.access) for k, value in enumerate(pattern.values) if value.access
+    )
     if refusals:
         lines.append(f"if {' or '.join(refusals)}: raise Refused")
     arrays = [f"a{k}" for k, value in enumerate(pattern.values) if value.access]
@@ -361,7 +374,7 @@ def render_raw_route(pattern: RawPattern) -> str:
         "integers(*grid, *block, shared_mem)",
         f"{', '.join(f'a{k}' for k in range(len(pattern.values)))}, = args",
         *lines,
-        f"handle = {current} if stream is None else stream_handle(stream)",
+        *streams(current),
         f"key = ({', '.join((*parts, 'handle'))})",
         "plan = plans[key]",
         f"if plan.refuses is not None and plan.refuses(kernel, ({', '.join(arrays)},)):",
@@ -369,6 +382,7 @@ def render_raw_route(pattern: RawPattern) -> str:
         *tell(
             value.access.named(f"a{k}") for k, value in enumerate(pattern.values) if value.access
         ),
+        *follow(current),
         f"now = ({', '.join(packed)},)",
         "free = plan.free",
         "block_ = free.pop(now, None)",
@@ -392,5 +406,6 @@ def render_raw_route(pattern: RawPattern) -> str:
             "    if code: plan.relaunch(block_, code)",
             # Another thread may have given back one that holds the same.
             "    if free.setdefault(now, block_) is not block_: plan.spare(block_)",
+            *(f"    {line}" for line in afterwards(current, arrays)),
         ]
     )

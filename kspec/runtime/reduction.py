@@ -159,7 +159,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in out_shape:
-            return Prepared(result)
+            made_by = None if given else call.library
+            return Prepared(result, device=call.device, library=made_by)
         handle = dispatch.resolve_stream(call, stream)
         operands = (*call.inputs, *call.outputs)
         fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks)
@@ -176,6 +177,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             given=given,
             scratch=fold.scratch(_accumulator_size(declaration, binding)),
             tickets=fold.tickets,
+            named=stream is not None,
+            library=None if given else call.library,
         )
 
     def _all_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:

@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar
 
 from kspec.declaration import PLACES
 from kspec.runtime.family import Family
-from kspec.runtime.interop import stream_handle
+from kspec.runtime.order import stream_handle
 from kspec.runtime.pattern import (
     Pattern,
     compile_route,

@@ -23,6 +23,7 @@ from kspec.runtime.block import Blocks
 from kspec.runtime.checked import checks_of_call
 from kspec.runtime.launch import about, make_launch
 from kspec.runtime.layout import size_of
+from kspec.runtime.plan import Ordered
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_arguments import (
     RawArgument,
@@ -42,6 +43,7 @@ from kspec.runtime.raw_route import (
 )
 from kspec.runtime.route import Route, types_of
 from kspec.runtime.views import ArrayView
+from kspec.runtime.writing import check_writable
 from kspec.signature import CParam
 from kspec.stages import RawSymbol
 
@@ -127,7 +129,8 @@ class ViewCaller:
         """Check a call, with parameters and errors as those of the call."""
         name = self.name
         args = self.complete(listed_arguments(name, args))
-        operands = tuple(RawArgument(k, value, pointer=True) for k, value in enumerate(args))
+        with about(name):
+            operands = tuple(RawArgument(k, value, pointer=True) for k, value in enumerate(args))
         device, library = place_of(name, operands)
         for one in operands:
             if one.view is not None and one.view.device != device:
@@ -147,7 +150,10 @@ class ViewCaller:
                 grid, block, shared_mem, handle, checks, regions, found.cooperative, cluster, pdl
             )
         kernel = found.loader.kernel(RawSymbol(found.name), device, checks.sanitize)
-        return _Prepared(kernel, launch, device, operands, parameters, found.types, found)
+        named = stream is not None
+        return _Prepared(
+            kernel, launch, device, operands, parameters, found.types, found, named=named
+        )
 
 
 @dataclass(frozen=True)
@@ -176,10 +182,8 @@ def _pack(name: str, operand: RawArgument, dtype: str, written: bool) -> bytes:
             return marshal.convert_scalar(operand.value, dtype)
         except (ArgumentTypeError, OverflowError, ValueError) as error:
             raise type(error)(f"{where} is {dtype}: {error}") from None
-    if written and view.readonly:
-        raise ArgumentTypeError(
-            f"{name}: argument {operand.number} is written to, but the array is read-only"
-        )
+    if written and operand.library is not None:
+        check_writable(f"{name}: argument {operand.number}", operand.library, view)
     return pack_view(view)
 
 
@@ -235,12 +239,13 @@ def _value(arg: Any) -> Value | None:
     return None
 
 
-class ViewPlan(Blocks):
+class ViewPlan(Ordered, Blocks):
     """What is the same for all calls with one key, as in `kspec.runtime.raw_route`."""
 
-    __slots__ = ("convert", "refuses")
+    __slots__ = ("convert", "device", "refuses")
 
     def __init__(self, prepared: _Prepared, pattern: RawPattern) -> None:
+        self.device = prepared.device
         parameters = prepared.parameters
         super().__init__(
             prepared.kernel, prepared.launch, lambda: (parameters, None), _packer(prepared)

@@ -151,8 +151,8 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 def _name(dtype: np.dtype[Any]) -> str:
     if not dtype.isnative:
         raise UnsupportedDTypeError(
-            f"Unsupported dtype {dtype.str!r}: it is not in native byte order; convert the array "
-            "first"
+            f"Unsupported dtype {dtype.str!r}: it is not in native byte order; pass "
+            'x.astype(x.dtype.newbyteorder("="))'
         )
     if dtype.type is np.void and dtype.itemsize:
         return f"V{dtype.itemsize}"

@@ -19,7 +19,7 @@ import pytest
 import kspec
 from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
-from kspec.runtime import access, driver, route
+from kspec.runtime import access, driver, keeping, route
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
@@ -27,7 +27,7 @@ from kspec.runtime.provider import KernelLoader
 from kspec.runtime.raw_spec import RawCallable
 
 GPU = Device("cuda", 0)
-ADDRESSES = itertools.count(2**40, 2**20)
+ADDRESSES = itertools.count(2**40, 2**28)
 
 
 class Base:
@@ -77,7 +77,10 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 class FakeKernel:
-    """Remembers launches: the stream, grid and block, and the bytes of all parameters."""
+    """Remembers launches: the stream, grid and block, and the bytes of all parameters.
+
+    Also what is kept until they have run, as `kspec.runtime.keeping.Kept` does.
+    """
 
     name = "fake"
     parameter_sizes = None
@@ -85,6 +88,10 @@ class FakeKernel:
     def __init__(self) -> None:
         self.launches: list[Any] = []
         self.prepared = 0
+        self.kept: list[Any] = []
+
+    def keep(self, stream: int, objects: Any) -> None:
+        self.kept.append((stream, tuple(objects)))
 
     def launch(self, launch: Any, params: Any) -> None:
         self._start(launch, params)
@@ -129,6 +136,8 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def fake(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
     kernel = FakeKernel()
     monkeypatch.setattr(KernelLoader, "kernel", lambda self, wanted, device, sanitize: kernel)
+    monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: False)
+    monkeypatch.setattr(keeping, "kept_on", lambda ordinal: kernel)
     return kernel
 
 
@@ -226,6 +235,10 @@ class TestRaw:
             kernel((1,), (1,), (x,))
             kernel((1,), (1,), (x,), stream=handle + 1)
             assert [launch.stream for launch, _ in fake.launches[-2:]] == [handle, handle + 1]
+            # Memory that was dropped is used anew in the order of CuPy's own stream.
+            wanted = [] if handle == 0 else [(handle + 1, (x,))]
+            assert fake.kept == wanted
+            fake.kept.clear()
 
     def test_cooperative_launches_are_checked(self, fake: FakeKernel) -> None:
         kernel = kspec.RawKernel("", "f", enable_cooperative_groups=True)

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver, interop
+from kspec.runtime import driver
 from kspec.runtime.device import HOST, Device
-from kspec.runtime.interop import stream_of_call
+from kspec.runtime.order import stream_handle, stream_of_call
 
 SUCCESS = SimpleNamespace(value=0)
 
@@ -79,7 +79,7 @@ class TestContexts:
         ):
             stream_of_call(7, None, gpu)
         assert stream_of_call(7, None, HOST) == 7
-        assert interop.stream_handle(SimpleNamespace(ptr=7)) == 7
+        assert stream_handle(SimpleNamespace(ptr=7)) == 7
 
 
 def gpus() -> int:

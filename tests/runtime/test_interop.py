@@ -14,7 +14,8 @@ import kspec
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.runtime import driver
 from kspec.runtime.device import HOST, Device
-from kspec.runtime.interop import library_of, stream_of_call
+from kspec.runtime.interop import library_of
+from kspec.runtime.order import stream_of_call
 from kspec.runtime.views import ArrayView
 from tests.devices import ArrayDevice
 from tests.runtime.exporters import Convertible, CudaInterface, Exporter
@@ -255,6 +256,7 @@ class TestDLPackOnCuda:
         waits: list[tuple[int, ...]] = []
         monkeypatch.setattr(driver, "wait_for_stream", lambda *arguments: waits.append(arguments))
         monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, stream: True)
+        monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: False)
         x = Exporter(np.ones(3), device=(2, 1))
         libraries = [library_of(x), None]
         gpu = Device("cuda", 1)
@@ -264,7 +266,7 @@ class TestDLPackOnCuda:
         assert stream_of_call(77, None, gpu, [None]) == 77
         assert waits == []
         assert stream_of_call(77, None, gpu, libraries) == 77
-        assert waits == [(1, 77, 1)]
+        assert waits == [(1, 77, 0)]
 
 
 class TestCupyGetNdarray:

@@ -174,9 +174,32 @@ class TestUses:
         assert waits(memory.calls) == []
         cupy.current = SimpleNamespace(ptr=SIDE)
         self.add(theirs, mine)
-        assert waits(memory.calls) == [("record", 1, 0), ("wait", SIDE, 1)]
-        self.raw((1,), (1,), (theirs, mine))
-        assert waits(memory.calls)[2:] == [("wait", SIDE, 1)]
+        memory.calls.clear()
+        for launch in (
+            lambda: self.add(theirs, mine),
+            lambda: self.raw((1,), (1,), (theirs, mine)),
+        ):
+            launch()
+            events = [
+                (call[0], call[-1] if call[0] == "record" else call[1])
+                for call in waits(memory.take_calls())
+            ]
+            # What is queued there comes after what own arrays wait for, and that after it.
+            assert ("record", 0) in events
+            assert set(events[:-2]) == {("record", 0), ("wait", SIDE)}
+            assert events[-2:] == [("record", SIDE), ("wait", 0)]
+
+    def test_in_a_graph_nobody_waits(self, cupy: Any, memory: FakeDriver) -> None:
+        theirs, mine = FakeArray((100,), np.dtype("float32")), allocated()
+        self.add(theirs, mine)
+        memory.done = True
+        cupy.current = SimpleNamespace(ptr=SIDE)
+        self.add(theirs, mine)
+        memory.capturing = {SIDE}
+        memory.calls.clear()
+        for _ in range(5):
+            self.add(theirs, mine)
+        assert waits(memory.calls) == []
 
     def test_the_stream_of_each_thread_is_another(self, memory: FakeDriver) -> None:
         x = allocated()

@@ -15,8 +15,9 @@ from kspec.runtime import driver
 from kspec.runtime.arrays import use_on
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.handle import Handle
-from kspec.runtime.interop import library_of, stream_of_call
+from kspec.runtime.interop import library_of
 from kspec.runtime.libraries import Library
+from kspec.runtime.order import stream_of_call
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.channels import ChannelFormatDescriptor
 from kspec.runtime.texture.constants import (

@@ -1,0 +1,66 @@
+"""Arrays that live until a kernel has run, although nobody else needs them any more.
+
+>>> keep_until_run(0, stream, (x, y))                                        # doctest: +SKIP
+
+Libraries use the memory of a dropped array anew in the order of their own stream.  Work on another
+stream may come later than that, so what it uses is kept here, with an event behind it.  Nobody is
+called when an event has happened: whoever keeps something next lets go what has run.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from kspec.runtime import driver
+
+
+class Kept:
+    """What kernels on one device still use, in the order of their launches.
+
+    Parameters
+    ----------
+    ordinal : int
+        The device.
+    """
+
+    def __init__(self, ordinal: int) -> None:
+        self._ordinal = ordinal
+        self._pending: deque[tuple[Any, object]] = deque()  # events, and what waits for them
+        self._lock = threading.Lock()
+
+    def keep(self, stream: int, objects: Sequence[object]) -> None:
+        """Keep objects until everything queued on a stream by now has run."""
+        event = driver.record_event(self._ordinal, stream)
+        done: list[tuple[Any, object]] = []
+        with self._lock:
+            self._pending.append((event, tuple(objects)))
+            # Streams are not in step: what is behind one that has not run waits with it.
+            while driver.has_happened(self._ordinal, self._pending[0][0]):
+                done.append(self._pending.popleft())
+                if not self._pending:
+                    break
+        for finished, _ in done:
+            driver.destroy_event(self._ordinal, finished)
+        # The objects go after the lock: their finalizers may run kernels.
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+
+@functools.cache
+def kept_on(ordinal: int) -> Kept:
+    """Return what kernels on a device still use."""
+    return Kept(ordinal)
+
+
+def keep_until_run(ordinal: int, stream: int, objects: Sequence[object]) -> None:
+    """Keep objects until everything queued on a stream of a device by now has run.
+
+    While a graph is made of it there is nothing to wait for: whoever launches the graph keeps them.
+    """
+    if not driver.is_capturing(ordinal, stream):
+        kept_on(ordinal).keep(stream, objects)
