@@ -19,14 +19,15 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from kspec import dtypes
 from kspec.constructors import ElementwiseKernel, ReductionKernel
-from kspec.errors import FusionError, SpecError
-from kspec.fused_rows import RowCaller, row_spec
+from kspec.errors import ArgumentTypeError, FusionError, SpecError
+from kspec.fused_rows import RowCaller, fits, row_spec
 from kspec.fusion import types
 from kspec.fusion.explain import explain
 from kspec.fusion.graph import Argument, Count, Number, Step, Stored, Value, View
@@ -48,14 +49,26 @@ _MOST_SHAPES = 4096  # whose programs are found without comparing extents
 def fuse(function: Callable[..., Any], /) -> Fused: ...
 @overload
 def fuse(
-    kernel_name: str | None = None, /, *, device: str | None = None
+    kernel_name: str | None = None,
+    /,
+    *,
+    device: str | None = None,
+    options: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Fused]: ...
 @overload
 def fuse(
-    *, kernel_name: str | None = None, device: str | None = None
+    *,
+    kernel_name: str | None = None,
+    device: str | None = None,
+    options: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Fused]: ...
 def fuse(
-    function: Any = None, /, *, kernel_name: str | None = None, device: str | None = None
+    function: Any = None,
+    /,
+    *,
+    kernel_name: str | None = None,
+    device: str | None = None,
+    options: tuple[str, ...] = (),
 ) -> Any:
     """Make array code run as few kernels.
 
@@ -71,6 +84,8 @@ def fuse(
         Name of the kernels; default: that of the function.
     device : {"host"}, optional
         ``"host"``: fuse calls with NumPy arrays, for the host device.
+    options : tuple of str, optional
+        Compiler options of the kernels, such as ``"--use_fast_math"``.
 
     Returns
     -------
@@ -82,7 +97,7 @@ def fuse(
     SpecError
         If `kernel_name` can not be the name of a kernel.
     TypeError
-        If `function` is none.
+        If `function` is none, or `options` no tuple.
     """
     if isinstance(function, str):
         function, kernel_name = None, function
@@ -90,9 +105,11 @@ def fuse(
         raise ValueError(f"device must be 'host' or None, not {device!r}")
     if kernel_name is not None and name_problem(kernel_name):
         raise SpecError(f"Invalid kernel name: {name_problem(kernel_name)}")
+    if not isinstance(options, tuple):
+        raise ArgumentTypeError(f"options must be a tuple, not {type(options).__name__}")
     if function is None:
-        return lambda one: Fused(one, kernel_name, device)
-    return Fused(function, kernel_name, device)
+        return lambda one: Fused(one, kernel_name, device, options)
+    return Fused(function, kernel_name, device, options)
 
 
 class Fused:
@@ -106,6 +123,8 @@ class Fused:
         Name of its kernels.
     device : {"host"}, optional
         ``"host"``: calls with NumPy arrays are fused, too.
+    options : tuple of str, optional
+        Compiler options of its kernels.
 
     Attributes
     ----------
@@ -120,6 +139,7 @@ class Fused:
         function: Callable[..., Any],
         kernel_name: str | None = None,
         device: str | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
         if not callable(function):
             raise TypeError(f"fuse takes a function, not a {type(function).__name__}")
@@ -128,6 +148,7 @@ class Fused:
         self.func = function
         self.name = kernel_name or ("fused" if name_problem(name) else name)
         self._on_host = device == "host"
+        self._options = options
         self._signature = inspect.signature(function)
         kinds = [one.kind for one in self._signature.parameters.values()]
         plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
@@ -170,17 +191,20 @@ class Fused:
 
         Arguments as for a call; nothing is computed.
         """
-        runnable = self._runnable(self._all_arguments(args, keywords))
-        return explain(runnable.program, self._names)
+        program = self._runnable(self._all_arguments(args, keywords)).program
+        rows = program.rows if program.rows is not None and fits(program.rows) else None
+        return explain(replace(program, rows=rows), self._names)
 
     def to_spec(self, *args: Any, **keywords: Any) -> tuple[Spec, ...]:
         """Return the kernels of a call as specs, as spec files have them.
 
-        Arguments as for a call; nothing is computed. A function that keeps rows in registers
-        is one raw kernel, for rows as long as these and C-ordered arrays.
+        Arguments as for a call; nothing is computed. A function that would be several kernels
+        and keeps rows in registers is one raw kernel, for rows as long as these and C-ordered
+        arrays.
         """
         program = self._runnable(self._all_arguments(args, keywords)).program
-        rows = row_spec(program.rows) if program.rows else None
+        several = len(program.kernels) > 1  # one that takes rows of any length is better
+        rows = row_spec(program.rows) if program.rows and several else None
         return (rows,) if rows else tuple(kernel.spec for kernel in program.kernels)
 
     def _all_arguments(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
@@ -274,7 +298,9 @@ class Fused:
             found = self._programs.get(pattern)
             if found is None:
                 names = self._argument_names(len(described))
-                program = trace(self._traced_function, described, names, self.name, same)
+                program = trace(
+                    self._traced_function, described, names, self.name, same, self._options
+                )
                 found = Runnable(program)
                 self._programs[exact if program.shaped else pattern] = found
         return found
@@ -413,7 +439,7 @@ class Runnable:
 
     def _direct(self) -> Run | None:
         """Return a short way for one kernel that is given the arguments as they are."""
-        if len(self._kernels) != 1:
+        if len(self._kernels) != 1 or self._rows:
             return None
         kernel, step = self._kernels[0], self.program.kernels[0]
         plain = all(isinstance(one, Argument | Number) for one in step.reads)

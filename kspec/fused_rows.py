@@ -178,7 +178,7 @@ class RowCaller:
         kernel = self._kernels.get(sizes)  # type: ignore[arg-type]
         if kernel is None:
             name = f"{self._program.name}<{', '.join(map(str, sizes))}>"
-            kernel = RawKernel(self._program.code, name)
+            kernel = RawKernel(self._program.code, name, options=self._program.options)
             self._kernels[sizes] = kernel  # type: ignore[index]
         return kernel
 
@@ -213,6 +213,7 @@ def row_spec(program: RowProgram) -> RawSpec | None:
         name=program.name,
         doc=f"Rows of {length} elements, kept in registers.",
         code=program.code,
+        options=program.options,
         name_expressions=(f"{program.name}<{width}, {packs}, {block}>",),
         params=program.params,
         grid=f"ceil_div(rows, {block >> lanes})",
@@ -232,6 +233,18 @@ def _key(view: ArrayView | None) -> object:
     if view is None:
         return None
     return view.ptr % _ACCESS, view.shape, view.strides, view.dtype, view.device
+
+
+def fits(program: RowProgram) -> bool:
+    """Return whether a GPU runs a program in place of several kernels, for what it was traced with.
+
+    It does if the arrays are packed, too.
+    """
+    sizes = program.domain.sizes
+    length, rows = math.prod(sizes[-program.axes :]), math.prod(sizes[: -program.axes])
+    width = _ACCESS // program.widest
+    known = _geometry(length, width if length % width == 0 else 1)
+    return known is not None and _is_worth_it(rows, length, on_host=False)
 
 
 def _view(array: Any) -> ArrayView:

@@ -78,7 +78,9 @@ class Kernel:
     body: tuple[Statement, ...]
 
 
-def lower(plan: Partition, name: str, names: Sequence[str]) -> tuple[Kernel, ...]:
+def lower(
+    plan: Partition, name: str, names: Sequence[str], options: tuple[str, ...] = ()
+) -> tuple[Kernel, ...]:
     """Return the kernels of a partition.
 
     Parameters
@@ -89,11 +91,13 @@ def lower(plan: Partition, name: str, names: Sequence[str]) -> tuple[Kernel, ...
         Of the function.
     names : sequence of str
         Of its arguments.
+    options : tuple of str, optional
+        Compiler options of the kernels.
     """
     kernels = []
     for number, part in enumerate(plan.parts):
         own = name if len(plan.parts) == 1 else f"{name}_{number}"
-        lowering = _Lowering(plan, part, own, names)
+        lowering = _Lowering(plan, part, own, names, options)
         kernels.append(lowering.elements() if isinstance(part, Elements) else lowering.reduction())
     return tuple(kernels)
 
@@ -184,9 +188,17 @@ def reachable_within(value: Value, known: Mapping[Value, Expression]) -> Iterato
 
 
 class _Lowering:
-    def __init__(self, plan: Partition, part: Part, name: str, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        plan: Partition,
+        part: Part,
+        name: str,
+        names: Sequence[str],
+        options: tuple[str, ...],
+    ) -> None:
         self._part = part
         self._name = name
+        self._options = options
         self._argument_names = names
         self._names = Names()
         reads = list(plan.reads(part))
@@ -209,6 +221,7 @@ class _Lowering:
         spec = build_spec(
             ElementwiseSpec,
             name=self._name,
+            options=self._options,
             inputs=self._inputs(),
             outputs=", ".join(f"{one.type} {one.name}" for one in targets),
             operation=emit(body.statements),
@@ -263,6 +276,7 @@ class _Lowering:
         spec = build_spec(
             ReductionSpec,
             name=self._name,
+            options=self._options,
             inputs=self._inputs(),
             outputs=", ".join(f"{one.type} {one.name}" for one in targets),
             preamble="\n".join(preamble),

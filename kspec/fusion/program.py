@@ -15,7 +15,7 @@ from typing import Any
 from kspec.fusion.graph import Dim, Scalar, Shape, Value
 from kspec.fusion.lower import Kernel, lower
 from kspec.fusion.partition import Output, Partition, partition
-from kspec.fusion.rows import RowProgram, row_program
+from kspec.fusion.rows import RowProgram, row_program, wants_rows
 from kspec.fusion.tracer import Traced, Tracer
 
 
@@ -76,6 +76,7 @@ def trace(
     names: Sequence[str],
     kernel_name: str,
     same: Sequence[int] = (),
+    options: tuple[str, ...] = (),
 ) -> Program:
     """Return what a function computes.
 
@@ -91,6 +92,8 @@ def trace(
         Name of the kernels.
     same : sequence of int, optional
         For each argument the first one that is the same object; default: all differ.
+    options : tuple of str, optional
+        Compiler options of the kernels.
 
     Raises
     ------
@@ -116,8 +119,10 @@ def trace(
     outputs = [Output(one) for one in dict.fromkeys(values) if one is not None]
     outputs += [Output(one.value, position) for position, one in tracer.written.items()]
     parts = partition(tracer.graph, outputs)
-    kernels = lower(parts, kernel_name, names)
-    rows = row_program(tracer.graph, outputs, kernel_name, names) if len(kernels) > 1 else None
+    kernels = lower(parts, kernel_name, names, options)
+    rows = None
+    if wants_rows(outputs, len(kernels)):
+        rows = row_program(tracer.graph, outputs, kernel_name, names, options)
     written = tuple(tracer.written)
     return Program(kernels, parts, outputs, returned, tracer.graph.shaped, written, rows)
 

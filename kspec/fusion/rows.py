@@ -11,7 +11,7 @@ The kernel is a raw one, a template of how many elements a thread takes (``kspec
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kspec import dtypes
 from kspec.definitions import headers_for
@@ -64,6 +64,8 @@ class RowProgram:
         Something with the shape of all rows.
     widest : int
         Bytes of the largest element.
+    options : tuple of str
+        Compiler options.
     """
 
     name: str
@@ -75,10 +77,15 @@ class RowProgram:
     axes: int
     domain: Value
     widest: int
+    options: tuple[str, ...] = ()
 
 
 def row_program(
-    graph: Graph, outputs: Sequence[Output], name: str, names: Sequence[str]
+    graph: Graph,
+    outputs: Sequence[Output],
+    name: str,
+    names: Sequence[str],
+    options: tuple[str, ...] = (),
 ) -> RowProgram | None:
     """Return the row program of a function, or None if there is none.
 
@@ -92,6 +99,8 @@ def row_program(
         Of the kernel.
     names : sequence of str
         Of the function's arguments.
+    options : tuple of str, optional
+        Compiler options.
     """
     found = [one for one in reachable(out.value for out in outputs) if isinstance(one, Reduce)]
     if not found:
@@ -105,7 +114,18 @@ def row_program(
             return None
     expanded = _without_squares(graph, outputs, count)
     program = _Writer(graph, expanded, name, names, domain, count)
-    return program.result() if program.is_possible() else None
+    return replace(program.result(), options=options) if program.is_possible() else None
+
+
+def wants_rows(outputs: Sequence[Output], kernels: int) -> bool:
+    """Return whether a row program is faster than this many kernels, where it fits.
+
+    It is than several.  It is than one that finds squared deviations together with the mean that
+    they are from, which takes a division for each element.
+    """
+    values = reachable(one.value for one in outputs)
+    squares = any(isinstance(one, Reduce) and one.function == "squares" for one in values)
+    return kernels > 1 or squares
 
 
 def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> list[Output]:

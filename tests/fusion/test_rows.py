@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec import fuse
+from kspec import ArgumentTypeError, fuse
 from kspec.compiler import compile_source
 from kspec.fused_rows import RowCaller, _geometry
 from kspec.fusion.rows import RowProgram
@@ -122,6 +122,48 @@ def test_long_rows(
     place: ArrayDevice, length: int, monkeypatch: pytest.MonkeyPatch, launches: list[str]
 ) -> None:
     call(rms_norm, (normal(2, length), normal(length)), place, monkeypatch, launches)
+
+
+def moments(x: Any) -> Any:
+    return x.mean(-1), x.var(-1), x.std(-1, ddof=1)
+
+
+@pytest.mark.parametrize("length", [2, 24, 1000, 5000])
+def test_moments(
+    place: ArrayDevice, length: int, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    """One kernel either way: rows are read once and need no division for each element."""
+    x = normal(3, length) + np.float32(100)
+    for mode in ("always", "never"):
+        monkeypatch.setenv("KSPEC_FUSE_ROWS", mode)
+        launches.clear()
+        got = fuse(device="host")(moments)(place.array(x))
+        assert len(launches) == 1
+        assert ("kspec::" in launches[0]) == (mode == "never")  # of a schedule of reductions
+        for one, other in zip(got, moments(x), strict=True):
+            agree(one, other, place)
+
+
+def test_moments_are_frozen_for_any_length() -> None:
+    (spec,) = fuse(device="host")(moments).to_spec(normal(3, 24))
+    assert spec.kind == "reduction"
+
+
+def test_explain_says_what_fits() -> None:
+    x = normal(3, 24)
+    assert "1 kernel on GPUs" in fuse(softmax).explain(x)
+    assert "on GPUs" not in fuse(softmax).explain(normal(2, 32801))
+    assert "on GPUs" not in fuse(softmax).explain(normal(2, 16384)), "too few rows"
+
+
+def test_options(place: ArrayDevice) -> None:
+    x, options = normal(3, 24), ("--use_fast_math",)
+    for function in (softmax, lambda x: 2 * x, lambda x: x.sum(-1)):
+        fused = fuse(device="host", options=options)(function)
+        assert [one.options for one in fused.to_spec(x)] == [options]
+        agree(fused(place.array(x)), function(x), place)
+    with pytest.raises(ArgumentTypeError, match="options must be a tuple, not str"):
+        fuse(options="--use_fast_math")  # type: ignore[call-overload]
 
 
 def test_rows_that_are_too_long(
