@@ -92,6 +92,21 @@ class ElementwiseDeclaration(_Generated):
 
     kind = "elementwise"
 
+    @property
+    def whole(self) -> str:
+        """Why blocks of arrays can not be computed by themselves; empty if they can."""
+        if self.ordered:
+            return "its operation depends on where an element is (i, _ind or _raw_<name>)"
+        if self.counts:
+            return "its operation reads n, the number of elements"
+        raw = next((param.name for param in self.outputs if param.raw), "")
+        if raw:
+            return f"its output {raw} is raw"
+        written = next((param.name for param in self.inputs if param.non_const), "")
+        if written:
+            return f"it writes to {written}, which is _non_const"
+        return "" if self.outputs.params else "it has no outputs"
+
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` can not be a scalar."""
         return param.raw or param.non_const or param.name in self.raw_views

@@ -51,6 +51,8 @@ LAYERS = {
     "fused_rows": EVERY_BASE | {"spec", "fusion", "runtime"},
     "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime", "fused_rows"},
     "jitted": EVERY_BASE | {"runtime", "spec", "ir", "jit"},
+    "sharded": EVERY_BASE | {"runtime"},
+    "dask": EVERY_BASE | {"runtime"},
     # A list of names for users, which is above what they name.
     "jit/__init__.py": {"jit", "jitted"},
     "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused"},
@@ -72,6 +74,8 @@ THIRD_PARTY = {
         "build/",
         "fusion/",
         "jit/",
+        "sharded.py",
+        "dask/",
     ),
     "cuda.bindings.driver": ("runtime/driver.py",),
     "cuda.bindings.nvrtc": ("compiler/nvrtc.py",),
@@ -99,6 +103,7 @@ THIRD_PARTY = {
         "build/diff_view.py",
         "build/properties/table.py",
     ),
+    "dask": ("dask/graphs.py",),
     "hypothesis": ("build/properties/",),
     "pytest": ("build/pytest_plugin.py",),
 }

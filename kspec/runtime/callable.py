@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -33,6 +35,22 @@ DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a generated kernel is from.
+
+    Attributes
+    ----------
+    file : Path
+        The generated module.
+    source_sha256 : str
+        Digest of its source.
+    """
+
+    file: Path
+    source_sha256: str
+
+
 class KernelCallable(Generic[DeclarationT]):
     """A kernel that can be called, copied and pickled.
 
@@ -49,6 +67,8 @@ class KernelCallable(Generic[DeclarationT]):
     ----------
     checks : Checks or None
         What to check on the host device, unless the call says otherwise.
+    origin : Origin or None
+        Where it is from, if it was generated.
     """
 
     _routes_class: ClassVar[type[Routes]] = Routes
@@ -60,6 +80,7 @@ class KernelCallable(Generic[DeclarationT]):
         gradients: Callable[[], KernelCallable[Any]] | None = None,
     ) -> None:
         self.checks: Checks | None = None
+        self.origin: Origin | None = None
         self._gradients = gradients
         self._declare(declaration, loader)
 

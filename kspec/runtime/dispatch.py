@@ -248,10 +248,13 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         if hasattr(value, "toarray") and hasattr(value, "nnz"):  # of SciPy and CuPy
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
         if output or param.raw or param.non_const:
-            raise ArgumentTypeError(f"{where} must be an array, not {type(value).__name__}")
+            raise ArgumentTypeError(
+                f"{where} must be an array, not {type(value).__name__}{_advice(kernel, value)}"
+            )
         if not marshal.is_scalar(value):
             raise ArgumentTypeError(
                 f"{where} must be an array or a number, not {type(value).__name__}"
+                f"{_advice(kernel, value)}"
             )
         return Operand(param, value, None, None)
     try:
@@ -264,6 +267,15 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         check_writable(where, library, view)
     _check_alignment(where, view)
     return Operand(param, value, view, library, output)
+
+
+def _advice(kernel: str, value: object) -> str:
+    """Return what takes a value that a call does not."""
+    if type(value).__module__.partition(".")[0] == "dask":
+        return f" of Dask; kspec.dask.apply({kernel}, ...) takes those"
+    if isinstance(value, list | tuple):
+        return f"; kspec.sharded.apply({kernel}, ...) takes lists of arrays on several devices"
+    return ""
 
 
 def _check_alignment(where: str, view: ArrayView) -> None:

@@ -168,7 +168,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args)
-        _check_kinds(declaration, call)
+        check_kinds(declaration, call)
         shape = _loop_shape(self.__name__, call, size)
         binding = dispatch.resolve_types(declaration, call)
         call = self._with_outputs(call, shape, binding, size)
@@ -244,7 +244,7 @@ def _checked_block_size(kernel: str, block_size: object) -> int | None:
     return threads
 
 
-def _check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
+def check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
     """Check that arrays are given where the kernel needs one, and scalars where it needs one."""
     for operand in call.inputs:
         name, kind = operand.param.name, type(operand.value).__name__

@@ -35,7 +35,7 @@ from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
 from kspec.runtime.advice import advise
 from kspec.runtime.archs import fits
-from kspec.runtime.callable import KernelCallable
+from kspec.runtime.callable import KernelCallable, Origin
 from kspec.runtime.device import Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.module import LoadedKernel
@@ -146,6 +146,7 @@ class GeneratedModule:
     def __init__(self, folder: Path, entry: ModuleEntry, jit: str = "auto") -> None:
         self._folder = folder
         self._entry = entry
+        self._origin = Origin(folder / f"{entry.stem}.py", entry.source_sha256)
         self._jit = jit
         self._kernels = {kernel.name: kernel for kernel in entry.kernels}
         self._images = _ImageProvider(folder, entry)
@@ -200,7 +201,9 @@ class GeneratedModule:
     def _open(self, kind: type[_KernelT], declaration: Any) -> _KernelT:
         name = declaration.backward
         gradients = functools.partial(self._anywhere, name) if name else None
-        return kind(declaration, self._loader, gradients)
+        kernel = kind(declaration, self._loader, gradients)
+        kernel.origin = self._origin
+        return kernel
 
     def _anywhere(self, name: str) -> KernelCallable[Any]:
         """Return a kernel of this module, or of another one of the package."""

@@ -16,6 +16,7 @@ accumulator.  Parts that are nothing (of empty blocks) have no accumulators.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from kspec.checks import NO_CHECKS, Checks
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.runtime import arrays, dispatch, driver, layout
 from kspec.runtime.checked import checks_of_call, regions_of_operands
+from kspec.runtime.conversions import asnumpy
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.fold import Fold, choose_host, choose_strided
@@ -82,6 +84,12 @@ class Part:
     def __sizeof__(self) -> int:
         # Schedulers ask, to know what is worth moving.
         return int(math.prod(self.array.shape)) + object.__sizeof__(self)
+
+
+@functools.lru_cache(maxsize=1024)
+def split_of(kernel: ReductionCallable) -> SplitReduction:
+    """Return the stages of a kernel: the same for each call, which know what was asked for."""
+    return SplitReduction(kernel)
 
 
 class SplitReduction:
@@ -328,7 +336,7 @@ class SplitReduction:
         _Stage(kernel, fold, head, operands, (), binding, 0).run(device, stream, NO_CHECKS)
         if not device.is_host:
             driver.synchronize_stream(device.ordinal, stream)
-        return int(arrays.asnumpy(answer)[0])
+        return int(asnumpy(answer)[0])
 
 
 @dataclass(frozen=True)

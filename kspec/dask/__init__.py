@@ -1,0 +1,71 @@
+"""Kernels on Dask arrays: elementwise ones block by block, reductions as trees.
+
+>>> import dask.array as da, kspec, kspec.dask                                  # doctest: +SKIP
+>>> l2norm = kspec.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
+>>> x = da.ones((1000, 1000), chunks=(100, 1000))                               # doctest: +SKIP
+>>> kspec.dask.apply(l2norm, x, axis=0).compute()                               # doctest: +SKIP
+
+Shapes and dtypes of results follow from the declaration; nothing is computed for them.  A graph
+holds names of kernels, not code (`kspec.runtime.identity`): each process has them from its
+installed package or compiles them once, and processes that share a cache do so once together.
+
+`kspec.dask.graphs` makes the graphs, `kspec.dask.blocks` is what they call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kspec.dask.graphs import map_blocks, reduce_blocks
+from kspec.errors import ArgumentTypeError
+from kspec.runtime.identity import kernel_of
+from kspec.runtime.reduction import ReductionCallable
+
+__all__ = ["apply"]
+
+
+def apply(
+    kernel: Any,
+    *args: Any,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    split_every: int | Mapping[int, int] | None = None,
+) -> Any:
+    """Return the Dask array, or arrays, that a kernel makes of Dask arrays.
+
+    Parameters
+    ----------
+    kernel : kernel or generated function
+        Elementwise or reduction.
+    *args : dask arrays, arrays or scalars
+        The inputs, at least one of them a Dask array. They broadcast against each other. Arrays of
+        NumPy and CuPy become Dask arrays; ``raw`` ones are given to every block as they are. Chunks
+        may be arrays of any library.
+    axis, keepdims
+        Of a reduction, as in a call.
+    split_every : int or mapping of int to int, optional
+        How many blocks a reduction joins at once, as in `dask.array.reduction`.
+
+    Returns
+    -------
+    dask array, or tuple of dask arrays
+        The outputs; a tuple if the kernel has several.
+
+    Raises
+    ------
+    NotSupportedError
+        The kernel looks at indices, so blocks can not be computed by themselves.
+    ArgumentTypeError
+        What a call of the kernel raises for arguments of these dtypes; no Dask array.
+    ShapeError
+        Shapes do not broadcast, or chunks of unknown size would have to be aligned.
+    """
+    called = kernel_of(kernel)
+    if isinstance(called, ReductionCallable):
+        return reduce_blocks(called, args, axis, keepdims, split_every)
+    if axis is not None or keepdims or split_every is not None:
+        raise ArgumentTypeError(
+            f"{called.__name__} is elementwise: axis, keepdims and split_every are for reductions"
+        )
+    return map_blocks(called, args)

@@ -1,0 +1,221 @@
+"""Dask graphs of kernels: arguments in, Dask arrays out whose shapes and dtypes are known.
+
+What results are follows from a call's checks (`kspec.runtime.dispatch`) on arrays without elements,
+so arguments that a call would refuse are refused when the graph is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+
+from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, same
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.runtime import dispatch
+from kspec.runtime.dispatch import Call
+from kspec.runtime.elementwise import ElementwiseCallable, check_kinds
+from kspec.runtime.identity import Kernel, identity_of
+from kspec.runtime.interop import library_of
+from kspec.runtime.layout import normalize_axes
+from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.views import numpy_dtype
+
+_CONVERTED = ("numpy", "cupy")  # libraries whose arrays become Dask arrays
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The inputs of a call.
+
+    Attributes
+    ----------
+    arrays : tuple of dask arrays
+        Those that are divided into blocks.
+    rest : tuple
+        All others; None where one of the arrays belongs.
+    outputs : tuple of arrays
+        What each output is like: arrays without elements and without axes.
+    """
+
+    arrays: tuple[da.Array, ...]
+    rest: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+    @property
+    def ndim(self) -> int:
+        """Axes of what the arrays broadcast to."""
+        return int(max(array.ndim for array in self.arrays))
+
+    def indexed(self) -> list[Any]:
+        """Return each array followed by the numbers of its axes, for `dask.array.blockwise`."""
+        ndim = self.ndim
+        pairs = ((one, tuple(range(ndim - one.ndim, ndim))) for one in self.arrays)
+        return [item for pair in pairs for item in pair]
+
+    def meta(self, number: int, ndim: int) -> Any:
+        """Return an output without elements that has so many axes."""
+        return meta_from_array(self.outputs[number], ndim=ndim)
+
+
+def map_blocks(kernel: ElementwiseCallable, args: Sequence[Any]) -> Any:
+    """Return the outputs of an elementwise kernel."""
+    found, call = _arguments(kernel, args)
+    check_kinds(kernel.declaration, call)
+    task = Apply(identity_of(kernel), found.rest)
+    result = _blockwise(kernel, task, found)
+    always = kernel.return_tuple
+    return _outputs(kernel, found, result, always)
+
+
+def reduce_blocks(
+    kernel: ReductionCallable,
+    args: Sequence[Any],
+    axis: int | Sequence[int] | None,
+    keepdims: bool,
+    split_every: int | Mapping[int, int] | None,
+) -> Any:
+    """Return the outputs of a reduction."""
+    found, call = _arguments(kernel, args)
+    kernel.check_scalars(call)
+    axes = normalize_axes(axis, found.ndim)
+    name = kernel.__name__
+    kept = found.ndim - (0 if keepdims else len(axes))
+    _check_length(kernel, found, axes)
+    identity = identity_of(kernel)
+    task = Partial(identity, found.rest, axes)
+    parts = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
+    result = da.reduction(
+        parts,
+        same,
+        Finish(identity, found.rest),
+        combine=Combine(identity, found.rest),
+        axis=axes,
+        keepdims=keepdims,
+        split_every=split_every,
+        dtype=found.outputs[0].dtype,
+        meta=found.meta(0, kept),
+        concatenate=False,
+        name=f"kspec-{name}",
+    )
+    return _outputs(kernel, found, result)
+
+
+def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
+    """Check the inputs of a call, and return them and what they are classified as."""
+    declaration = kernel.declaration
+    name = kernel.__name__
+    if declaration.whole:
+        raise NotSupportedError(
+            f"{name} can not take blocks by themselves: {declaration.whole}. Call it with whole "
+            "arrays (x.compute(), or one chunk and map_blocks), or let it take indices from an "
+            "array: 'T x, int64 index'"
+        )
+    if len(args) != len(declaration.inputs):
+        raise ArgumentTypeError(
+            f"{name} has {len(declaration.inputs)} inputs ({declaration.inputs}), but {len(args)} "
+            "arguments were given; outputs are made"
+        )
+    arrays: list[da.Array] = []
+    rest: list[Any] = []
+    for param, value in zip(declaration.inputs, args, strict=True):
+        library = library_of(value)
+        if param.raw and isinstance(value, da.Array):
+            raise ArgumentTypeError(
+                f"{name}: {param.name} is raw, so every block reads all of it; pass an array: "
+                f"{param.name}.compute()"
+            )
+        if isinstance(value, da.Array) or (library is not None and not param.raw):
+            if library is not None and library.name not in _CONVERTED:
+                raise ArgumentTypeError(
+                    f"{name}: {param.name} is an array of {library.name}, and nobody knows how to "
+                    "divide it; pass a Dask array"
+                )
+            arrays.append(da.asanyarray(value))
+            rest.append(None)
+        else:
+            rest.append(value)
+    if not any(isinstance(value, da.Array) for value in args):
+        raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
+    left = iter(arrays)
+    samples = [_sample(next(left)) if one is None else one for one in rest]
+    call = dispatch.classify(declaration, samples)
+    binding = dispatch.resolve_types(declaration, call)
+    like = arrays[0]._meta
+    outputs = tuple(
+        meta_from_array(like, ndim=0, dtype=numpy_dtype(dispatch.param_dtype(param, binding)))
+        for param in declaration.outputs
+    )
+    return _Arguments(tuple(arrays), tuple(rest), outputs), call
+
+
+def _sample(array: da.Array) -> Any:
+    """Return an array of NumPy with the dtype and the axes of another, and no elements."""
+    return np.empty((0,) * array.ndim, array.dtype)
+
+
+def _blockwise(
+    kernel: Kernel, task: Any, found: _Arguments, chunks: Mapping[int, int] | None = None
+) -> da.Array:
+    """Return the array of blocks that a task makes; `chunks`: their extents where they change."""
+    try:
+        return da.blockwise(
+            task,
+            tuple(range(found.ndim)),
+            *found.indexed(),
+            adjust_chunks=chunks,
+            meta=found.meta(0, found.ndim),
+            token=f"kspec-{kernel.__name__}",
+        )
+    except ValueError as error:
+        reason = str(error)
+        if any(math.isnan(extent) for array in found.arrays for extent in array.shape):
+            reason = (
+                "the chunks of one have unknown sizes, and those of the others are not divided "
+                "alike; call compute_chunk_sizes() on it first"
+            )
+        named = (
+            f"{param.name} {array.shape}"
+            for param, array in zip(_divided(kernel, found), found.arrays, strict=True)
+        )
+        raise ShapeError(f"{kernel.__name__}: {', '.join(named)}: {reason}") from error
+
+
+def _divided(kernel: Kernel, found: _Arguments) -> list[Any]:
+    """Return the parameters of the arrays."""
+    inputs = kernel.declaration.inputs
+    return [param for param, one in zip(inputs, found.rest, strict=True) if one is None]
+
+
+def _check_length(kernel: ReductionCallable, found: _Arguments, axes: Sequence[int]) -> None:
+    """Refuse what reduces nothing, as far as that is known, where there is no identity."""
+    if kernel.declaration.has_identity:
+        return
+    try:
+        shape = np.broadcast_shapes(*(array.shape for array in found.arrays))
+    except (TypeError, ValueError):
+        return  # unknown extents, or those that do not fit, which others refuse
+    if 0 in [shape[axis] for axis in axes] and 0 not in np.delete(shape, axes):
+        raise ShapeError(
+            f"zero-size array to reduction operation {kernel.__name__} which has no identity"
+        )
+
+
+def _outputs(kernel: Kernel, found: _Arguments, result: da.Array, always: bool = False) -> Any:
+    """Return the outputs of blocks that hold all of them."""
+    if len(found.outputs) == 1 and not always:
+        return result
+    return tuple(
+        da.map_blocks(
+            Output(number),
+            result,
+            meta=found.meta(number, result.ndim),
+            token=f"kspec-{kernel.__name__}-{param.name}",
+        )
+        for number, param in enumerate(kernel.declaration.outputs)
+    )

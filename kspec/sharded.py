@@ -1,0 +1,178 @@
+"""Kernels over arrays that are divided among several devices.
+
+An array is a list of shards: arrays of any library, each on its own device, that would give the
+whole if they were put one behind the other along an axis.
+
+>>> import numpy as np, kspec
+>>> from kspec import sharded
+>>> l2norm = kspec.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
+>>> x = sharded.scatter(np.arange(12.0).reshape(6, 2), ["host", "host"])
+>>> sharded.apply(l2norm, x, axis=0)                    # across the shards: one array
+DeviceArray([14.83239697, 16.88194302], dtype=float64, device=host)
+>>> [one.shape for one in sharded.apply(l2norm, x, axis=1)]          # within each
+[(3,), (3,)]
+
+Kernels are queued on all devices before anybody waits.  A reduction across shards leaves
+accumulators on each device; they are copied to the first one and reduced there by the kernel's own
+expression (`kspec.runtime.parts`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.runtime.arrays import DeviceArray
+from kspec.runtime.conversions import asarray
+from kspec.runtime.device import Device, devices
+from kspec.runtime.identity import Kernel, kernel_of
+from kspec.runtime.interop import library_of
+from kspec.runtime.layout import normalize_axes
+from kspec.runtime.parts import split_of
+from kspec.runtime.reduction import ReductionCallable
+
+__all__ = ["apply", "scatter"]
+
+
+def apply(
+    kernel: Any,
+    *args: Any,
+    along: int = 0,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Call a kernel on every shard.
+
+    Parameters
+    ----------
+    kernel : kernel or generated function
+        Elementwise or reduction.
+    *args : lists of arrays, and scalars
+        The inputs. Lists are as long as each other, and shards of the same number live on the same
+        device. An array that all shards are combined with is a list of its copies.
+    along : int, default 0
+        For reductions: the axis that the arrays are divided along, of their broadcast shape.
+    axis, keepdims
+        Of a reduction, as in a call.
+
+    Returns
+    -------
+    list of arrays, or array
+        Shards of the result, on the devices of the inputs'. A reduction along the divided axis
+        gives one array, on the device of the first shard. Kernels with several outputs give a tuple
+        of these.
+
+    Raises
+    ------
+    NotSupportedError
+        The kernel looks at indices, so shards can not be computed by themselves.
+    ArgumentTypeError, ShapeError
+        Lists of different lengths, no list, or what a call raises, with a note which shard it was.
+    """
+    called = kernel_of(kernel)
+    name = called.__name__
+    calls = _calls(called, args)
+    if isinstance(called, ReductionCallable):
+        return _reduce(called, calls, along, axis, keepdims)
+    if axis is not None or keepdims:
+        raise ArgumentTypeError(f"{name} is elementwise: axis and keepdims are for reductions")
+    return _transposed(_on_each(called, calls))
+
+
+def scatter(
+    values: npt.ArrayLike,
+    places: Sequence[Device | str] | None = None,
+    along: int = 0,
+) -> list[DeviceArray]:
+    """Return the shards of an array of the host, as even as possible, as arrays of kspec's own.
+
+    Parameters
+    ----------
+    values : array_like
+        The array.
+    places : sequence of devices, optional
+        Where; default: every CUDA device, or the host if there is none.
+    along : int, default 0
+        Axis to divide.
+    """
+    listed = devices()
+    where = list(places) if places is not None else list(listed[1:] or listed)
+    pieces = np.array_split(np.asarray(values), len(where), axis=along)
+    return [asarray(piece, device=place) for piece, place in zip(pieces, where, strict=True)]
+
+
+def _calls(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the arguments of each shard."""
+    name, inputs = kernel.__name__, kernel.declaration.inputs.params
+    reason = kernel.declaration.whole
+    if reason:
+        raise NotSupportedError(
+            f"{name} can not take shards by themselves: {reason}. Call it with whole arrays, or "
+            "let it take indices from an array: 'T x, int64 index'"
+        )
+    if len(args) != len(inputs):
+        raise ArgumentTypeError(
+            f"{name} has {len(inputs)} inputs ({kernel.declaration.inputs}), but {len(args)} "
+            "arguments were given; outputs are made"
+        )
+    lists: dict[str, int] = {}
+    for param, value in zip(inputs, args, strict=True):
+        if isinstance(value, list | tuple):
+            lists[param.name] = len(value)
+        elif library_of(value) is not None:
+            raise ArgumentTypeError(
+                f"{name}: {param.name} is one array, which lives on one device; pass a list: its "
+                "shards, or a copy for each device"
+            )
+    if not lists:
+        raise ArgumentTypeError(f"{name}: no argument is a list of shards; call the kernel itself")
+    if len(set(lists.values())) > 1 or 0 in lists.values():
+        listed = ", ".join(f"{one} has {count}" for one, count in lists.items())
+        raise ShapeError(f"{name}: lists must have the same number of shards: {listed}")
+    count = next(iter(lists.values()))
+    return [
+        tuple(one[number] if isinstance(one, list | tuple) else one for one in args)
+        for number in range(count)
+    ]
+
+
+def _on_each(call: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return what each shard gives; errors say which one it was."""
+    results = []
+    for number, args in enumerate(calls):
+        try:
+            results.append(call(*args))
+        except Exception as error:
+            error.add_note(f"in shard {number}")
+            raise
+    return results
+
+
+def _reduce(
+    kernel: ReductionCallable,
+    calls: Sequence[tuple[Any, ...]],
+    along: int,
+    axis: int | Sequence[int] | None,
+    keepdims: bool,
+) -> Any:
+    ndim = max(len(one.shape) for one in calls[0] if library_of(one) is not None)
+    reduced = normalize_axes(axis, ndim)
+    (divided,) = normalize_axes(along, ndim)
+    if divided not in reduced:
+        within = functools.partial(kernel, axis=reduced, keepdims=keepdims)
+        return _transposed(_on_each(within, calls))
+    split = split_of(kernel)
+    parts = _on_each(lambda *args: split.partial(args, reduced), calls)
+    return split.finish(parts, calls[0], reduced if keepdims else ())
+
+
+def _transposed(results: list[Any]) -> Any:
+    """Return a tuple of lists instead of a list of tuples."""
+    if isinstance(results[0], tuple):
+        return tuple(map(list, zip(*results, strict=True)))
+    return results
