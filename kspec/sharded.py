@@ -168,7 +168,8 @@ def _reduce(
         return _transposed(_on_each(within, calls))
     split = split_of(kernel)
     parts = _on_each(lambda *args: split.partial(args, reduced), calls)
-    return split.finish(parts, calls[0], reduced if keepdims else ())
+    library = next(filter(None, map(library_of, calls[0])), None)
+    return split.finish(parts, calls[0], reduced if keepdims else (), library=library)
 
 
 def _transposed(results: list[Any]) -> Any:

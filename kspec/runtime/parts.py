@@ -31,11 +31,12 @@ from kspec.runtime.conversions import asnumpy
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.fold import Fold, choose_host, choose_strided
-from kspec.runtime.interop import Library, library_of, stream_of_call
+from kspec.runtime.interop import Library, library_of
 from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.once import OnceMap
+from kspec.runtime.order import stream_of_call
 from kspec.runtime.plan import Prepared
 from kspec.runtime.reduction import (
     ReductionCallable,
@@ -153,7 +154,7 @@ class SplitReduction:
         head = _head(math.prod(outputs), length, part)
         operands = (*call.inputs, *written)
         launch = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
-        launch.run(call.device, handle, checks)
+        launch.run(call, handle, checks, stream is not None)
         return Part(array, length, binding)
 
     def combine(self, parts: Sequence[Part], args: Sequence[Any], stream: Any = None) -> Part:
@@ -185,7 +186,7 @@ class SplitReduction:
         head = _head(outputs, joined.length, into) + _head(outputs, joined.length, part)
         operands, touched = (*call.inputs, *written), (*call.inputs, part, into)
         launch = _Stage(loaded, fold, head, operands, touched, joined.binding, size)
-        launch.run(call.device, handle, checks)
+        launch.run(call, handle, checks, stream is not None)
         return Part(array, joined.length, joined.binding)
 
     def finish(
@@ -194,8 +195,9 @@ class SplitReduction:
         args: Sequence[Any],
         kept: Sequence[int] = (),
         stream: Any = None,
+        library: Library | None = None,
     ) -> Any:
-        """Return the outputs of a reduction, of the kind of the first part, and where it is.
+        """Return the outputs of a reduction, where the first part is.
 
         Parameters
         ----------
@@ -203,6 +205,8 @@ class SplitReduction:
             As for `combine`.
         kept : sequence of int
             Axes of the outputs with extent 1 that were reduced.
+        library : Library, optional
+            Who makes the outputs; default: that of the first part.
 
         Raises
         ------
@@ -219,18 +223,18 @@ class SplitReduction:
                 f"zero-size array to reduction operation {kernel.__name__} which has no identity"
             )
         call, part, handle, checks = self._call(joined, args, stream)
+        call = replace(call, library=library or call.library)
         call = kernel.with_outputs(call, tuple(shape), joined.binding)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in shape:
-            return result
+            return Prepared(result, device=call.device, library=call.library).run()
         fold, loaded = self._fold(joined, call, part, tuple(shape), kept, str, checks)
         head = _head(math.prod(shape), joined.length, part)
         operands = (*call.inputs, *call.outputs)
         size = joined.array.shape[-1]
         launch = _Stage(loaded, fold, head, operands, (*operands, part), joined.binding, size)
-        launch.run(call.device, handle, checks)
-        return result
+        return launch.run(call, handle, checks, stream is not None, result)
 
     def _joined(self, parts: Sequence[Part], stream: Any) -> Part:
         """Return all accumulators as one array, where the first is."""
@@ -333,7 +337,7 @@ class SplitReduction:
         fold = choose_host(kept, along) if device.is_host else choose_strided(kept, along, 1)
         head = _head(0, 0, one)
         operands = (*call.inputs, *outputs)
-        _Stage(kernel, fold, head, operands, (), binding, 0).run(device, stream, NO_CHECKS)
+        _Stage(kernel, fold, head, operands, (), binding, 0).run(call, stream, NO_CHECKS, True)
         if not device.is_host:
             driver.synchronize_stream(device.ordinal, stream)
         return int(asnumpy(answer)[0])
@@ -369,21 +373,26 @@ class _Stage:
     binding: Binding
     size: int
 
-    def run(self, device: Device, stream: int, checks: Checks) -> None:
-        """Launch it."""
+    def run(self, call: Call, stream: int, checks: Checks, named: bool, result: Any = None) -> Any:
+        """Launch it, and return its result as the caller gets it.
+
+        `named`: whether the caller has named the stream.
+        """
         fold = self.fold
         regions = regions_of_operands(checks, self.touched)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
-        Prepared(
-            None,
+        return Prepared(
+            result,
             self.kernel,
             Launch(grid, block, 0, stream, checks, regions),
             self.binding,
-            device,
+            call.device,
             lambda scratch: self.head + fold.pack(scratch),
             self.operands,
             scratch=fold.scratch(self.size),
             tickets=fold.tickets,
+            named=named,
+            library=call.library,
         ).run()
 
 
