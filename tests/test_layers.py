@@ -53,6 +53,7 @@ LAYERS = {
     "jitted": EVERY_BASE | {"runtime", "spec", "ir", "jit"},
     "sharded": EVERY_BASE | {"runtime"},
     "dask": EVERY_BASE | {"runtime"},
+    "jax": EVERY_BASE | {"runtime"},
     # A list of names for users, which is above what they name.
     "jit/__init__.py": {"jit", "jitted"},
     "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused"},
@@ -76,7 +77,9 @@ THIRD_PARTY = {
         "jit/",
         "sharded.py",
         "dask/",
+        "jax/",
     ),
+    "jax": ("jax/",),
     "cuda.bindings.driver": ("runtime/driver.py",),
     "cuda.bindings.nvrtc": ("compiler/nvrtc.py",),
     "cuda.bindings.nvfatbin": ("compiler/fatbin.py",),

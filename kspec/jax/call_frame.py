@@ -1,0 +1,213 @@
+"""XLA's C interface for foreign functions (``xla/ffi/api/c_api.h``), as far as it is used here.
+
+XLA calls a handler with the address of a `CallFrame`: buffers of the arguments and results,
+attributes, and a table of functions that know the stream.  Handlers return the address of an
+error, or None.
+
+XLA promises that handlers written for a version of this interface are called for at least a year;
+every structure begins with its size, which grows when something is added at its end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# The version that these structures have been written for.
+MAJOR, MINOR = 0, 3
+
+INVALID_ARGUMENT = 3
+INTERNAL = 13
+
+_METADATA = 1  # XLA_FFI_Extension_Metadata
+
+
+class _Extension(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p)]
+
+
+class _Version(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+    ]
+
+
+class _Metadata(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("version", _Version),
+        ("traits", ctypes.c_uint32),
+    ]
+
+
+class _MetadataExtension(ctypes.Structure):
+    _fields_ = [("base", _Extension), ("metadata", ctypes.POINTER(_Metadata))]
+
+
+class _Buffers(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("types", ctypes.c_void_p),
+        ("items", ctypes.POINTER(ctypes.c_void_p)),
+    ]
+
+
+class _Text(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("types", ctypes.c_void_p),
+        ("names", ctypes.c_void_p),
+        ("values", ctypes.POINTER(ctypes.POINTER(_Text))),
+    ]
+
+
+class _Api(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("version", _Version),
+        ("internal", ctypes.c_void_p),
+        ("create_error", ctypes.c_void_p),
+        ("get_error_message", ctypes.c_void_p),
+        ("destroy_error", ctypes.c_void_p),
+        ("register_handler", ctypes.c_void_p),
+        ("get_stream", ctypes.c_void_p),
+    ]
+
+
+class CallFrame(ctypes.Structure):
+    """What a handler is called with."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.POINTER(_Extension)),
+        ("api", ctypes.POINTER(_Api)),
+        ("context", ctypes.c_void_p),
+        ("stage", ctypes.c_int),
+        ("arguments", _Buffers),
+        ("results", _Buffers),
+        ("attributes", _Attributes),
+    ]
+
+
+class _ErrorArguments(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("code", ctypes.c_int),
+    ]
+
+
+class _StreamArguments(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("extension", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+    ]
+
+
+# Size, extension, dtype, address, number of dimensions, address of the extents.
+_BUFFER = struct.Struct("NPiPqP")
+Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An array of XLA's: C-ordered memory for the length of a call.
+
+    Attributes
+    ----------
+    code : int
+        XLA's number of its dtype.
+    ptr : int
+        Address of the first element.
+    shape : tuple of int
+        Extents.
+    """
+
+    code: int
+    ptr: int
+    shape: tuple[int, ...]
+
+
+def answer_metadata(frame: CallFrame) -> bool:
+    """Return whether XLA only asks for a handler's version and traits, having answered.
+
+    No trait is claimed: XLA does not record the handler into graphs of its own, which would be
+    replayed without it.
+
+    Raises
+    ------
+    RuntimeError
+        If the interface has changed so that it can not be used.
+    """
+    extension = frame.extension
+    if not extension or extension.contents.type != _METADATA:
+        return False
+    theirs = frame.api.contents.version
+    if theirs.major != MAJOR:
+        raise RuntimeError(
+            f"XLA's foreign function interface has version {theirs.major}.{theirs.minor}, and "
+            f"kspec knows {MAJOR}.{MINOR}; pass callback=True, or use a newer kspec"
+        )
+    metadata = ctypes.cast(extension, ctypes.POINTER(_MetadataExtension)).contents.metadata
+    # What older versions than ours lack is nothing that is used here.
+    metadata.contents.version.major = MAJOR
+    metadata.contents.version.minor = min(MINOR, theirs.minor)
+    metadata.contents.traits = 0
+    return True
+
+
+def buffers(side: Any) -> Iterator[Buffer]:
+    """Yield the buffers of a call's arguments or results."""
+    for address in side.items[: side.count]:
+        memory = ctypes.string_at(address, _BUFFER.size)
+        _, _, code, ptr, ndim, extents = _BUFFER.unpack(memory)
+        yield Buffer(code, ptr or 0, _extents(ndim).unpack(ctypes.string_at(extents, 8 * ndim)))
+
+
+def text_attribute(frame: CallFrame) -> bytes:
+    """Return the value of the only attribute, which is a string."""
+    text = frame.attributes.values[0].contents
+    return ctypes.string_at(text.address, text.length)
+
+
+def stream_of(frame: CallFrame) -> tuple[int, int | None]:
+    """Return the handle of the stream that a call is queued on, and an error or None."""
+    arguments = _StreamArguments(ctypes.sizeof(_StreamArguments), None, frame.context, None)
+    error = _function(frame.api.contents.get_stream)(ctypes.byref(arguments))
+    return arguments.stream or 0, error
+
+
+def make_error(frame: CallFrame, code: int, message: str) -> int | None:
+    """Return an error that a handler can return; it belongs to whom it is returned to."""
+    text = message.encode("utf-8", "replace")
+    arguments = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text, code)
+    return _function(frame.api.contents.create_error)(ctypes.byref(arguments))
+
+
+@functools.cache
+def _function(address: int) -> Callable[[Any], int | None]:
+    return ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
+
+
+@functools.cache
+def _extents(ndim: int) -> struct.Struct:
+    return struct.Struct(f"{ndim}q")

@@ -1,0 +1,167 @@
+"""One traced call: its types are known, its arrays become those of XLA's foreign function.
+
+The request that XLA keeps does not depend on how often the call is batched: inputs that are not raw
+get as many axes as the loop has, and reduced axes are counted from the last, so that batches
+are axes in front.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from kspec.jax.abstract import Evaluation, Shape, Value, evaluate
+from kspec.jax.request import Number, Request
+from kspec.jax.target import NAME
+from kspec.runtime import layout
+from kspec.runtime.callable import GeneratedCallable
+from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.views import numpy_dtype
+from kspec.signature import Param
+
+# What JAX has instead where it is set to have no 64-bit numbers, as it is at first.
+_WIDE = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """A call of an elementwise or reduction kernel.
+
+    Attributes
+    ----------
+    kernel : kernel
+        What runs.
+    name : str
+        What programs call it.
+    evaluation : Evaluation
+        Types and shapes of inputs and outputs.
+    shapes : tuple of tuple of int
+        Shapes of the inputs that are arrays.
+    numbers : mapping of int to number
+        Inputs that are no arrays, by position.
+    options : mapping of str to object
+        Keyword arguments of the call, all of them.
+    callback : bool
+        Whether it runs on the host device, by `jax.pure_callback`.
+    """
+
+    kernel: GeneratedCallable[Any]
+    name: str
+    evaluation: Evaluation
+    shapes: tuple[Shape, ...]
+    numbers: Mapping[int, Number]
+    options: Mapping[str, Any]
+    callback: bool
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the outputs; the arrays are the inputs that are no numbers."""
+        aligned = [
+            one if param.raw else _with_axes(one, len(self.evaluation.shape))
+            for param, one in zip(self._array_params, arrays, strict=True)
+        ]
+        if self.callback:
+            narrow = [self.narrowed(dtype) for _, dtype in self._outputs]
+            results = [
+                _struct(shape, dtype)
+                for (shape, _), dtype in zip(self._outputs, narrow, strict=True)
+            ]
+            run = functools.partial(self._run, narrow)
+            return tuple(jax.pure_callback(run, results, *aligned, vmap_method=self._batching))
+        results = [_struct(shape, dtype) for shape, dtype in self._outputs]
+        call = jax.ffi.ffi_call(NAME, results, vmap_method=self._batching)
+        return tuple(call(*aligned, call=self._request.text))
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether the outputs have fewer axes than the inputs."""
+        return isinstance(self.kernel, ReductionCallable)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtypes of the inputs that are arrays."""
+        inputs = enumerate(self.evaluation.inputs)
+        return tuple(dtype for number, dtype in inputs if number not in self.numbers)
+
+    def precision(self) -> AbstractContextManager[object]:
+        """Return a context in which JAX has the dtypes of this call, whatever it is set to.
+
+        Callbacks have none: what they take and return has the dtypes that JAX is set to.
+        """
+        wide = any(one in _WIDE for one in (*self.dtypes, *(dtype for _, dtype in self._outputs)))
+        if not wide or self.callback or jax.config.jax_enable_x64:
+            return nullcontext()
+        context: AbstractContextManager[object] = jax.enable_x64(True)
+        return context
+
+    @staticmethod
+    def narrowed(dtype: str) -> str:
+        """Return the dtype that JAX is set to have in place of one."""
+        return dtype if jax.config.jax_enable_x64 else _WIDE.get(dtype, dtype)
+
+    @property
+    def _outputs(self) -> tuple[tuple[Shape, str], ...]:
+        return self.evaluation.outputs
+
+    @property
+    def _array_params(self) -> list[Param]:
+        inputs = enumerate(self.kernel.declaration.inputs)
+        return [param for number, param in inputs if number not in self.numbers]
+
+    @property
+    def _batching(self) -> str:
+        """How a batch is run: as one array with an axis more, unless the kernel counts elements."""
+        declaration = self.kernel.declaration
+        alone = declaration.ordered or any(param.raw for param in declaration.params)
+        return "sequential" if alone else "expand_dims"
+
+    @property
+    def _request(self) -> Request:
+        options: dict[str, Any] = {}
+        if self.is_reduction:
+            ndim = len(self.evaluation.shape)
+            reduced = layout.normalize_axes(self.options.get("axis"), ndim)
+            options["axis"] = tuple(axis - ndim for axis in reduced)
+            options["keepdims"] = bool(self.options.get("keepdims", False))
+        elif all(param.raw for param in self.kernel.declaration.params):
+            options["size"] = self.options["size"]
+        return Request(self.name, tuple(sorted(self.numbers.items())), tuple(options.items()))
+
+    def _run(self, narrow: Sequence[str], *arrays: Any) -> tuple[Any, ...]:
+        """Run the kernel on the host device, on arrays that may have got axes in front."""
+        given = [
+            np.asarray(one, numpy_dtype(dtype))
+            for one, dtype in zip(arrays, self.dtypes, strict=True)
+        ]
+        inputs = self._request.inputs(given)
+        options = dict(self._request.options)
+        values = [
+            Value((), "", number=one)
+            if number in self.numbers
+            else Value(one.shape, self.evaluation.inputs[number])
+            for number, one in enumerate(inputs)
+        ]
+        declaration = self.kernel.declaration
+        about_outputs = ("dtype", "raw_shapes")
+        asked = {name: self.options[name] for name in about_outputs if name in self.options}
+        types = evaluate(declaration, values, **options, **asked)
+        outputs = [np.empty(shape, numpy_dtype(dtype)) for shape, dtype in types.outputs]
+        kernel: Any = self.kernel
+        kernel(*inputs, *outputs, **options)
+        return tuple(
+            output.astype(numpy_dtype(dtype), copy=False)
+            for output, dtype in zip(outputs, narrow, strict=True)
+        )
+
+
+def _with_axes(array: Any, ndim: int) -> Any:
+    return array.reshape((1,) * (ndim - array.ndim) + array.shape)
+
+
+def _struct(shape: Shape, dtype: str) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, numpy_dtype(dtype))

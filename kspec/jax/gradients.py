@@ -1,0 +1,150 @@
+"""How JAX differentiates a call: by the kernel that the spec names as `backward`.
+
+Reverse mode only (`jax.grad`, `jax.vjp`): a kernel that computes gradients does not compute
+tangents.  For kernels without `backward` both modes are errors that say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.errors import ArgumentTypeError
+from kspec.jax.calls import TracedCall
+from kspec.runtime.views import numpy_dtype
+
+Outputs = tuple[Any, ...]
+
+
+def differentiable(
+    call: TracedCall, gradients: Callable[..., Any] | None
+) -> Callable[..., Outputs]:
+    """Return a call that JAX can differentiate, or refuses to with a reason.
+
+    Parameters
+    ----------
+    call : TracedCall
+        The call.
+    gradients : callable or None
+        The kernel that computes its gradients, as a function of JAX's.
+    """
+    rule = call.kernel.backward
+    if rule is None or gradients is None:
+        return _refusing(call)
+    function: Callable[..., Outputs] = _Gradient(call, rule, gradients).function
+    return function
+
+
+def _refusing(call: TracedCall) -> Callable[..., Outputs]:
+    def refuse(primals: Outputs, tangents: Outputs) -> tuple[Outputs, Outputs]:
+        found = call(*primals)
+        if any(jnp.issubdtype(one.dtype, jnp.inexact) for one in found):
+            raise ArgumentTypeError(
+                f"{call.kernel.name} can not be differentiated, for its spec has no backward; add "
+                "one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around it"
+            )
+        return found, tuple(np.zeros(one.shape, jax.dtypes.float0) for one in found)
+
+    function: Any = jax.custom_jvp(call)
+    function.defjvp(refuse)
+    return function  # type: ignore[no-any-return]
+
+
+class _Gradient:
+    """The two halves of a differentiated call, and the call that has them (`function`)."""
+
+    def __init__(self, call: TracedCall, rule: Backward, gradients: Callable[..., Any]) -> None:
+        self._call = call
+        self._rule = rule
+        self._gradients = gradients
+        declaration = call.kernel.declaration
+        self._names = [
+            name
+            for number, name in enumerate(declaration.inputs.names)
+            if number not in call.numbers
+        ]
+        self._numbers = {
+            declaration.inputs.names[number]: value for number, value in call.numbers.items()
+        }
+        self._outputs = declaration.outputs.names
+        self.function: Any = jax.custom_vjp(call)
+        self.function.defvjp(self.forward, self.backward, symbolic_zeros=True)
+
+    def forward(self, *primals: Any) -> tuple[Outputs, dict[str, Any]]:
+        """Return the outputs, and what `backward` needs again."""
+        arrays = [one.value for one in primals]
+        for name, one in zip(self._names, primals, strict=True):
+            inexact = jnp.issubdtype(one.value.dtype, jnp.inexact)
+            if one.perturbed and inexact and name not in self._rule.differentiable:
+                raise ArgumentTypeError(
+                    f"{self._call.kernel.name}: its backward has no gradient of {name}; use "
+                    "jax.lax.stop_gradient on that argument, or add one to the spec"
+                )
+        outputs = self.function(*arrays)  # which can be differentiated again
+        known = dict(zip(self._names, arrays, strict=True))
+        known |= dict(zip(self._outputs, outputs, strict=True))
+        return outputs, {name: known[name] for name in self._rule.takes if name in known}
+
+    def backward(self, saved: dict[str, Any], arrived: Sequence[Any]) -> list[Any]:
+        """Return the gradient of each input; None where it is zero."""
+        known: dict[str, Any] = {COUNT: self._count, **self._numbers, **saved}
+        for name, gradient in zip(self._outputs, arrived, strict=True):
+            known[f"{PREFIX}{name}"] = _conjugate(_filled(gradient))
+        for name in (*self._outputs, *(f"{PREFIX}{name}" for name in self._outputs)):
+            if name in known and self._call.is_reduction:
+                known[name] = known[name].reshape(self._kept)
+        with self._call.precision():
+            found = self._gradients(*self._rule.arguments(known), **self._raw_shapes)
+            found = found if isinstance(found, tuple) else (found,)
+            made = dict(zip(self._rule.differentiable, found, strict=True))
+            return [
+                _fitted(made[name], shape, dtype) if name in made else None
+                for name, shape, dtype in zip(
+                    self._names, self._call.shapes, self._call.dtypes, strict=True
+                )
+            ]
+
+    @property
+    def _raw_shapes(self) -> dict[str, Any]:
+        """Return the option for gradients of arrays that take no part in broadcasting."""
+        shapes = dict(zip(self._names, self._call.shapes, strict=True))
+        raw = [
+            shapes[name]
+            for name, param in zip(
+                self._rule.differentiable, self._rule.kernel.declaration.outputs, strict=True
+            )
+            if param.raw
+        ]
+        return {"raw_shapes": raw} if raw else {}
+
+    @property
+    def _kept(self) -> tuple[int, ...]:
+        return kept_shape(self._call.evaluation.shape, self._call.options.get("axis"))
+
+    @property
+    def _count(self) -> int:
+        return count(self._call.evaluation.shape, self._call.options.get("axis"))
+
+
+def _filled(gradient: Any) -> Any:
+    """Return a gradient that arrived as an array, also where nothing depends on the output."""
+    if isinstance(gradient, jax.custom_derivatives.SymbolicZero):
+        return jnp.zeros(gradient.shape, gradient.dtype)
+    return gradient
+
+
+def _fitted(gradient: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Return a gradient as that of an input which was broadcast."""
+    axes, wanted = summed_axes(gradient.shape, shape)
+    summed = gradient.sum(axes) if axes else gradient
+    return _conjugate(jax.lax.convert_element_type(summed.reshape(wanted), numpy_dtype(dtype)))
+
+
+def _conjugate(gradient: Any) -> Any:
+    """Return the conjugate: complex gradients of JAX's are those of everybody else, conjugated."""
+    return jnp.conj(gradient) if jnp.iscomplexobj(gradient) else gradient

@@ -1,0 +1,220 @@
+"""A kernel as a function that JAX traces: arguments in, a call of XLA's target out.
+
+A call becomes, in this order: an evaluation (`abstract`), conversions of what is weakly typed, the
+call itself with its rule for gradients (`gradients`), and a conversion of 64-bit results where JAX
+is set to have none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
+from kspec.jax.abstract import Value, check_count, evaluate
+from kspec.jax.calls import TracedCall
+from kspec.jax.gradients import differentiable
+from kspec.jax.identity import identify_gradients
+from kspec.jax.request import Number
+from kspec.jax.target import DTYPES, target
+from kspec.runtime.arrays import as_shape
+from kspec.runtime.callable import GeneratedCallable
+from kspec.runtime.views import dtype_name, numpy_dtype
+
+_OPTIONS = {
+    "elementwise": ("size", "dtype", "raw_shapes"),
+    "reduction": ("axis", "keepdims", "dtype"),
+}
+_ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+
+
+class JaxFunction:
+    """An elementwise or reduction kernel that JAX can trace.
+
+    Parameters
+    ----------
+    kernel : kernel
+        What runs.
+    name : str
+        What compiled programs call it: the same in every process.
+    callback : bool
+        Whether it runs on the host device, by `jax.pure_callback`.
+
+    Attributes
+    ----------
+    kernel : kernel
+        As given.
+    """
+
+    def __init__(self, kernel: GeneratedCallable[Any], name: str, callback: bool = False) -> None:
+        self.kernel = kernel
+        self.__name__ = kernel.name
+        self.__doc__ = kernel.__doc__
+        self._name = name
+        self._callback = callback
+        declaration = kernel.declaration
+        self._static = tuple(
+            number
+            for number, param in enumerate(declaration.inputs)
+            if param.name in declaration.scalars
+        )
+        self._places = [f"{kernel.name}: argument {name}" for name in declaration.inputs.names]
+        if not callback:
+            target().add(name, kernel)
+        # Profilers show the kernel's name, not that of the method.
+        trace = functools.partial(self._trace)
+        functools.update_wrapper(trace, self, ("__name__", "__doc__"), ())
+        self._compiled = jax.jit(
+            trace,
+            static_argnums=self._static,
+            static_argnames=_OPTIONS[declaration.kind],
+            inline=True,
+        )
+
+    def __repr__(self) -> str:
+        return f"<kspec.jax function {self._name}>"
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the kernel, now or as a part of the program that is being traced.
+
+        Parameters
+        ----------
+        *args : arrays or numbers
+            The inputs. Those that the kernel needs as numbers when it is launched must be numbers
+            while a program is traced, too.
+        size : int, optional
+            Elementwise kernels: number of elements, when all arrays are raw.
+        raw_shapes : sequence of tuple of int, optional
+            Elementwise kernels: shapes of the raw outputs, in order; default: that of the others.
+        axis : int, sequence of int or None
+            Reductions: axes to reduce; None: all of them, ``()``: none.
+        keepdims : bool, default False
+            Reductions: keep reduced axes with extent 1.
+        dtype : dtype, optional
+            That of outputs whose type no input decides.
+
+        Returns
+        -------
+        jax.Array or tuple of jax.Array
+            The outputs.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, a traced value for a number.
+        ShapeError
+            A `ValueError`: shapes do not fit.
+        jax.errors.JaxRuntimeError
+            When the program runs: what the kernel raises, as text.
+        """
+        known = _OPTIONS[self.kernel.declaration.kind]
+        for name in options:
+            if name not in known:
+                raise ArgumentTypeError(
+                    f"{self.__name__}() has no option {name!r} in JAX, but {', '.join(known)}"
+                )
+        if "axis" in options:
+            options["axis"] = _hashable_axis(options["axis"])
+        if options.get("raw_shapes") is not None:
+            options["raw_shapes"] = tuple(map(as_shape, options["raw_shapes"]))
+        if options.get("dtype") is not None:
+            options["dtype"] = dtype_name(np.dtype(options["dtype"]))
+        check_count(self.kernel.declaration, args)
+        given = [
+            _number(where, value) if number in self._static else _array(where, value)
+            for number, (where, value) in enumerate(zip(self._places, args, strict=True))
+        ]
+        return self._compiled(*given, **options)
+
+    @functools.cached_property
+    def backward(self) -> JaxFunction | None:
+        """What computes the gradients, if the kernel's spec says how."""
+        gradients = self.kernel.backward
+        if gradients is None:
+            return None
+        return JaxFunction(
+            gradients.kernel, identify_gradients(gradients.kernel, self._name), self._callback
+        )
+
+    def _trace(self, *args: Any, **options: Any) -> Any:
+        """Return the outputs of a call as JAX's values."""
+        declaration = self.kernel.declaration
+        values = [
+            Value((), "", number=one) if number in self._static else _value(where, one)
+            for number, (where, one) in enumerate(zip(self._places, args, strict=True))
+        ]
+        evaluation = evaluate(declaration, values, **options)
+        numbers = {number: args[number] for number in self._static}
+        shapes = tuple(value.shape for value in values if value.number is None)
+        call = TracedCall(
+            self.kernel, self._name, evaluation, shapes, numbers, options, self._callback
+        )
+        narrowed = [call.narrowed(dtype) for _, dtype in evaluation.outputs]
+        with call.precision():
+            given = (one for number, one in enumerate(args) if number not in self._static)
+            arrays = [_converted(one, dtype) for one, dtype in zip(given, call.dtypes, strict=True)]
+            # As everywhere in JAX, results have 64 bits only where it is set to have such.
+            outputs = tuple(
+                _converted(one, narrow)
+                for one, narrow in zip(
+                    differentiable(call, self.backward)(*arrays), narrowed, strict=True
+                )
+            )
+        one = len(outputs) == 1 and not getattr(declaration, "return_tuple", False)
+        return outputs[0] if one else outputs
+
+
+def _hashable_axis(axis: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
+    return tuple(axis) if isinstance(axis, list) else axis  # type: ignore[return-value]
+
+
+def _array(where: str, value: Any) -> Any:
+    """Return an argument that JAX takes for an array; raise for all others."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise UnsupportedDTypeError(
+            f"{where}: masked arrays are not supported; pass array.filled(...)"
+        )
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        raise UnsupportedDTypeError(
+            f"{where}: dtype {value.dtype.str!r} is not in native byte order; convert the array "
+            "first"
+        )
+    if not isinstance(value, _ARRAYS) and not hasattr(value, "__jax_array__"):
+        raise ArgumentTypeError(
+            f"{where} must be an array of JAX's or NumPy's, or a number, not "
+            f"{type(value).__name__}; jax.dlpack.from_dlpack takes arrays of other libraries"
+        )
+    return value
+
+
+def _number(where: str, value: Any) -> Number:
+    """Return a number that the kernel needs when it is launched."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float | complex):
+        raise ArgumentTypeError(
+            f"{where} must be a number when the program is traced, for the kernel reads it outside "
+            f"its loop over elements, not {type(value).__name__}; under jax.jit, name it in "
+            "static_argnames"
+        )
+    return value
+
+
+def _value(where: str, value: Any) -> Value:
+    """Return what is known of an array while a program is traced."""
+    kind = jax.typeof(value)
+    name = str(kind.dtype)
+    if name not in DTYPES:
+        raise UnsupportedDTypeError(
+            f"{where} has dtype {name}, which kernels do not take from JAX; they take "
+            f"{', '.join(sorted(DTYPES))}"
+        )
+    return Value(kind.shape, name, kind.weak_type)
+
+
+def _converted(array: Any, dtype: str) -> Any:
+    return jax.lax.convert_element_type(array, numpy_dtype(dtype))

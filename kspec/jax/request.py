@@ -1,0 +1,74 @@
+"""What a program of XLA's holds of a call: a kernel's name, its options, and numbers, as text.
+
+The text is all that is left of the call in a compiled, cached or exported program, so it has the
+kernel's name and nothing of this process.
+
+>>> wanted = Request("kspec_kernels.norms.l2norm", (), (("axis", (-1,)), ("keepdims", False)))
+>>> wanted.text
+'{"kernel": "kspec_kernels.norms.l2norm", "numbers": [], "options": {"axis": [-1], ...
+>>> parse_request(wanted.text.encode()) == wanted
+True
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Number = bool | int | float | complex
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of a kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        The name that it was registered under.
+    numbers : tuple of (int, number)
+        Inputs that are not arrays, and where they are among the inputs.
+    options : tuple of (str, object)
+        Keyword arguments of the call.
+    """
+
+    kernel: str
+    numbers: tuple[tuple[int, Number], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The request as JSON."""
+        numbers = [[position, _plain(number)] for position, number in self.numbers]
+        data = {"kernel": self.kernel, "numbers": numbers, "options": dict(self.options)}
+        return json.dumps(data)
+
+    def inputs(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the arrays with the numbers between them."""
+        complete = list(arrays)
+        for position, number in self.numbers:
+            complete.insert(position, number)
+        return complete
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_request(text: bytes) -> Request:
+    """Return a request from its text."""
+    data = json.loads(text)
+    numbers = tuple((position, _number(value)) for position, value in data["numbers"])
+    options = tuple(
+        (name, tuple(value) if isinstance(value, list) else value)
+        for name, value in data["options"].items()
+    )
+    return Request(data["kernel"], numbers, options)
+
+
+def _plain(number: Number) -> object:
+    return [number.real, number.imag] if isinstance(number, complex) else number
+
+
+def _number(value: Any) -> Number:
+    return complex(*value) if isinstance(value, list) else value

@@ -1,0 +1,163 @@
+"""The foreign function that XLA calls for every kernel: a call frame in, a launch out.
+
+It is a C function made by `ctypes`, so there is nothing to compile.  It runs on XLA's threads,
+holds the interpreter's lock while it queues a kernel, and waits for nothing on a CUDA device: the
+kernel comes behind the work before it on XLA's stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from kspec.errors import KspecError, LoadError
+from kspec.jax import call_frame
+from kspec.jax.call_frame import Buffer, CallFrame
+from kspec.jax.request import Request, parse_request
+from kspec.runtime import driver
+from kspec.runtime.arrays import DeviceArray
+from kspec.runtime.callable import KernelCallable
+from kspec.runtime.device import HOST, Device
+from kspec.runtime.views import c_strides, numpy_dtype
+
+NAME = "kspec"
+
+# XLA's numbers of dtypes, `xla/xla_data.proto`.
+_DTYPES = {
+    1: "bool",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "uint8",
+    7: "uint16",
+    8: "uint32",
+    9: "uint64",
+    10: "float16",
+    11: "float32",
+    12: "float64",
+    15: "complex64",
+    16: "bfloat16",
+    18: "complex128",
+    19: "float8_e5m2",
+    20: "float8_e4m3fn",
+}
+DTYPES = frozenset(_DTYPES.values())
+
+
+class _Lent:
+    """Memory that belongs to XLA."""
+
+    ptr = nbytes = 0
+
+
+_LENT = _Lent()
+
+
+class Target:
+    """The kernels that programs of this process may name, and the functions that run them.
+
+    Programs may be run as long as the process lives, and hold names only, so nothing is removed.
+    """
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, KernelCallable[Any]] = {}
+        self._handlers: list[Any] = []
+
+    def add(self, name: str, kernel: KernelCallable[Any]) -> None:
+        """Make a kernel known under a name."""
+        self._kernels[name] = kernel
+
+    def kernel(self, name: str) -> KernelCallable[Any]:
+        """Return the kernel of a name.
+
+        Raises
+        ------
+        LoadError
+            If this process has not made it known.
+        """
+        try:
+            return self._kernels[name]
+        except KeyError:
+            raise LoadError(
+                f"this process does not know the kernel {name!r}, which a compiled program asks "
+                "for; make it known with kspec.jax.function(...) before the program runs"
+            ) from None
+
+    def register(self) -> None:
+        """Give the functions to XLA."""
+        for platform, run in (("cpu", self._run_on_host), ("CUDA", self._run_on_cuda)):
+            handler = call_frame.Handler(functools.partial(_guarded, run))
+            # A program may run while the interpreter shuts down and frees what it knows.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handler))
+            self._handlers.append(handler)
+            capsule = jax.ffi.pycapsule(ctypes.cast(handler, ctypes.c_void_p))
+            jax.ffi.register_ffi_target(NAME, capsule, platform=platform, api_version=1)
+
+    def _run_on_host(self, frame: CallFrame) -> int | None:
+        inputs = [_array(one, HOST) for one in call_frame.buffers(frame.arguments)]
+        outputs = [_array(one, HOST) for one in call_frame.buffers(frame.results)]
+        self._run(_request(frame), inputs, outputs, 0)
+        return None
+
+    def _run_on_cuda(self, frame: CallFrame) -> int | None:
+        given = list(call_frame.buffers(frame.arguments))
+        wanted = list(call_frame.buffers(frame.results))
+        address = next((one.ptr for one in (*wanted, *given) if one.ptr), 0)
+        if not address:
+            return None  # there are no elements at all
+        stream, error = call_frame.stream_of(frame)
+        if error:
+            return error
+        device = Device("cuda", driver.device_of_pointer(address))
+        inputs = [_array(one, device) for one in given]
+        outputs = [_array(one, device) for one in wanted]
+        self._run(_request(frame), inputs, outputs, stream)
+        return None
+
+    def _run(
+        self, request: Request, arrays: list[DeviceArray], outputs: list[DeviceArray], stream: int
+    ) -> None:
+        kernel: Any = self.kernel(request.kernel)
+        options: Mapping[str, Any] = dict(request.options)
+        kernel(*request.inputs(arrays), *outputs, stream=stream, **options)
+
+
+def _guarded(run: Any, address: int) -> int | None:
+    """Run a handler; exceptions become errors of XLA's, for C code can not pass them on."""
+    frame = CallFrame.from_address(address)
+    try:
+        return None if call_frame.answer_metadata(frame) else run(frame)
+    except BaseException as error:
+        known = isinstance(error, KspecError | TypeError | ValueError)
+        code = call_frame.INVALID_ARGUMENT if known else call_frame.INTERNAL
+        return call_frame.make_error(frame, code, f"{type(error).__name__}: {error}")
+
+
+def _request(frame: CallFrame) -> Request:
+    return parse_request(call_frame.text_attribute(frame))
+
+
+def _array(buffer: Buffer, device: Device) -> DeviceArray:
+    """Return a view of XLA's memory."""
+    dtype = _dtype(buffer.code)
+    strides = c_strides(buffer.shape, dtype.itemsize)
+    return DeviceArray(_LENT, buffer.ptr, buffer.shape, strides, dtype, device)
+
+
+@functools.cache
+def _dtype(code: int) -> np.dtype[Any]:
+    return numpy_dtype(_DTYPES[code])
+
+
+@functools.cache
+def target() -> Target:
+    """Return the target, registered at the first call."""
+    made = Target()
+    made.register()
+    return made
