@@ -104,7 +104,11 @@ class RowCaller:
         ]
         numbers = [look_up(one) for one in program.numbers]
         launch.kernel(launch.grid, launch.block, (*arrays, *outputs, *numbers, *launch.sizes))
-        return outputs
+        stream = library.stream(launch.device)
+        return [
+            library.finish(out, launch.device, stream) if target is None else out
+            for out, target in zip(outputs, targets, strict=True)
+        ]
 
     def _launch(
         self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]

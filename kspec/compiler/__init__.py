@@ -19,7 +19,7 @@ from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
 from kspec.stages import CudaSource, Image, Target
 
-__all__ = ["ImageCache", "compile_source", "image_key"]
+__all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]
 
 
 def compile_source(source: CudaSource, target: Target, cache: ImageCache | None = None) -> Image:
@@ -68,6 +68,12 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
                 image = _compile_remembering_failure(source, target, cache, key)
                 cache.put(key, image)
         return image
+
+
+def is_compiled(source: CudaSource, target: Target, cache: ImageCache) -> bool:
+    """Return whether `compile_source` would find the image, or the failure, in the cache."""
+    key = image_key(headers.carry_headers(source, target), target)
+    return cache.failure(key) is not None or cache.probe(key) is not None
 
 
 def _compile_remembering_failure(

@@ -70,12 +70,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """The operands of a call and where it runs."""
+    """The operands of a call, where it runs, and on which stream, once that is known."""
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     device: Device
     library: Library | None
+    stream: int = 0
 
 
 def new_output(param: Param, array: Any) -> Operand:

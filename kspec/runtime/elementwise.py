@@ -180,6 +180,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         operands = (*call.inputs, *call.outputs)
         loop = make_loop(declaration, operands, shape, binding, call.device)
         wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
+        self._loader.check_captured(wanted, call.device, handle)
         kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
         grid, block = _geometry(
             self.__name__, loop.walk, threads, layout.size_of(shape), call.device

@@ -270,6 +270,10 @@ class _ImageProvider:
                 self._image = self._read(entry)
             return self._image
 
+    def compiles(self, wanted: Wanted, device: Device) -> bool:
+        """Return False: what is here was compiled when the package was built."""
+        return False
+
     def source(self, wanted: Wanted) -> CudaSource | None:
         """Return None: images do not have their source with them."""
         return None

@@ -39,6 +39,9 @@ class Provider(Protocol):
         `sanitize`: checking modes that a host image is to be instrumented for.
         """
 
+    def compiles(self, wanted: Wanted, device: Device) -> bool:
+        """Return whether `find` would start a compiler."""
+
     def source(self, wanted: Wanted) -> CudaSource | None:
         """Return what `wanted` is or would be compiled from, if this provider knows."""
 
@@ -85,6 +88,15 @@ class CompilingProvider:
         source = self.source(wanted)
         target = target_of(device, sanitize, source.backend)
         return compile_source(source, target, user_cache())
+
+    def compiles(self, wanted: Wanted, device: Device) -> bool:
+        """Return whether it is allowed to compile, and has to: nothing is in the cache."""
+        if config.jit_mode(self.jit) == "never":
+            return False
+        from kspec.compiler import is_compiled
+
+        source = self.source(wanted)
+        return not is_compiled(source, target_of(device, (), source.backend), user_cache())
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
         """Compile only the one expression, whose types may have other names in the source."""
@@ -203,6 +215,30 @@ class KernelLoader:
             return found
         self.watch(wanted, device)
         return self._kernels.get_or_make(key, lambda: self._load(*key))
+
+    def check_captured(self, wanted: Wanted, device: Device, stream: int) -> None:
+        """Refuse to compile a kernel for a stream that is being captured.
+
+        Raises
+        ------
+        SpecializationNotBuilt
+            If it would have to be compiled. What is precompiled, or in the cache, is only loaded.
+        """
+        key = (wanted, device, ())
+        if self._kernels.get(key) is not None or self._images.get(key) is not None:
+            return
+        if device.is_host or not driver.is_capturing(device.ordinal, stream):
+            return
+        for provider in self._providers:
+            if provider.compiles(wanted, device):
+                hint = self.advice(wanted, device)
+                raise SpecializationNotBuilt(
+                    f"{wanted.name_expression} is not compiled, and nothing is compiled while a "
+                    "stream is being captured: call the kernel once before, with arrays of the "
+                    "same dtypes, layout and alignment" + (f"\n{hint}" if hint else "")
+                )
+            if provider.find(wanted, device) is not None:
+                return
 
     def module(
         self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()

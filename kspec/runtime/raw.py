@@ -399,6 +399,10 @@ class _FileProvider:
             self._image = Image(kind, "unknown", code, {})
         return self._image
 
+    def compiles(self, wanted: Wanted, device: Device) -> bool:
+        """Return False: the user has compiled it."""
+        return False
+
     def source(self, wanted: Wanted) -> CudaSource | None:
         """Return None: whoever compiled the file has its source."""
         return None

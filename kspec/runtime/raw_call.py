@@ -182,6 +182,7 @@ class RawCaller(KernelAttributes):
             )
         launch = self._with_attributes(launch)
         symbol = RawSymbol(self._expression(bound, device))
+        self._loader.check_captured(symbol, device, handle)
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:
             check_floats(name, operands, kernel.parameter_sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kspec import dtypes
@@ -162,6 +163,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             made_by = None if given else call.library
             return Prepared(result, device=call.device, library=made_by)
         handle = dispatch.resolve_stream(call, stream)
+        call = replace(call, stream=handle)
         operands = (*call.inputs, *call.outputs)
         fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
@@ -286,6 +288,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
         )
         wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
+        self._loader.check_captured(wanted, call.device, call.stream)
         return self._loader.kernel(wanted, call.device, checks.sanitize)
 
 

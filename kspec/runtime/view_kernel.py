@@ -149,7 +149,9 @@ class ViewCaller:
             launch = make_launch(
                 grid, block, shared_mem, handle, checks, regions, found.cooperative, cluster, pdl
             )
-        kernel = found.loader.kernel(RawSymbol(found.name), device, checks.sanitize)
+        symbol = RawSymbol(found.name)
+        found.loader.check_captured(symbol, device, handle)
+        kernel = found.loader.kernel(symbol, device, checks.sanitize)
         named = stream is not None
         return _Prepared(
             kernel, launch, device, operands, parameters, found.types, found, named=named

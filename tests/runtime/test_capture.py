@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,31 @@ class Torch:
         return result, replay
 
 
-@pytest.fixture(params=[CuPy, Torch])
+class Core(CuPy):
+    """Graph builders of cuda.core, on whose stream CuPy's arrays are."""
+
+    def __init__(self) -> None:
+        self.core = pytest.importorskip("cuda.core")
+        if not hasattr(self.core, "Device"):
+            pytest.skip("this cuda.core has no graphs")
+        self.module = pytest.importorskip("cupy")
+        device = self.core.Device(0)
+        device.set_current()
+        self.theirs = device.create_stream()
+        self.stream = self.module.cuda.ExternalStream(int(self.theirs.handle))
+
+    def capture(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+        builder = self.theirs.create_graph_builder().begin_building("thread_local")
+        handle = int(builder.__cuda_stream__()[1])
+        try:
+            with self.module.cuda.ExternalStream(handle):
+                result = call()
+        finally:
+            graph = builder.end_building().complete()
+        return result, lambda: graph.launch(self.theirs)
+
+
+@pytest.fixture(params=[CuPy, Torch, Core])
 def library(request: pytest.FixtureRequest) -> Any:
     if len(kspec.devices()) == 1:
         pytest.skip("no CUDA device")
@@ -157,10 +182,12 @@ def assert_replays(library: Any, replay: Any, x: Any, z: Any, name: str, one: in
 @pytest.mark.parametrize("warm", [0, 1, 8], ids=["first call", "second call", "repeated call"])
 @pytest.mark.parametrize("name", CALLS)
 def test_given_outputs(name: str, warm: int, library: Any) -> None:
-    """Nothing is compiled yet, or a plan is looked up: both become part of the graph."""
+    """An image is loaded, or a plan is looked up: both become part of the graph."""
     make, call, shape, one = CALLS[name]
-    kernel = make(f"captured_{next(NUMBERS)}")
+    unique = f"captured_{next(NUMBERS)}"
+    kernel = make(unique)
     x, z = arrays(library, name, shape)
+    library.outside(lambda: call(make(unique), x, z))  # compiles it, for an object of its own
     for _ in range(warm):
         library.outside(lambda: call(kernel, x, z))
     result, replay = library.capture(lambda: call(kernel, x, z))
@@ -198,6 +225,8 @@ def test_bound_calls(name: str, library: Any) -> None:
 def test_binding_meanwhile(name: str, library: Any) -> None:
     make, bind, shape, one = BOUND[name]
     x, z = arrays(library, name, shape)
+    library.outside(lambda: bind(make(), x, z)())
+    library.numpy(z)
     steps: list[Any] = []
 
     def call() -> None:
@@ -253,6 +282,65 @@ def test_graphs_beside_each_other_share_no_memory() -> None:
             launch()
         cupy.cuda.Device().synchronize()
         assert [int(out) for out in outputs] == [4 * LONG * value for value in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_compiled_meanwhile(
+    name: str, library: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A clear error, which leaves the capture as it was."""
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path))
+    make, call, shape, one = CALLS[name]
+    known, unknown = make(f"known_{next(NUMBERS)}"), make(f"unknown_{next(NUMBERS)}")
+    x, z = arrays(library, name, shape)
+    library.outside(lambda: call(known, x, z))
+
+    def captured() -> Any:
+        with pytest.raises(kspec.SpecializationNotBuilt, match="call the kernel once before"):
+            call(unknown, x, z)
+        return call(known, x, z)
+
+    _, replay = library.capture(captured)
+    assert_replays(library, replay, x, z, name, one)
+
+
+@pytest.mark.parametrize("warm", [0, 8])
+def test_builders_are_streams(warm: int) -> None:
+    """A builder of cuda.core as ``stream=``, with kspec's own arrays."""
+    core = pytest.importorskip("cuda.core")
+    if not hasattr(core, "Device") or len(kspec.devices()) == 1:
+        pytest.skip("this cuda.core has no graphs, or there is no CUDA device")
+    device = core.Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    kernel, x = add(), kspec.asarray(np.ones(1000, "int32"), device="cuda:0")
+    z = kspec.zeros(1000, "int32", "cuda:0")
+    kernel(x, x, z)
+    for _ in range(warm):
+        kernel(x, x, z, stream=stream)
+    stream.sync()
+    builder = stream.create_graph_builder().begin_building()
+    kernel(x, x, z, stream=builder)
+    kernel(z, z, z, stream=builder)
+    graph = builder.end_building().complete()
+    z[...] = np.zeros(1000, "int32")
+    graph.launch(stream)
+    stream.sync()
+    assert (kspec.asnumpy(z) == 4).all()
+
+
+def test_other_libraries_streams_are_left_alone(library: Any) -> None:
+    """Own arrays are on the default stream, which no graph can wait for."""
+    kernel = add()
+    x, _ = arrays(library, "elementwise", ROWS)
+    own = kspec.asarray(np.full(ROWS, 2, "int32"), device="cuda:0")
+    for _ in range(4):
+        z = library.outside(lambda: kernel(x, own))
+    z, replay = library.capture(lambda: kernel(x, own))
+    for value in (3, 5):
+        library.fill(x, value)
+        replay()
+        assert (library.numpy(z) == value + 2).all()
 
 
 def test_what_can_not_be_captured_says_so() -> None:
