@@ -10,7 +10,7 @@ import pytest
 
 from kspec import ArgumentTypeError, fuse
 from kspec.compiler import compile_source
-from kspec.fused_rows import RowCaller, _geometry
+from kspec.fused.rows import RowCaller, _geometry
 from kspec.fusion.rows import RowProgram
 from kspec.stages import CudaSource, Target
 from tests.devices import ArrayDevice
@@ -270,7 +270,7 @@ def test_views(place: ArrayDevice, look: Function, mode: str, monkeypatch: Any) 
         agree(one, other, place)
 
 
-# Every row program compiles for every architecture, as `kspec.fused_rows` may choose its sizes
+# Every row program compiles for every architecture, as `kspec.fused.rows` may choose its sizes
 
 
 def row_program_of(function: Function, *args: Any) -> RowProgram:

@@ -15,33 +15,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-import numpy as np
-
-from kspec import dtypes
-from kspec.constructors import ElementwiseKernel, ReductionKernel
 from kspec.errors import ArgumentTypeError, FusionError, SpecError
-from kspec.fused_rows import RowCaller, fits, row_spec
+from kspec.fused.overlaps import first_of_same, meet, set_apart
+from kspec.fused.rows import fits, row_spec
+from kspec.fused.running import Run, Runnable
 from kspec.fusion import types
 from kspec.fusion.explain import explain
-from kspec.fusion.graph import Argument, Count, Number, Step, Stored, Value, View
-from kspec.fusion.partition import Elements, Home
-from kspec.fusion.program import ArgumentType, ArrayType, Program, trace
+from kspec.fusion.program import ArgumentType, ArrayType, trace
 from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
-from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.interop import library_of
-from kspec.runtime.views import memory_bounds, numpy_dtype
-from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
+from kspec.runtime.views import numpy_dtype
+from kspec.spec.models import Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Run = Callable[[tuple[Any, ...]], Any]
 _MOST_SHAPES = 4096  # whose programs are found without comparing extents
 
 
@@ -260,10 +252,10 @@ class Fused:
         written = apart.program.written
 
         def run(args: tuple[Any, ...]) -> Any:
-            if not _meet(args, written):
+            if not meet(args, written):
                 return apart.run(args)
             runnable = self._runnable(args)
-            return runnable.run(_apart(args, runnable.program.written))
+            return runnable.run(set_apart(args, runnable.program.written))
 
         return run
 
@@ -285,7 +277,7 @@ class Fused:
         with self._lock:
             found = self._program(described, different)
             if found.program.written:  # what is read through another argument changes, too
-                same = _first_of_same(args)
+                same = first_of_same(args)
                 if same != different:
                     found = self._program(described, same)
         return found
@@ -336,16 +328,6 @@ class Fused:
         return number
 
 
-@functools.cache
-def _copy_kernel() -> ElementwiseKernel:
-    return ElementwiseKernel("T x", "T y", "y = x", "kspec_copy")
-
-
-def _copy(array: Any) -> Any:
-    """Return a new array with the same elements."""
-    return _copy_kernel()(array)
-
-
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
     """Return types and which extents are equal, which is all that most programs depend on."""
     numbers: dict[int, int] = {0: 0, 1: 1}  # of no elements, there may be nothing to choose from
@@ -357,265 +339,3 @@ def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
         else:
             found.append(one)
     return tuple(found)
-
-
-def _first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
-    """Return for each argument the first one that has the same elements in memory."""
-    first: dict[object, int] = {}
-    found: list[int] = []
-    for k, one in enumerate(args):
-        library = library_of(one)
-        view = None if library is None else library.view(one)
-        key = k if view is None else (view.ptr, view.dtype, view.shape, view.strides, view.device)
-        found.append(first.setdefault(key, k))
-    return tuple(found)
-
-
-def _meet(args: Sequence[Any], written: Sequence[int]) -> bool:
-    """Return whether an argument that is written to shares memory with another, or may."""
-    bounds = {
-        k: _bounds(library.view(one))
-        for k, one in enumerate(args)
-        if (library := library_of(one)) is not None
-    }
-    return any(
-        k != other and bounds[k][0] < high and low < bounds[k][1]
-        for k in (written if len(bounds) > 1 else ())
-        for other, (low, high) in bounds.items()
-    )
-
-
-def _apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
-    """Return the arguments with copies of those that overlap with others that are written to.
-
-    Raises
-    ------
-    FusionError
-        If two that are written to overlap.
-    """
-    found = list(args)
-    same = _first_of_same(args)
-    for position in written:
-        target = library_of(args[position]).view(args[position])  # type: ignore[union-attr]
-        low, high = _bounds(target)
-        for k, one in enumerate(args):
-            library = library_of(one)
-            if library is None or same[k] == same[position]:
-                continue
-            view = library.view(one)
-            other_low, other_high = _bounds(view)
-            if view.device == target.device and low < other_high and other_low < high:
-                if k in written:
-                    raise FusionError(
-                        f"arguments {position} and {k} are written to, and overlap; pass copies"
-                    )
-                found[k] = _copy(one)
-    return tuple(found)
-
-
-def _bounds(view: Any) -> tuple[int, int]:
-    """Return the addresses of the first byte of an array and behind the last."""
-    itemsize = dtypes.lookup(view.dtype).itemsize
-    return memory_bounds(view.ptr, view.shape, view.strides, itemsize)
-
-
-class Runnable:
-    """The kernels of a program, ready to be called.
-
-    Attributes
-    ----------
-    program : Program
-        What it computes.
-    run : callable
-        Takes the arguments, returns what the function returns.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._kernels = [_kernel(one.spec) for one in program.kernels]
-        self._rows = RowCaller(program.rows) if program.rows else None
-        self._saved = _overwritten(program)
-        self.run = self._direct() or self._run
-
-    def _direct(self) -> Run | None:
-        """Return a short way for one kernel that is given the arguments as they are."""
-        if len(self._kernels) != 1 or self._rows:
-            return None
-        kernel, step = self._kernels[0], self.program.kernels[0]
-        plain = all(isinstance(one, Argument | Number) for one in step.reads)
-        values = [one.value for one in step.writes]
-        returned = self.program.returned
-        wanted = returned if isinstance(returned, tuple) else (returned,)
-        if not plain or self.program.written or tuple(values) != wanted:
-            return None
-        if isinstance(kernel, ReductionKernel) and any(
-            not _is_whole(self.program.parts.home(value)) for value in values
-        ):
-            return None
-        positions = [one.position for one in step.reads if isinstance(one, Argument | Number)]
-        take = _taker(positions)
-        axes: dict[str, Any] = {"axis": step.axes} if isinstance(kernel, ReductionKernel) else {}
-        if isinstance(returned, tuple) and len(returned) == 1:
-            return lambda args: (kernel(*take(args), **axes),)
-        if axes:
-            return lambda args: kernel(*take(args), **axes)
-        return lambda args: kernel(*take(args))
-
-    def _run(self, args: tuple[Any, ...]) -> Any:
-        results: dict[Value, Any] = {}
-        program = self.program
-        if self._rows is not None and self._run_rows(self._rows, args, results):
-            return self._returned(args, results)
-        for value in self._saved:
-            results[value] = _copy(self._look_up(value, args, results))
-        for kernel, step, part in zip(
-            self._kernels, program.kernels, program.parts.parts, strict=True
-        ):
-            given = [self._look_up(one, args, results) for one in step.reads]
-            if isinstance(part, Elements):
-                targets = [args[one.target] for one in step.writes if one.target is not None]
-                made = kernel(*given, *targets)
-            else:
-                axes: dict[str, Any] = {"axis": step.axes}
-                made = kernel(*given, **axes)
-            found = made if isinstance(made, tuple) else (made,)
-            for one, array in zip(step.writes, found, strict=True):
-                if one.target is None:
-                    results[one.value] = array
-        return self._returned(args, results)
-
-    def _run_rows(self, rows: RowCaller, args: tuple[Any, ...], results: dict[Value, Any]) -> bool:
-        """Run one kernel in place of all; return whether it fits."""
-        outputs = self.program.outputs
-        targets = [None if one.target is None else args[one.target] for one in outputs]
-        found = rows(lambda value: self._look_up(value, args, results), targets)
-        if found is None:
-            return False
-        for one, array in zip(outputs, found, strict=True):
-            if one.target is None:
-                results[one.value] = array
-        return True
-
-    def _returned(self, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
-        returned = self.program.returned
-        if not isinstance(returned, tuple):
-            return None if returned is None else self._look_up(returned, args, results)
-        found: list[Any] = []
-        for place, one in enumerate(returned):
-            array = None if one is None else self._look_up(one, args, results)
-            found.append(_copy(array) if one is not None and one in returned[:place] else array)
-        return tuple(found)
-
-    def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
-        """Return the array or number that a value is in this call."""
-        home = self.program.parts.home(value)
-        if home is not None and value in results:
-            array = results[value]  # a pass leaves out the axes of extent 1
-            return array if len(array.shape) == len(value.shape) else array[home.frame]
-        if value in results:
-            return results[value]
-        if isinstance(value, Argument | Number):
-            return args[value.position]
-        if isinstance(value, Count):
-            return _product(value, args)
-        if isinstance(value, Stored):
-            return self._look_up(value.input, args, results)
-        assert isinstance(value, View), value
-        array = self._look_up(value.input, args, results)
-        for step in value.steps:
-            array = look(array, step)
-        return array
-
-
-def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """Return what takes the arguments of some positions."""
-    count = len(positions)
-    if list(positions) == list(range(count)):
-        return lambda args: args[:count]
-    if count == 1:
-        only = positions[0]
-        return lambda args: (args[only],)
-    return operator.itemgetter(*positions)
-
-
-def _product(count: Count, args: tuple[Any, ...]) -> Any:
-    number = 1
-    for dim in count.dims:
-        number *= dim.size if dim.source is None else args[dim.source[0]].shape[dim.source[1]]
-    return number if count.dtype == "int64" else float(number)
-
-
-def _is_whole(home: Home | None) -> bool:
-    return home is not None and all(entry == slice(None) for entry in home.frame)
-
-
-def look(array: Any, step: Step) -> Any:
-    """Return a view of an array of any library."""
-    detail: Any = step.detail
-    if step.kind == "index":
-        if hasattr(array, "flip"):  # of torch, which has no steps back
-            return _index_forwards(array, detail)
-        return array[(*detail, ...)]  # an array of 0 axes, where all are chosen from
-    if step.kind == "permute":
-        return array.permute(detail) if hasattr(array, "permute") else array.transpose(detail)
-    if step.kind == "reshape":
-        if isinstance(array, DeviceArray) and not _is_c_contiguous(array):
-            array = _copy(array)
-        return array.reshape(detail)
-    if hasattr(array, "expand"):
-        return array.expand(detail)
-    if isinstance(array, np.ndarray):
-        return np.broadcast_to(array, detail)
-    if isinstance(array, DeviceArray):
-        return array.broadcast_to(detail)
-    module = sys.modules[type(array).__module__.partition(".")[0]]
-    return module.broadcast_to(array, detail)
-
-
-def _is_c_contiguous(array: Any) -> bool:
-    library = library_of(array)
-    return library is not None and library.view(array).is_c_contiguous
-
-
-def _index_forwards(array: Any, index: Sequence[int | slice | None]) -> Any:
-    """Return elements by an index, with copies of axes that are turned around."""
-    entries: list[int | slice | None] = []
-    turned: list[int] = []
-    sizes = iter(array.shape)
-    axis = 0
-    for entry in index:
-        size = 1 if entry is None else next(sizes)
-        if isinstance(entry, slice) and entry.step is not None and entry.step < 0:
-            places = range(*entry.indices(size))[::-1]
-            entry = slice(places.start, places.stop, places.step)
-            turned.append(axis)
-        axis += not isinstance(entry, int)
-        entries.append(entry)
-    found = array[(*entries, ...)]
-    return found.flip(turned) if turned else found
-
-
-def _overwritten(program: Program) -> tuple[Value, ...]:
-    """Return what kernels read of arguments that have been, or are, written to elsewhere."""
-    gone: set[int] = set()
-    found: dict[Value, None] = {}
-    for kernel in program.kernels:
-        mine = {one.target for one in kernel.writes if one.target is not None}
-        gone |= mine
-        for read in kernel.reads:
-            same_place = isinstance(read, Argument) and read.position in mine
-            if not same_place and _is_view_of(read, gone):
-                found[read] = None
-    return tuple(found)
-
-
-def _is_view_of(value: Value, positions: set[int]) -> bool:
-    source = value.input if isinstance(value, View) else value
-    return isinstance(source, Argument) and source.position in positions
-
-
-def _kernel(spec: Spec) -> ElementwiseKernel | ReductionKernel:
-    if isinstance(spec, ElementwiseSpec):
-        return ElementwiseKernel.from_spec(spec)
-    assert isinstance(spec, ReductionSpec)
-    return ReductionKernel.from_spec(spec)
