@@ -9,7 +9,7 @@ on XLA's own stream and reads and writes XLA's memory, on the CPU and on CUDA de
 
 `functions` makes functions of kernels (`operators`), `abstract` derives result types from the
 declaration, `calls` and `gradients` are what is traced, `request` is what programs hold of a call,
-`identity` what they call a kernel, `target` answers them, and `call_frame` is XLA's C interface.
+`target` answers them, and `call_frame` is XLA's C interface.
 """
 
 from __future__ import annotations

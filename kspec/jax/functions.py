@@ -6,9 +6,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.jax.identity import identify
 from kspec.jax.operators import JaxFunction
 from kspec.runtime.callable import GeneratedCallable
+from kspec.runtime.identity import kernel_of
 
 
 def function(kernel: Any, *, callback: bool = False) -> JaxFunction:
@@ -25,15 +25,10 @@ def function(kernel: Any, *, callback: bool = False) -> JaxFunction:
     Raises
     ------
     ArgumentTypeError
-        If it is something else; also a `TypeError`.
+        If it is something else; also a `TypeError`. Raw kernels write to arrays that they are
+        given, and JAX's never change.
     """
-    found, name = identify(kernel)
-    if not isinstance(found, GeneratedCallable):
-        raise ArgumentTypeError(
-            f"{name} is a raw kernel, which writes to arrays that it is given; JAX's never change. "
-            "Declare an elementwise or reduction kernel"
-        )
-    return JaxFunction(found, name, callback)
+    return JaxFunction(kernel_of(kernel), callback)
 
 
 def functions(module: ModuleType, *, callback: bool = False) -> SimpleNamespace:

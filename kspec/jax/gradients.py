@@ -43,10 +43,12 @@ def differentiable(
 def _refusing(call: TracedCall) -> Callable[..., Outputs]:
     def refuse(primals: Outputs, tangents: Outputs) -> tuple[Outputs, Outputs]:
         found = call(*primals)
+        raw = "" if call.kernel.backward is None else " but a raw kernel, which JAX can not run"
         if any(jnp.issubdtype(one.dtype, jnp.inexact) for one in found):
             raise ArgumentTypeError(
-                f"{call.kernel.name} can not be differentiated, for its spec has no backward; add "
-                "one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around it"
+                f"{call.kernel.name} can not be differentiated, for its spec has no backward{raw}; "
+                "add one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around "
+                "the call"
             )
         return found, tuple(np.zeros(one.shape, jax.dtypes.float0) for one in found)
 

@@ -18,11 +18,10 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.jax.abstract import Value, check_count, evaluate
 from kspec.jax.calls import TracedCall
 from kspec.jax.gradients import differentiable
-from kspec.jax.identity import identify_gradients
 from kspec.jax.request import Number
 from kspec.jax.target import DTYPES, target
 from kspec.runtime.arrays import as_shape
-from kspec.runtime.callable import GeneratedCallable
+from kspec.runtime.identity import Kernel, PackagedKernel, identity_of
 from kspec.runtime.views import dtype_name, numpy_dtype
 
 _OPTIONS = {
@@ -39,8 +38,6 @@ class JaxFunction:
     ----------
     kernel : kernel
         What runs.
-    name : str
-        What compiled programs call it: the same in every process.
     callback : bool
         Whether it runs on the host device, by `jax.pure_callback`.
 
@@ -50,11 +47,11 @@ class JaxFunction:
         As given.
     """
 
-    def __init__(self, kernel: GeneratedCallable[Any], name: str, callback: bool = False) -> None:
+    def __init__(self, kernel: Kernel, callback: bool = False) -> None:
         self.kernel = kernel
         self.__name__ = kernel.name
         self.__doc__ = kernel.__doc__
-        self._name = name
+        self._name = _program_name(kernel)
         self._callback = callback
         declaration = kernel.declaration
         self._static = tuple(
@@ -64,7 +61,7 @@ class JaxFunction:
         )
         self._places = [f"{kernel.name}: argument {name}" for name in declaration.inputs.names]
         if not callback:
-            target().add(name, kernel)
+            target().add(self._name, kernel)
         # Profilers show the kernel's name, not that of the method.
         trace = functools.partial(self._trace)
         functools.update_wrapper(trace, self, ("__name__", "__doc__"), ())
@@ -132,13 +129,11 @@ class JaxFunction:
 
     @functools.cached_property
     def backward(self) -> JaxFunction | None:
-        """What computes the gradients, if the kernel's spec says how."""
+        """What computes the gradients, if the spec names a kernel that JAX can run."""
         gradients = self.kernel.backward
-        if gradients is None:
+        if gradients is None or not isinstance(gradients.kernel, Kernel):
             return None
-        return JaxFunction(
-            gradients.kernel, identify_gradients(gradients.kernel, self._name), self._callback
-        )
+        return JaxFunction(gradients.kernel, self._callback)
 
     def _trace(self, *args: Any, **options: Any) -> Any:
         """Return the outputs of a call as JAX's values."""
@@ -166,6 +161,15 @@ class JaxFunction:
             )
         one = len(outputs) == 1 and not getattr(declaration, "return_tuple", False)
         return outputs[0] if one else outputs
+
+
+def _program_name(kernel: Kernel) -> str:
+    """Return what compiled programs call a kernel: the same in every process that has it."""
+    identity = identity_of(kernel)
+    if isinstance(identity, PackagedKernel):
+        return f"{identity.module}.{identity.name}"
+    # Kernels that are declared in Python may share a name.
+    return f"{kernel.name}-{identity.digest[:16]}"
 
 
 def _hashable_axis(axis: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
