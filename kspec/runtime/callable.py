@@ -105,6 +105,10 @@ class KernelCallable(Generic[DeclarationT]):
         takes, gives = kernel.declaration.sides
         return Backward(kernel, takes, gives)
 
+    def is_same(self, other: KernelCallable[Any]) -> bool:
+        """Whether another object calls the same kernel, of the same module."""
+        return other._loader is self._loader and other._declaration == self._declaration
+
     @property
     def __name__(self) -> str:
         return self._declaration.name

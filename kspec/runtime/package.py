@@ -78,7 +78,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 def open_module(file: str, stem: str) -> GeneratedModule:
     """Return the kernels of a generated module, given its ``__file__``."""
-    folder = Path(file).resolve().parent
+    return _module_in(Path(file).resolve().parent, stem)
+
+
+@functools.cache
+def _module_in(folder: Path, stem: str) -> GeneratedModule:
+    """Return a module of the package in a folder: the same object for all that ask."""
     index = read_manifest(folder)
     return GeneratedModule(folder, index.module(stem), index.jit)
 
@@ -211,7 +216,7 @@ class GeneratedModule:
             return self.kernel(name)
         for entry in read_manifest(self._folder).modules:
             if any(kernel.name == name for kernel in entry.kernels):
-                return GeneratedModule(self._folder, entry, self._jit).kernel(name)
+                return _module_in(self._folder, entry.stem).kernel(name)
         raise ManifestError(f"the package has no kernel {name!r}; run `kspec build`")
 
     def shipped(self, wanted: Wanted, device: Device) -> Image | None:

@@ -1,0 +1,69 @@
+"""Operators under autocast: inputs become what the kernel takes, and no narrower.
+
+Kernels say what their types are, so autocast does not choose one: floating inputs that share a
+placeholder are promoted to the widest of them, and inputs declared with a dtype are converted to
+it.  What a kernel writes to is never converted, but decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from kspec.declaration import RawDeclaration
+from kspec.operators import Operator
+
+
+def make_autocast(
+    one: Operator, call: Callable[..., Any], device: str
+) -> Callable[..., Any] | None:
+    """Return what an operator does while autocast is on; None if that is nothing.
+
+    Parameters
+    ----------
+    one : Operator
+        Which.
+    call : callable
+        The operator.
+    device : str
+        ``"cpu"`` or ``"cuda"``.
+    """
+    declaration = one.declaration
+    if isinstance(declaration, RawDeclaration):
+        return None
+    names = [argument.name for argument in one.arguments]
+    types = {param.name: param.type for param in declaration.params}
+    written = {argument.name for argument in one.arguments if argument.written}
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        given = dict(zip(names, args, strict=False))
+        wanted = _wanted(given, types, written)
+        values = [
+            value.to(wanted[types[name]]) if _is_floating(value) and name not in written else value
+            for name, value in given.items()
+        ]
+        with torch.autocast(device, enabled=False):
+            return call(*values, **keywords)
+
+    return run
+
+
+def _wanted(
+    given: Mapping[str, Any], types: Mapping[str, str], written: set[str]
+) -> dict[str, torch.dtype]:
+    """Return the dtype of each type of parameters: declared, of what is written, or the widest."""
+    found: dict[str, torch.dtype] = {}
+    floating = {name: one for name, one in given.items() if _is_floating(one)}
+    for name, one in floating.items():
+        type_ = types[name]
+        if len(type_) > 1:
+            found[type_] = getattr(torch, type_)
+        else:
+            found[type_] = torch.promote_types(found.get(type_, one.dtype), one.dtype)
+    return found | {types[name]: floating[name].dtype for name in written if name in floating}
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -1,0 +1,122 @@
+"""Gradients of operators: what `backward` of the spec names, called as an operator.
+
+So they are compiled, exported and captured as everything else.  `kspec.backward` has what is no
+matter of torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.declaration import ReductionDeclaration
+from kspec.errors import ArgumentTypeError
+from kspec.operators import Operator
+from kspec.torch.fake import bind, dtype_of, loop_shape
+
+
+class Gradients:
+    """How an operator is differentiated: the two functions that torch asks for.
+
+    Parameters
+    ----------
+    one : Operator
+        Which.
+    backward : Backward
+        Of its kernel.
+    call : callable
+        The operator that computes the gradients.
+    writes : bool
+        Whether it writes them to tensors that it is given.
+    """
+
+    def __init__(
+        self, one: Operator, backward: Backward, call: Callable[..., Any], writes: bool
+    ) -> None:
+        assert one.declaration.kind != "raw"
+        self._operator = one
+        self._declaration: Any = one.declaration
+        self._backward = backward
+        self._call = call
+        self._writes = writes
+
+    def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what the gradients are made of."""
+        names = [argument.name for argument in self._operator.arguments]
+        given = dict(zip(names, inputs, strict=False))
+        outputs = output if isinstance(output, tuple | list) else (output,)
+        arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
+        self._refuse_complex(arrays)
+        known = {**given, **dict(zip(self._declaration.outputs.names, outputs, strict=True))}
+        needed = [name for name in self._backward.saves if isinstance(known[name], torch.Tensor)]
+        ctx.save_for_backward(*(known[name] for name in needed))
+        ctx.needed = needed
+        ctx.numbers = {name: known[name] for name in self._backward.saves if name not in needed}
+        reduced = isinstance(self._declaration, ReductionDeclaration)
+        ctx.shape = tuple(loop_shape(self._declaration, arrays) if reduced else outputs[0].shape)
+        ctx.shapes = {name: one.shape for name, one in arrays.items()}
+        ctx.axis = given.get("axis")
+
+    def compute(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        """Return the gradient of each argument of the operator, None for those without."""
+        known = {**ctx.numbers, **dict(zip(ctx.needed, ctx.saved_tensors, strict=True))}
+        outputs = self._declaration.outputs.names
+        known |= {f"{PREFIX}{name}": one for name, one in zip(outputs, grads, strict=True)}
+        if isinstance(self._declaration, ReductionDeclaration):
+            known = self._kept(ctx, known)
+        found = dict(zip(self._backward.differentiable, self._run(ctx, known), strict=True))
+        names = [argument.name for argument in self._operator.arguments]
+        return tuple(
+            _summed(found[name], ctx.shape, ctx.shapes[name]) if name in found and wanted else None
+            for name, wanted in zip(names, ctx.needs_input_grad, strict=False)
+        )
+
+    def _kept(self, ctx: Any, known: dict[str, Any]) -> dict[str, Any]:
+        """Give the axes back that a reduction took from its outputs."""
+        axis = None if ctx.axis is None else tuple(ctx.axis)
+        shape = kept_shape(ctx.shape, axis)
+        for name in self._declaration.outputs.names:
+            for one in (name, f"{PREFIX}{name}"):
+                if one in known:
+                    known[one] = known[one].reshape(shape)
+        return {COUNT: count(ctx.shape, axis), **known}
+
+    def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+        arguments = self._backward.arguments(known)
+        if not self._writes:
+            results = self._call(*arguments)
+            return results if isinstance(results, tuple | list) else (results,)
+        declaration = self._backward.kernel.declaration
+        named = zip(declaration.inputs.names, arguments, strict=True)
+        arrays = {name: one for name, one in named if isinstance(one, torch.Tensor)}
+        bound, device = bind(declaration, arrays), next(iter(arrays.values())).device
+        made = []
+        for param in declaration.outputs:
+            front = param.name.removeprefix(PREFIX)
+            shape = ctx.shapes[front] if param.raw else ctx.shape
+            made.append(torch.empty(shape, dtype=dtype_of(param, bound), device=device))
+        self._call(*arguments, *made)
+        return made
+
+    def _refuse_complex(self, arrays: Mapping[str, torch.Tensor]) -> None:
+        """Expressions are of real numbers: those of complex ones need conjugates."""
+        if not self._backward.kernel.declaration.forward:
+            return
+        for name in self._backward.differentiable:
+            if name in arrays and arrays[name].requires_grad and arrays[name].is_complex():
+                raise ArgumentTypeError(
+                    f"{self._declaration.name}: {name} is complex and requires grad, but the "
+                    "expressions of 'backward' are gradients of real numbers; name a kernel there"
+                )
+
+
+def _summed(gradient: torch.Tensor, shape: Sequence[Any], wanted: Sequence[Any]) -> torch.Tensor:
+    """Return the gradient of an input from that of all inputs broadcast."""
+    if tuple(gradient.shape) == tuple(wanted):
+        return gradient
+    axes, extents = summed_axes(shape, wanted)
+    whole = gradient.expand(tuple(shape))
+    return (whole.sum(axes) if axes else whole).reshape(extents)

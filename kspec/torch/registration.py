@@ -1,0 +1,170 @@
+"""Generated modules in, operators of torch's dispatcher out, each once a process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from kspec.backward import Backward
+from kspec.declaration import RawDeclaration
+from kspec.errors import ArgumentTypeError, DuplicateKernelError
+from kspec.operators import Operator, gradient_numbers, operator, operators, refusal
+from kspec.runtime.callable import KernelCallable
+from kspec.runtime.package import modules_of
+from kspec.torch.autocast import make_autocast
+from kspec.torch.autograd import Gradients
+from kspec.torch.execution import make_implementation
+from kspec.torch.fake import make_fake
+
+# The key of torch's dispatcher under which a device's operators are found while autocast is on.
+_AUTOCAST = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
+
+
+def register(module: Any, namespace: str | None = None) -> Any:
+    """Make every kernel of a generated module a PyTorch operator.
+
+    ``torch.ops.<namespace>.<kernel>`` takes tensors on the CPU and on GPUs, and works under
+    `torch.compile` without breaking the graph, in `torch.export`, in CUDA graphs and under
+    autocast; it is differentiable where the spec has `backward`. Kernels that take structs,
+    textures or parameters that are not declared are left out.
+
+    Registering a module again does nothing.
+
+    Parameters
+    ----------
+    module : module or kernel
+        A generated module, a generated package with all its modules, or one kernel, such as a
+        `kspec.ElementwiseKernel`.
+    namespace : str, optional
+        Default: the name of the package; ``"kspec"`` for a kernel.
+
+    Returns
+    -------
+    namespace
+        ``torch.ops.<namespace>``.
+
+    Raises
+    ------
+    DuplicateKernelError
+        If the namespace has another operator of a kernel's name.
+    ArgumentTypeError
+        If it is neither a generated module nor a kernel, or a kernel that can be no operator.
+    """
+    if isinstance(module, KernelCallable):
+        reason = refusal(module.declaration)
+        if reason:
+            raise ArgumentTypeError(f"{module.name} can not be an operator: {reason}")
+        kernels = [module]
+        namespace = namespace or "kspec"
+    else:
+        opened = modules_of(module)
+        kernels = [one.kernel(name) for one in opened for name in one.kernel_names]
+        namespace = namespace or _package_of(module)
+    if not namespace.isidentifier():
+        raise ArgumentTypeError(f"namespace {namespace!r} is no identifier")
+    _REGISTRY.add(namespace, [one for one in kernels if not refusal(one.declaration)])
+    return getattr(torch.ops, namespace)
+
+
+def _package_of(module: Any) -> str:
+    """Return the namespace of a generated module or package: the package's name."""
+    name: str = module.__name__
+    is_package = hasattr(module, "__path__")
+    return (name if is_package else name.rpartition(".")[0] or name).replace(".", "_")
+
+
+class _Registry:
+    """The operators of this process, and the libraries that keep them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._libraries: dict[str, torch.library.Library] = {}
+        self._kernels: dict[tuple[str, str], KernelCallable[Any]] = {}
+        self._defined: set[tuple[str, str]] = set()
+
+    def add(self, namespace: str, kernels: Iterable[KernelCallable[Any]]) -> None:
+        """Register kernels and what computes their gradients, unless they are there."""
+        with self._lock:
+            planned = list(self._plan(namespace, kernels))
+            library = self._libraries.get(namespace)
+            if library is None:
+                library = self._libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
+            # All of them first: torch looks up the overloads of an operator only once.
+            for one, _ in planned:
+                library.define(one.schema, tags=(torch.Tag.pt2_compliant_tag,))
+            for one, kernel in planned:
+                self._defined.add((namespace, one.name))
+                self._kernels[namespace, kernel.name] = kernel
+                _implement(library, namespace, one, kernel)
+
+    def _plan(
+        self, namespace: str, kernels: Iterable[KernelCallable[Any]]
+    ) -> Iterator[tuple[Operator, KernelCallable[Any]]]:
+        """Yield the operators that are missing, each with its kernel."""
+        planned: dict[str, tuple[Operator, KernelCallable[Any]]] = {}
+        for kernel in kernels:
+            for one in operators(kernel.declaration):
+                planned.setdefault(one.name, (one, kernel))
+                gradients = _gradients_of(one, kernel)
+                if gradients is not None:
+                    backward, made = gradients
+                    planned.setdefault(made.name, (made, backward.kernel))
+        for name, (one, kernel) in planned.items():
+            self._check(namespace, kernel)
+            if (namespace, name) not in self._defined:
+                yield one, kernel
+
+    def _check(self, namespace: str, kernel: KernelCallable[Any]) -> None:
+        """Raise unless a name is free, or that of the same kernel."""
+        known = self._kernels.get((namespace, kernel.name))
+        taken = known is None and hasattr(getattr(torch.ops, namespace), kernel.name)
+        if taken or (known is not None and not known.is_same(kernel)):
+            raise DuplicateKernelError(
+                f"torch has an operator {namespace}::{kernel.name} already, of something else; "
+                "register with another namespace="
+            )
+
+
+def _gradients_of(one: Operator, kernel: KernelCallable[Any]) -> tuple[Backward, Operator] | None:
+    """Return how an operator is differentiated, and the operator for that; None if it is not."""
+    backward = kernel.backward
+    if backward is None or one.writes:
+        return None
+    declaration = backward.kernel.declaration
+    if isinstance(declaration, RawDeclaration):
+        return None
+    return backward, operator(declaration, gradient_numbers(one, declaration))
+
+
+def _implement(
+    library: torch.library.Library, namespace: str, one: Operator, kernel: KernelCallable[Any]
+) -> None:
+    """Give an operator what it does."""
+    name = f"{namespace}::{one.name}"
+    found = _gradients_of(one, kernel)
+    run = make_implementation(one, kernel, differentiable=found is not None)
+    for device, autocast_key in _AUTOCAST.items():
+        library.impl(one.name, run, device.upper())
+        autocast = make_autocast(one, _overload(namespace, one), device)
+        if autocast is not None:
+            library.impl(one.name, autocast, autocast_key)
+    torch.library.register_fake(name, make_fake(one), lib=library)
+    if found is not None:
+        backward, made = found
+        gradients = Gradients(one, backward, _overload(namespace, made), made.writes)
+        torch.library.register_autograd(
+            name, gradients.compute, setup_context=gradients.save, lib=library
+        )
+
+
+def _overload(namespace: str, one: Operator) -> Any:
+    """Return torch's object of an operator that is defined."""
+    packet = getattr(getattr(torch.ops, namespace), one.declaration.name)
+    return getattr(packet, one.overload or "default")
+
+
+# Operators can not be taken back, so they belong to the process.
+_REGISTRY = _Registry()

@@ -1,0 +1,209 @@
+"""Autograd, `torch.compile` and `torch.export` of operators with `backward`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import kspec
+import kspec.torch
+
+
+def tensor(place: str, *shape: int, seed: int = 0) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    made = torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
+    return made.to(place).requires_grad_()
+
+
+CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "l2norm": lambda ops, x, row: ops.l2norm(x, axis=1),
+    "l2norm of all": lambda ops, x, row: ops.l2norm(x),
+    "l2norm kept": lambda ops, x, row: ops.l2norm(x, axis=[-1, 0], keepdims=True),
+    "l2norm of nothing": lambda ops, x, row: ops.l2norm(x, axis=()),
+    "l2_norm_sq": lambda ops, x, row: ops.l2_norm_sq(x, 0),
+    "rms_scale": lambda ops, x, row: ops.rms_scale(x, 0.5, axis=1),
+    "logsumexp": lambda ops, x, row: ops.logsumexp(x, 0, True),
+    "mean_var": lambda ops, x, row: ops.mean_var(x, 1.0, axis=1),
+    "one of two results": lambda ops, x, row: ops.mean_var(x, 0.0, axis=1)[1],
+    "clipped_relu": lambda ops, x, row: ops.clipped_relu(x, row),
+    "clipped_relu with a number": lambda ops, x, row: ops.clipped_relu(x, 1.0),
+    "gelu_bias": lambda ops, x, row: ops.gelu_bias(x, row),
+    "gelu_bias of a row": lambda ops, x, row: ops.gelu_bias(row, x),
+    "gelu_bias of a number": lambda ops, x, row: ops.gelu_bias(0.25, row),
+    "of a transposed one": lambda ops, x, row: ops.gelu_bias(x.T, x[:, 0]),
+    "squared_diff_generic": lambda ops, x, row: ops.squared_diff_generic(x, row),
+    "of a scalar tensor": lambda ops, x, row: ops.squared_diff_generic(x, row[1]),
+    "add_reverse": lambda ops, x, row: ops.add_reverse(row, row * row),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradcheck(name: str, ops: Any, place: str) -> None:
+    inputs = tensor(place, 3, 4), tensor(place, 4, seed=1)
+    call = CALLS[name]
+    assert torch.autograd.gradcheck(lambda x, row: call(ops, x, row), inputs, atol=1e-4)
+
+
+def test_inputs_without_an_expression_have_no_gradient() -> None:
+    scaled = kspec.ElementwiseKernel(
+        "T x, T k", "T y", "y = k * x", "torch_scaled", backward={"x": "grad_y * k"}
+    )
+    found = kspec.torch.register(scaled)
+    x, k = tensor("cpu", 3), tensor("cpu", 3, seed=1)
+    found.torch_scaled(x, k).sum().backward()
+    assert torch.equal(x.grad, k.detach()) and k.grad is None
+
+
+def test_second_derivatives_are_refused(ops: Any) -> None:
+    x = tensor("cpu", 3)
+    (gradient,) = torch.autograd.grad(ops.gelu_bias(x, 0.0).sum(), x)
+    assert not gradient.requires_grad
+    with pytest.raises(TypeError, match="gelu_bias_backward: x requires grad"):
+        torch.autograd.grad(ops.gelu_bias(x, 0.0).sum(), x, create_graph=True)
+
+
+def of_three(ops: Any) -> Callable[[Any, Any], Any]:
+    def function(x: Any, bias: Any) -> Any:
+        hidden = ops.gelu_bias(x, bias)
+        return (ops.squared_diff_generic(hidden, x) * ops.l2norm(hidden, 1, True)).sum()
+
+    return function
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_without_a_break(backend: str, ops: Any, place: str) -> None:
+    function = of_three(ops)
+    x, bias = tensor(place, 5, 8), tensor(place, 8, seed=1)
+    expected = torch.autograd.grad(function(x, bias), (x, bias))
+    found = torch._dynamo.explain(function)(x, bias)
+    assert (found.graph_break_count, found.graph_count) == (0, 1)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    gradients = torch.autograd.grad(compiled(x, bias), (x, bias))
+    for one, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_compiled_for_shapes_that_change(ops: Any) -> None:
+    compiled = torch.compile(of_three(ops), fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows in (3, 7, 11):
+        x, bias = tensor("cpu", rows, 8), tensor("cpu", 8, seed=1)
+        result = compiled(x, bias)
+        result.backward()
+        torch.testing.assert_close(result, of_three(ops)(x, bias))
+        assert x.grad.shape == x.shape
+
+
+def test_compiled_writes_to_arguments(ops: Any, place: str) -> None:
+    def function(x: Any) -> Any:
+        y = x.clone()
+        ops.axpy(2.0, x, y)
+        return y * 2
+
+    x = torch.ones(100, device=place)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), torch.full((100,), 6.0, device=place))
+
+
+def test_exported(ops: Any, place: str) -> None:
+    class Norms(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, bias: Any) -> Any:
+            return ops.l2norm(ops.gelu_bias(x, bias), axis=1)
+
+    x, bias = torch.rand(5, 8, device=place), torch.rand(8, device=place)
+    rows = torch.export.Dim("rows", min=2)
+    shapes = {"x": {0: rows}, "bias": None}
+    program = torch.export.export(Norms(), (x, bias), dynamic_shapes=shapes)
+    called = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    assert {"kspec_kernels.gelu_bias.default", "kspec_kernels.l2norm.default"} <= called
+    more = torch.rand(9, 8, device=place)
+    assert torch.equal(program.module()(more, bias), Norms()(more, bias))
+
+
+class Network(torch.nn.Module):  # type: ignore[misc]
+    """Two layers, with an activation between them that adds the bias of the first."""
+
+    def __init__(self, activation: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Linear(4, 32, bias=False)
+        self.bias = torch.nn.Parameter(torch.zeros(32))
+        self.last = torch.nn.Linear(32, 1)
+        self.activation = activation
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.activation(self.first(x), self.bias))
+
+
+def train(activation: Callable[[Any, Any], Any], place: str, compiled: bool = False) -> list[float]:
+    network: Any = Network(activation).to(place)
+    x = torch.rand(64, 4, generator=torch.Generator().manual_seed(1)).to(place) * 2 - 1
+    wanted = torch.sin(x.sum(1, keepdim=True))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    step = torch.compile(network, fullgraph=True, backend="aot_eager") if compiled else network
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(step(x), wanted)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [False, True])
+def test_training_converges_as_with_torchs_own(ops: Any, place: str, compiled: bool) -> None:
+    own = train(lambda x, bias: torch.nn.functional.gelu(x + bias), place)
+    found = train(ops.gelu_bias, place, compiled)
+    assert found[-1] < 0.25 * found[0]
+    assert found == pytest.approx(own, rel=5e-3)
+
+
+@pytest.mark.gpu
+def test_a_training_step_in_a_cuda_graph(ops: Any) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    network: Any = Network(ops.gelu_bias).cuda()
+    x = torch.rand(64, 4, device="cuda")
+    wanted = x.sum(1, keepdim=True)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+
+    def step() -> Any:
+        optimizer.zero_grad(set_to_none=False)
+        loss = torch.nn.functional.mse_loss(network(x), wanted)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            first = step().item()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    optimizer.zero_grad(set_to_none=False)
+    with torch.cuda.graph(graph):
+        loss = step()
+    for _ in range(200):
+        graph.replay()
+    assert loss.item() < 0.5 * first
+
+
+@pytest.mark.gpu
+def test_compiled_with_cuda_graphs(ops: Any) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    function = of_three(ops)
+    compiled = torch.compile(function, fullgraph=True, mode="reduce-overhead")
+    x, bias = tensor("cuda", 64, 32), tensor("cuda", 32, seed=1)
+    expected = torch.autograd.grad(function(x, bias), (x, bias))
+    for _ in range(4):
+        torch.compiler.cudagraph_mark_step_begin()
+        gradients = torch.autograd.grad(compiled(x, bias), (x, bias))
+        for one, other in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(one, other)

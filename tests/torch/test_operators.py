@@ -1,0 +1,216 @@
+"""Every shipped kernel as an operator: what torch checks of operators, and what bad input meets."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import kspec_kernels
+import numpy as np
+import pytest
+import torch
+
+import kspec
+import kspec.torch
+from kspec.declaration import RawDeclaration
+from kspec.errors import ArgumentTypeError, DuplicateKernelError
+from kspec.operators import operators, refusal
+from kspec.runtime.package import modules_of
+
+KERNELS = {
+    name: module.kernel(name)
+    for module in modules_of(kspec_kernels)
+    for name in module.kernel_names
+}
+OPERATORS = {
+    one.name: one
+    for kernel in KERNELS.values()
+    if not refusal(kernel.declaration)
+    for one in operators(kernel.declaration)
+}
+
+
+def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Return small arguments of an operator, floats in float64 where that is precompiled."""
+    declaration = one.declaration
+    random = torch.Generator().manual_seed(0)
+    raw = isinstance(declaration, RawDeclaration)
+    params = {param.name: param for param in declaration.params or ()}
+    values: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for argument in one.arguments:
+        param = params.get(argument.name)
+        if argument.keyword:
+            if argument.name in ("grid", "block") and not argument.default:
+                keywords[argument.name] = [12] if argument.name == "block" else [1]
+        elif argument.is_array:
+            dtype = dtype_of(declaration, param.type)
+            shape = (12,) if raw or declaration.name.startswith("add_reverse") else (3, 4)
+            made = torch.rand(shape, generator=random, dtype=torch.float64) + 0.5
+            made = made if dtype.is_floating_point or dtype.is_complex else made + 2
+            wants = grad and dtype.is_floating_point and not argument.written
+            values.append(made.to(dtype).to(place).requires_grad_(wants))
+        elif argument.type == "SymInt":
+            values.append(12)
+        elif not argument.default:
+            values.append(0.25)
+        elif argument.name == "axis":
+            values.append([1])
+    return values, keywords
+
+
+def dtype_of(declaration: Any, type_: str) -> Any:
+    if isinstance(declaration, RawDeclaration):
+        names = {"float": "float32", "double": "float64", "T": "float32"}
+        return getattr(torch, names.get(type_, "complex64"))
+    return getattr(torch, type_ if len(type_) > 1 else "float64")
+
+
+def overload(ops: Any, name: str) -> Any:
+    kernel, _, chosen = name.partition(".")
+    return getattr(getattr(ops, kernel), chosen or "default")
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_torch_accepts_the_operator(name: str, ops: Any, place: str) -> None:
+    one = OPERATORS[name]
+    found = overload(ops, name)
+    differentiable = KERNELS[one.declaration.name].backward is not None and not one.writes
+    for grad in {False, differentiable}:
+        values, keywords = arguments(one, place, grad)
+        torch.library.opcheck(found, tuple(values), keywords)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_it_does_what_the_kernel_does(name: str, ops: Any, place: str) -> None:
+    one = OPERATORS[name]
+    kernel: Any = KERNELS[one.declaration.name]
+    values, keywords = arguments(one, place, False)
+    others = copy.deepcopy(values)
+    result = overload(ops, name)(*values, **keywords)
+    if isinstance(one.declaration, RawDeclaration):
+        names = [argument.name for argument in one.parameters]
+        given = dict(zip(names, others, strict=False))
+        order = [given.get(param.name) for param in one.declaration.params or ()]
+        grid, block = keywords.get("grid"), keywords.get("block")
+        sizes = (None, None) if grid is None else (tuple(grid), tuple(block))
+        kernel(*sizes, tuple(order))
+    elif one.arguments[-1].name == "keepdims":
+        expected = kernel(*others[:-1], axis=1)
+        same(result, expected)
+    else:
+        sized = one.arguments[-1].name == "size"
+        expected = kernel(*others[:-1], size=12) if sized else kernel(*others)
+        if one.results:
+            same(result, expected)
+    for before, after in zip(values, others, strict=True):
+        same(before, after)
+
+
+def same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+    elif isinstance(expected, torch.Tensor):
+        assert torch.equal(found, expected) and found.stride() == expected.stride()
+    else:
+        assert found == expected
+
+
+def test_registering_again_does_nothing(ops: Any) -> None:
+    before = ops.l2norm.default
+    assert kspec.torch.register(kspec_kernels).l2norm.default is before
+    assert kspec.torch.register(kspec_kernels.norms).l2norm.default is before
+
+
+def test_a_namespace_of_ones_own() -> None:
+    found = kspec.torch.register(kspec_kernels.math, namespace="my_math")
+    assert torch.equal(found.squared_diff(torch.ones(3), torch.zeros(3)), torch.ones(3))
+
+
+def test_names_of_others_are_not_taken() -> None:
+    one = kspec.ElementwiseKernel("T x", "T y", "y = x", "kspec_clash")
+    other = kspec.ElementwiseKernel("T x", "T y", "y = 2 * x", "kspec_clash")
+    kspec.torch.register(one, namespace="clashes")
+    kspec.torch.register(one, namespace="clashes")
+    with pytest.raises(DuplicateKernelError, match="clashes::kspec_clash already"):
+        kspec.torch.register(other, namespace="clashes")
+    mine = kspec.ElementwiseKernel("T x", "T y", "y = x", "relu")
+    with pytest.raises(DuplicateKernelError, match="aten::relu already"):
+        kspec.torch.register(mine, namespace="aten")
+
+
+def test_what_is_no_module_or_no_operator() -> None:
+    with pytest.raises(ArgumentTypeError, match="numpy is no module"):
+        kspec.torch.register(np)
+    with pytest.raises(ArgumentTypeError, match="namespace 'a b'"):
+        kspec.torch.register(kspec_kernels, namespace="a b")
+    with pytest.raises(ArgumentTypeError, match="distance can not be an operator: p is Point"):
+        kspec.torch.register(KERNELS["distance"])
+    assert not hasattr(kspec.torch.register(kspec_kernels), "distance")
+
+
+def test_a_tensor_that_requires_grad_without_backward(ops: Any) -> None:
+    x = torch.ones(3, dtype=torch.complex128, requires_grad=True)
+    with pytest.raises(ArgumentTypeError, match=r"abs_squared: z requires grad.*detach"):
+        ops.abs_squared(x)
+    with torch.no_grad():
+        assert ops.abs_squared(x).tolist() == [1, 1, 1]
+    assert ops.abs_squared(x.detach()).tolist() == [1, 1, 1]
+    y = torch.ones(3, requires_grad=True)
+    assert ops.argmax(y).item() == 0  # an index has no gradient, as torch's own
+    with pytest.raises(ArgumentTypeError, match=r"fx3: arr requires grad.*writes"):
+        ops.fx3(y, 3, grid=[1], block=[3])
+
+
+def test_gradients_of_complex_numbers_are_refused(ops: Any) -> None:
+    z = torch.ones(3, dtype=torch.complex64, requires_grad=True)
+    with pytest.raises(ArgumentTypeError, match="x is complex and requires grad"):
+        ops.squared_diff_generic(z, z.detach())
+
+
+def test_dtypes_that_do_not_fit(ops: Any) -> None:
+    x, y = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    for where in ("cpu", "meta"):
+        with pytest.raises(TypeError, match="Type is mismatched"):
+            ops.gelu_bias(x.to(where), y.to(where))
+        with pytest.raises(TypeError, match="Type is mismatched"):
+            ops.squared_diff(y.to(where), y.to(where))
+
+
+def test_meta_tensors(ops: Any) -> None:
+    x = torch.empty(3, 4, 5, device="meta", dtype=torch.float16)
+    assert ops.l2norm(x, axis=[0, -1]).shape == (4,)
+    assert ops.l2norm(x, axis=1, keepdims=True).shape == (3, 1, 5)
+    assert ops.argmax(x).dtype == torch.int64
+    assert ops.gelu_bias(x.transpose(0, 1), 0.5).stride() == (15, 5, 1)
+    with pytest.raises(ValueError, match="axis"):
+        ops.l2norm(x, axis=3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_promotes_to_the_widest(ops: Any, place: str, dtype: Any) -> None:
+    x = torch.rand(3, 4, device=place, dtype=dtype)
+    bias = torch.rand(4, device=place)
+    with pytest.raises(TypeError, match="Type is mismatched"):
+        ops.gelu_bias(x, bias)
+    with torch.autocast(place, dtype=dtype):
+        mixed = ops.gelu_bias(x, bias)
+        alone = ops.gelu_bias(x, 0.5)
+        declared = ops.squared_diff(x, bias)
+    assert mixed.dtype == torch.float32 and alone.dtype == dtype
+    assert declared.dtype == torch.float32
+    assert torch.equal(mixed, ops.gelu_bias(x.float(), bias))
+
+
+def test_autocast_leaves_what_is_written_alone(ops: Any) -> None:
+    x, y = torch.ones(3, dtype=torch.float16), torch.ones(3)
+    z = torch.zeros(3, dtype=torch.float32)
+    with torch.autocast("cpu"):
+        ops.squared_diff_super_generic(x, y, z)
+    assert z.tolist() == [0, 0, 0]
+    z += 5
+    with torch.autocast("cpu"):
+        ops.squared_diff_super_generic(x, 2 * y, z)
+    assert z.tolist() == [1, 1, 1]
