@@ -107,7 +107,7 @@ class KernelCallable(Generic[DeclarationT]):
 
     def is_same(self, other: KernelCallable[Any]) -> bool:
         """Whether another object calls the same kernel, of the same module."""
-        return other._loader is self._loader and other._declaration == self._declaration
+        return other._loader.is_same(self._loader) and other._declaration == self._declaration
 
     @property
     def __name__(self) -> str:

@@ -78,12 +78,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def open_module(file: str, stem: str) -> GeneratedModule:
     """Return the kernels of a generated module, given its ``__file__``."""
-    return _module_in(Path(file).resolve().parent, stem)
-
-
-@functools.cache
-def _module_in(folder: Path, stem: str) -> GeneratedModule:
-    """Return a module of the package in a folder: the same object for all that ask."""
+    folder = Path(file).resolve().parent
     index = read_manifest(folder)
     return GeneratedModule(folder, index.module(stem), index.jit)
 
@@ -160,6 +155,7 @@ class GeneratedModule:
             [self._images, self._compiling],
             functools.partial(advise, folder, entry),
             functools.partial(record, folder, entry.stem),
+            origin=(str(folder), entry.stem),
         )
 
     @property
@@ -216,7 +212,7 @@ class GeneratedModule:
             return self.kernel(name)
         for entry in read_manifest(self._folder).modules:
             if any(kernel.name == name for kernel in entry.kernels):
-                return _module_in(self._folder, entry.stem).kernel(name)
+                return GeneratedModule(self._folder, entry, self._jit).kernel(name)
         raise ManifestError(f"the package has no kernel {name!r}; run `kspec build`")
 
     def shipped(self, wanted: Wanted, device: Device) -> Image | None:

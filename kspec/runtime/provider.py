@@ -172,6 +172,8 @@ class KernelLoader:
         Called with each kernel and device that is asked for; see `kspec.runtime.tracing`.
     line_of : callable, optional
         Returns a line of the files that the source was made of, by file and number; else nothing.
+    origin : tuple of str
+        What the kernels were read from; empty for those that were made in this process.
     """
 
     def __init__(
@@ -180,7 +182,9 @@ class KernelLoader:
         hint: Callable[[Wanted, Device], str] | None = None,
         watch: Callable[[Wanted, Device], None] | None = None,
         line_of: Callable[[str, int], str] | None = None,
+        origin: tuple[str, ...] = (),
     ) -> None:
+        self._origin = origin
         self._providers = tuple(providers)
         self._line_of = line_of
         self._hint = hint
@@ -192,10 +196,14 @@ class KernelLoader:
         self._failures: dict[_Key, CompileError] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._providers, self._hint, self._watch, self._line_of)
+        return type(self), (self._providers, self._hint, self._watch, self._line_of, self._origin)
 
     def __deepcopy__(self, memo: object) -> KernelLoader:
         return self
+
+    def is_same(self, other: KernelLoader) -> bool:
+        """Whether another loader has the same kernels."""
+        return other is self or bool(self._origin and self._origin == other._origin)
 
     def kernel(
         self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
