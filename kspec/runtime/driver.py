@@ -96,7 +96,7 @@ def check(result: tuple[Any, ...]) -> Any:
         driver = _bindings()
         text = (driver.cuGetErrorString(error)[1] or b"unknown error").decode()
         if error.name in _POISONOUS:
-            names = ", ".join(_launched)
+            names = ", ".join(list(_launched))  # a copy: other threads launch
             candidates = f" (kspec has launched {names})" if names else ""
             text = f"{text}; {_POISONED.format(candidates=candidates)}"
         raise DriverError(error.name, text, error.value)

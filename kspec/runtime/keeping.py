@@ -9,13 +9,13 @@ called when an event has happened: whoever keeps something next lets go what has
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from kspec.runtime import driver
+from kspec.runtime.once import OnceMap
 
 
 class Kept:
@@ -51,10 +51,13 @@ class Kept:
         return len(self._pending)
 
 
-@functools.cache
+# One for each device; functools.cache would make two for two threads that come first together.
+_KEPT: OnceMap[int, Kept] = OnceMap()
+
+
 def kept_on(ordinal: int) -> Kept:
     """Return what kernels on a device still use."""
-    return Kept(ordinal)
+    return _KEPT.get_or_make(ordinal, lambda: Kept(ordinal))
 
 
 def keep_until_run(ordinal: int, stream: int, objects: Sequence[object]) -> None:

@@ -119,7 +119,7 @@ class Core(CuPy):
         self.stream = self.module.cuda.ExternalStream(int(self.theirs.handle))
 
     def capture(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-        builder = self.theirs.create_graph_builder().begin_building("thread_local")
+        builder = self.theirs.create_graph_builder().begin_building()
         handle = int(builder.__cuda_stream__()[1])
         try:
             with self.module.cuda.ExternalStream(handle):

@@ -20,6 +20,8 @@ from kspec.spec.models import RawSpec
 from tests.libraries import FIRST, LIBRARIES, Library
 from tests.projects import ROOT
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # what other libraries warn of is theirs
+
 every_library = pytest.mark.parametrize("library", LIBRARIES)
 
 

@@ -16,6 +16,7 @@ from kspec.runtime import driver, keeping, order
 from kspec.runtime.device import HOST
 from kspec.runtime.interop import library_of
 from kspec.runtime.libraries import CuPy, Own, Torch
+from kspec.runtime.once import OnceMap
 from kspec.stages import RawSymbol
 from tests.runtime.exporters import CudaInterface, Exporter
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
@@ -122,10 +123,8 @@ class Tensor:
 
 class TestKeeping:
     @pytest.fixture(autouse=True)
-    def _fresh(self, memory: FakeDriver) -> Any:
-        keeping.kept_on.cache_clear()
-        yield
-        keeping.kept_on.cache_clear()
+    def _fresh(self, memory: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(keeping, "_KEPT", OnceMap())
 
     def test_until_the_kernel_has_run(self, memory: FakeDriver) -> None:
         first, second = Exporter(np.ones(3)), Exporter(np.ones(3))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kspec
 from tests.devices import ArrayDevice
+from tests.libraries import LIBRARIES, Library
 
 DOUBLE = kspec.ElementwiseKernel("T x", "T y", "y = x + x", "double_of")
 TOTAL = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total_of")
@@ -29,7 +33,60 @@ def test_first_calls_race(place: ArrayDevice) -> None:
         assert all(pool.map(work, DTYPES * 4))
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12: we know
+RAW = kspec.RawKernel(
+    r"""
+extern "C" __global__ void minus(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = -x[i];
+}
+""",
+    "minus",
+    params=["const float* x", "float* y", "int n"],
+)
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_all_kinds_of_calls(library: Library) -> None:
+    """Shapes that come again and shapes that do not, given and made outputs, numbers that change."""
+    library.ready()
+    add = kspec.ElementwiseKernel("T x, T y, T a", "T z", "z = x + a * y", "add_in_threads")
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total_in_threads")
+    errors: list[str] = []
+
+    def expect(what: str, got: Any, want: Any) -> None:
+        if not np.array_equal(library.numpy(got), want):
+            errors.append(what)
+
+    def work(number: int) -> None:
+        generator = np.random.default_rng(number)
+        for step in range(25):
+            size = 64 if step % 2 else int(generator.integers(1, 200))
+            x = generator.integers(-9, 9, size).astype("float32")
+            mine = library.array(x)
+            expect("made", add(mine, mine, number), x + number * x)
+            expect("sum", total(mine), np.float32(x.sum()))
+            out = library.output(np.zeros(size, "float32"))
+            add(mine, mine, step, out)
+            expect("given", out, x + step * x)
+            RAW((4,), (64,), (mine, out, size))
+            expect("raw", out, -x)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(16)))
+    assert errors == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python 3.12 and of JAX: we know
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_goes_on() -> None:
     # More elements than one thread takes, so that the pool is awake in the parent.
