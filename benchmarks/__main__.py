@@ -20,7 +20,7 @@ import kspec
 from benchmarks import report
 from benchmarks.machines import make_machine
 from benchmarks.plots import draw_plots
-from benchmarks.results import Figure, Journal, Overhead, Results, Throughput, load
+from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput, load
 from benchmarks.suite import Suite, describe
 
 _STYLES = {"ok": "green", "MISS": "yellow", "WRONG": "bold red", "FAILED": "bold red"}
@@ -110,13 +110,13 @@ def write(results: Results, options: argparse.Namespace, console: Console) -> No
             console.print(f"plots are left out: {error}", markup=False)
 
 
-def _section(row: Throughput | Overhead | Figure) -> str:
+def _section(row: Throughput | Overhead | Figure | Scaling) -> str:
     if isinstance(row, Overhead):
         return "overhead"
     return row.group if isinstance(row, Throughput) else row.section
 
 
-def _styled(results: Results, row: Throughput | Overhead | Figure) -> Text:
+def _styled(results: Results, row: Throughput | Overhead | Figure | Scaling) -> Text:
     text = Text(report.line(results, row))
     for word, style in _STYLES.items():
         text.highlight_regex(rf"(?m) {word}$", style)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from benchmarks.results import Figure, Overhead, Results, Throughput, fraction, is_met
+from benchmarks.results import Figure, Overhead, Results, Scaling, Throughput, fraction, is_met
 from benchmarks.timing import Sample
 
 WIDTH = 79
@@ -27,6 +27,8 @@ _SECTIONS = {
     "coldstart": "Cold start: process start to the first elementwise and reduction result",
     "build": "Build",
     "host device": "Costs of the host device",
+    "gpus": "Several GPUs: time of a call until all have finished",
+    "dask": "Dask: time on worker processes of one thread each",
 }
 _THROUGHPUT_SECTIONS = ("elementwise", "reduction", "shipped", "fuse")
 _MISSING = "–"
@@ -47,6 +49,9 @@ def heading(results: Results, section: str) -> str:
     if section == "overhead":
         peers = _OVERHEAD_PEERS[results.kind]
         cells = [f"{'us':>7}", *(f"{peer:>6}" for peer in peers), f"{'ratio':>6}"]
+    elif section in ("gpus", "dask"):
+        unit = "GPU" if section == "gpus" else "worker"
+        return f"{section:<{_NAME}}{f'1 {unit}':>13}{f'2 {unit}s':>13}{'speed-up':>13}"
     elif section in _THROUGHPUT_SECTIONS:
         peers = _THROUGHPUT_PEERS[results.kind]
         cells = [f"{_unit(results):>7}", f"{'/copy':>7}", *(f"{peer:>7}" for peer in peers)]
@@ -55,12 +60,15 @@ def heading(results: Results, section: str) -> str:
     return _line(section, cells, "target", "")
 
 
-def line(results: Results, row: Throughput | Overhead | Figure) -> str:
+def line(results: Results, row: Throughput | Overhead | Figure | Scaling) -> str:
     """Return the line of a row, with what went wrong behind or below it."""
     if isinstance(row, Throughput):
         text = _throughput_line(results, row)
     elif isinstance(row, Overhead):
         text = _overhead_line(results, row)
+    elif isinstance(row, Scaling):
+        cells = [f"{cell:>13}" for cell in _scaling_cells(row, "kspec")]
+        text = f"{row.name:<{_NAME}.{_NAME}}{''.join(cells)}".rstrip()
     else:
         value = _MISSING if row.problem else f"{row.value:.3g} {row.unit}"
         text = f"{row.name:<50.50}{value:>10}{row.target:>9} {verdict(results, row)}".rstrip()
@@ -124,6 +132,8 @@ def markdown(results: Results) -> str:
         blocks.append(_overhead_table(results))
     sections = dict.fromkeys(figure.section for figure in results.figures)
     blocks += [_figure_table(results, section) for section in sections]
+    sections = dict.fromkeys(row.section for row in results.scaling)
+    blocks += [_scaling_table(results, section) for section in sections]
     if results.problems:
         blocks.append("## Problems\n\n" + "\n".join(f"* {text}" for text in results.problems))
     return "\n\n".join(blocks) + "\n"
@@ -225,6 +235,30 @@ def _figure_table(results: Results, section: str) -> str:
     ]
     table = _table(("what", "measured", "target", ""), body)
     return f"## {_SECTIONS.get(section, section)}\n\n{table}"
+
+
+def _scaling_table(results: Results, section: str) -> str:
+    rows = [row for row in results.scaling if row.section == section]
+    unit, peer = rows[0].unit, rows[0].peer
+    titles = ("what", f"1 {unit}", f"2 {unit}s", "speed-up")
+    if peer:
+        titles += (f"{peer}, 1", f"{peer}, 2", "speed-up")
+    body = [
+        (
+            f"{row.name}: {row.nbytes / 2**30:.3g} GiB",
+            *_scaling_cells(row, "kspec"),
+            *(_scaling_cells(row, peer) if peer else ()),
+        )
+        for row in rows
+    ]
+    return f"## {_SECTIONS[section]}\n\n{_table(titles, body)}"
+
+
+def _scaling_cells(row: Scaling, who: str) -> tuple[str, ...]:
+    """Return the times on one and on two, and how much more two do."""
+    samples = [row.samples.get(f"{who} {count}") for count in (1, 2)]
+    times = (_MISSING if one is None else f"{1e3 * one.median:.3g} ms" for one in samples)
+    return (*times, _ratio(row.speedup(who)))
 
 
 def _table(titles: Sequence[str], body: Iterable[Sequence[str]]) -> str:

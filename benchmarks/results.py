@@ -138,6 +138,43 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """One call on arrays that are divided among several GPUs or workers.
+
+    Attributes
+    ----------
+    section, name, unit : str
+        What it is, and among what: ``"GPU"`` or ``"worker"``.
+    nbytes : int
+        Bytes that are read and written on one of them alone.
+    weak : bool
+        Whether each has as much work as one had, instead of a share of it.
+    samples : mapping of str to Sample
+        Times by who and how many: ``"kspec 2"``.
+    peer : str
+        Who else.
+    problem : str
+        Why there is no measurement, or that the result is wrong.
+    """
+
+    section: str
+    name: str
+    unit: str
+    nbytes: int
+    weak: bool
+    samples: Mapping[str, Sample] = field(default_factory=dict)
+    peer: str = ""
+    problem: str = ""
+
+    def speedup(self, who: str = "kspec", count: int = 2) -> float | None:
+        """Return how many times as much work is done in the same time."""
+        one, many = self.samples.get(f"{who} 1"), self.samples.get(f"{who} {count}")
+        if one is None or many is None:
+            return None
+        return (count if self.weak else 1) * one.median / many.median
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything a run found; see `Machine` for `kind`, `name` and `elements`."""
 
@@ -153,6 +190,7 @@ class Results:
     throughput: tuple[Throughput, ...] = ()
     overhead: tuple[Overhead, ...] = ()
     figures: tuple[Figure, ...] = ()
+    scaling: tuple[Scaling, ...] = ()
     missing: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -167,6 +205,7 @@ class Results:
         rows = [(row.label, row.problem) for row in self.throughput]
         rows += [(f"overhead/{row.name}", row.problem) for row in self.overhead]
         rows += [(f"{row.section}/{row.name}", row.problem) for row in self.figures]
+        rows += [(f"{row.section}/{row.name}", row.problem) for row in self.scaling]
         return [f"{label}: {problem}" for label, problem in rows if problem]
 
 
@@ -216,6 +255,7 @@ def load(text: str) -> Results:
             "throughput": tuple(_row(Throughput, row) for row in data["throughput"]),
             "overhead": tuple(_row(Overhead, row) for row in data["overhead"]),
             "figures": tuple(_row(Figure, row) for row in data["figures"]),
+            "scaling": tuple(_row(Scaling, row) for row in data.get("scaling", ())),
             "missing": tuple(data["missing"]),
         }
     )
@@ -250,9 +290,14 @@ class Journal:
         self.results = results
         self._path = path
 
-    def add(self, row: Throughput | Overhead | Figure) -> None:
+    def add(self, row: Throughput | Overhead | Figure | Scaling) -> None:
         """Append a row."""
-        field_of = {Throughput: "throughput", Overhead: "overhead", Figure: "figures"}
+        field_of = {
+            Throughput: "throughput",
+            Overhead: "overhead",
+            Figure: "figures",
+            Scaling: "scaling",
+        }
         name = field_of[type(row)]
         self.update(**{name: (*getattr(self.results, name), row)})
 

@@ -12,19 +12,27 @@ from datetime import datetime
 from importlib import metadata
 
 import kspec
-from benchmarks import elementwise_cases, fused, host_device, jitted, reduction_cases, shipped
+from benchmarks import (
+    elementwise_cases,
+    fused,
+    host_device,
+    jitted,
+    reduction_cases,
+    scaling,
+    shipped,
+)
 from benchmarks.cases import Case, is_selected, select
 from benchmarks.coldstart import STARTS, built_package, is_possible, run_start
 from benchmarks.machines import Machine
 from benchmarks.overhead import CALLS, Bench, NotHereError, run_call
-from benchmarks.results import Figure, Journal, Overhead, Results, Throughput
+from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput
 from benchmarks.throughput import Runner
 from kspec.runtime import driver
 
 CASES: tuple[Case, ...] = (*elementwise_cases.CASES, *reduction_cases.CASES)
 _PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "cuda-bindings", "nvidia-cuda-nvrtc")
 
-Row = Throughput | Overhead | Figure
+Row = Throughput | Overhead | Figure | Scaling
 
 
 class Suite:
@@ -69,6 +77,7 @@ class Suite:
         yield from map(self._keep, self._jitted())
         if cases or ours or programs:
             self._journal.update(copy_after=self._machine.copy_sample()[1])
+        yield from map(self._keep, scaling.run(self._machine, self._only, self._quick))
         yield from map(self._keep, self._starts())
         if self._machine.kind == "host":
             yield from map(self._keep, self._host_costs())

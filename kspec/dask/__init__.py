@@ -1,9 +1,10 @@
 """Kernels on Dask arrays: elementwise ones block by block, reductions as trees.
 
->>> import dask.array as da, kspec, kspec.dask                                  # doctest: +SKIP
->>> l2norm = kspec.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm")
->>> x = da.ones((1000, 1000), chunks=(100, 1000))                               # doctest: +SKIP
->>> kspec.dask.apply(l2norm, x, axis=0).compute()                               # doctest: +SKIP
+::
+
+    x = da.ones((1000, 1000), chunks=(100, 1000))
+    y = kspec.dask.apply(norms.l2norm, x, axis=0)      # a Dask array, float64, of 1000 elements
+    y.compute()
 
 Shapes and dtypes of results follow from the declaration; nothing is computed for them.  A graph
 holds names of kernels, not code (`kspec.runtime.identity`): each process has them from its

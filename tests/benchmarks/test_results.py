@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.report import line, markdown
 from benchmarks.results import (
     Figure,
     Journal,
     Overhead,
     Results,
+    Scaling,
     Throughput,
     dump,
     fraction,
@@ -30,6 +33,7 @@ EMPTY = Results("cuda", "GPU", "2026-01-02", {"kspec": "1"}, 1000, copy=COPY, co
 ROW = Throughput(
     "elementwise", "f32", "k", "float32[10]", 1000, 10, 2, {"kspec": once(1.1), "CuPy": once(2.2)}
 )
+PAIR = {"kspec 1": Sample(2.0, 1.9, 5), "kspec 2": Sample(2.5, 2.4, 5)}
 FULL = replace(
     EMPTY,
     throughput=(
@@ -38,6 +42,7 @@ FULL = replace(
     ),
     overhead=(Overhead("given", {"kspec": once(1e-6)}, 0.75, "CuPy"),),
     figures=(Figure("build", "all", 1.5, "s", 2.0),),
+    scaling=(Scaling("gpus", "norm, weak", "GPU", 2**30, True, PAIR, "CuPy"),),
     missing=("torch is left out: why",),
 )
 
@@ -55,10 +60,13 @@ class TestJson:
     def test_every_row_is_on_disk_at_once(self, tmp_path: Path) -> None:
         path = tmp_path / "new" / "results.json"
         journal = Journal(EMPTY, path)
-        for number, row in enumerate((*FULL.throughput, *FULL.overhead, *FULL.figures)):
+        for number, row in enumerate(
+            (*FULL.throughput, *FULL.overhead, *FULL.figures, *FULL.scaling)
+        ):
             journal.add(row)
             kept = load(path.read_text(encoding="utf-8"))
-            assert len((*kept.throughput, *kept.overhead, *kept.figures)) == number + 1
+            rows = (*kept.throughput, *kept.overhead, *kept.figures, *kept.scaling)
+            assert len(rows) == number + 1
         journal.update(missing=FULL.missing)
         assert load(path.read_text(encoding="utf-8")) == FULL
         assert [one.name for one in path.parent.iterdir()] == ["results.json"]
@@ -107,3 +115,30 @@ class TestJudgement:
 
     def test_problems(self) -> None:
         assert FULL.problems == ["elementwise/wrong: WRONG RESULT: 3"]
+
+
+class TestScaling:
+    def test_speedup(self) -> None:
+        weak = FULL.scaling[0]
+        assert weak.speedup() == pytest.approx(1.6)
+        assert replace(weak, weak=False).speedup() == pytest.approx(0.8)
+        assert weak.speedup("CuPy") is None
+
+    def test_tables_have_both_numbers(self) -> None:
+        text = markdown(FULL)
+        assert "| what | 1 GPU | 2 GPUs | speed-up | CuPy, 1 | CuPy, 2 | speed-up |" in text
+        assert "| norm, weak: 1 GiB | 2e+03 ms | 2.5e+03 ms | 1.60 | – | – | – |" in text
+        assert line(FULL, FULL.scaling[0]).split() == [
+            "norm,",
+            "weak",
+            "2e+03",
+            "ms",
+            "2.5e+03",
+            "ms",
+            "1.60",
+        ]
+
+    def test_results_of_older_runs_have_none(self) -> None:
+        data = json.loads(dump(FULL))
+        del data["scaling"]
+        assert load(json.dumps(data)).scaling == ()
