@@ -49,7 +49,6 @@ LAYERS = {
     "pipeline": EVERY_BASE | {"spec", "render", "compiler", "runtime"},
     "constructors": EVERY_BASE | {"spec", "render", "compiler", "runtime", "pipeline"},
     "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
-    "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime"},
     "torch": EVERY_BASE | {"runtime"},
     "fused_rows": EVERY_BASE | {"spec", "fusion", "runtime"},
     "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime", "fused_rows"},

@@ -34,7 +34,7 @@ class CudaArrayInterface(Own):
         return hasattr(kind, "__cuda_array_interface__")
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are; work on its stream is waited for."""
+        """Return where the array's elements are; the legacy default stream waits for its stream."""
         try:
             interface = array.__cuda_array_interface__
         except AttributeError as error:  # an array on the CPU, for instance
@@ -59,7 +59,7 @@ class CudaArrayInterface(Own):
                 "stream, 2 that of the thread"
             )
         if stream is not None:
-            driver.synchronize_stream(ordinal, int(stream))
+            _follow(ordinal, int(stream))
         return ArrayView(ptr, shape, tuple(strides), name, Device("cuda", ordinal), readonly)
 
 
@@ -83,6 +83,17 @@ class DLPack(Own):
         return ArrayView(
             one.ptr, one.shape, one.strides, one.dtype, one.device, one.readonly, one.owner
         )
+
+
+def _follow(ordinal: int, stream: int) -> None:
+    """Let the legacy default stream wait for another one; the host, where that is not allowed."""
+    if stream == driver.LEGACY_STREAM:
+        return
+    with driver.on_device(ordinal), driver.whatever_is_captured():
+        if driver.is_default_stream_usable():
+            driver.wait_for_stream(ordinal, driver.LEGACY_STREAM, stream)
+        else:  # a stream that waits for it is being captured
+            driver.synchronize_stream(ordinal, stream)
 
 
 def _described(interface: dict[str, Any]) -> np.dtype[Any]:

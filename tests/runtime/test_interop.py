@@ -19,6 +19,9 @@ from kspec.runtime.order import stream_of_call
 from kspec.runtime.views import ArrayView
 from tests.devices import ArrayDevice
 from tests.runtime.exporters import Convertible, CudaInterface, Exporter
+from tests.runtime.memory_driver import FakeDriver, memory
+
+__all__ = ["memory"]
 
 DOUBLE = kspec.ElementwiseKernel("T x", "T y", "y = 2 * x", "double_it")
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_foreign")
@@ -294,34 +297,44 @@ class TestCupyGetNdarray:
 
 class TestCudaArrayInterface:
     @pytest.fixture(autouse=True)
-    def synchronized(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-        """Pretend there are devices; return the streams that were waited for."""
-        waited: list[tuple[int, int]] = []
+    def waited(self, memory: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+        """Pretend there are devices; return what was waited for."""
         monkeypatch.setattr(driver, "device_of_pointer", lambda ptr: ptr // 4096)
         monkeypatch.setattr(driver, "current_ordinal", lambda: 3)
-        monkeypatch.setattr(driver, "synchronize_stream", lambda *given: waited.append(given))
-        return waited
+        return memory
 
-    def test_version_3(self, synchronized: list[tuple[int, int]]) -> None:
+    def test_version_3(self, waited: FakeDriver) -> None:
         view = view_of(CudaInterface(strides=(4, 8), data=(8192, True), stream=None))
         assert view == ArrayView(8192, (2, 3), (4, 8), "float32", Device("cuda", 2), True)
-        assert synchronized == []
+        assert waited.calls == []
 
-    def test_version_2_without_strides(self, synchronized: list[tuple[int, int]]) -> None:
+    def test_version_2_without_strides(self, waited: FakeDriver) -> None:
         view = view_of(CudaInterface(version=2, typestr="|b1", shape=[2, 3]))
         assert view == ArrayView(4096, (2, 3), (3, 1), "bool", Device("cuda", 1))
-        assert synchronized == []
+        assert waited.calls == []
 
     def test_no_elements(self) -> None:
         view = view_of(CudaInterface(shape=(0, 3), data=(0, False)))
         assert (view.ptr, view.device) == (0, Device("cuda", 3))
 
-    @pytest.mark.parametrize("stream", [1, 2, 93824992])
-    def test_its_stream_is_waited_for(
-        self, stream: int, synchronized: list[tuple[int, int]]
-    ) -> None:
+    @pytest.mark.parametrize("stream", [2, 93824992])
+    def test_its_stream_is_waited_for(self, stream: int, waited: FakeDriver) -> None:
+        """By the default stream, which the launch waits for; not by the host."""
         view_of(CudaInterface(stream=stream))
-        assert synchronized == [(1, stream)]
+        assert waited.take_calls() == [("record", 1, stream), ("wait", 1, 1), ("destroy", 1)]
+
+    def test_the_default_stream_waits_for_itself(self, waited: FakeDriver) -> None:
+        view_of(CudaInterface(stream=1))
+        assert waited.calls == []
+
+    def test_the_host_waits_where_the_default_stream_can_not(
+        self, waited: FakeDriver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        host: list[tuple[int, int]] = []
+        monkeypatch.setattr(driver, "synchronize_stream", lambda *given: host.append(given))
+        waited.capturing = {0}
+        view_of(CudaInterface(stream=77))
+        assert (waited.calls, host) == ([], [(1, 77)])
 
     @pytest.mark.parametrize(
         ("entries", "errors", "message"),
