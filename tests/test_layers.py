@@ -50,8 +50,6 @@ LAYERS = {
     "constructors": EVERY_BASE | {"spec", "render", "compiler", "runtime", "pipeline"},
     "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
     "torch": EVERY_BASE | {"runtime"},
-    "fused_rows": EVERY_BASE | {"spec", "fusion", "runtime"},
-    "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime", "fused_rows"},
     "jitted": EVERY_BASE | {"runtime", "spec", "ir", "jit"},
     "sharded": EVERY_BASE | {"runtime"},
     "dask": EVERY_BASE | {"runtime"},

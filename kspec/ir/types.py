@@ -62,18 +62,26 @@ class BufferType:
 
 @dataclass(frozen=True)
 class IteratorType:
-    """A place in an array of one axis: ``kspec::Iterator`` of ``kspec/sequential.cuh``.
+    """A place in an array of one axis, or in a row of numbers: a class of ``kspec/sequential.cuh``.
 
     Attributes
     ----------
     dtype : str
         Of the elements.
+    kind : {"Iterator", "Counting", "Constant"}
+        Its class; only the first is of memory.
     """
 
     dtype: str
+    kind: str = "Iterator"
 
     def __str__(self) -> str:
-        return f"iterator of {self.dtype}"
+        return f"{self.kind.lower()}{'' if self.is_memory else ' iterator'} of {self.dtype}"
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether its elements can be written to."""
+        return self.kind == "Iterator"
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ def ctype(type_: Type) -> str:
     if isinstance(type_, BufferType):
         return f"{dtypes.lookup(type_.dtype).ctype}*"
     if isinstance(type_, IteratorType):
-        return f"kspec::Iterator<{dtypes.lookup(type_.dtype).ctype}>"
+        return f"kspec::{type_.kind}<{dtypes.lookup(type_.dtype).ctype}>"
     return type_.name
 
 

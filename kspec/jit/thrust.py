@@ -57,6 +57,10 @@ _TABLE = """
     set_intersection         i e i e o  4
     set_symmetric_difference i e i e o  4
     set_union                i e i e o  4
+    set_difference_by_key           i e i e i i o o  6+7
+    set_intersection_by_key         i e i e i o o    5+6
+    set_symmetric_difference_by_key i e i e i i o o  6+7
+    set_union_by_key                i e i e i i o o  6+7
     sort                  o e           none
     sort_by_key           o e o         none
     stable_sort           o e           none
@@ -138,6 +142,13 @@ class Algorithm:
                     node, TypeError, f"from {found[-1].type} to {value.type}: not of one array"
                 )
             if param[0] == "o":
+                if isinstance(value.type, IteratorType) and not value.type.is_memory:
+                    raise scope.problem(
+                        node,
+                        TypeError,
+                        f"jit.thrust.{self.name}: argument {k} is written to, a {value.type} can "
+                        "not be",
+                    )
                 scope.mark_written(_array_of(value))
             found.append(value)
         if any(word in self.name for word in _ORDERED) and types.kind(_dtype(found[0])) == "c":
@@ -162,6 +173,49 @@ class Algorithm:
         if result.isdecimal():
             return _invoke(self.name, args, _place(args[int(result)].type))
         return _invoke(self.name, args, kinds.get(result, result))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What makes an iterator of numbers that are nowhere in memory.
+
+    Attributes
+    ----------
+    name : str
+        As users write it behind ``jit.thrust.``.
+    kind : str
+        Of the `IteratorType`.
+    most : int
+        Arguments, at most.
+    """
+
+    name: str
+    kind: str
+    most: int
+
+    def __repr__(self) -> str:
+        return f"kspec.jit.thrust.{self.name}"
+
+    def compile_call(
+        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Return what a kernel's call of it is."""
+        if keywords or not 1 <= len(args) <= self.most:
+            wanted = "1 argument" if self.most == 1 else f"1 to {self.most} arguments"
+            raise scope.problem(node, TypeError, f"jit.thrust.{self.name} takes {wanted}")
+        scope.program.headers.add(_HEADER)
+        value = expressions.scalar(scope, node, args[0])
+        dtype = str(value.type)
+        if self.kind == "Counting" and types.kind(dtype) not in "iu":
+            raise scope.problem(
+                node, TypeError, f"jit.thrust.{self.name}: counts integers, not {dtype}"
+            )
+        given = [value]
+        if self.most > 1:
+            place = args[1] if len(args) > 1 else Known(0)
+            given.append(expressions.assignable(scope, node, place, "int64"))
+        function = f"kspec::make_{self.kind.lower()}"
+        return Invoke(function, tuple(given), IteratorType(dtype, self.kind))
 
 
 def _invoke(name: str, args: tuple[Expression, ...], type_: Type) -> Invoke:
@@ -228,12 +282,20 @@ _ALGORITHMS = {
     name: Algorithm(name, tuple(params), result)
     for name, *params, result in map(str.split, _TABLE.strip().splitlines())
 }
+_NUMBERS = {
+    one.name: one
+    for one in (
+        Numbers("make_counting_iterator", "Counting", 1),
+        Numbers("make_constant_iterator", "Constant", 2),
+    )
+}
 seq, host, device = Policy("seq"), Policy("host"), Policy("device")
 
-__all__ = [*_NAMES, "device", "host", "seq"]
+__all__ = [*_NAMES, *_NUMBERS, "device", "host", "seq"]
 
 
-def __getattr__(name: str) -> Algorithm:
-    if name in _ALGORITHMS:
-        return _ALGORITHMS[name]
+def __getattr__(name: str) -> Algorithm | Numbers:
+    found = _ALGORITHMS.get(name) or _NUMBERS.get(name)
+    if found is not None:
+        return found
     raise AttributeError(f"module 'kspec.jit.thrust' has no attribute {name!r}")

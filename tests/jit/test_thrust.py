@@ -157,6 +157,93 @@ def test_sets(place: ArrayDevice) -> None:
     assert place.numpy(n)[0] == len(list((a | b).elements()))
 
 
+@jit.rawkernel()
+def sets_by_key(x, y, p, q, keys, values, n):
+    t = jit.thrust
+    a, b = t.set_union_by_key(
+        seq, x.begin(), x.end(), y.begin(), y.end(), p.begin(), q.begin(),
+        keys[0].begin(), values[0].begin(),
+    )  # fmt: skip
+    n[0] = a - keys[0].begin()
+    n[1] = b - values[0].begin()
+    a, b = t.set_intersection_by_key(
+        seq, x.begin(), x.end(), y.begin(), y.end(), p.begin(), keys[1].begin(), values[1].begin()
+    )
+    n[2] = b - values[1].begin()
+    t.set_difference_by_key(
+        x.begin(), x.end(), y.begin(), y.end(), p.begin(), q.begin(),
+        keys[2].begin(), values[2].begin(),
+    )  # fmt: skip
+    t.set_symmetric_difference_by_key(
+        x.begin(), x.end(), y.begin(), y.end(), p.begin(), q.begin(),
+        keys[3].begin(), values[3].begin(),
+    )  # fmt: skip
+
+
+def test_sets_by_key(place: ArrayDevice) -> None:
+    x, y = place.array([1, 2, 2, 5, 7], np.int32), place.array([2, 3, 5, 5], np.int32)
+    p = place.array([10, 20, 21, 50, 70], np.float64)
+    q = place.array([-20, -30, -50, -51], np.float64)
+    keys, values = place.zeros((4, 9), np.int32), place.zeros((4, 9), np.float64)
+    n = place.zeros(3, np.int64)
+    sets_by_key[1, 1](x, y, p, q, keys, values, n)
+    wanted = [
+        ([1, 2, 2, 3, 5, 5, 7], [10, 20, 21, -30, 50, -51, 70]),
+        ([2, 5], [20, 50]),
+        ([1, 2, 7], [10, 21, 70]),
+        ([1, 2, 3, 5, 7], [10, 21, -30, -51, 70]),
+    ]
+    for row, (some_keys, some_values) in enumerate(wanted):
+        count = len(some_keys)
+        assert place.numpy(keys)[row, :count].tolist() == some_keys
+        assert place.numpy(values)[row].tolist() == [*some_values, *[0] * (9 - count)]
+    assert place.numpy(n).tolist() == [7, 7, 2]
+
+
+@jit.rawkernel()
+def numbers(x, out, n):
+    t = jit.thrust
+    first = t.make_counting_iterator(n)
+    t.copy(seq, first, first + 4, out[0].begin())
+    same = t.make_constant_iterator(x[1])
+    t.copy(same, same + 3, out[1].begin())
+    n_of_them = t.make_constant_iterator(2.5, 7) - t.make_constant_iterator(2.5)
+    out[2, 0] = t.reduce(first, first + 4)
+    out[2, 1] = t.lower_bound(first, first + 100, n + 30) - first
+    out[2, 2] = t.inner_product(x.begin(), x.end(), first, 0)
+    out[2, 3] = n_of_them
+    t.gather(t.make_counting_iterator(1), t.make_counting_iterator(3), x.begin(), out[3].begin())
+
+
+def test_numbers_that_are_nowhere(place: ArrayDevice) -> None:
+    x, out = place.array([3, 5, 8], np.int32), place.zeros((4, 4), np.int32)
+    numbers[1, 1](x, out, np.int32(10))
+    assert place.numpy(out).tolist() == [
+        [10, 11, 12, 13],
+        [5, 5, 5, 0],
+        [46, 30, 3 * 10 + 5 * 11 + 8 * 12, 7],
+        [5, 8, 0, 0],
+    ]
+
+
+def test_numbers_can_not_be_written_to() -> None:
+    @jit.rawkernel()
+    def wrong(x):
+        first = jit.thrust.make_counting_iterator(3)
+        jit.thrust.sort(first, first + 3)
+        jit.thrust.copy(x.begin(), x.end(), jit.thrust.make_constant_iterator(1.5))
+        jit.thrust.make_counting_iterator(1.5)
+        jit.thrust.make_counting_iterator()
+
+    with pytest.raises(JitError) as caught:
+        wrong[1, 1](np.zeros(3))
+    text = str(caught.value)
+    assert "argument 0 is written to, a counting iterator of int32 can not be" in text
+    assert "argument 2 is written to, a constant iterator of float32 can not be" in text
+    assert "counts integers, not float32" in text
+    assert "make_counting_iterator takes 1 argument" in text
+
+
 def test_mistakes() -> None:
     @jit.rawkernel()
     def wrong(x, y):

@@ -1,5 +1,5 @@
 // Algorithms that one thread does by itself, with the names and results of Thrust's. Iterators are
-// pointers, or an Iterator of an array of any stride.
+// pointers, an Iterator of an array of any stride, or numbers that are nowhere in memory.
 #pragma once
 
 namespace kspec {
@@ -25,6 +25,43 @@ template <class T> struct Iterator {
 };
 template <class T> __device__ inline Iterator<T> operator+(ptrdiff_t k, const Iterator<T>& one) {
   return one + k;
+}
+// The numbers that follow one.
+template <class T> struct Counting {
+  T value;
+
+  __device__ inline T operator*() const { return value; }
+  __device__ inline T operator[](ptrdiff_t k) const { return value + T(k); }
+  __device__ inline Counting operator+(ptrdiff_t k) const { return Counting{value + T(k)}; }
+  __device__ inline Counting operator-(ptrdiff_t k) const { return Counting{value - T(k)}; }
+  __device__ inline ptrdiff_t operator-(const Counting& other) const {
+    return (ptrdiff_t)value - (ptrdiff_t)other.value;
+  }
+};
+template <class T> __device__ inline Counting<T> operator+(ptrdiff_t k, const Counting<T>& one) {
+  return one + k;
+}
+// The same number again and again.
+template <class T> struct Constant {
+  T value;
+  ptrdiff_t place;
+
+  __device__ inline T operator*() const { return value; }
+  __device__ inline T operator[](ptrdiff_t) const { return value; }
+  __device__ inline Constant operator+(ptrdiff_t k) const { return Constant{value, place + k}; }
+  __device__ inline Constant operator-(ptrdiff_t k) const { return Constant{value, place - k}; }
+  __device__ inline ptrdiff_t operator-(const Constant& other) const {
+    return place - other.place;
+  }
+};
+template <class T> __device__ inline Constant<T> operator+(ptrdiff_t k, const Constant<T>& one) {
+  return one + k;
+}
+template <class T> __device__ inline Counting<T> make_counting(T value) {
+  return Counting<T>{value};
+}
+template <class T> __device__ inline Constant<T> make_constant(T value, ptrdiff_t place) {
+  return Constant<T>{value, place};
 }
 template <class Array> __device__ inline auto begin_of(const Array& array) {
   typedef decltype(array.data) Pointer;
@@ -244,20 +281,48 @@ template <class K, class I> __device__ inline long long unique_by_key(K first, K
   return kept;
 }
 
+// What is taken with the keys of a set, if anything.
+struct Alone {
+  __device__ inline void take_left(ptrdiff_t, ptrdiff_t) const {}
+  __device__ inline void take_right(ptrdiff_t, ptrdiff_t) const {}
+};
+template <class I, class O> struct OfLeft {
+  I values;
+  O out;
+  __device__ inline void take_left(ptrdiff_t k, ptrdiff_t i) const { out[k] = values[i]; }
+  __device__ inline void take_right(ptrdiff_t, ptrdiff_t) const {}
+};
+template <class I, class J, class O> struct OfBoth {
+  I values;
+  J others;
+  O out;
+  __device__ inline void take_left(ptrdiff_t k, ptrdiff_t i) const { out[k] = values[i]; }
+  __device__ inline void take_right(ptrdiff_t k, ptrdiff_t j) const { out[k] = others[j]; }
+};
+
 // Sets are sorted; what occurs more than once counts as often.
-template <int LEFT, int RIGHT, int BOTH, class I, class J, class O>
-__device__ inline O combine(I first, I last, J other, J end, O out) {
+template <int LEFT, int RIGHT, int BOTH, class I, class J, class O, class With = Alone>
+__device__ inline O combine(I first, I last, J other, J end, O out, With with = With()) {
   const ptrdiff_t n = last - first, m = end - other;
   ptrdiff_t i = 0, j = 0, k = 0;
   while (i < n || j < m) {
     if (j == m || (i < n && first[i] < other[j])) {
-      if (LEFT) out[k++] = first[i];
+      if (LEFT) {
+        out[k] = first[i];
+        with.take_left(k++, i);
+      }
       ++i;
     } else if (i == n || other[j] < first[i]) {
-      if (RIGHT) out[k++] = other[j];
+      if (RIGHT) {
+        out[k] = other[j];
+        with.take_right(k++, j);
+      }
       ++j;
     } else {
-      if (BOTH) out[k++] = first[i];
+      if (BOTH) {
+        out[k] = first[i];
+        with.take_left(k++, i);
+      }
       ++i;
       ++j;
     }
@@ -279,6 +344,29 @@ __device__ inline O set_difference(I first, I last, J other, J end, O out) {
 template <class I, class J, class O>
 __device__ inline O set_symmetric_difference(I first, I last, J other, J end, O out) {
   return combine<1, 1, 0>(first, last, other, end, out);
+}
+// Those of keys and values return how many there are.
+template <class I, class J, class V, class W, class O, class P>
+__device__ inline long long set_union_by_key(I first, I last, J other, J end, V values, W others,
+                                             O keys, P out) {
+  return combine<1, 1, 1>(first, last, other, end, keys, OfBoth<V, W, P>{values, others, out}) -
+         keys;
+}
+template <class I, class J, class V, class O, class P>
+__device__ inline long long set_intersection_by_key(I first, I last, J other, J end, V values,
+                                                    O keys, P out) {
+  return combine<0, 0, 1>(first, last, other, end, keys, OfLeft<V, P>{values, out}) - keys;
+}
+template <class I, class J, class V, class W, class O, class P>
+__device__ inline long long set_difference_by_key(I first, I last, J other, J end, V values, W,
+                                                  O keys, P out) {
+  return combine<1, 0, 0>(first, last, other, end, keys, OfLeft<V, P>{values, out}) - keys;
+}
+template <class I, class J, class V, class W, class O, class P>
+__device__ inline long long set_symmetric_difference_by_key(I first, I last, J other, J end,
+                                                            V values, W others, O keys, P out) {
+  return combine<1, 1, 0>(first, last, other, end, keys, OfBoth<V, W, P>{values, others, out}) -
+         keys;
 }
 
 // What moves with the keys, if anything.
