@@ -219,9 +219,13 @@ class Plan(Ordered, Blocks):
     def __init__(self, prepared: Prepared) -> None:
         assert prepared.kernel is not None
         self.device = prepared.device
-        # New arrays overlap with no others.
-        places = map(dispatch.place_of, prepared.operands if prepared.given else ())
-        self.distances = distances(tuple(places))
+        self.distances = distances(
+            [
+                # New arrays overlap with no others.
+                None if one.is_output and not prepared.given else dispatch.place_of(one)
+                for one in prepared.operands
+            ]
+        )
         rest = prepared.parameters()
         pack = _packer(prepared, rest)
         super().__init__(prepared.kernel, prepared.launch, prepared.maker(rest), pack, first=1)

@@ -136,6 +136,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def fake(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
     kernel = FakeKernel()
     monkeypatch.setattr(KernelLoader, "kernel", lambda self, wanted, device, sanitize: kernel)
+    monkeypatch.setattr(KernelLoader, "check_captured", lambda self, wanted, device, stream: None)
     monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: False)
     monkeypatch.setattr(keeping, "kept_on", lambda ordinal: kernel)
     return kernel

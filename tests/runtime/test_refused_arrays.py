@@ -119,6 +119,15 @@ class TestOverlaps:
                     DOUBLE(memory[1000 : 1000 + size], memory[1000 + start :][:size])
             DOUBLE(memory[1000 : 1000 + size], memory[1000 + size :][:size])
 
+    def test_repeated_calls_that_write_to_an_input(self, place: ArrayDevice) -> None:
+        memory = place.zeros(400)
+        for _ in range(6):
+            ADD_TO(memory[:100], memory[100:200])
+            ADD_TO(memory[:100], memory[:100])
+        for start in 1, 99:
+            with pytest.raises(kspec.OverlapError, match="argument total"):
+                ADD_TO(memory[start : start + 100], memory[:100])
+
     def test_that_take_too_long_to_tell(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(writing, "_MOST_WORK", 0)
         x = np.arange(12.0).reshape(3, 4)
