@@ -11,8 +11,14 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.runtime import driver
+from kspec.runtime.advice import advise
+from kspec.runtime.device import Device
+from kspec.runtime.package import read_manifest
 from kspec.runtime.parts import SplitReduction
+from kspec.stages import COLUMNS, LINES, Specialization, of_parts, strided, to_parts
 from tests.devices import ArrayDevice
+from tests.projects import ROOT
 
 MOMENTS = """
 template <class T> struct Pair { T sum; long long count; double rest[3]; };
@@ -259,3 +265,29 @@ def test_memory_is_checked(stage: str) -> None:
     step = steps()[stage]
     with kspec.checking(sanitize="memory,race,undefined"):
         step()
+
+
+class TestPrecompiled:
+    """`layouts = ["parts"]` in the spec of a packaged kernel."""
+
+    PACKAGE = ROOT / "generated" / "kspec_kernels"
+
+    @pytest.fixture(autouse=True)
+    def gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
+
+    @pytest.mark.parametrize("layout", [to_parts(LINES), to_parts(of_parts(strided(1)))])
+    def test_the_advice_of_one_that_has_none(self, layout: str) -> None:
+        wanted = Specialization("logsumexp", (("T", "float32"),), layout)
+        entry = read_manifest(self.PACKAGE).module("norms")
+        text = advise(self.PACKAGE, entry, wanted, Device("cuda", 0))
+        assert "missing: norms.logsumexp, T = float32, layout 'parts', sm_90" in text
+        assert (
+            '[reduction.logsumexp], write\n    layouts = ["parts"]\nthen run `kspec build`' in text
+        )
+
+    def test_the_index_has_them(self) -> None:
+        entry = read_manifest(self.PACKAGE).module("norms")
+        for layout in (LINES, COLUMNS, of_parts(strided(1))):
+            wanted = Specialization("l2norm", (("T", "float32"),), to_parts(layout))
+            assert wanted.name_expression in entry.precompiled
