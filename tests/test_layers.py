@@ -50,6 +50,7 @@ LAYERS = {
     "constructors": EVERY_BASE | {"spec", "render", "compiler", "runtime", "pipeline"},
     "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
     "torch": EVERY_BASE | {"runtime"},
+    "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime"},
     "jitted": EVERY_BASE | {"runtime", "spec", "ir", "jit"},
     "sharded": EVERY_BASE | {"runtime"},
     "dask": EVERY_BASE | {"runtime"},

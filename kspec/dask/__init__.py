@@ -18,10 +18,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kspec.dask.graphs import map_blocks, reduce_blocks
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, ToolNotFoundError
 from kspec.runtime.identity import kernel_of
 from kspec.runtime.reduction import ReductionCallable
+
+try:
+    from kspec.dask.graphs import map_blocks, reduce_blocks
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "dask":
+        raise
+    raise ToolNotFoundError(
+        f"kspec.dask needs Dask's arrays ({error}): pip install 'kspec[dask]'"
+    ) from error
 
 __all__ = ["apply"]
 

@@ -326,7 +326,8 @@ class SplitReduction:
 
     def _asked(self, call: Call, binding: Binding, stream: int) -> int:
         device = call.device
-        answer = arrays.zeros((1,), "int64", device)
+        answer = arrays.empty((1,), "int64", device)
+        arrays.use_on(stream, answer)
         one = _operand(answer)
         kernel = self.kernel.load(call, binding, to_parts(strided(1)), NO_CHECKS)
         declaration = self.kernel.declaration

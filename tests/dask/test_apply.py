@@ -16,6 +16,7 @@ import dask  # noqa: E402
 from kspec_kernels import math, norms, statistics  # noqa: E402
 
 import kspec.dask  # noqa: E402
+from tests.projects import ROOT, run_python  # noqa: E402
 
 ADD = kspec.ElementwiseKernel("T x, T y, S w", "S z", "z = x + y * w", "dask_add")
 BOTH = kspec.ElementwiseKernel(
@@ -309,3 +310,28 @@ def test_calls_with_dask_arrays_name_this() -> None:
     for call in (lambda: ADD(X, X, X), lambda: norms.l2norm(X), lambda: LOOKED_UP(1, X)):
         with pytest.raises(kspec.ArgumentTypeError, match=r"of Dask; kspec\.dask\.apply\("):
             call()
+
+
+def test_without_dask() -> None:
+    code = """
+import sys
+sys.modules["dask"] = None
+import kspec
+try:
+    import kspec.dask
+except kspec.ToolNotFoundError as error:
+    print(error)
+"""
+    said = run_python(code, ROOT)
+    assert "kspec.dask needs Dask's arrays" in said and "pip install 'kspec[dask]'" in said
+
+
+class TestStructs:
+    def test_blocks_of_structs(self) -> None:
+        point = np.dtype([("x", "f8"), ("y", "f8")])
+        kernel = kspec.ReductionKernel(
+            "P p", "float64 d", "p.x * p.x + p.y * p.y", "a + b", "d = sqrt(a)", "0", "dask_points"
+        )
+        values = np.random.default_rng(0).random((20, 2)).view(point).ravel()
+        got = kspec.dask.apply(kernel, chunked(values, 7)).compute()
+        np.testing.assert_allclose(got, np.sqrt((values["x"] ** 2 + values["y"] ** 2).sum()))
