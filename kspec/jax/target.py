@@ -49,6 +49,12 @@ _DTYPES = {
 }
 DTYPES = frozenset(_DTYPES.values())
 
+# Functions of our own: `jax.ffi.pycapsule` changes the one that `ctypes.pythonapi` shares.
+_new_capsule = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)(("PyCapsule_New", ctypes.pythonapi))
+_keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+
 
 class _Lent:
     """Memory that belongs to XLA."""
@@ -67,7 +73,6 @@ class Target:
 
     def __init__(self) -> None:
         self._kernels: dict[str, KernelCallable[Any]] = {}
-        self._handlers: list[Any] = []
 
     def add(self, name: str, kernel: KernelCallable[Any]) -> None:
         """Make a kernel known under a name."""
@@ -94,9 +99,9 @@ class Target:
         for platform, run in (("cpu", self._run_on_host), ("CUDA", self._run_on_cuda)):
             handler = call_frame.Handler(functools.partial(_guarded, run))
             # A program may run while the interpreter shuts down and frees what it knows.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handler))
-            self._handlers.append(handler)
-            capsule = jax.ffi.pycapsule(ctypes.cast(handler, ctypes.c_void_p))
+            _keep_for_ever(handler)
+            address = ctypes.cast(handler, ctypes.c_void_p)
+            capsule = _new_capsule(address, None, None)
             jax.ffi.register_ffi_target(NAME, capsule, platform=platform, api_version=1)
 
     def _run_on_host(self, frame: CallFrame) -> int | None:

@@ -76,25 +76,24 @@ _Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
 _Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
 
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype = ctypes.c_int
-_is_valid.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_get_pointer.restype = ctypes.c_void_p
-_get_pointer.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
-# The same functions for capsules that are Python objects; a prototype of their own each.
-_is_valid_object = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
+
+def _python(name: str, result: Any, *arguments: Any) -> Any:
+    """Return a function of Python's, of our own: anybody may change those of `pythonapi`."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_new_capsule = _python(
+    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor
 )
-_get_pointer_of_object = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
+_is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_get_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+# The same functions for capsules that are Python objects.
+_is_valid_object = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_get_pointer_of_object = _python(
+    "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
 )
-_incref, _decref = ctypes.pythonapi.Py_IncRef, ctypes.pythonapi.Py_DecRef
-_incref.argtypes = _decref.argtypes = (ctypes.py_object,)
-_incref.restype = _decref.restype = None
+_incref = _python("Py_IncRef", None, ctypes.py_object)
+_decref = _python("Py_DecRef", None, ctypes.py_object)
 
 
 class _Export:

@@ -359,3 +359,13 @@ def test_programs_in_the_cache_of_jax(tmp_path: Any) -> None:
     first, again = (run_python(code, ROOT, ROOT / "generated") for _ in range(2))
     assert first == again
     assert first.startswith("10.0 ")
+
+
+def test_arrays_go_through_dlpack_beside_programs() -> None:
+    """JAX changes a function of Python's that `ctypes` shares."""
+    x = jnp.arange(3.0)
+    jax.ffi.pycapsule(0x1000)
+    np.testing.assert_array_equal(
+        np.from_dlpack(kspec.asarray(np.arange(3), device="host")), [0, 1, 2]
+    )
+    assert float(total(x)) == 3

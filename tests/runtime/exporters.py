@@ -47,9 +47,9 @@ class Versioned(ctypes.Structure):
 _Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 # Called when nothing else is left of an exporter: they stay for as long as the process.
 _destructors: list[Any] = []
-_new = ctypes.pythonapi.PyCapsule_New
-_new.restype = ctypes.py_object
-_new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
 
 
 class Exporter:
