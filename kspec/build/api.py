@@ -148,7 +148,7 @@ class _Names:
 
 def render_module(unit: Unit) -> str:
     """Return the Python module of one spec file."""
-    return _render("module.py.j2", unit.spec_file.path, module_context(unit))
+    return render_text("module.py.j2", unit.spec_file.path, module_context(unit))
 
 
 def render_package(plan: BuildPlan) -> str:
@@ -163,7 +163,7 @@ def render_package(plan: BuildPlan) -> str:
         modules=modules,
         kernels=tuple(sorted(kernels)),
     )
-    return _render("__init__.py.j2", f"{plan.settings.specs}/*.toml", context)
+    return render_text("__init__.py.j2", f"{plan.settings.specs}/*.toml", context)
 
 
 def module_context(unit: Unit) -> ModuleContext:
@@ -214,7 +214,14 @@ def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
     )
 
 
-def _render(template: str, origin: str, context: ModuleContext | PackageContext) -> str:
+def render_text(template: str, origin: str, context: object) -> str:
+    """Return a generated Python file: what a template makes of a context, sealed.
+
+    Raises
+    ------
+    RenderError
+        If the template is broken.
+    """
     try:
         body = template_environment().get_template(f"package/{template}").render(module=context)
     except TemplateError as error:

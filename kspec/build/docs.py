@@ -8,11 +8,12 @@ is raised, which dtypes are precompiled, and where in the project all of this is
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec import dtypes
 from kspec.c_params import HANDLES
+from kspec.operators import Operator
 from kspec.signature import CParam, Param, Signature
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -180,6 +181,40 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
         lines += _wrapped(f"It is launched {', '.join(launched)}.")
     names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
     lines += _wrapped(f"Precompiled: {names}{place.compiled_for}.")
+    return _safe(lines)
+
+
+def operator_doc(
+    spec: Spec, one: Operator, either: Collection[str], place: Place
+) -> tuple[str, ...]:
+    """Return the docstring of a function that calls an operator.
+
+    `either` are inputs that may be tensors or numbers.
+    """
+    lines = [*_summary(spec), "", *_heading("Parameters")]
+    types = {param.name: param for param in spec.declaration().params or ()}
+    for argument in one.arguments:
+        param = types.get(argument.name)
+        if param is None or argument.keyword:
+            continue
+        row = dtypes.from_ctype(param.type) if isinstance(param, CParam) else None
+        kind = f"of {row.name if row else param.type}"
+        what = f"tensor {kind}" if argument.is_array else f"number {kind}"
+        also = " or number" if argument.is_array and argument.name in either else ""
+        lines.append(f"{argument.name} : {what}{also}")
+        lines += _indented("Written to." if argument.written else "Input.")
+    names = [argument.name for argument in one.arguments]
+    if "axis" in names:
+        lines += ["axis : int or sequence of int, optional"]
+        lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
+        lines += ["keepdims : bool, default False", "    Keep reduced axes with extent 1."]
+    if "grid" in names:
+        lines.append("grid, block : sequence of int")
+        lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
+    lines += ["", *_heading("Notes"), *_wrapped(f"``{one.schema}``, declared in {place}.")]
+    table = getattr(spec, "backward", None)
+    if isinstance(table, Mapping):
+        lines += _wrapped(f"Differentiable with respect to {', '.join(table)}.")
     return _safe(lines)
 
 

@@ -85,7 +85,8 @@ def make_plan(settings: Settings) -> BuildPlan:
     files = load_specs(settings.spec_folder, settings.project)
     if not files:
         raise SpecError(f"the folder {settings.specs!r} has no spec files (*.toml)")
-    taken = [file.path for file in files if file.stem in RESERVED_STEMS]
+    reserved = (*RESERVED_STEMS, *(["torch"] if settings.torch else []))
+    taken = [file.path for file in files if file.stem in reserved]
     if taken:
         raise SpecError("\n".join(f"{path}: the package needs this name; rename" for path in taken))
     return BuildPlan(settings, tuple(make_unit(settings, file) for file in files))

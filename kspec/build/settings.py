@@ -8,6 +8,7 @@
     archs = ["sm_80", "sm_90", "compute_80"]
     ptx_isa = "8.0"                        # newest PTX that drivers must know
     jit = "never"                          # where deployed, no kernel of it is ever compiled
+    torch = true                           # the kernels as PyTorch operators too
 
 All have defaults.  `kspec.build.plan` goes on from here.
 """
@@ -30,7 +31,7 @@ CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
 DEFAULT_ARCHS = ("sm_80", "sm_90", "sm_100", "sm_120", "compute_80")
 NATIVE = "native"
-_KEYS = ("specs", "package", "archs", "ptx_isa", "jit")
+_KEYS = ("specs", "package", "archs", "ptx_isa", "jit", "torch")
 _JIT = ("auto", "never")
 _EVERYTHING = ("all", "all-major")  # of CMake
 
@@ -53,6 +54,8 @@ class Settings:
         What they are for where nobody asks for anything else.
     jit : str
         ``"never"``: the package's kernels are not compiled at run time; else ``"auto"``.
+    torch : bool
+        Whether the package has a module of PyTorch operators.
     """
 
     project: Path
@@ -61,6 +64,7 @@ class Settings:
     targets: tuple[Target, ...]
     configured: tuple[Target, ...]
     jit: str = "auto"
+    torch: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -134,11 +138,14 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
     jit = table.get("jit", "auto")
     if jit not in _JIT:
         problems.append(f"jit: must be one of {', '.join(map(repr, _JIT))}, not {jit!r}")
+    torch = table.get("torch", False)
+    if not isinstance(torch, bool):
+        problems.append(f"torch: must be true or false, not {torch!r}")
     if problems:
         raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
     configured = _with_isa(configured, isa)
     targets = _with_isa(_wanted_targets(archs), isa) if archs else configured
-    return Settings(project.resolve(), specs, package, targets, configured, jit)
+    return Settings(project.resolve(), specs, package, targets, configured, jit, torch)
 
 
 def package_of(document: dict[str, Any]) -> str:

@@ -29,7 +29,8 @@ def test_contents(wheel: Path) -> None:
     }
     stems = [path.stem for path in (ROOT / "specs").glob("*.toml")]
     wanted |= {f"kspec_kernels/{stem}.{end}" for stem in stems for end in ("py", "cu", "fatbin")}
-    wanted |= {f"kspec_kernels/{name}" for name in ("__init__.py", "manifest.json", "py.typed")}
+    wanted |= {f"kspec_kernels/{name}" for name in ("__init__.py", "torch.py")}
+    wanted |= {f"kspec_kernels/{name}" for name in ("manifest.json", "py.typed")}
     assert wanted <= set(names), sorted(wanted - set(names))
     assert {name.split("/")[0].split("-")[0] for name in names} == {"kspec", "kspec_kernels"}
 

@@ -214,3 +214,17 @@ def test_autocast_leaves_what_is_written_alone(ops: Any) -> None:
     with torch.autocast("cpu"):
         ops.squared_diff_super_generic(x, 2 * y, z)
     assert z.tolist() == [1, 1, 1]
+
+
+def test_the_generated_module_calls_the_operators(ops: Any) -> None:
+    from kspec_kernels import torch as functions
+
+    hidden = {name for name, one in KERNELS.items() if getattr(one.declaration, "forward", "")}
+    assert set(functions.__all__) == {one.declaration.name for one in OPERATORS.values()} - hidden
+    x = torch.rand(3, 4, requires_grad=True)
+    result = functions.l2norm(functions.gelu_bias(x, 0.5), axis=1)
+    assert torch.equal(result, ops.l2norm(ops.gelu_bias(x, 0.5), axis=1)) and result.requires_grad
+    assert torch.equal(functions.squared_diff(x, 1.0), ops.squared_diff(x, 1.0))
+    y = torch.zeros(12)
+    functions.axpy(2.0, torch.ones(12), y)
+    assert y.tolist() == [2.0] * 12

@@ -1,0 +1,100 @@
+"""``torch = true``: the package's module of PyTorch operators, made where there is no torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from kspec.build.project import plan_project
+from kspec.build.torch_module import render_torch_module
+from kspec.errors import SpecError
+from tests.projects import ROOT
+
+SPECS = """\
+[elementwise.gate]
+doc = "Scale and shift."
+inputs = ["T x", "float32 k", "raw int32 table"]
+outputs = ["T y", "T z"]
+operation = "y = k * x + table[0]; z = x"
+[elementwise.gate.backward]
+x = "grad_y * k + grad_z"
+
+[elementwise.into]
+inputs = ["X x"]
+outputs = ["Z z"]
+operation = "z = x"
+
+[reduction.total]
+inputs = ["T x"]
+outputs = ["T y"]
+map = "x"
+reduce = "a + b"
+post_map = "y = a"
+
+[raw.unknown]
+code = 'extern "C" __global__ void unknown(float* x) {}'
+
+[raw.scale]
+code = 'extern "C" __global__ void scale(float* x, const float* k, int n) {}'
+params = ["float* x", "const float* k", "int n"]
+defaults = { n = "x.size" }
+grid = "ceil_div(n, 256)"
+block = "256"
+"""
+
+
+def project(folder: Path, settings: str = "torch = true", stem: str = "gates") -> Path:
+    (folder / "specs").mkdir()
+    (folder / "specs" / f"{stem}.toml").write_text(SPECS)
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "toy"\n[tool.kspec]\n{settings}\n')
+    return folder
+
+
+def test_signatures(tmp_path: Path) -> None:
+    text = render_torch_module(plan_project(project(tmp_path)))
+    found = {
+        node.name: f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}"
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.returns
+    }
+    assert found == {
+        "gate": "(x: ArrayT, k: ArrayT | float, table: ArrayT) -> tuple[ArrayT, ArrayT]",
+        "into": "(x: AnyArray, z: AnyArray) -> None",
+        "total": "(x: ArrayT, axis: int | Sequence[int] | None=None, keepdims: bool=False)"
+        " -> ArrayT",
+        "scale": "(x: AnyArray, k: AnyArray, *, n: int | None=None,"
+        " grid: Sequence[int] | None=None, block: Sequence[int] | None=None,"
+        " shared_mem: int | None=None) -> None",
+    }
+
+
+def test_what_is_documented(tmp_path: Path) -> None:
+    text = render_torch_module(plan_project(project(tmp_path)))
+    assert re.search(r"declared\s+in\s+specs/gates\.toml,\s+line 1\.", text)
+    assert "Differentiable with respect to x." in text
+    assert "Tensor(a!) x" in text and "Written to." in text
+
+
+def test_nobody_who_did_not_ask_gets_it(tmp_path: Path) -> None:
+    from kspec.build.files import text_files
+
+    assert "torch.py" not in text_files(plan_project(project(tmp_path, "")))
+
+
+@pytest.mark.parametrize(
+    ("settings", "stem", "message"),
+    [
+        ("torch = 1", "gates", "torch: must be true or false, not 1"),
+        ("torch = true", "torch", "specs/torch.toml: the package needs this name"),
+    ],
+)
+def test_what_can_not_be(tmp_path: Path, settings: str, stem: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        plan_project(project(tmp_path, settings, stem))
+
+
+def test_the_shipped_package_has_it() -> None:
+    assert plan_project(ROOT).settings.torch
