@@ -14,8 +14,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 # The version that these structures have been written for.
 MAJOR, MINOR = 0, 3
@@ -128,8 +127,7 @@ _BUFFER = struct.Struct("NPiPqP")
 Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(NamedTuple):  # made for every array of every call, which dataclasses are slow at
     """An array of XLA's: C-ordered memory for the length of a call.
 
     Attributes

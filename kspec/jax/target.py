@@ -150,14 +150,15 @@ def _request(frame: CallFrame) -> Request:
 
 def _array(buffer: Buffer, device: Device) -> DeviceArray:
     """Return a view of XLA's memory."""
-    dtype = _dtype(buffer.code)
-    strides = c_strides(buffer.shape, dtype.itemsize)
-    return DeviceArray(_LENT, buffer.ptr, buffer.shape, strides, dtype, device)
+    code, ptr, shape = buffer
+    dtype, strides = _layout(code, shape)
+    return DeviceArray(_LENT, ptr, shape, strides, dtype, device)
 
 
-@functools.cache
-def _dtype(code: int) -> np.dtype[Any]:
-    return numpy_dtype(_DTYPES[code])
+@functools.lru_cache(maxsize=4096)
+def _layout(code: int, shape: tuple[int, ...]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    dtype = numpy_dtype(_DTYPES[code])
+    return dtype, c_strides(shape, dtype.itemsize)
 
 
 @functools.cache

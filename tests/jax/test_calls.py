@@ -51,7 +51,7 @@ def test_programs_run_the_kernel(place: str) -> None:
 
     np.testing.assert_allclose(program(x), [2, 2, 2], rtol=1e-6)
     assert program(x).devices() == x.devices()
-    assert "kernel\\22: \\22kspec_kernels.norms.l2norm" in program.lower(x).as_text()
+    assert "kspec_kernels.norms.l2norm" in program.lower(x).as_text()
 
 
 def test_axes_and_keepdims(place: str) -> None:
@@ -262,7 +262,10 @@ def test_callbacks(place: str) -> None:
     np.testing.assert_array_equal(reduced, [4, 4, 4])
 
 
+# On the CPU, with or without a GPU.
 CACHED = """
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
 import jax, numpy as np, pathlib
 import kspec.jax
 from kspec_kernels import norms
@@ -277,6 +280,7 @@ print(len([*folder.glob("*-cache")]))
 """
 SHARDED = """
 import os
+os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -293,7 +297,8 @@ print(np.allclose(y, jnp.linalg.norm(x, axis=1)), *y.sharding.spec)
 print("all-gather" not in program.lower(x).compile().as_text())
 """
 EXPORT = """
-import pathlib
+import os, pathlib
+os.environ["JAX_PLATFORMS"] = "cpu"
 import jax, jax.numpy as jnp
 from jax import export
 import kspec.jax
@@ -306,7 +311,8 @@ made = exported(jax.ShapeDtypeStruct((2, 2), jnp.float32))
 pathlib.Path({path!r}).write_bytes(made.serialize())
 """
 RESTORE = """
-import pathlib
+import os, pathlib
+os.environ["JAX_PLATFORMS"] = "cpu"
 import jax, numpy as np
 from jax import export
 import kspec.jax
