@@ -210,7 +210,7 @@ def _torch() -> Access:
         bare,
         bare,
         device="{x}.get_device()",
-        stream="torch_stream({d}) if {d} >= 0 else 0",
+        stream="(torch_stream({d}) if {d} >= 0 else 0)",
         refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
         scattered="not {x}.is_contiguous()",
         names={"torch_stream": raw or _public_stream},

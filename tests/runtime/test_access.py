@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import gc
 import itertools
@@ -529,3 +530,19 @@ def test_addresses(x: Any) -> None:
     assert access.numpy_address(x) == x.ctypes.data
     x.flags.writeable = False
     assert access.numpy_address(x) == x.ctypes.data
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("library", ["_cupy", "_torch"])
+def test_a_stream_is_one_operand(
+    library: str, several: bool, cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Routes write ``... if stream is None else stream_handle(stream)`` behind it."""
+    torch: Any = ModuleType("torch")
+    torch._C = SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(driver, "several_devices", lambda: several)
+    made = getattr(access, library).__wrapped__().named("a0").stream
+    whole = ast.parse(f"{made} if given else other", mode="eval").body
+    assert isinstance(whole, ast.IfExp)
+    assert ast.unparse(whole.body) == ast.unparse(ast.parse(made, mode="eval").body)
