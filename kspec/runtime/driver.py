@@ -312,7 +312,7 @@ def wait_for_stream(ordinal: int, stream: int, other: int, origin: int | None = 
     `origin`: the device of the other one, if it is not the same.
     """
     driver = _bindings()
-    with on_device(ordinal if origin is None else origin):
+    with on_device(ordinal if origin is None else origin), whatever_is_captured():
         flags = driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
         event = check(driver.cuEventCreate(flags))
         try:
@@ -326,7 +326,7 @@ def wait_for_stream(ordinal: int, stream: int, other: int, origin: int | None = 
 def record_event(ordinal: int, stream: int) -> Any:
     """Return a new event that happens when everything queued on a stream by now has run."""
     driver = _bindings()
-    with on_device(ordinal):
+    with on_device(ordinal), whatever_is_captured():
         event = check(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
         check(driver.cuEventRecord(event, stream))
     return event

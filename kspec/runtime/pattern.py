@@ -302,7 +302,7 @@ def afterwards(current: Sequence[str], arrays: Sequence[str]) -> list[str]:
     others = [f"other{k}" for k in range(len(current) - 1)]
     lines = [f"if {one} != handle and stream is None: plan.follow({one}, handle)" for one in others]
     if set(current) != {"0"}:
-        elsewhere = " or ".join(f"handle != {one}" for one in (current[0], *others))
+        elsewhere = " or ".join(f"handle != ({one})" for one in (current[0], *others))
         kept = f"plan.after(handle, ({', '.join((*arrays, ''))}))"
         lines.append(f"if stream is not None and ({elsewhere}): {kept}")
     return lines

@@ -52,11 +52,12 @@ class Jax(DLPack):
             )
         if array.is_deleted():
             raise ArgumentTypeError("the array was deleted, or donated to a function of JAX's")
-        places = sorted(map(str, array.devices()))
+        places = array.devices()
         if len(places) > 1:
+            listed = ", ".join(sorted(map(str, places)))
             raise ArgumentTypeError(
-                f"the array is sharded over {', '.join(places)}, and a kernel runs on one device: "
-                "pass jax.device_put(x, one_of_them), or the data of each x.addressable_shards"
+                f"the array is sharded over {listed}, and a kernel runs on one device: pass "
+                "jax.device_put(x, one_of_them), or the data of each x.addressable_shards"
             )
         one = dlpack.import_array(array)
         if one.device.is_host:

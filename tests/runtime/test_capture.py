@@ -243,6 +243,7 @@ def test_binding_meanwhile(name: str, library: Any) -> None:
 def test_own_arrays_come_and_go_meanwhile(library: Any) -> None:
     kernel = add()
     x, z = arrays(library, "elementwise", ROWS)
+    library.outside(lambda: kernel(x, x, z))
     before = kspec.zeros(1000, "int32", "cuda:0")
 
     def call() -> Any:

@@ -209,6 +209,7 @@ class TestCapture:
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
             warm(lambda: ADD(x, 1.0, y))
+            NEXT(y, y)  # compiles it
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):
