@@ -143,7 +143,7 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
     if not any(isinstance(value, da.Array) for value in args):
         raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
     left = iter(arrays)
-    samples = [_sample(next(left)) if one is None else one for one in rest]
+    samples = [_sample(next(left)) if one is None else _of_raw(one) for one in rest]
     call = dispatch.classify(declaration, samples)
     binding = dispatch.resolve_types(declaration, call)
     like = arrays[0]._meta
@@ -157,6 +157,15 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
 def _sample(array: da.Array) -> Any:
     """Return an array of NumPy with the dtype and the axes of another, and no elements."""
     return np.empty((0,) * array.ndim, array.dtype)
+
+
+def _of_raw(value: Any) -> Any:
+    """Return the same of an array that every block gets; anything else as it is."""
+    library = library_of(value)
+    if library is None:
+        return value
+    view = library.view(value)
+    return np.empty((0,) * len(view.shape), numpy_dtype(view.dtype))
 
 
 def _blockwise(

@@ -40,6 +40,9 @@ def copy_bytes(to: int, device: Device, stream: int, source: ArrayView, other: i
         driver.copy(device.ordinal, to, source.ptr, nbytes)
     else:
         ordinal, origin = device.ordinal, source.device.ordinal
-        driver.wait_for_stream(ordinal, stream, other, origin)
+        apart = (device, stream) != (source.device, other)
+        if apart:
+            driver.wait_for_stream(ordinal, stream, other, origin)
         driver.copy_async(ordinal, to, source.ptr, nbytes, stream)
-        driver.wait_for_stream(origin, other, stream, ordinal)
+        if apart:
+            driver.wait_for_stream(origin, other, stream, ordinal)

@@ -260,6 +260,12 @@ class TestCuPy:
             mean, _ = kspec.dask.apply(statistics.mean_var, z, 0.0, axis=axis)
             np.testing.assert_allclose(mean.compute().get(), 2 * x.mean(axis))
 
+    def test_raw_arrays(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        k = da.from_array(cupy.asarray([0, 2, 1, 1]), chunks=3, asarray=False)
+        y = kspec.dask.apply(LOOKED_UP, k, cupy.asarray([2.0, 3.0, 5.0]))
+        np.testing.assert_array_equal(y.compute().get(), [2, 5, 3, 3])
+
 
 X = da.ones((6, 4), chunks=3)
 
