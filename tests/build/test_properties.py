@@ -14,13 +14,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import kspec
 from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
 from kspec.build.properties import runner
 from kspec.build.properties.case import Case, Layout, Operand, Values
+from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.strategies import cases
 from kspec.errors import SpecError
-from kspec.runtime.device import HOST
+from kspec.runtime.device import HOST, devices
+from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 from tests.projects import ROOT, SQUARES, environment, write_project
 
@@ -308,3 +311,72 @@ def test_without_hypothesis(run, toy: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, _, err = run("test", "--project", toy)
     assert code == 3 and "python -m pip install 'kspec[test]'" in err
+
+
+SHIPPED = [
+    subject
+    for subject in runner.subjects(
+        plan_project(ROOT), import_package(ROOT / "generated/kspec_kernels")
+    )
+    if subject.kernel.backward is not None
+]
+
+
+@pytest.mark.parametrize("subject", SHIPPED, ids=lambda one: one.name)
+def test_gradients_of_shipped_kernels(subject: runner.Subject) -> None:
+    assert not gradient_problem(subject.kernel, subject.spec, HOST)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("subject", SHIPPED, ids=lambda one: one.name)
+def test_gradients_of_shipped_kernels_on_a_gpu(subject: runner.Subject) -> None:
+    for device in devices()[1:]:
+        assert not gradient_problem(subject.kernel, subject.spec, device)
+
+
+def elementwise_kernel(backward: Any, **fields: Any) -> kspec.ElementwiseKernel:
+    names = {"in_params": "T x, T k", "out_params": "T y", "operation": "y = k * x * x"}
+    return kspec.ElementwiseKernel(**{**names, **fields}, name="gradient_of", backward=backward)
+
+
+@pytest.mark.parametrize(
+    ("backward", "wrong"),
+    [
+        ({"x": "2 * grad_y * k * x", "k": "grad_y * x * x"}, ""),
+        ({"x": "grad_y * k * x", "k": "grad_y * x * x"}, "x"),
+        ({"x": "2 * grad_y * k * x", "k": "grad_y * x"}, "k"),
+        ({"k": "grad_y * x * x"}, ""),
+    ],
+)
+@pytest.mark.parametrize("types", ["float64", "float32"])
+def test_wrong_gradients_are_found(backward: dict[str, str], wrong: str, types: str) -> None:
+    kernel = elementwise_kernel(backward)
+    fields = {**dict(kernel.spec), "types": {"T": ["int32", types]}}
+    problem = gradient_problem(kernel, build_spec(ElementwiseSpec, **fields), HOST)
+    assert problem.startswith(f"the gradient of {wrong}" if wrong else "")
+    assert bool(problem) == bool(wrong)
+
+
+def test_gradients_that_nobody_has_types_for() -> None:
+    kernel = elementwise_kernel({"x": "grad_y"})
+    fields = {**dict(kernel.spec), "types": {"T": ["int32", "float16"]}}
+    assert not gradient_problem(kernel, build_spec(ElementwiseSpec, **fields), HOST)
+
+
+def test_a_kernel_with_a_wrong_gradient_fails(tmp_path: Path) -> None:
+    spec = """\
+[elementwise.half]
+inputs = "T x"
+outputs = "T y"
+operation = "y = x / 2"
+backward = { x = "grad_y * 2" }
+types = { T = ["float64"] }
+reference = "x / 2"
+"""
+    project = write_project(tmp_path, halves=spec)
+    build_project(project, compiling=False)
+    plan = plan_project(project)
+    package = import_package(plan.settings.package_folder)
+    (subject,) = runner.subjects(plan, package, ["half"])
+    outcome = runner.test_kernel(subject, HOST, 5)
+    assert outcome.problem.startswith("the gradient of x (3x4) differs from finite differences")

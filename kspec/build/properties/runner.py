@@ -21,9 +21,12 @@ from hypothesis.errors import Flaky, Unsatisfiable
 from kspec.build import api, examples
 from kspec.build.plan import BuildPlan
 from kspec.build.properties.case import Array, Case
+from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.strategies import cases
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
+from kspec.runtime.callable import KernelCallable
 from kspec.runtime.device import Device
+from kspec.runtime.package import module_of
 from kspec.spec.models import RawSpec, Spec
 
 EXAMPLES = 50
@@ -41,6 +44,7 @@ class Subject:
     spec: Spec
     function: Callable[..., Any]
     package: str
+    kernel: KernelCallable[Any]
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,11 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
                 if names:
                     raise SpecError(f"kernel {spec.name!r} has no reference to compare it with")
                 continue
-            function = getattr(getattr(package, unit.stem), context.name)
+            module = getattr(package, unit.stem)
+            function = getattr(module, context.name)
             name = f"{unit.stem}.{context.name}"
-            found.append(Subject(name, spec, function, plan.settings.package_name))
+            kernel = module_of(module).kernel(spec.name)
+            found.append(Subject(name, spec, function, plan.settings.package_name, kernel))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SpecError(f"there is no kernel {unknown[0]!r}")
@@ -144,6 +150,7 @@ def test_kernel(subject: Subject, device: Device, count: int = EXAMPLES, seed: i
         problem = str(error)
     if not problem and not checker.compared:
         problem = checker.refusal
+    problem = problem or gradient_problem(subject.kernel, subject.spec, device)
     seconds = time.perf_counter() - start
     return Outcome(subject.name, str(device), checker.compared, seconds, problem, reproducer)
 

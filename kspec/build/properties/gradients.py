@@ -1,0 +1,197 @@
+"""`backward` of kernels against differences: a kernel in, what is wrong with its gradients out.
+
+Each input is moved a little up and down, element by element; how much the outputs follow, weighted
+with random numbers, is what the gradients must say for these numbers as what arrives.  That
+needs NumPy only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kspec import dtypes
+from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.build.examples import random_array
+from kspec.declaration import RawDeclaration
+from kspec.runtime import arrays
+from kspec.runtime.callable import KernelCallable
+from kspec.runtime.device import Device
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+
+# Dtype of all that is differentiated to the step, and to the error that is allowed for it.
+_PRECISIONS = {"float64": (1e-6, 1e-5), "float32": (2.0**-8, 1e-2)}
+# Shapes of the first array and of the others, axes, and whether these are kept.
+_LAYOUTS = (
+    ((3, 4), (3, 4), 1, False),
+    ((3, 4), (4,), None, False),
+    ((2, 1, 3), (2, 3, 1), (0, -1), True),
+)
+_ALIKE = (((12,), (12,), 0, False),)
+"""For arrays that the kernel indexes by itself."""
+
+
+def gradient_problem(kernel: KernelCallable[Any], spec: Spec, device: Device) -> str:
+    """Return what is wrong with the gradients of a kernel on a device; empty if nothing is.
+
+    Kernels without `backward`, those that are never called with ``float32`` or ``float64``, and
+    raw kernels, which write to what they are given, pass.
+    """
+    backward = kernel.backward
+    if backward is None or isinstance(spec, RawSpec):
+        return ""
+    if isinstance(backward.kernel.declaration, RawDeclaration):
+        return ""
+    found = (
+        (dtype, binding)
+        for dtype in _PRECISIONS
+        for binding in map(dict, spec.bindings())
+        if _is_differentiable(spec, backward, binding, dtype)
+    )
+    dtype, binding = next(found, ("", {}))
+    alike = any(param.raw for param in spec.params)
+    for seed, layout in enumerate(_ALIKE if alike else _LAYOUTS):
+        if dtype:
+            trial = _Trial(kernel, spec, device, binding, dtype, layout, seed)
+            for problem in trial.problems():
+                return problem
+    return ""
+
+
+def _is_differentiable(
+    spec: ElementwiseSpec | ReductionSpec,
+    backward: Backward,
+    binding: Mapping[str, str],
+    dtype: str,
+) -> bool:
+    """Return whether all that is floating and differentiated has a dtype under a binding."""
+    inputs = [param.type for param in spec.inputs if param.name in backward.differentiable]
+    outputs = [param.type for param in spec.outputs]
+    floating = [one for one in outputs if dtypes.lookup(binding.get(one, one)).kind in "fc"]
+    return all(binding.get(one, one) == dtype for one in (*inputs, *floating))
+
+
+class _Trial:
+    """One call of a kernel, and the gradients of a weighted sum of its outputs."""
+
+    def __init__(
+        self,
+        kernel: KernelCallable[Any],
+        spec: ElementwiseSpec | ReductionSpec,
+        device: Device,
+        binding: Mapping[str, str],
+        dtype: str,
+        layout: tuple[Any, ...],
+        seed: int,
+    ) -> None:
+        assert kernel.backward is not None
+        self._call: Any = kernel
+        self._backward = kernel.backward
+        self._spec = spec
+        self._device = device
+        self._step, self._limit = _PRECISIONS[dtype]
+        first, rest, axis, keepdims = layout
+        self._axis = axis
+        reduces = isinstance(spec, ReductionSpec)
+        self._keywords = {"axis": axis, "keepdims": keepdims} if reduces else {}
+        scalars = spec.declaration().scalars
+        numbers = spec.example.scalars if spec.example else {}
+        span = (spec.example.low, spec.example.high) if spec.example else (-1.0, 1.0)
+        self._inputs: dict[str, Any] = {}
+        for number, param in enumerate(spec.inputs):
+            if param.name in scalars:
+                self._inputs[param.name] = numbers.get(param.name, 0.5)
+                continue
+            shape = rest if any(isinstance(x, np.ndarray) for x in self._inputs.values()) else first
+            type_ = binding.get(param.type, param.type)
+            self._inputs[param.name] = random_array(shape, type_, 100 * seed + number, span)
+        self._shape = np.broadcast_shapes(
+            *(
+                self._inputs[param.name].shape
+                for param in spec.inputs
+                if param.name not in scalars and not param.raw
+            )
+        )
+        self._outputs = self._run()
+        self._weights = [
+            random_array(np.shape(one), str(np.asarray(one).dtype), 7 + number)
+            for number, one in enumerate(self._outputs)
+        ]
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong, input by input."""
+        for name, found in zip(self._backward.differentiable, self._gradients(), strict=True):
+            if not isinstance(self._inputs[name], np.ndarray):
+                continue
+            expected = self._differences(name)
+            scale = np.maximum(1, np.abs(expected))
+            error = float(np.max(np.abs(found - expected) / scale))
+            if not error <= self._limit:
+                shape = "x".join(map(str, expected.shape))
+                yield (
+                    f"the gradient of {name} ({shape}) differs from finite differences: "
+                    f"error {error:.2g} is above {self._limit:.2g}"
+                )
+
+    def _run(self) -> tuple[Any, ...]:
+        placed = [self._place(one) for one in self._inputs.values()]
+        return self._fetch(self._call(*placed, **self._keywords))
+
+    def _differences(self, name: str) -> Any:
+        """Return how much the weighted sum follows each element of an input."""
+        array = self._inputs[name]
+        found = np.zeros(array.shape)
+        for place in np.ndindex(*array.shape):
+            middle, sums = array[place], []
+            for step in (self._step, -self._step):
+                array[place] = middle + step
+                moved = float(array[place]) - float(middle)
+                total = sum(
+                    float(np.sum(np.float64(one) * weight))
+                    for one, weight in zip(self._run(), self._weights, strict=True)
+                )
+                sums.append((total, moved))
+            array[place] = middle
+            (above, up), (below, down) = sums
+            found[place] = (above - below) / (up - down)
+        return found
+
+    def _gradients(self) -> Iterator[Any]:
+        """Yield what `backward` says, in the shapes of the inputs."""
+        names = self._spec.outputs.names
+        known = dict(self._inputs)
+        for name, output, weight in zip(names, self._outputs, self._weights, strict=True):
+            known |= {name: output, f"{PREFIX}{name}": weight}
+        if isinstance(self._spec, ReductionSpec):
+            shape = kept_shape(self._shape, self._axis)
+            of_outputs = (*names, *(f"{PREFIX}{name}" for name in names))
+            known |= {name: np.reshape(known[name], shape) for name in of_outputs}
+            known = {COUNT: count(self._shape, self._axis), **known}
+        arguments = [self._place(known[name]) for name in self._backward.takes]
+        if self._backward.writes_arrays:
+            arguments += [self._place(np.empty_like(one)) for one in self._like()]
+        results = self._fetch(self._backward.kernel(*arguments))
+        for name, result in zip(self._backward.differentiable, results, strict=True):
+            whole = np.broadcast_to(result, self._shape) if np.ndim(result) else result
+            axes, extents = summed_axes(np.shape(whole), np.shape(self._inputs[name]))
+            yield np.sum(whole, axis=axes, dtype=np.float64).reshape(extents)
+
+    def _like(self) -> Iterator[Any]:
+        """Yield arrays of the shapes and dtypes of the gradients that are given."""
+        for param in self._backward.kernel.declaration.outputs:
+            front = self._inputs[param.name.removeprefix(PREFIX)]
+            yield front if param.raw else np.empty(self._shape, front.dtype)
+
+    def _place(self, value: Any) -> Any:
+        if self._device.is_host or not isinstance(value, np.ndarray):
+            return value
+        return arrays.from_numpy(value, self._device)
+
+    def _fetch(self, results: Any) -> tuple[Any, ...]:
+        some = results if isinstance(results, tuple) else (results,)
+        return tuple(
+            arrays.to_numpy(one) if isinstance(one, arrays.DeviceArray) else np.asarray(one)
+            for one in some
+        )
