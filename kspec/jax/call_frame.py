@@ -159,16 +159,19 @@ def answer_metadata(frame: CallFrame) -> bool:
     extension = frame.extension
     if not extension or extension.contents.type != _METADATA:
         return False
-    theirs = frame.api.contents.version
-    if theirs.major != MAJOR:
+    # The first versions ask without showing their functions.
+    major, minor = MAJOR, 1
+    if frame.api:
+        major, minor = frame.api.contents.version.major, frame.api.contents.version.minor
+    if major != MAJOR:
         raise RuntimeError(
-            f"XLA's foreign function interface has version {theirs.major}.{theirs.minor}, and "
-            f"kspec knows {MAJOR}.{MINOR}; pass callback=True, or use a newer kspec"
+            f"XLA's foreign function interface has version {major}.{minor}, and kspec knows "
+            f"{MAJOR}.{MINOR}; pass callback=True, or use a newer kspec"
         )
     metadata = ctypes.cast(extension, ctypes.POINTER(_MetadataExtension)).contents.metadata
     # What older versions than ours lack is nothing that is used here.
     metadata.contents.version.major = MAJOR
-    metadata.contents.version.minor = min(MINOR, theirs.minor)
+    metadata.contents.version.minor = min(MINOR, minor)
     metadata.contents.traits = 0
     return True
 
