@@ -116,13 +116,12 @@ class Core(CuPy):
         device = self.core.Device(0)
         device.set_current()
         self.theirs = device.create_stream()
-        self.stream = self.module.cuda.ExternalStream(int(self.theirs.handle))
+        self.stream = self.module.cuda.Stream.from_external(self.theirs)
 
     def capture(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
         builder = self.theirs.create_graph_builder().begin_building()
-        handle = int(builder.__cuda_stream__()[1])
         try:
-            with self.module.cuda.ExternalStream(handle):
+            with self.module.cuda.Stream.from_external(builder):
                 result = call()
         finally:
             graph = builder.end_building().complete()

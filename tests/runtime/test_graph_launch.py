@@ -26,6 +26,12 @@ HOLD = kspec.RawKernel(
     }""",
     "hold",
 )
+HOLD_UNTIL = kspec.RawKernel(
+    r"""extern "C" __global__ void hold_until(const volatile int* go, long long most) {
+        for (long long begin = clock64(); !*go && clock64() - begin < most;) __nanosleep(1000);
+    }""",
+    "hold_until",
+)
 LONG = 200_000_000  # cycles, a tenth of a second
 SIZE = 1000
 
@@ -39,7 +45,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(block, "HOT", 1)
     monkeypatch.setattr(block, "_graphs", deque())
     yield pytest.importorskip("cupy")
-    for kernel in (ADD, NEXT, SUM, HOLD):
+    for kernel in (ADD, NEXT, SUM, HOLD, HOLD_UNTIL):
         kernel._routes.clear()
     gc.collect()
 
@@ -104,13 +110,18 @@ class TestDeepQueue:
         for x, outs in zip(arrays, outputs, strict=True):
             warm(lambda x=x, outs=outs: ADD(x, -1.0, outs[0]))  # type: ignore[misc]
         cupy.cuda.Device().synchronize()
-        HOLD((1,), (1,), (4 * LONG,), stream=0)  # graphs are made and destroyed meanwhile
+        memory = cupy.cuda.alloc_pinned_memory(4)
+        go = np.frombuffer(memory, np.int32, 1)
+        go[0] = 0
+        # Graphs are made and destroyed meanwhile, however long that takes.
+        HOLD_UNTIL((1,), (1,), (memory.ptr, 100 * LONG), stream=0)
         for k in range(20):
             for x, outs in zip(arrays, outputs, strict=True):
                 ADD(x, float(k), outs[k])
         ADD._routes.clear()
         gc.collect()
         late = not cupy.cuda.Stream.null.done
+        go[0] = 1
         for x, outs in zip(arrays, outputs, strict=True):
             for k, out in enumerate(outs):
                 np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(x) + np.float32(k))
