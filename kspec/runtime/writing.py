@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -140,8 +140,7 @@ class MayOverlap(Exception):
     """Arrays of a repeated call are so close to each other that it must be checked in full."""
 
 
-@dataclass(frozen=True)
-class Distance:
+class Distance(NamedTuple):
     """Which distance of two addresses would make two arrays of a repeated call overlap.
 
     Attributes
@@ -182,11 +181,3 @@ def distances(places: Sequence[Place | None]) -> tuple[Distance, ...]:
                 )
             )
     return tuple(found)
-
-
-def check_distances(found: Sequence[Distance], addresses: Sequence[Any]) -> None:
-    """Raise `MayOverlap` if arrays are closer than they may be."""
-    for one in found:
-        distance = addresses[one.other] - addresses[one.written]
-        if one.low < distance < one.high and (distance or not one.same):
-            raise MayOverlap
