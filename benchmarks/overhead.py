@@ -235,6 +235,21 @@ def _torch(bench: Bench, given: bool) -> Plan:
     )
 
 
+def _operator(bench: Bench) -> Plan:
+    """A kernel through torch's dispatcher, beside torch's own operator and the plain call."""
+    x, y = bench.tensors(2)
+    assert bench.torch is not None
+    register = importlib.import_module("kspec.torch").register
+    kernel = bench.kernel(kernels.ADD_F32)
+    add = getattr(register(kernel, namespace="kspec_benchmarks"), kernel.name)
+    calls: dict[str, Call] = {
+        "kspec": functools.partial(add.default, x, y),
+        "torch": functools.partial(bench.torch.add, x, y),
+        "plain call": functools.partial(kernel, x, y),
+    }
+    return Plan(calls, _same(bench, calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)))
+
+
 def _with_cupy(bench: Bench, calls: dict[str, Call], given: bool) -> dict[str, Call]:
     """Add CuPy's call with its own arrays, for comparison."""
     if bench.cupy is not None:
@@ -453,6 +468,7 @@ CALLS = (
     _row("2-D with 1-D, allocated", _broadcast, _ELEMENTWISE, given=False),
     _row("torch tensors, given", _torch, _ELEMENTWISE, given=True),
     _row("torch tensors, allocated", _torch, _ELEMENTWISE, given=False),
+    _row("torch operator", _operator),
     _row("own arrays, given", _own, _ELEMENTWISE, given=True),
     _row("own arrays, allocated", _own, _ELEMENTWISE, given=False),
     _row("generated function, given", _generated, _ELEMENTWISE, given=True),
