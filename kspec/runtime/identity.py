@@ -107,15 +107,23 @@ def kernel_of(given: object) -> Kernel:
     """
     if isinstance(given, Kernel):
         return given
-    if isinstance(given, FunctionType):
-        called = (given.__globals__.get(name) for name in given.__code__.co_names)
-        found = next((one for one in called if isinstance(one, Kernel)), None)
-        if found is not None and given.__module__ in _modules_of(found):
-            return found
+    found = _called_by(given) if isinstance(given, FunctionType) else None
+    if found is not None:
+        return found
     raise ArgumentTypeError(
         "expected an elementwise or reduction kernel (kspec.ElementwiseKernel, "
         f"kspec.ReductionKernel, or a generated function), not {given!r}"
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _called_by(function: FunctionType) -> Kernel | None:
+    """Return the kernel of a generated function; None for any other."""
+    called = (function.__globals__.get(name) for name in function.__code__.co_names)
+    found = next((one for one in called if isinstance(one, Kernel)), None)
+    if found is not None and function.__module__ in _modules_of(found):
+        return found
+    return None
 
 
 def identity_of(kernel: Kernel) -> Identity:
