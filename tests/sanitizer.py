@@ -5,7 +5,9 @@
     python -m tests.sanitizer                                  every tool, every test
     python -m tests.sanitizer --tool racecheck -- -k columns   one tool; the rest is for pytest
 
-Each tool runs once, over all worker processes of pytest.  What it reports about a kernel of
+Each tool runs over all worker processes of pytest, and then over one process with the tests that are
+marked ``alone``: a grid whose blocks wait for each other never ends under racecheck when the GPU is
+shared with other processes.  What a tool reports about a kernel of
 another library (CuPy fills and casts arrays, torch sorts them) is counted apart and is no failure;
 every other report is, and so is a test that fails.  Tests that provoke what the tools look for, or
 that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
@@ -84,8 +86,15 @@ def parse_log(log: str) -> Findings:
     return Findings(tuple(ours), tuple(foreign), max(0, counted - len(reports)))
 
 
-def command(tool: str, workers: int, log: Path, arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs the tests under one tool."""
+# The tests that one pass takes, and how many processes share them: as many as are asked for, or one.
+_TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and not unsanitized"
+_NO_TESTS = 5  # pytest's exit status when none is selected
+
+
+def command(
+    tool: str, workers: int, log: Path, arguments: Sequence[str], marks: str = _TOGETHER
+) -> list[str]:
+    """Return the command that runs the tests with some marks under one tool."""
     sanitizer = [
         *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
         # Beyond its ten, processes wait for a connection, and pytest for them.
@@ -97,7 +106,7 @@ def command(tool: str, workers: int, log: Path, arguments: Sequence[str]) -> lis
     if tool == "initcheck":  # copies to the host include the padding of structs
         sanitizer += ["--check-api-memory-access", "no"]
     pytest = [
-        *(sys.executable, "-m", "pytest", "-q", "-m", "gpu and not unsanitized"),
+        *(sys.executable, "-m", "pytest", "-q", "-m", marks),
         *("-n", str(workers), "--timeout", "0", *arguments),
     ]
     return [*sanitizer, *pytest]
@@ -105,28 +114,66 @@ def command(tool: str, workers: int, log: Path, arguments: Sequence[str]) -> lis
 
 def run_tool(tool: str, workers: int, folder: Path, arguments: Sequence[str]) -> tuple[bool, str]:
     """Run the tests under one tool; return whether all is well, and a line about it."""
-    log, output = folder / f"{tool}.log", folder / f"{tool}.pytest.log"
+    passes = [
+        run_pass(tool, workers, folder / f"{tool}.log", arguments, _TOGETHER),
+        run_pass(tool, 1, folder / f"{tool}.alone.log", arguments, _ALONE),
+    ]
+    foreign = sum(len(one.findings.foreign) for one in passes)
+    errors = sum(one.findings.errors for one in passes)
+    for one in passes:
+        for report, count in one.findings.kinds():
+            print(f"{tool}, {count} times: {report}\n", flush=True)
+        if not one.is_fine:
+            print(one.output[-4000:], flush=True)
+    outcome = "; alone: ".join(one.outcome for one in passes)
+    return all(one.is_fine for one in passes) and not errors, (
+        f"{tool:10} {errors:6} errors  {foreign:6} in other libraries   {outcome}"
+    )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What came of a run of pytest under a tool.
+
+    Attributes
+    ----------
+    findings : Findings
+        The tool's.
+    status : int
+        Pytest's.
+    output : str
+        What it printed.
+    """
+
+    findings: Findings
+    status: int
+    output: str
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether no test has failed."""
+        return self.status in (0, _NO_TESTS)
+
+    @property
+    def outcome(self) -> str:
+        """The last line of pytest."""
+        return (_PASSED.findall(self.output) or ["no tests ran"])[-1]
+
+
+def run_pass(tool: str, workers: int, log: Path, arguments: Sequence[str], marks: str) -> Pass:
+    """Run the tests with some marks under one tool."""
+    output = log.with_suffix(".pytest.log")
     log.unlink(missing_ok=True)
     with output.open("w", encoding="utf-8") as file:
         done = subprocess.run(
-            command(tool, workers, log, arguments),
+            command(tool, workers, log, arguments, marks),
             env={**os.environ, "HYPOTHESIS_PROFILE": FEW},
             stdout=file,
             stderr=subprocess.STDOUT,
             check=False,
         )
-    said = output.read_text(encoding="utf-8")
     findings = parse_log(log.read_text(encoding="utf-8", errors="replace"))
-    outcome = (_PASSED.findall(said) or ["no tests ran"])[-1]
-    for report, count in findings.kinds():
-        print(f"{tool}, {count} times: {report}\n", flush=True)
-    if done.returncode:
-        print(said[-4000:], flush=True)
-    fine = done.returncode == 0 and not findings.errors
-    return fine, (
-        f"{tool:10} {findings.errors:6} errors  {len(findings.foreign):6} in other libraries"
-        f"   {outcome}"
-    )
+    return Pass(findings, done.returncode, output.read_text(encoding="utf-8"))
 
 
 def main() -> int:

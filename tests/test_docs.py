@@ -101,6 +101,8 @@ _UNSANITIZED = {"dynamic_parallelism": "kernels that launch kernels are not supp
 def _example(path: Path) -> Any:
     reason = _UNSANITIZED.get(path.stem)
     marks = [pytest.mark.unsanitized(reason)] if reason else []
+    if "cooperative" in path.stem:
+        marks.append(pytest.mark.alone)
     return pytest.param(path, marks=marks, id=path.stem)
 
 

@@ -69,4 +69,4 @@ def test_the_command() -> None:
     words = command("racecheck", 3, Path("r.log"), ["-k", "columns"])
     assert words[:3] == ["compute-sanitizer", "--tool", "racecheck"]
     assert words[-2:] == ["-k", "columns"]
-    assert "gpu and not unsanitized" in words
+    assert "gpu and not unsanitized and not alone" in words

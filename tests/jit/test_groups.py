@@ -37,6 +37,7 @@ def across_blocks(x, y):
     y[i] = x[len(x) - 1 - int(i)]
 
 
+@pytest.mark.alone
 def test_the_grid_waits(place: ArrayDevice) -> None:
     x, y = place.zeros(8, np.int64), place.zeros(8, np.int64)
     across_blocks[2, 4](x, y)

@@ -315,6 +315,7 @@ class TestLaunchOptions:
             kernel((1,), (32,), (place.zeros(64, "float32"),), shared_mem=shared_mem)
 
     @pytest.mark.gpu
+    @pytest.mark.alone
     def test_blocks_of_a_cluster_see_each_other(self, place: ArrayDevice) -> None:
         if place.is_host:
             pytest.skip("clusters exist on CUDA devices")

@@ -208,6 +208,7 @@ class TestGenerated:
 
 
 class TestOptions:
+    @pytest.mark.alone
     def test_cooperative(self, device: ArrayDevice) -> None:
         code = r"""#include <cooperative_groups.h>
         extern "C" __global__ void rotate(float* x) {

@@ -161,6 +161,7 @@ def cooperative(name: str) -> kspec.RawKernel:
     return kspec.RawKernel(GRID_SOURCE, name, enable_cooperative_groups=True)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("grid", "block"), [((1,), (64,)), ((7,), (33,)), ((16,), (128,))])
 def test_grid_barrier(grid: tuple[int], block: tuple[int], place: ArrayDevice) -> None:
     size = grid[0] * block[0]
@@ -169,6 +170,7 @@ def test_grid_barrier(grid: tuple[int], block: tuple[int], place: ArrayDevice) -
     np.testing.assert_array_equal(place.numpy(x), np.roll(np.arange(size), -5 * block[0]))
 
 
+@pytest.mark.alone
 def test_shared_memory_survives_a_grid_barrier(place: ArrayDevice) -> None:
     values = np.random.default_rng(0).random(10_000, dtype=np.float32)
     x, partial, out = place.array(values), place.zeros(12, "float32"), place.zeros(1, "float32")
@@ -176,6 +178,7 @@ def test_shared_memory_survives_a_grid_barrier(place: ArrayDevice) -> None:
     np.testing.assert_allclose(place.numpy(out)[0], values.sum(dtype=np.float64), rtol=1e-5)
 
 
+@pytest.mark.alone
 def test_figures_of_a_grid(place: ArrayDevice) -> None:
     out = place.zeros((3 * 2 * 32, 6), "int32")
     cooperative("figures")((3, 2), (32,), (out,))
@@ -185,6 +188,7 @@ def test_figures_of_a_grid(place: ArrayDevice) -> None:
     assert (found[..., 5] == np.arange(32)).all()
 
 
+@pytest.mark.alone
 def test_spinning_blocks_make_progress(place: ArrayDevice) -> None:
     arrived, x, y = (place.zeros(n, "int32") for n in (1, 8 * 32, 8))
     cooperative("own_barrier")((8,), (32,), (arrived, x, y))
@@ -200,6 +204,7 @@ def test_a_grid_that_can_not_be_resident(place: ArrayDevice) -> None:
             cooperative(kernel)((100_000,), (256,), arguments)
 
 
+@pytest.mark.alone
 def test_a_module_of_cooperative_kernels(place: ArrayDevice) -> None:
     module = kspec.RawModule(code=GRID_SOURCE, enable_cooperative_groups=True)
     kernel = module.get_function("figures")
