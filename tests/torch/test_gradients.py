@@ -11,6 +11,13 @@ import torch
 import kspec
 import kspec.torch
 
+# Torch warns of itself, of its compiler and of what GPUs could do.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
 
 def tensor(place: str, *shape: int, seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)

@@ -17,6 +17,13 @@ from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.operators import operators, refusal
 from kspec.runtime.package import modules_of
 
+# Torch warns of itself, of its compiler and of what GPUs could do.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
 KERNELS = {
     name: module.kernel(name)
     for module in modules_of(kspec_kernels)
@@ -71,7 +78,6 @@ def overload(ops: Any, name: str) -> Any:
     return getattr(getattr(ops, kernel), chosen or "default")
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_torch_accepts_the_operator(name: str, ops: Any, place: str) -> None:
     one = OPERATORS[name]
