@@ -7,8 +7,11 @@ kernel comes behind the work before it on XLA's stream.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import functools
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,6 +59,9 @@ _new_capsule = ctypes.PYFUNCTYPE(
 _keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
 
 
+_QUIET = 0.1  # seconds
+
+
 class _Lent:
     """Memory that belongs to XLA."""
 
@@ -73,6 +79,7 @@ class Target:
 
     def __init__(self) -> None:
         self._kernels: dict[str, KernelCallable[Any]] = {}
+        self._calls = 0  # on the CPU
 
     def add(self, name: str, kernel: KernelCallable[Any]) -> None:
         """Make a kernel known under a name."""
@@ -104,7 +111,23 @@ class Target:
             capsule = _new_capsule(address, None, None)
             jax.ffi.register_ffi_target(NAME, capsule, platform=platform, api_version=1)
 
+    def wait(self) -> None:
+        """Wait for programs that still run on the CPU when the interpreter ends.
+
+        XLA's threads would be ended when they want to run a kernel after that, and the process
+        would wait for them for ever.  Programs whose results nobody holds can not be asked for:
+        they are over when no kernel has been run for a while.
+        """
+        before = 0
+        while before != self._calls:
+            before = self._calls
+            for one in jax.live_arrays("cpu"):
+                with contextlib.suppress(Exception):  # it failed, or was given away
+                    one.block_until_ready()
+            time.sleep(_QUIET)
+
     def _run_on_host(self, frame: CallFrame) -> int | None:
+        self._calls += 1
         inputs = [_array(one, HOST) for one in call_frame.buffers(frame.arguments)]
         outputs = [_array(one, HOST) for one in call_frame.buffers(frame.results)]
         self._run(_request(frame), inputs, outputs, 0)
@@ -166,4 +189,5 @@ def target() -> Target:
     """Return the target, registered at the first call."""
     made = Target()
     made.register()
+    atexit.register(made.wait)
     return made

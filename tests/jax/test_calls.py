@@ -278,6 +278,20 @@ twice, l2norm = kspec.jax.function(twice), kspec.jax.function(norms.l2norm)
 print(jax.jit(lambda x: twice(l2norm(x)))(np.array([3, 4], "f4")), end=" ")
 print(len([*folder.glob("*-cache")]))
 """
+PENDING = """
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax, jax.numpy as jnp
+import kspec.jax
+from kspec_kernels import math, norms
+squared_diff, l2norm = kspec.jax.function(math.squared_diff), kspec.jax.function(norms.l2norm)
+program = jax.jit(lambda x: l2norm(squared_diff(x, 2 * x), axis=1))
+x = jnp.ones((1000, 1000))
+program(x).block_until_ready()
+for _ in range(30):
+    program(x)
+print("end")
+"""
 SHARDED = """
 import os
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -356,6 +370,10 @@ def test_sharded_arrays() -> None:
     """In `shard_map` every device runs the kernel on its part."""
     found = run_python(SHARDED, ROOT, ROOT / "generated")
     assert found.split() == ["True", "parts", "True"]
+
+
+def test_processes_end_while_programs_run() -> None:
+    assert run_python(PENDING, ROOT, ROOT / "generated").strip() == "end"
 
 
 @pytest.mark.slow
