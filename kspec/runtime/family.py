@@ -94,7 +94,8 @@ class Family(Ordered):
         self.device = plan.device
         sizes = [_itemsize(one) for one in prepared.operands]
         self._written = tuple(
-            (one.written, one.other, sizes[one.written], sizes[one.other]) for one in plan.distances
+            (one.written, one.other, sizes[one.written], sizes[one.other], one.same)
+            for one in plan.distances
         )
         self.refuses = plan.refuses
         self.make = tuple(
@@ -115,10 +116,9 @@ class Family(Ordered):
 
     def fit(self, block: FamilyBlock, size: int, *values: Any) -> None:
         """Write a number of elements, at least one, and the operands' values into a block."""
-        for written, other, itemsize, other_itemsize in self._written:
+        for written, other, itemsize, other_itemsize, same in self._written:
             distance = values[other] - values[written]
-            same = not distance and itemsize == other_itemsize
-            if not same and -size * other_itemsize < distance < size * itemsize:
+            if -size * other_itemsize < distance < size * itemsize and (distance or not same):
                 raise MayOverlap
         blocks, threads, tail = self._growth.fit(size)
         block.resize(blocks, threads)

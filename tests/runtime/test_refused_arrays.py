@@ -119,6 +119,17 @@ class TestOverlaps:
                     DOUBLE(memory[1000 : 1000 + size], memory[1000 + start :][:size])
             DOUBLE(memory[1000 : 1000 + size], memory[1000 + size :][:size])
 
+    @pytest.mark.parametrize("shapes", ["one", "many"])
+    def test_repeated_calls_with_two_outputs(self, shapes: str, place: ArrayDevice) -> None:
+        memory = place.zeros(4000)
+        for size in [100] * 40 if shapes == "one" else [*range(100, 140)]:
+            BOTH(memory[:size], memory[1000 : 1000 + size], memory[2000 : 2000 + size])
+        out = memory[1000 : 1000 + size]
+        with pytest.raises(kspec.OverlapError, match="both_refused: argument z"):
+            BOTH(memory[:size], out, out)
+        with pytest.raises(kspec.OverlapError, match="both_refused: argument z"):
+            BOTH(memory[: size + 1], memory[1000 : 1001 + size], memory[1000 : 1001 + size])
+
     def test_repeated_calls_that_write_to_an_input(self, place: ArrayDevice) -> None:
         memory = place.zeros(400)
         for _ in range(6):
