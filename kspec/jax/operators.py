@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -29,6 +30,17 @@ _OPTIONS = {
     "reduction": ("axis", "keepdims", "dtype"),
 }
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """A number that a program is made for.
+
+    Numbers may be equal and not the same (0.0 and -0.0, 1 and True), or the same and not equal.
+    """
+
+    value: Number = field(compare=False)
+    text: str
 
 
 class JaxFunction:
@@ -139,11 +151,11 @@ class JaxFunction:
         """Return the outputs of a call as JAX's values."""
         declaration = self.kernel.declaration
         values = [
-            Value((), "", number=one) if number in self._static else _value(where, one)
+            Value((), "", number=one.value) if number in self._static else _value(where, one)
             for number, (where, one) in enumerate(zip(self._places, args, strict=True))
         ]
         evaluation = evaluate(declaration, values, **options)
-        numbers = {number: args[number] for number in self._static}
+        numbers = {number: args[number].value for number in self._static}
         shapes = tuple(value.shape for value in values if value.number is None)
         call = TracedCall(
             self.kernel, self._name, evaluation, shapes, numbers, options, self._callback
@@ -195,7 +207,7 @@ def _array(where: str, value: Any) -> Any:
     return value
 
 
-def _number(where: str, value: Any) -> Number:
+def _number(where: str, value: Any) -> _Fixed:
     """Return a number that the kernel needs when it is launched."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -205,7 +217,7 @@ def _number(where: str, value: Any) -> Number:
             f"its loop over elements, not {type(value).__name__}; under jax.jit, name it in "
             "static_argnames"
         )
-    return value
+    return _Fixed(value, repr(value))
 
 
 def _value(where: str, value: Any) -> Value:

@@ -197,6 +197,15 @@ def test_numbers_that_a_kernel_needs_when_it_is_launched(place: str) -> None:
             call()
 
 
+def test_numbers_that_are_equal_and_not_the_same() -> None:
+    divide = kspec.ReductionKernel(
+        "T x, T s", "T y", "x", "a + b", "y = T(1) / s", "0", "jax_divide"
+    )
+    run, x = kspec.jax.function(divide), jnp.ones(3)
+    assert [float(run(x, s)) for s in (0.0, -0.0, 0, 1, True)] == [np.inf, -np.inf, np.inf, 1, 1]
+    assert np.isnan(run(x, float("nan")))
+
+
 def test_64_bits_where_jax_has_none() -> None:
     assert not jax.config.jax_enable_x64
     with pytest.raises(ArgumentTypeError, match="JAX makes float32 of float64 unless"):
