@@ -1,8 +1,8 @@
 """Operators under autocast: inputs become what the kernel takes, and no narrower.
 
 Kernels say what their types are, so autocast does not choose one: floating inputs that share a
-placeholder are promoted to the widest of them, and inputs declared with a dtype are converted to
-it.  What a kernel writes to is never converted, but decides.
+placeholder are promoted to the widest of them, and inputs declared with a floating dtype are
+converted to it.  What a kernel writes to is never converted, but decides.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _wanted(
     for name, one in floating.items():
         type_ = types[name]
         if len(type_) > 1:
-            found[type_] = getattr(torch, type_)
+            declared = getattr(torch, type_)
+            # To an integer nobody converts it unasked: the call refuses it.
+            found[type_] = declared if declared.is_floating_point else one.dtype
         else:
             found[type_] = torch.promote_types(found.get(type_, one.dtype), one.dtype)
     return found | {types[name]: floating[name].dtype for name in written if name in floating}

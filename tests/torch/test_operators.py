@@ -222,6 +222,15 @@ def test_autocast_leaves_what_is_written_alone(ops: Any) -> None:
     assert z.tolist() == [1, 1, 1]
 
 
+def test_autocast_makes_no_integers() -> None:
+    scale = kspec.ElementwiseKernel("float32 x, int32 k", "float32 y", "y = x * k", "scale_by")
+    call, x = kspec.torch.register(scale).scale_by, torch.ones(3, dtype=torch.float16)
+    with torch.autocast("cpu"):
+        assert call(x, torch.full((3,), 2, dtype=torch.int32)).tolist() == [2, 2, 2]
+        with pytest.raises(TypeError, match="k is declared int32, but the array has dtype float32"):
+            call(x, torch.full((3,), 2.5))
+
+
 def test_the_generated_module_calls_the_operators(ops: Any) -> None:
     from kspec_kernels import torch as functions
 
