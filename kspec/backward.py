@@ -5,8 +5,8 @@ and outputs of the kernel in front under their own names, ``grad_y`` for the gra
 for the output ``y``, ``grad_x`` for the gradient of the input ``x``.
 
 >>> l2norm = Backward(None, takes=("x", "y", "grad_y"), gives=("grad_x",))
->>> l2norm.saves, l2norm.differentiable
-(('x', 'y'), ('x',))
+>>> l2norm.differentiable
+('x',)
 
 Reductions lose axes.  What belongs to their outputs keeps these with extent 1 in front of the
 kernel, which then broadcasts it against the inputs:
@@ -51,11 +51,6 @@ class Backward:
     kernel: Any
     takes: tuple[str, ...]
     gives: tuple[str, ...]
-
-    @property
-    def saves(self) -> tuple[str, ...]:
-        """Inputs and outputs of the kernel in front that are needed again."""
-        return tuple(name for name in self.takes if not name.startswith(PREFIX) and name != COUNT)
 
     @property
     def differentiable(self) -> tuple[str, ...]:

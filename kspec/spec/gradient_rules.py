@@ -64,9 +64,9 @@ def backward_fits(
         yield Fault(("backward",), f"{message}; a kernel with gradients leaves its inputs alone")
     if not any(_may_be_floating(param.type) for param in spec.outputs):
         yield Fault(("backward",), "no output is floating, so there is nothing to differentiate")
-    for name in (*spec.inputs.names, *spec.outputs.names):
-        if name.startswith(PREFIX):
-            message = f"{name!r} is called as gradients are, which begin with {PREFIX}; rename it"
+    for name in spec.outputs.names:
+        if f"{PREFIX}{name}" in (*spec.inputs.names, *spec.outputs.names):
+            message = f"'{PREFIX}{name}' is what the gradient of {name!r} is called; rename it"
             yield Fault(("backward",), message)
     if isinstance(backward, str):
         problem = name_problem(backward)

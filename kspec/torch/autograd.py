@@ -51,10 +51,11 @@ class Gradients:
         arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         self._refuse_complex(arrays)
         known = {**given, **dict(zip(self._declaration.outputs.names, outputs, strict=True))}
-        needed = [name for name in self._backward.saves if isinstance(known[name], torch.Tensor)]
+        saved = [name for name in self._backward.takes if name in known]
+        needed = [name for name in saved if isinstance(known[name], torch.Tensor)]
         ctx.save_for_backward(*(known[name] for name in needed))
         ctx.needed = needed
-        ctx.numbers = {name: known[name] for name in self._backward.saves if name not in needed}
+        ctx.numbers = {name: known[name] for name in saved if name not in needed}
         reduced = isinstance(self._declaration, ReductionDeclaration)
         ctx.shape = tuple(loop_shape(self._declaration, arrays) if reduced else outputs[0].shape)
         ctx.shapes = {name: one.shape for name, one in arrays.items()}

@@ -105,13 +105,15 @@ class _Registry:
     ) -> Iterator[tuple[Operator, KernelCallable[Any]]]:
         """Yield the operators that are missing, each with its kernel."""
         planned: dict[str, tuple[Operator, KernelCallable[Any]]] = {}
-        for kernel in kernels:
-            for one in operators(kernel.declaration):
-                planned.setdefault(one.name, (one, kernel))
-                gradients = _gradients_of(one, kernel)
-                if gradients is not None:
-                    backward, made = gradients
-                    planned.setdefault(made.name, (made, backward.kernel))
+        found = [(one, kernel) for kernel in kernels for one in operators(kernel.declaration)]
+        for one, kernel in found:  # which grows: gradients may have gradients
+            if one.name in planned:
+                continue
+            planned[one.name] = one, kernel
+            gradients = _gradients_of(one, kernel)
+            if gradients is not None:
+                backward, made = gradients
+                found.append((made, backward.kernel))
         for name, (one, kernel) in planned.items():
             self._check(namespace, kernel)
             if (namespace, name) not in self._defined:

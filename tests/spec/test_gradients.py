@@ -165,4 +165,3 @@ def test_sums_of_broadcast_inputs(
 def test_arguments_are_in_the_order_of_the_kernel() -> None:
     norm = Backward(None, ("x", "y", "grad_y", "count"), ("grad_x",))
     assert norm.arguments({"count": 4, "grad_y": 3, "y": 2, "x": 1}) == (1, 2, 3, 4)
-    assert norm.saves == ("x", "y")

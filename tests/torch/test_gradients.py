@@ -80,6 +80,16 @@ def of_three(ops: Any) -> Callable[[Any, Any], Any]:
     return function
 
 
+def test_second_derivatives_by_a_kernel_with_gradients(place: str) -> None:
+    slope = kspec.ElementwiseKernel(
+        "T x, T grad_y", "T grad_x", "grad_x = 3 * x * x * grad_y", "torch_slope",
+        backward={"x": "6 * x * grad_y * grad_grad_x", "grad_y": "3 * x * x * grad_grad_x"},
+    )  # fmt: skip
+    cube = kspec.ElementwiseKernel("T x", "T y", "y = x * x * x", "torch_cubic", backward=slope)
+    call, x = kspec.torch.register(cube).torch_cubic, tensor(place, 3)
+    assert torch.autograd.gradcheck(call, (x,)) and torch.autograd.gradgradcheck(call, (x,))
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_without_a_break(backend: str, ops: Any, place: str) -> None:
     function = of_three(ops)
