@@ -125,10 +125,14 @@ class Count(Value):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Value):
-    """A function of `kspec.ir.builtins`, or ``cast``, of elements that stand at the same place."""
+    """A function of `kspec.ir.builtins`, or ``cast``, of elements that stand at the same place.
+
+    Or one that ``definition`` has: C++ in front of the kernel.
+    """
 
     function: str
     inputs: tuple[Value, ...]
+    definition: str = ""
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -138,6 +142,8 @@ class Apply(Value):
     def describe(self) -> str:
         """Return how it is made, without its type."""
         name = self.dtype if self.function == "cast" else self.function
+        if self.definition:
+            name = name.partition("::")[0].rpartition("_")[0]
         return f"{name}({', '.join(one.describe() for one in self.inputs)})"
 
 
@@ -253,14 +259,16 @@ class Graph:
             return self.constant(_product(dims), dtype)
         return self._once(("count", dims, dtype), lambda: Count(dtype, (), dims))
 
-    def apply(self, function: str, inputs: Sequence[Value], dtype: str) -> Value:
+    def apply(
+        self, function: str, inputs: Sequence[Value], dtype: str, definition: str = ""
+    ) -> Value:
         """Return a function of elements; the inputs broadcast."""
         inputs = tuple(inputs)
         if function == "cast" and inputs[0].dtype == dtype:
             return inputs[0]
         shape = broadcast([one.shape for one in inputs])
         key = "apply", function, tuple(map(id, inputs)), dtype
-        return self._once(key, lambda: Apply(dtype, shape, function, inputs))
+        return self._once(key, lambda: Apply(dtype, shape, function, inputs, definition))
 
     def cast(self, value: Value, dtype: str) -> Value:
         """Return a value in another type."""
@@ -324,7 +332,7 @@ class Graph:
         return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
 
     def _applied(self, old: Apply, inputs: Sequence[Value], shape: Shape) -> Value:
-        value = self.apply(old.function, inputs, old.dtype)
+        value = self.apply(old.function, inputs, old.dtype, old.definition)
         assert value.sizes == tuple(dim.size for dim in shape) or not value.shape
         return value
 

@@ -27,6 +27,7 @@ from kspec.fusion.partition import Elements, Home, Output, Part, Partition, Pass
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.check import check
 from kspec.ir.emit import emit, emit_expression
+from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
 from kspec.names import name_problem
 from kspec.spec.building import build_spec
@@ -134,12 +135,20 @@ class Body:
         What is there already.
     prefix : str
         Of the variables' names.
+
+    Attributes
+    ----------
+    statements : list of Statement
+        So far.
+    definitions : dict of str to None
+        C++ that has to be in front of them, in order.
     """
 
     def __init__(self, given: Mapping[Value, Expression], prefix: str = "t") -> None:
         self._known = dict(given)
         self._prefix = prefix
         self.statements: list[Statement] = []
+        self.definitions: dict[str, None] = {}
 
     def expression(self, value: Value) -> Expression:
         """Return an expression of a value; what it needs is in the statements in front."""
@@ -168,7 +177,16 @@ class Body:
             return inputs[0]
         if value.function == "cast":
             return self.let(Cast(inputs[0], value.dtype))
+        if value.definition:
+            self.definitions.setdefault(value.definition)
+            return self.let(Invoke(value.function, inputs, value.dtype))
         return self.let(Call(value.function, inputs, value.dtype))
+
+
+def definitions(values: Iterable[Value]) -> list[str]:
+    """Return the C++ that has to be in front of functions of elements, each once."""
+    functions = (one for one in values if isinstance(one, Apply))
+    return list(dict.fromkeys(one.definition for one in functions if one.definition))
 
 
 def reachable_within(value: Value, known: Mapping[Value, Expression]) -> Iterator[Value]:
@@ -224,6 +242,7 @@ class _Lowering:
             options=self._options,
             inputs=self._inputs(),
             outputs=", ".join(f"{one.type} {one.name}" for one in targets),
+            preamble="\n".join(body.definitions),
             operation=emit(body.statements),
         )
         return Kernel(spec, self._reads, writes, None, tuple(body.statements))
@@ -242,8 +261,9 @@ class _Lowering:
         check(body.statements, {one.name: one.type for one in self._params.values()})
         several = len(folds) > 1
         parts = [f"part{number}" for number in range(len(folds))]
-        post, targets, after = self._end(part, folds, parts if several else [""])
-        preamble = [text for text in dict.fromkeys(fold.preamble for fold in folds) if text]
+        post, targets, end = self._end(part, folds, parts if several else [""])
+        needed = [*body.definitions, *end.definitions, *(fold.preamble for fold in folds)]
+        preamble = [text for text in dict.fromkeys(needed) if text]
         accumulator = folds[0].ctype
         if several:
             accumulator = "Parts"
@@ -287,12 +307,12 @@ class _Lowering:
             reduce_type=accumulator,
         )
         writes = tuple(Output(one) for one in part.results)
-        return Kernel(spec, self._reads, writes, part.axes, (*body.statements, *after))
+        return Kernel(spec, self._reads, writes, part.axes, (*body.statements, *end.statements))
 
     def _end(
         self, part: Pass, folds: Sequence[Fold], parts: Sequence[str]
-    ) -> tuple[str, list[Name], list[Statement]]:
-        """Return what assigns the outputs, these, and its statements."""
+    ) -> tuple[str, list[Name], Body]:
+        """Return what assigns the outputs, these, and the body that it is the text of."""
         known: dict[Value, Expression] = {}
         lines: list[str] = []
         for number, (one, fold, name) in enumerate(zip(part.reductions, folds, parts, strict=True)):
@@ -310,7 +330,7 @@ class _Lowering:
         names = [*known.values(), *numbers.values(), *targets]
         check(body.statements, {one.name: one.type for one in names if isinstance(one, Name)})
         text = "\n".join([*lines, emit(body.statements)]).removesuffix(";")
-        return text, targets, body.statements
+        return text, targets, body
 
     def _inputs(self) -> str:
         return ", ".join(

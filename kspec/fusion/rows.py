@@ -28,7 +28,7 @@ from kspec.fusion.graph import (
     View,
     is_number,
 )
-from kspec.fusion.lower import Body, Names
+from kspec.fusion.lower import Body, Names, definitions
 from kspec.fusion.partition import Output, arguments_of, reachable
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression
@@ -134,7 +134,8 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
 
     def change(value: Value) -> Value:
         if isinstance(value, Apply):
-            return graph.apply(value.function, [known[one] for one in value.inputs], value.dtype)
+            inputs = [known[one] for one in value.inputs]
+            return graph.apply(value.function, inputs, value.dtype, value.definition)
         if isinstance(value, Reduce):
             element = known[value.input]
             if value.function != "squares":
@@ -321,8 +322,9 @@ class _Writer:
         listed = ",\n".join(f"    {one.replace('* ', pointer)}" for one in params)
         types = dict.fromkeys(one.dtype for one in self._values)
         headers = [*headers_for(tuple(types)), "kspec/ufuncs.cuh", "kspec/rows.cuh"]
+        defined = "".join(f"\n{one}\n" for one in definitions(self._values))
         code = "".join(f'#include "{header}"\n' for header in headers) + (
-            f"\ntemplate <int V, int PACKS, int THREADS>\n"
+            f"{defined}\ntemplate <int V, int PACKS, int THREADS>\n"
             f"__global__ void __launch_bounds__(THREADS) {self._name}(\n{listed}) {{\n{body}}}\n"
         )
         packed = [one for one in memory if self._is_element(one)]

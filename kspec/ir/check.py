@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from kspec import dtypes
 from kspec.ir.builtins import BUILTINS
+from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Call, Cast, Const, Expression, Let, Name, Statement
 from kspec.ir.types import Type
 
@@ -57,6 +58,9 @@ def _check_value(value: Expression, known: Mapping[str, Type], where: Statement)
             raise IrError(f"{where}: there is no function {value.function}")
         if builtin.arity != len(value.args):
             raise IrError(f"{where}: {value.function} takes {builtin.arity} arguments")
+        for argument in value.args:
+            _check_value(argument, known, where)
+    elif isinstance(value, Invoke):
         for argument in value.args:
             _check_value(argument, known, where)
     else:

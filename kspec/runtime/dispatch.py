@@ -276,6 +276,8 @@ def _advice(kernel: str, value: object) -> str:
         return f" of Dask; kspec.dask.apply({kernel}, ...) takes those"
     if isinstance(value, list | tuple):
         return f"; kspec.sharded.apply({kernel}, ...) takes lists of arrays on several devices"
+    if hasattr(value, "__cupy_override_reduction_kernel__"):
+        return ", which is only computed later: call the kernel outside of the fused function"
     return ""
 
 

@@ -690,9 +690,13 @@ def test_messages_show_the_line(place: ArrayDevice) -> None:
 
 def test_kernels_inside(place: ArrayDevice) -> None:
     elementwise = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "add_one")
+    indexed = kspec.ElementwiseKernel("T x", "T y", "y = x + i", "add_index")
     reduction = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_of")
-    with pytest.raises(TypeError, match=r"add_one is not fused; (.*\n)*.*test_fuse.py"):
-        fused(lambda x: elementwise(x))(place.array(X))
+    np.testing.assert_array_equal(
+        place.numpy(fused(lambda x: elementwise(x) * 2)(place.array(X))), (X + 1) * 2
+    )
+    with pytest.raises(TypeError, match=r"add_index is not fused, (.*\n)*.*test_fuse.py"):
+        fused(lambda x: indexed(x))(place.array(X))
     with pytest.raises(TypeError, match="sum_of"):
         fused(lambda x: reduction(x))(place.array(X))
 

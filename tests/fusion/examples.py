@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import kspec
 from kspec.fusion.program import ArrayType
 
 
@@ -59,6 +60,19 @@ def farthest(x: Any, y: Any) -> Any:
     return np.argmax(abs(x - y), axis=1)
 
 
+CLIPPED = kspec.ElementwiseKernel(
+    "T x, float32 most",
+    "T y, bool is_more",
+    "is_more = x > most;\ny = is_more ? T(most) : x",
+    "clipped",
+)
+
+
+def kernel_inside(x: Any, most: Any) -> Any:
+    y, is_more = CLIPPED(x + 1, most)
+    return y - y.mean(-1, keepdims=True), is_more
+
+
 _ROWS = ArrayType("float32", (64, 1024))
 _ROW = ArrayType("float32", (1024,))
 _HALF = ArrayType("float16", (64, 1024))
@@ -75,4 +89,5 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[ArrayType | str, ...]]] = {
     "cosine_distance": (cosine_distance, (_ROWS, _ROWS)),
     "black_scholes": (black_scholes, (_ROW, _ROW, _ROW, "float", "float")),
     "farthest": (farthest, (_ROWS, _ROW)),
+    "kernel_inside": (kernel_inside, (_ROWS, "float")),
 }

@@ -34,7 +34,7 @@ def described(program: Program) -> Iterator[str]:
         yield "## statements"
         yield from map(str, kernel.body)
         yield "## spec"
-        names = ("operation",)
+        names = ("preamble", "operation") if spec.preamble else ("operation",)
         if isinstance(spec, ReductionSpec):
             yield f"axes: {kernel.axes}"
             names = ("preamble", "reduce_type", "identity", "map", "reduce", "post_map")

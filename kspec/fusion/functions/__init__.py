@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.fusion import types
+from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, delivered
 from kspec.fusion.tracer import Tracer, refuse
@@ -100,13 +100,15 @@ def call_function(
 
 
 def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """Return what one of CuPy's ufuncs, or a kernel, is for stand-ins.
+    """Return what one of CuPy's ufuncs, or a kernel of kspec's, is for stand-ins.
 
     Raises
     ------
     FusionError
         If it is one that is not fused.
     """
+    if hasattr(kernel, "declaration"):  # kspec's own, whatever it is called
+        return inline.call_kernel(tracer, kernel, args, keywords)
     name = getattr(kernel, "name", "").removeprefix("cupyx_scipy_special_").removeprefix("cupy_")
     name = _CUPY_NAMES.get(name, name)
     ufunc = getattr(np, name, None)
