@@ -110,7 +110,10 @@ def alone(folder: Path, key: str, patience: float) -> Iterator[None]:
         if descriptor is not None:
             with contextlib.suppress(OSError):
                 (folder / f"{key}.lock").unlink()
-            os.close(descriptor)  # and with it the lock
+            with contextlib.suppress(OSError):
+                # A process that was forked meanwhile has the file too, and the lock as long.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
 
 
 def _lock(folder: Path, key: str, patience: float) -> int | None:

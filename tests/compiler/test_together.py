@@ -101,6 +101,33 @@ def test_others_wait(tmp_path: Path) -> None:
     end(other)
 
 
+FORKER = """
+import os, sys, time
+from pathlib import Path
+from kspec.compiler import folder
+with folder.alone(Path(sys.argv[1]), sys.argv[2], 60):
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    print("in", child, flush=True)
+    time.sleep(0.5)
+"""
+
+
+def test_a_process_that_was_forked_has_no_lock(tmp_path: Path) -> None:
+    other = process(FORKER, tmp_path, KEY)
+    assert other.stdout is not None
+    child = int(other.stdout.readline().split()[1])
+    try:
+        start = time.monotonic()
+        with folder.alone(tmp_path, KEY, 30):
+            assert time.monotonic() - start < 20
+    finally:
+        os.kill(child, signal.SIGKILL)
+        end(other)
+
+
 def test_patience_ends(tmp_path: Path) -> None:
     other = holder(tmp_path, 30)
     start = time.monotonic()
