@@ -1,7 +1,6 @@
 """Whose array an argument is.
 
 >>> import numpy as np
-import numpy.typing as npt
 >>> library = library_of(np.zeros(3))
 >>> library.name, str(library.view(np.zeros(3)).device)
 ('numpy', 'host')
