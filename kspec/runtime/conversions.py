@@ -16,6 +16,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.runtime.arrays import DeviceArray, as_element_dtype, from_numpy
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.interop import library_of
+from kspec.runtime.libraries import check_no_mask
 
 
 def asarray(
@@ -33,7 +34,13 @@ def asarray(
         Default: that of `values`.
     device : {"host", "cuda", "cuda:N"}, optional
         Default: the current CUDA device if there is one, else the host.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For what kernels take no elements of: a masked array, a sparse or a quantised tensor.
     """
+    check_no_mask(values)
     wanted = None if dtype is None else as_element_dtype(dtype)
     if isinstance(values, DeviceArray):
         same_dtype = wanted is None or wanted == values.dtype
@@ -56,7 +63,7 @@ def asnumpy(array: Any) -> npt.NDArray[Any]:
     Raises
     ------
     ArgumentTypeError
-        For what is no array: an arbitrary object, a sparse or a quantised tensor.
+        For what is no array: an arbitrary object, a masked array, a sparse or a quantised tensor.
     ToolNotFoundError
         For bfloat16 and other small floats where ml_dtypes, which NumPy has them from, is missing.
     """

@@ -5,7 +5,6 @@ new library is a new class here and an entry in `kspec.runtime.interop`.  No lib
 imported: an argument that is one of its arrays has imported it already.
 
 >>> import numpy as np
-import numpy.typing as npt
 >>> view = NumPy().view(np.zeros(3))
 >>> view.shape, view.dtype, str(view.device)
 ((3,), 'float64', 'host')
@@ -95,8 +94,7 @@ class NumPy(Plain):
 
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are."""
-        if isinstance(array, np.ma.MaskedArray):
-            raise UnsupportedDTypeError("masked arrays are not supported; pass array.filled(...)")
+        check_no_mask(array)
         return ArrayView(
             array.ctypes.data,
             array.shape,
@@ -116,7 +114,14 @@ class NumPy(Plain):
 
     def numpy(self, array: Any) -> npt.NDArray[Any]:
         """Return a copy."""
+        check_no_mask(array)
         return np.array(array)
+
+
+def check_no_mask(array: object) -> None:
+    """Refuse masked arrays of NumPy's, whose masks nobody would see."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise UnsupportedDTypeError("masked arrays are not supported; pass array.filled(...)")
 
 
 class CuPy(Plain):

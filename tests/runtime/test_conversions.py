@@ -50,6 +50,13 @@ def test_what_is_no_array(value: Any) -> None:
         kspec.asnumpy(value)
 
 
+def test_masks_are_not_lost() -> None:
+    masked = np.ma.masked_greater(X, 1)
+    for copy in (kspec.asnumpy, kspec.asarray):
+        with pytest.raises(kspec.UnsupportedDTypeError, match=r"masked .* pass array\.filled"):
+            copy(masked)
+
+
 def test_asarray_of_another_dtype() -> None:
     made = kspec.asarray(Exporter(X), "int8", device="host")
     same(kspec.asnumpy(made), X.astype("int8"))
