@@ -24,11 +24,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.runtime.arrays import DeviceArray
-from kspec.runtime.conversions import asarray
+from kspec.runtime.conversions import asarray, asnumpy
 from kspec.runtime.device import Device, devices
 from kspec.runtime.identity import Kernel, kernel_of
 from kspec.runtime.interop import library_of
@@ -85,24 +84,35 @@ def apply(
 
 
 def scatter(
-    values: npt.ArrayLike,
+    values: Any,
     places: Sequence[Device | str] | None = None,
     along: int = 0,
 ) -> list[DeviceArray]:
-    """Return the shards of an array of the host, as even as possible, as arrays of kspec's own.
+    """Return the shards of an array, as even as possible, as arrays of kspec's own.
 
     Parameters
     ----------
     values : array_like
-        The array.
+        The array, of any library; it is copied by way of the host.
     places : sequence of devices, optional
         Where; default: every CUDA device, or the host if there is none.
     along : int, default 0
         Axis to divide.
+
+    Raises
+    ------
+    ArgumentTypeError, numpy.exceptions.AxisError
+        No array, no device, or no such axis.
     """
     listed = devices()
-    where = list(places) if places is not None else list(listed[1:] or listed)
-    pieces = np.array_split(np.asarray(values), len(where), axis=along)
+    if isinstance(places, str):
+        raise ArgumentTypeError(f"places is a list of devices: pass [{places!r}]")
+    where = list(listed[1:] or listed) if places is None else list(places)
+    if not where:
+        raise ArgumentTypeError("places has no device; leave it out for all there are")
+    array = asnumpy(values)
+    (axis,) = normalize_axes(along, array.ndim)
+    pieces = np.array_split(array, len(where), axis=axis)
     return [asarray(piece, device=place) for piece, place in zip(pieces, where, strict=True)]
 
 
@@ -124,6 +134,12 @@ def _calls(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
     for param, value in zip(inputs, args, strict=True):
         if isinstance(value, list | tuple):
             lists[param.name] = len(value)
+            other = next((one for one in value if library_of(one) is None), None)
+            if other is not None:
+                raise ArgumentTypeError(
+                    f"{name}: {param.name} is a list with a {type(other).__name__}; lists have "
+                    "shards, which are arrays, and a number is given as it is"
+                )
         elif library_of(value) is not None:
             raise ArgumentTypeError(
                 f"{name}: {param.name} is one array, which lives on one device; pass a list: its "

@@ -168,6 +168,15 @@ class TestScatter:
         assert len(pieces) == max(1, gpus())
         assert sum(one.shape[1] for one in pieces) == 6
 
+    def test_refused(self) -> None:
+        for places, message in (([], "no device"), ("host", r"pass \['host'\]")):
+            with pytest.raises(kspec.ArgumentTypeError, match=message):
+                sharded.scatter(np.ones(3), places)
+        with pytest.raises(np.exceptions.AxisError):
+            sharded.scatter(np.ones(3), ["host"], along=1)
+        with pytest.raises(kspec.UnsupportedDTypeError, match="masked"):
+            sharded.scatter(np.ma.masked_greater(np.arange(3), 1), ["host"])
+
 
 X = [np.ones(3), np.ones(3)]
 
@@ -178,6 +187,8 @@ X = [np.ones(3), np.ones(3)]
         ((ADD, X, X[:1]), {}, "lists must have the same number of shards: x has 2, y has 1"),
         ((ADD, [], []), {}, "same number of shards: x has 0"),
         ((ADD, X, X[0]), {}, "sharded_add: y is one array, which lives on one device"),
+        ((ADD, X, [1.0, 2.0]), {}, "y is a list with a float; lists have shards"),
+        ((L2NORM, [[1.0], [2.0]]), {"axis": 0}, "x is a list with a list"),
         ((ADD, 1.0, 2.0), {}, "no argument is a list of shards"),
         ((ADD, X), {}, "has 2 inputs"),
         ((ADD, X, X), {"axis": 0}, "sharded_add is elementwise: axis and keepdims are for"),
