@@ -40,7 +40,7 @@ from kspec.jit.capture import Captured, capture
 from kspec.jit.functions import parameter_names, parameter_type
 from kspec.jit.scope import Program, Scope
 from kspec.jit.types import MODES, type_of_constant
-from kspec.runtime.inspection import Inspection, inspect_source
+from kspec.runtime.inspection import Inspection, inspect_source, lto_ir
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, made_in_python
 from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.view_kernel import ViewCaller, ViewKernel, is_wide
@@ -251,6 +251,29 @@ class JitKernel(ViewCaller):
         node = captured.node
         lines = captured.lines[node.lineno - 1 : node.end_lineno]
         return inspect_source("\n".join(lines), built.ir(), code, arch)
+
+    def get_lto_ir(self, args: Sequence[Any], arch: str | None = None) -> bytes:
+        """Return the function as LTO-IR: a device function that other programs are linked with.
+
+        It has its own name, without mangling (``extern "C"``), and may return a value. Arrays are
+        passed as ``kspec::View`` of ``kspec/view.cuh``.
+
+        Parameters
+        ----------
+        args : sequence
+            As for a call; nothing is launched.
+        arch : str, optional
+            Such as ``"sm_90"``; default: that of the current GPU.
+
+        Raises
+        ------
+        JitError
+            With everything that is wrong.
+        CompileError
+            If NVRTC refuses it.
+        """
+        built = build(capture(self.function), self._given(args), self.mode, exported=True)
+        return lto_ir(built.text(), arch)
 
     def to_spec(self, *args: Any) -> tuple[RawSpec, ...]:
         """Return the kernel for some arguments as a spec, as spec files have them.

@@ -116,7 +116,8 @@ class Target:
     Attributes
     ----------
     arch : str
-        ``"sm_90"`` (cubin), ``"compute_80"`` (PTX) or ``"host"`` (a shared object).
+        ``"sm_90"`` (cubin), ``"compute_80"`` (PTX), ``"lto_90"`` (LTO-IR, which a linker makes code
+        of) or ``"host"`` (a shared object).
     sanitize : tuple of str
         Checking modes to instrument for, sorted (`kspec.checks`); only for ``"host"``.
     ptx_isa : str
@@ -129,10 +130,9 @@ class Target:
 
     @property
     def format(self) -> str:
-        """``"cubin"``, ``"ptx"`` or ``"so"``."""
-        if self.arch == "host":
-            return "so"
-        return "ptx" if self.arch.startswith("compute_") else "cubin"
+        """``"cubin"``, ``"ptx"``, ``"ltoir"`` or ``"so"``."""
+        formats = {"host": "so", "compute": "ptx", "lto": "ltoir"}
+        return formats.get(self.arch.partition("_")[0], "cubin")
 
     @property
     def is_host(self) -> bool:

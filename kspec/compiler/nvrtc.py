@@ -26,6 +26,8 @@ from kspec.compiler.ptxas import parse_figures, strip_report
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import CudaSource, Figures, Image, Target
 
+# What NVRTC calls the formats.
+_CODES = {"cubin": "CUBIN", "ptx": "PTX", "ltoir": "LTOIR"}
 _BUILD = re.compile(r"// Compiler Build ID: (\S+)\s*// Cuda compilation tools,.*?(V[\d.]+)")
 
 
@@ -74,7 +76,7 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
     source : CudaSource
         Complete but for toolkit headers.
     target : Target
-        A cubin or PTX target.
+        A cubin, PTX or LTO-IR target.
     toolkit_dirs : sequence of Path
         Directories searched for headers that `source` does not carry.
 
@@ -104,7 +106,7 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
             reason = log or _describe(library, result)
             raise compile_error(reason, source, tuple(command), target.arch)
         symbols = {name: _lowered(library, program, name) for name in source.name_expressions}
-        code = _code(library, program, "PTX" if target.format == "ptx" else "CUBIN")
+        code = _code(library, program, _CODES[target.format])
     if not code:
         message = f"{source.name}: these options make NVRTC produce no {target.format}"
         raise CompileError(message, source.text, tuple(command), target.arch)

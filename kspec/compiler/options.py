@@ -47,7 +47,7 @@ class CompileOptions:
     Attributes
     ----------
     arch : str
-        ``"sm_90"`` (cubin) or ``"compute_80"`` (PTX).
+        ``"sm_90"`` (cubin), ``"compute_80"`` (PTX) or ``"lto_90"`` (LTO-IR).
     user : tuple of str
         The user's own flags; they come last. All spellings of ``-dc`` become ``-rdc=true``.
     standard : str
@@ -117,7 +117,10 @@ class CompileOptions:
     def _flags(self) -> Iterator[str]:
         relocatable, user = _relocatable(self.user)
         named = {flag_name(option) for option in self.user}
-        yield f"-arch={self.arch}"
+        linked = self.arch.startswith("lto_")
+        yield f"-arch={self.arch.replace('lto_', 'compute_')}"
+        if linked:
+            yield "-dlto"
         if named.isdisjoint(_STANDARD_FLAGS):
             yield f"--std={self.standard}"
         if self.default_device and named.isdisjoint(_DEFAULT_DEVICE_FLAGS):
@@ -128,7 +131,7 @@ class CompileOptions:
             yield f"-D{_LIMIT_GROUPS}"
         if self.short_lists:
             yield f"-D{_UNROLL_LIMIT}=10"
-        if relocatable:
+        if relocatable or linked:
             yield "-rdc=true"
         yield from user
 

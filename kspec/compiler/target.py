@@ -19,6 +19,7 @@ from kspec.errors import CompileError, SpecError
 from kspec.stages import HOST, Target
 
 _ARCH = re.compile(r"(sm|compute)_(\d{2,3})([af]?)")
+_ANY = re.compile(r"(?:sm|compute|lto)_(\d{2,3})[af]?")
 # CMake's spelling: both without a suffix.
 _CMAKE = re.compile(r"(\d{2,3}[af]?)(-real|-virtual)?")
 _CMAKE_KINDS = {"-real": ("sm",), "-virtual": ("compute",), None: ("sm", "compute")}
@@ -75,10 +76,10 @@ def parse_targets(text: str) -> tuple[Target, ...]:
 
 def capability(target: Target) -> int:
     """Return ten times the compute capability of a CUDA target: 90 for ``sm_90a``."""
-    match = _ARCH.fullmatch(target.arch)
+    match = _ANY.fullmatch(target.arch)
     if match is None:
         raise SpecError(f"target {target.arch!r} has no compute capability")
-    return int(match[2])
+    return int(match[1])
 
 
 def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:
@@ -89,7 +90,9 @@ def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:
 def check_supported(target: Target, backend: str = "nvrtc") -> None:
     """Raise `CompileError` if the installed compiler can not make code for a CUDA target."""
     known = _supported(backend)
-    if capability(parse_target(target.arch)) in known:
+    if target.format != "ltoir":  # which no package holds
+        parse_target(target.arch)
+    if capability(target) in known:
         return
     older = capability(target) < min(known)
     advice = (

@@ -312,6 +312,8 @@ class Function:
         Type of what it returns.
     kernel : bool
         Whether it is launched.
+    exported : bool
+        Whether other programs are linked with it, if it is not.
     """
 
     name: str
@@ -319,6 +321,7 @@ class Function:
     body: tuple[KernelStatement, ...]
     returns: Type | None = None
     kernel: bool = True
+    exported: bool = False
 
     def __str__(self) -> str:
         params = ", ".join(f"{one.name}: {one.type}" for one in self.params)

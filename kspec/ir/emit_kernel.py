@@ -46,6 +46,7 @@ def emit_function(function: Function, path: str = "") -> str:
     params = ", ".join(f"{ctype(one.type)} {one.name}" for one in function.params)
     returns = "void" if function.returns is None else ctype(function.returns)
     start = 'extern "C" __global__' if function.kernel else "static __device__ inline"
+    start = 'extern "C" __device__' if function.exported else start
     body = _Lines(path).block(function.body)
     return "\n".join([f"{start} {returns} {function.name}({params}) {{", *body, "}"])
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 from kspec import dtypes
 from kspec.definitions import definitions_for, headers_for
@@ -93,8 +93,19 @@ class Built:
         return "\n".join(part for part in (includes, structs, body) if part) + "\n"
 
 
-def build(captured: Captured, given: Sequence[Type], mode: str) -> Built:
+def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool = False) -> Built:
     """Return a kernel for arguments of some types.
+
+    Parameters
+    ----------
+    captured : Captured
+        The Python function.
+    given : sequence of Type
+        Of its arguments.
+    mode : str
+        Typing rules.
+    exported : bool, default False
+        Whether it is no kernel, but a function that other programs are linked with.
 
     Raises
     ------
@@ -103,7 +114,8 @@ def build(captured: Captured, given: Sequence[Type], mode: str) -> Built:
     """
     program = Program(mode)
     name = escaped(re.sub(r"\W", "", captured.name) or "kernel")
-    kernel, scope = build_function(program, captured, name, given, kernel=True)
+    kernel, scope = build_function(program, captured, name, given, kernel=not exported)
+    kernel = replace(kernel, exported=exported)
     program.check()
     made = [one.name for one in program.functions]
     for number, function in enumerate((*program.functions, kernel)):

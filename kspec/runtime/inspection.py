@@ -67,9 +67,7 @@ def inspect_source(source: str, ir: str, code: str, arch: str | None = None) -> 
     ToolNotFoundError
         If there is no NVRTC.
     """
-    if arch is None:
-        device = default_device()
-        arch = _WITHOUT_GPU if device.is_host else target_of(device).arch
+    arch = arch or _default_arch()
     cuda = CudaSource("kernel.cu", code)
     image = compile_for(cuda, Target(arch))
     ptx = compile_for(cuda, Target(f"compute_{arch.removeprefix('sm_')}"))
@@ -86,6 +84,25 @@ def inspect_source(source: str, ir: str, code: str, arch: str | None = None) -> 
         figures.shared_bytes,
         figures.local_bytes,
     )
+
+
+def lto_ir(code: str, arch: str | None = None) -> bytes:
+    """Return CUDA C++ as LTO-IR for an architecture, by default that of the current GPU.
+
+    Raises
+    ------
+    CompileError
+        If NVRTC refuses it.
+    ToolNotFoundError
+        If there is no NVRTC.
+    """
+    number = (arch or _default_arch()).removeprefix("sm_")
+    return compile_for(CudaSource("kernel.cu", code), Target(f"lto_{number}")).code
+
+
+def _default_arch() -> str:
+    device = default_device()
+    return _WITHOUT_GPU if device.is_host else target_of(device).arch
 
 
 def disassembly(code: bytes) -> str:

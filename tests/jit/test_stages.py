@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from kspec import jit
+from kspec.compiler import compile_source
+from kspec.errors import JitError
+from kspec.stages import CudaSource, Target
 
 
 @jit.rawkernel()
@@ -37,3 +41,46 @@ def test_a_spec_has_pointers_and_the_shapes_by_default() -> None:
         "long long y_1"
     )
     assert dict(spec.defaults)["x_1"] == "x.shape[1]"
+
+
+def twice(x, y):
+    return np.float64(x + x) if x < y else y
+
+
+def test_lto_ir_links() -> None:
+    """Other programs call the function by its name."""
+    nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
+    found = jit.rawkernel()(twice).get_lto_ir((np.float32(1), np.float64(2)), arch="sm_90")
+    caller = CudaSource(
+        "caller.cu",
+        'extern "C" __device__ double twice(float, double);\n'
+        'extern "C" __global__ void call(double* x) { x[0] = twice(3.0f, 5.0); }',
+    )
+    image = compile_source(caller, Target("lto_90"), None)
+    assert image.format == "ltoir"
+
+    def link(*parts: bytes) -> bytes:
+        options = ["-arch=sm_90", "-lto"]
+        handle = nvjitlink.create(len(options), options)
+        try:
+            for part in parts:
+                nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, part, len(part), "part")
+            nvjitlink.complete(handle)
+            linked = bytearray(nvjitlink.get_linked_cubin_size(handle))
+            nvjitlink.get_linked_cubin(handle, linked)
+        finally:
+            nvjitlink.destroy(handle)
+        return bytes(linked)
+
+    assert link(found, image.code)[:4] == b"\x7fELF"
+    with pytest.raises(nvjitlink.nvJitLinkError):
+        link(image.code)
+
+
+def test_lto_ir_of_what_is_wrong() -> None:
+    @jit.rawkernel()
+    def wrong(x):
+        return x + undefined  # noqa: F821
+
+    with pytest.raises(JitError, match="undefined"):
+        wrong.get_lto_ir((np.float32(1),))
