@@ -36,7 +36,7 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.layout import Axes, Shape
 from kspec.runtime.module import LoadedKernel
 from kspec.runtime.once import OnceMap
-from kspec.runtime.order import stream_of_call
+from kspec.runtime.order import after_launch, stream_of_call
 from kspec.runtime.plan import Prepared
 from kspec.runtime.reduction import (
     ReductionCallable,
@@ -262,9 +262,12 @@ class SplitReduction:
         for part in views:
             nbytes = part.view.size
             other = part.library.stream(part.view.device)
-            other = into if part.view.device == device else other
+            if stream is not None and part.view.device == device:
+                other = into  # the caller has named what the part was made on, too
             copy_bytes(to.ptr + start, device, into, part.view, other)
             start += nbytes
+        read = [(one.library, one.value) for one in views if one.view.device == device]
+        after_launch(device, into, read, given=stream is not None)
         return Part(array, length, first.binding)
 
     def _call(
