@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.operators import Operator, gradient_numbers, operator, operators, refusal
 from kspec.runtime.callable import KernelCallable
+from kspec.runtime.identity import kernel_of
 from kspec.runtime.package import modules_of
 from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
@@ -36,8 +38,8 @@ def register(module: Any, namespace: str | None = None) -> Any:
     Parameters
     ----------
     module : module or kernel
-        A generated module, a generated package with all its modules, or one kernel, such as a
-        `kspec.ElementwiseKernel`.
+        A generated module, a generated package with all its modules, or one kernel: a
+        `kspec.ElementwiseKernel`, say, or a generated function.
     namespace : str, optional
         Default: the name of the package; ``"kspec"`` for a kernel.
 
@@ -53,11 +55,12 @@ def register(module: Any, namespace: str | None = None) -> Any:
     ArgumentTypeError
         If it is neither a generated module nor a kernel, or a kernel that can be no operator.
     """
-    if isinstance(module, KernelCallable):
-        reason = refusal(module.declaration)
+    if not isinstance(module, ModuleType):
+        kernel = module if isinstance(module, KernelCallable) else kernel_of(module)
+        reason = refusal(kernel.declaration)
         if reason:
-            raise ArgumentTypeError(f"{module.name} can not be an operator: {reason}")
-        kernels = [module]
+            raise ArgumentTypeError(f"{kernel.name} can not be an operator: {reason}")
+        kernels = [kernel]
         namespace = namespace or "kspec"
     else:
         opened = modules_of(module)

@@ -131,6 +131,8 @@ def test_registering_again_does_nothing(ops: Any) -> None:
 
 
 def test_a_namespace_of_ones_own() -> None:
+    one = kspec.torch.register(kspec_kernels.norms.l2norm, namespace="my_norms")
+    assert torch.equal(one.l2norm(torch.tensor([3.0, 4.0])), torch.tensor(5.0))
     found = kspec.torch.register(kspec_kernels.math, namespace="my_math")
     assert torch.equal(found.squared_diff(torch.ones(3), torch.zeros(3)), torch.ones(3))
 
