@@ -156,7 +156,13 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
 
 def _sample(array: da.Array) -> Any:
     """Return an array of NumPy with the dtype and the axes of another, and no elements."""
-    return np.empty((0,) * array.ndim, array.dtype)
+    try:
+        return np.empty((0,) * array.ndim, array.dtype)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"the Dask array has blocks of dtype {array.dtype}, which Dask does not know: tell it "
+            f"NumPy's, as in x.map_blocks(make, meta=np.empty((0,) * {array.ndim}, dtype))"
+        ) from None
 
 
 def _of_raw(value: Any) -> Any:
