@@ -1,7 +1,7 @@
 """CudaSource in, shared object out: the C++ compiler of this machine as a CUDA compiler.
 
->>> image = compile_host(CudaSource("k.cu", "__global__ void k(int* x) { *x = 1; }"))
->>> image.symbols
+>>> source = CudaSource("k.cu", "__global__ void k(int* x) { *x = 1; }", name_expressions=("k",))
+>>> compile_host(source).symbols
 {'k': 'kspec_entry_0'}
 
 `kspec.compiler.rewrite` prepares the text, the headers in ``kspec/host/include`` are the CUDA

@@ -1,7 +1,7 @@
 """CUDA text in, host C++ text out: what macros can not express, done by a lexical pass.
 
->>> rewrite("__global__ void f() { __shared__ int s[4]; }").text
-'__global__ void f() { typedef int kspec_type_s[4];KSPEC_HOST_SHARED(...) } KSPEC_HOST_KERNEL(...)'
+>>> print(rewrite("void f() { __shared__ int s[4]; }").text)
+void f() { typedef int kspec_type_s[ 4 ]; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s) }
 
 Line numbers do not change, so positions in messages stay those of the CUDA text.  The macros it
 writes are those of ``kspec/host/include``; `kspec.compiler.host` compiles the result.

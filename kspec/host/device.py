@@ -1,7 +1,9 @@
 """Image in, running kernels out: modules, launches and buffers of the host device.
 
->>> kernel = load_module(compile_host(source)).get_kernel("k")
->>> kernel.launch((1, 1, 1), (64, 1, 1), params)   # params: the void** of cuLaunchKernel
+::
+
+    kernel = load_module(compile_host(source)).get_kernel("k")
+    kernel.launch((1, 1, 1), (64, 1, 1), params)   # params: the void** of cuLaunchKernel
 
 Faults of a kernel become `HostFault`; the process and the next launch are not affected.
 `kspec.compiler.host` makes the images, ``rt/`` executes them.

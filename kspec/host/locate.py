@@ -1,7 +1,8 @@
 """Address of an instruction in, ``file:line`` out: read from the line table of a host image.
 
->>> source_position(image.code, 0x11d9)
-'norms.cu:12'
+::
+
+    source_position(image.code, 0x11d9)    # 'norms.cu:12'
 
 The work is addr2line's or llvm-symbolizer's, called only when a kernel has failed; without them
 the answer is an empty string.

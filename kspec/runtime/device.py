@@ -2,7 +2,9 @@
 
 >>> str(HOST)
 'host'
->>> parse_device("cuda:1")
+>>> parse_device("host")
+Device(kind='host', ordinal=0)
+>>> parse_device("cuda:1")                                                   # doctest: +SKIP
 Device(kind='cuda', ordinal=1)
 """
 
