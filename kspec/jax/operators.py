@@ -84,6 +84,9 @@ class JaxFunction:
             inline=True,
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return JaxFunction, (self.kernel, self._callback)
+
     def __repr__(self) -> str:
         return f"<kspec.jax function {self._name}>"
 

@@ -73,7 +73,6 @@ def asnumpy(array: Any) -> npt.NDArray[Any]:
     copied: npt.NDArray[Any] = np.array(array)
     if copied.dtype == object and copied.shape == ():
         raise ArgumentTypeError(
-            f"a {type(array).__name__} is no array; pass an array of any library, a list or a "
-            "number"
+            f"{type(array).__name__}: no array; pass an array of any library, a list or a number"
         )
     return copied

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -402,3 +403,10 @@ def test_arrays_go_through_dlpack_beside_programs() -> None:
         np.from_dlpack(kspec.asarray(np.arange(3), device="host")), [0, 1, 2]
     )
     assert float(total(x)) == 3
+
+
+def test_functions_are_pickled() -> None:
+    function = kspec.jax.function(norms.l2norm)
+    again = pickle.loads(pickle.dumps(function))
+    assert again.kernel is function.kernel
+    assert float(again(np.array([3.0, 4.0], "f4"))) == 5
