@@ -406,7 +406,5 @@ def test_arrays_go_through_dlpack_beside_programs() -> None:
 
 
 def test_functions_are_pickled() -> None:
-    function = kspec.jax.function(norms.l2norm)
-    again = pickle.loads(pickle.dumps(function))
-    assert again.kernel is function.kernel
+    again = pickle.loads(pickle.dumps(kspec.jax.function(norms.l2norm)))
     assert float(again(np.array([3.0, 4.0], "f4"))) == 5
