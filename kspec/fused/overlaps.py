@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kspec import dtypes
 from kspec.errors import FusionError
 from kspec.fused.copies import copy
 from kspec.runtime.interop import library_of
-from kspec.runtime.views import memory_bounds
 
 
 def first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
@@ -27,7 +25,7 @@ def first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
 def meet(args: Sequence[Any], written: Sequence[int]) -> bool:
     """Return whether an argument that is written to shares memory with another, or may."""
     bounds = {
-        k: _bounds(library.view(one))
+        k: library.view(one).bounds
         for k, one in enumerate(args)
         if (library := library_of(one)) is not None
     }
@@ -50,13 +48,13 @@ def set_apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
     same = first_of_same(args)
     for position in written:
         target = library_of(args[position]).view(args[position])  # type: ignore[union-attr]
-        low, high = _bounds(target)
+        low, high = target.bounds
         for k, one in enumerate(args):
             library = library_of(one)
             if library is None or same[k] == same[position]:
                 continue
             view = library.view(one)
-            other_low, other_high = _bounds(view)
+            other_low, other_high = view.bounds
             if view.device == target.device and low < other_high and other_low < high:
                 if k in written:
                     raise FusionError(
@@ -64,9 +62,3 @@ def set_apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
                     )
                 found[k] = copy(one)
     return tuple(found)
-
-
-def _bounds(view: Any) -> tuple[int, int]:
-    """Return the addresses of the first byte of an array and behind the last."""
-    itemsize = dtypes.lookup(view.dtype).itemsize
-    return memory_bounds(view.ptr, view.shape, view.strides, itemsize)

@@ -64,6 +64,12 @@ class ArrayView:
         return dtypes.lookup(self.dtype).itemsize
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """Addresses of the first byte of the elements, and behind the last."""
+        itemsize = dtypes.lookup(self.dtype).itemsize
+        return memory_bounds(self.ptr, self.shape, self.strides, itemsize)
+
+    @property
     def is_c_contiguous(self) -> bool:
         """Whether elements follow each other in C order."""
         return is_c_contiguous(self.shape, self.strides, self.itemsize)

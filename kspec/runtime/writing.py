@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kspec import dtypes
 from kspec.errors import ArgumentTypeError, OverlapError
 from kspec.runtime.libraries import Library
-from kspec.runtime.views import ArrayView, memory_bounds
+from kspec.runtime.views import ArrayView
 
 _MOST_WORK = 100_000  # steps of NumPy's exact answer, which can take forever
 _MOST_ELEMENTS = 1 << 20
@@ -79,13 +79,9 @@ def elements(view: ArrayView) -> tuple[Any, ...]:
     return view.device, view.ptr, dtypes.lookup(view.dtype).itemsize, tuple(steps)
 
 
-def _bounds(view: ArrayView) -> tuple[int, int]:
-    return memory_bounds(view.ptr, view.shape, view.strides, dtypes.lookup(view.dtype).itemsize)
-
-
 def _meet(one: ArrayView, other: ArrayView) -> bool:
     """Return whether two arrays share memory; True if that takes too long to find out."""
-    (low, high), (other_low, other_high) = _bounds(one), _bounds(other)
+    (low, high), (other_low, other_high) = one.bounds, other.bounds
     if one.device != other.device or low >= other_high or other_low >= high:
         return False
     if one.is_c_contiguous and other.is_c_contiguous:
@@ -169,7 +165,7 @@ def distances(places: Sequence[Place | None]) -> tuple[Distance, ...]:
                 continue
             if other.written and position > number:
                 continue
-            (low, high), (other_low, other_high) = _bounds(target.view), _bounds(other.view)
+            (low, high), (other_low, other_high) = target.view.bounds, other.view.bounds
             same = not other.written and elements(target.view)[2:] == elements(other.view)[2:]
             found.append(
                 Distance(
