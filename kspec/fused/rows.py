@@ -193,13 +193,10 @@ def row_spec(program: RowProgram) -> RawSpec | None:
     None if rows are too long for it. Called like a function, with the arrays that it reads and
     writes, and the numbers.
     """
-    length = math.prod(program.domain.sizes[-program.axes :])
-    width = _ACCESS // program.widest
-    width = width if length % width == 0 else 1
-    launch = _geometry(length, width)
-    if launch is None:
+    length, width, geometry = _of_packed_rows(program)
+    if geometry is None:
         return None
-    packs, lanes, block = launch
+    packs, lanes, block = geometry
     names = [param.split()[-1] for param in program.params]
     whole = next(
         name
@@ -244,11 +241,17 @@ def fits(program: RowProgram) -> bool:
 
     It does if the arrays are packed, too.
     """
-    sizes = program.domain.sizes
-    length, rows = math.prod(sizes[-program.axes :]), math.prod(sizes[: -program.axes])
+    length, _, geometry = _of_packed_rows(program)
+    rows = math.prod(program.domain.sizes[: -program.axes])
+    return geometry is not None and _is_worth_it(rows, length, on_host=False)
+
+
+def _of_packed_rows(program: RowProgram) -> tuple[int, int, tuple[int, int, int] | None]:
+    """Return length, width and geometry of rows that are packed and as long as when traced."""
+    length = math.prod(program.domain.sizes[-program.axes :])
     width = _ACCESS // program.widest
-    known = _geometry(length, width if length % width == 0 else 1)
-    return known is not None and _is_worth_it(rows, length, on_host=False)
+    width = width if length % width == 0 else 1
+    return length, width, _geometry(length, width)
 
 
 def _view(array: Any) -> ArrayView:

@@ -140,15 +140,17 @@ class Body:
     ----------
     statements : list of Statement
         So far.
-    definitions : dict of str to None
-        C++ that has to be in front of them, in order.
     """
 
     def __init__(self, given: Mapping[Value, Expression], prefix: str = "t") -> None:
         self._known = dict(given)
         self._prefix = prefix
         self.statements: list[Statement] = []
-        self.definitions: dict[str, None] = {}
+
+    @property
+    def definitions(self) -> list[str]:
+        """C++ that has to be in front of the statements."""
+        return definitions(self._known)
 
     def expression(self, value: Value) -> Expression:
         """Return an expression of a value; what it needs is in the statements in front."""
@@ -178,7 +180,6 @@ class Body:
         if value.function == "cast":
             return self.let(Cast(inputs[0], value.dtype))
         if value.definition:
-            self.definitions.setdefault(value.definition)
             return self.let(Invoke(value.function, inputs, value.dtype))
         return self.let(Call(value.function, inputs, value.dtype))
 
