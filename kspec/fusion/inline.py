@@ -46,9 +46,10 @@ def call_kernel(
     name = kernel.name
     spec = getattr(kernel, "spec", None)
     if not isinstance(spec, ElementwiseSpec):
-        kind = kernel.declaration.kind
-        how = "make it with kspec.ElementwiseKernel" if kind == "elementwise" else "write NumPy's"
-        refuse(f"the {kind} kernel {name} is not fused: {how}, or call it outside of the function")
+        refuse(
+            f"the elementwise kernel {name} is not fused: make it with kspec.ElementwiseKernel, or "
+            "call it outside of the function"
+        )
     reason = _why_not(spec)
     if reason:
         refuse(f"the kernel {name} is not fused, for {reason}; call it outside of the function")

@@ -428,10 +428,6 @@ class Traced:
     def __cupy_override_reduction_kernel__(
         self, kernel: Any, axis: Any, dtype: Any, out: Any, keepdims: bool
     ) -> Any:
-        if hasattr(kernel, "declaration"):  # kspec's own, whatever it is called
-            from kspec.fusion.functions import call_kernel
-
-            return call_kernel(self.tracer, kernel, (self,), {})
         name = kernel.name.removeprefix(_CUPY)
         return self._function(name, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
