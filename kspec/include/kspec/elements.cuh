@@ -29,6 +29,9 @@ template <int OPERANDS> struct Elements<Flat, OPERANDS> {
 
   __device__ inline ptrdiff_t size() const { return size_; }
   __device__ inline bool moves(int k) const { return moving >> k & 1; }
+  __device__ inline bool packed() const {  // whether all of them are arrays of aligned packs
+    return (moving & aligned) == ~0ull >> (64 - OPERANDS);
+  }
   __device__ inline int ndim() const { return 1; }
 
   struct At {

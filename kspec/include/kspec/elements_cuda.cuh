@@ -22,6 +22,7 @@ template <int V> struct FlatPlace {
   ptrdiff_t i;
   bool moving, aligned;
 
+  template <class T> __device__ inline const T* first(const T* data) const { return data + i; }
   template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     if (!moving)
       pack.fill(*data);
@@ -47,11 +48,11 @@ __device__ inline void each(const Elements<Flat, N>& elements, const Op& op, Num
   const auto place = [&](int k, ptrdiff_t i) {
     return FlatPlace<V>{i, elements.moves(k), (elements.aligned >> k & 1) != 0};
   };
-  const ptrdiff_t packs = (elements.size() - elements.head - elements.tail) / V;
+  const ptrdiff_t packs = (size_t)(elements.size() - elements.head - elements.tail) / V;
   const ptrdiff_t thread = thread_number();
   if (thread < packs) {
     const ptrdiff_t i = elements.head + thread * V;
-    compute<V>(op, i, 1, All(), Operand<Args, V, FlatPlace<V>>(args, place(K, i))...);
+    compute_packs<V>(elements.packed(), op, i, Operand<Args, V, FlatPlace<V>>(args, place(K, i))...);
   } else if (V > 1 && thread < packs + elements.size() - packs * V) {
     // What no pack holds, element by element: before the first pack, and after the last.
     const ptrdiff_t rest = thread - packs;

@@ -19,6 +19,10 @@ template <class T, int V> struct Slot<In<T>, V> {
     else
       pack.fill(argument.value);
   }
+  template <class Place>
+  __device__ inline void load_packed(const In<T>& argument, const Place& place) {
+    pack.load(place.first(argument.data));
+  }
   __device__ inline T item(int j) const { return pack.get(j); }
   template <class Place> __device__ inline void store(const In<T>&, const Place&) const {}
 };
@@ -27,6 +31,7 @@ template <class T, int V> struct Slot<Out<T>, V> {
   T value[V];
 
   template <class Place> __device__ inline void load(const Out<T>&, const Place&) {}
+  template <class Place> __device__ inline void load_packed(const Out<T>&, const Place&) {}
   __device__ inline T& item(int j) { return value[j]; }
   template <class Place> __device__ inline void store(const Out<T>& argument, const Place& place) {
     place.store(argument.data, value);
@@ -39,13 +44,24 @@ template <class T, int V> struct Slot<InOut<T>, V> {
   template <class Place> __device__ inline void load(const InOut<T>& argument, const Place& place) {
     Pack<T, V> pack;
     place.load(argument.data, pack);
-#pragma unroll
-    for (int j = 0; j < V; ++j) value[j] = pack.get(j);
+    take(pack);
+  }
+  template <class Place>
+  __device__ inline void load_packed(const InOut<T>& argument, const Place& place) {
+    Pack<T, V> pack;
+    pack.load(place.first(argument.data));
+    take(pack);
   }
   __device__ inline T& item(int j) { return value[j]; }
   template <class Place>
   __device__ inline void store(const InOut<T>& argument, const Place& place) {
     place.store(argument.data, value);
+  }
+
+ private:
+  __device__ inline void take(const Pack<T, V>& pack) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) value[j] = pack.get(j);
   }
 };
 
@@ -58,21 +74,10 @@ template <class Arg, int V, class Place> struct Operand {
   __device__ inline Operand(const Arg& argument, const Place& place)
       : argument(argument), place(place) {}
   __device__ inline void load() { slot.load(argument, place); }
+  __device__ inline void load_packed() { slot.load_packed(argument, place); }
   __device__ inline decltype(auto) item(int j) { return slot.item(j); }
   __device__ inline void store() { slot.store(argument, place); }
 };
-
-// Load, compute and store V elements, the j-th being number i + j * step; `valid[j]` tells which
-// exist. All loads come before the first store, so they are in flight together.
-template <int V, class Op, class Valid, class... Operands>
-__device__ inline void compute(const Op& op, ptrdiff_t i, ptrdiff_t step, const Valid& valid,
-                               Operands&&... operands) {
-  (operands.load(), ...);
-#pragma unroll
-  for (int j = 0; j < V; ++j)
-    if (valid[j]) op(i + j * step, operands.item(j)...);
-  (operands.store(), ...);
-}
 
 struct All {
   __device__ inline bool operator[](int) const { return true; }
@@ -81,5 +86,37 @@ struct First {
   int count;
   __device__ inline bool operator[](int j) const { return j < count; }
 };
+
+// Compute and store V elements that are loaded, the j-th being number i + j * step; `valid[j]` tells
+// which exist.
+template <int V, class Op, class Valid, class... Operands>
+__device__ inline void finish(const Op& op, ptrdiff_t i, ptrdiff_t step, const Valid& valid,
+                              Operands&... operands) {
+#pragma unroll
+  for (int j = 0; j < V; ++j)
+    if (valid[j]) op(i + j * step, operands.item(j)...);
+  (operands.store(), ...);
+}
+
+// The same, and load them first. All loads come before the first store, so they are in flight
+// together.
+template <int V, class Op, class Valid, class... Operands>
+__device__ inline void compute(const Op& op, ptrdiff_t i, ptrdiff_t step, const Valid& valid,
+                               Operands&&... operands) {
+  (operands.load(), ...);
+  finish<V>(op, i, step, valid, operands...);
+}
+
+// The same for packs that follow each other. Where each operand is an array of aligned packs, one
+// test spares those of the single operands, which cost more than their loads.
+template <int V, class Op, class... Operands>
+__device__ inline void compute_packs(bool packed, const Op& op, ptrdiff_t i,
+                                     Operands&&... operands) {
+  if (packed)
+    (operands.load_packed(), ...);
+  else
+    (operands.load(), ...);
+  finish<V>(op, i, 1, All(), operands...);
+}
 
 }  // namespace kspec
