@@ -5,6 +5,9 @@
     python -m tests.sanitizer                                  every tool, every test
     python -m tests.sanitizer --tool racecheck -- -k columns   one tool; the rest is for pytest
 
+Several of these side by side, each with tests and a GPU of its own, need ``--port``s more than a
+hundred apart: the tool and what it watches talk through them, and mix up their neighbours'.
+
 Each tool runs over all worker processes of pytest, and then over one process with the tests that are
 marked ``alone``: a grid whose blocks wait for each other never ends under racecheck when the GPU is
 shared with other processes.  What a tool reports about a kernel of
@@ -22,13 +25,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.profiles import FEW
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 WORKERS = 8
+PORT = 49152  # compute-sanitizer's own
 _PREFIX = re.compile(r"^========= ?", re.MULTILINE)
 # A report is a line and what is indented below it.
 _REPORT = re.compile(
@@ -91,14 +95,31 @@ _TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and 
 _NO_TESTS = 5  # pytest's exit status when none is selected
 
 
-def command(
-    tool: str, workers: int, log: Path, arguments: Sequence[str], marks: str = _TOGETHER
-) -> list[str]:
+@dataclass(frozen=True)
+class Setup:
+    """How the tests are run under a tool.
+
+    Attributes
+    ----------
+    workers : int
+        Processes of pytest.
+    port : int
+        The first of those through which the tool talks to them.
+    arguments : sequence of str
+        More of them for pytest.
+    """
+
+    workers: int = WORKERS
+    port: int = PORT
+    arguments: Sequence[str] = ()
+
+
+def command(tool: str, setup: Setup, log: Path, marks: str = _TOGETHER) -> list[str]:
     """Return the command that runs the tests with some marks under one tool."""
     sanitizer = [
         *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
         # Beyond its ten, processes wait for a connection, and pytest for them.
-        *("--max-connections", str(workers + 8)),
+        *("--max-connections", str(setup.workers + 8), "--port", str(setup.port)),
         # Refused calls are what many tests are about.
         *("--report-api-errors", "no", "--log-file", str(log)),
         *("--show-backtrace", "device", "--print-limit", "1000"),
@@ -107,16 +128,16 @@ def command(
         sanitizer += ["--check-api-memory-access", "no"]
     pytest = [
         *(sys.executable, "-m", "pytest", "-q", "-m", marks),
-        *("-n", str(workers), "--timeout", "0", *arguments),
+        *("-n", str(setup.workers), "--timeout", "0", *setup.arguments),
     ]
     return [*sanitizer, *pytest]
 
 
-def run_tool(tool: str, workers: int, folder: Path, arguments: Sequence[str]) -> tuple[bool, str]:
+def run_tool(tool: str, setup: Setup, folder: Path) -> tuple[bool, str]:
     """Run the tests under one tool; return whether all is well, and a line about it."""
     passes = [
-        run_pass(tool, workers, folder / f"{tool}.log", arguments, _TOGETHER),
-        run_pass(tool, 1, folder / f"{tool}.alone.log", arguments, _ALONE),
+        run_pass(tool, setup, folder / f"{tool}.log", _TOGETHER),
+        run_pass(tool, replace(setup, workers=1), folder / f"{tool}.alone.log", _ALONE),
     ]
     foreign = sum(len(one.findings.foreign) for one in passes)
     errors = sum(one.findings.errors for one in passes)
@@ -156,23 +177,28 @@ class Pass:
 
     @property
     def outcome(self) -> str:
-        """The last line of pytest."""
-        return (_PASSED.findall(self.output) or ["no tests ran"])[-1]
+        """The last line of pytest, or what became of it."""
+        passed = _PASSED.findall(self.output)
+        if passed:
+            return passed[-1]
+        return "no tests" if self.status == _NO_TESTS else f"exit status {self.status}"
 
 
-def run_pass(tool: str, workers: int, log: Path, arguments: Sequence[str], marks: str) -> Pass:
+def run_pass(tool: str, setup: Setup, log: Path, marks: str) -> Pass:
     """Run the tests with some marks under one tool."""
     output = log.with_suffix(".pytest.log")
     log.unlink(missing_ok=True)
     with output.open("w", encoding="utf-8") as file:
         done = subprocess.run(
-            command(tool, workers, log, arguments, marks),
+            command(tool, setup, log, marks),
             env={**os.environ, "HYPOTHESIS_PROFILE": FEW},
             stdout=file,
             stderr=subprocess.STDOUT,
             check=False,
         )
-    findings = parse_log(log.read_text(encoding="utf-8", errors="replace"))
+    # Without a test there is nothing to watch, which the tool calls an error.
+    is_said = log.exists() and done.returncode != _NO_TESTS
+    findings = parse_log(log.read_text(encoding="utf-8", errors="replace") if is_said else "")
     return Pass(findings, done.returncode, output.read_text(encoding="utf-8"))
 
 
@@ -181,6 +207,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sanitizer", description=__doc__)
     parser.add_argument("--tool", action="append", choices=TOOLS, help="default: all of them")
     parser.add_argument("--workers", type=int, default=WORKERS, help="processes of pytest")
+    parser.add_argument("--port", type=int, default=PORT, help="first port of the tool")
     parser.add_argument("--logs", type=Path, default=Path("build/sanitizer"), help="folder")
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     given = parser.parse_args()
@@ -188,9 +215,10 @@ def main() -> int:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
     given.logs.mkdir(parents=True, exist_ok=True)
+    setup = Setup(given.workers, given.port, given.pytest)
     outcomes = []
     for tool in given.tool or TOOLS:
-        outcomes.append(run_tool(tool, given.workers, given.logs, given.pytest))
+        outcomes.append(run_tool(tool, setup, given.logs))
         print(outcomes[-1][1], flush=True)
     return 0 if all(fine for fine, _ in outcomes) else 1
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from tests.sanitizer import command, parse_log
+import pytest
+
+from tests.sanitizer import Pass, Setup, command, parse_log, run_pass
 
 OURS = """\
 ========= COMPUTE-SANITIZER
@@ -66,7 +69,27 @@ def test_errors_that_only_the_summary_counts() -> None:
 
 
 def test_the_command() -> None:
-    words = command("racecheck", 3, Path("r.log"), ["-k", "columns"])
+    words = command("racecheck", Setup(3, 50_000, ["-k", "columns"]), Path("r.log"))
     assert words[:3] == ["compute-sanitizer", "--tool", "racecheck"]
+    assert words[words.index("--port") + 1] == "50000"
+    assert int(words[words.index("--max-connections") + 1]) > 3
     assert words[-2:] == ["-k", "columns"]
     assert "gpu and not unsanitized and not alone" in words
+
+
+def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int) -> Pass:
+    """Return what comes of a tool that says something and ends with a status."""
+    tool = tmp_path / "compute-sanitizer"
+    log = tmp_path / "r.log"
+    tool.write_text(f"#!/bin/sh\nprintf '%s' '{said}' > {log}\nexit {status}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return run_pass("racecheck", Setup(), log, "gpu")
+
+
+def test_no_tests_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "========= Error: Target application terminated before first instrumented API call\n"
+    done = run_with(tmp_path, monkeypatch, said, 5)
+    assert (done.is_fine, done.findings.errors, done.outcome) == (True, 0, "no tests")
+    done = run_with(tmp_path, monkeypatch, said, 3)
+    assert (done.is_fine, done.findings.errors, done.outcome) == (False, 1, "exit status 3")
