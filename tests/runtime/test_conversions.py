@@ -122,6 +122,7 @@ class TestOnAGpu:
         same(kspec.asnumpy(x[index]), X[index])
         same(kspec.asnumpy(kspec.asarray(x[index], device="cuda")), X[index])
 
+    @pytest.mark.unsanitized("matrix products, which take the tools minutes")
     def test_what_is_queued_on_another_stream_has_run(self) -> None:
         cupy = pytest.importorskip("cupy")
         x, slow = cupy.zeros(3), cupy.zeros((4096, 4096))

@@ -459,6 +459,7 @@ class TestOnAGpu:
         total = TOTAL(self.disguised(x))
         assert kspec.asnumpy(total) == 30000
 
+    @pytest.mark.unsanitized("matrix products, which take the tools minutes")
     def test_kernels_wait_for_the_exporters_stream(self) -> None:
         cupy = pytest.importorskip("cupy")
         producer = cupy.cuda.Stream(non_blocking=True)
