@@ -42,6 +42,7 @@ _MOST_NAMES = 8  # of kernels in a message
 # Names of kernels that were launched, those that were checked in full last.
 _launched: dict[str, None] = {}
 
+_KEPT_FOR_SCRATCH = 32 << 20  # bytes that stay allocated for launches to come
 # Handles that are no addresses: of each device's legacy default stream, and each thread's.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # What can be done while the driver starts.
@@ -261,10 +262,30 @@ def wait(ordinal: int) -> None:
     free(ordinal, allocate(ordinal, 1))
 
 
+@functools.cache
+def _async_pool(ordinal: int) -> Any:
+    """Return the memory pool of `allocate_async`.
+
+    The device's own one gives all it has back whenever somebody waits, and maps it anew for the
+    next launch; to tell it otherwise is for the program, and for other libraries.
+    """
+    driver = _bindings()
+    wanted = driver.CUmemPoolProps()
+    wanted.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    wanted.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    wanted.location.id = ordinal
+    with on_device(ordinal), whatever_is_captured():
+        pool = check(driver.cuMemPoolCreate(wanted))
+        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        check(driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(_KEPT_FOR_SCRATCH)))
+    return pool
+
+
 def allocate_async(ordinal: int, nbytes: int, stream: int) -> int:
     """Return stream-ordered memory: for scratch that is freed on the same stream."""
+    pool = _async_pool(ordinal)
     with on_device(ordinal):
-        return int(check(_bindings().cuMemAllocAsync(nbytes, stream)))
+        return int(check(_bindings().cuMemAllocFromPoolAsync(nbytes, pool, stream)))
 
 
 def free_async(ordinal: int, address: int, stream: int) -> None:
