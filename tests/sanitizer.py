@@ -5,8 +5,8 @@
     python -m tests.sanitizer                                  every tool, every test
     python -m tests.sanitizer --tool racecheck -- -k columns   one tool; the rest is for pytest
 
-Several of these side by side, each with tests and a GPU of its own, need ``--port``s more than a
-hundred apart: the tool and what it watches talk through them, and mix up their neighbours'.
+Several of these side by side, each with tests and a GPU of its own, need ``--port``s a thousand
+apart: the tool and what it watches talk through them, and mix up their neighbours'.
 
 Each tool runs over all worker processes of pytest, and then over one process with the tests that are
 marked ``alone``: a grid whose blocks wait for each other never ends under racecheck when the GPU is
@@ -33,6 +33,9 @@ from tests.profiles import FEW
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 WORKERS = 8
 PORT = 49152  # compute-sanitizer's own
+# One for each process, compilers that a test starts included.  Beyond these (ten, unless it is told
+# otherwise) processes wait, and pytest for them, or the tool ends by a segmentation fault.
+CONNECTIONS = 512
 _PREFIX = re.compile(r"^========= ?", re.MULTILINE)
 # A report is a line and what is indented below it.
 _REPORT = re.compile(
@@ -118,8 +121,7 @@ def command(tool: str, setup: Setup, log: Path, marks: str = _TOGETHER) -> list[
     """Return the command that runs the tests with some marks under one tool."""
     sanitizer = [
         *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
-        # Beyond its ten, processes wait for a connection, and pytest for them.
-        *("--max-connections", str(setup.workers + 8), "--port", str(setup.port)),
+        *("--max-connections", str(CONNECTIONS), "--port", str(setup.port)),
         # Refused calls are what many tests are about.
         *("--report-api-errors", "no", "--log-file", str(log)),
         *("--show-backtrace", "device", "--print-limit", "1000"),
