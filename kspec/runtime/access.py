@@ -13,6 +13,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -111,11 +112,19 @@ def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) 
         return functools.partial(np.empty, shape, numpy_dtype(dtype))
     if library.name == "kspec":
         return array_maker(shape, numpy_dtype(dtype), device)
-    if library.name in _CLASSES and not device.is_host and not driver.several_devices():
+    if library.name in _CLASSES and not device.is_host:
         private = _private_maker(library.name, device)
         if private is not None:
-            return private(shape, dtype)
+            make = private(shape, dtype)
+            return _if_current(library, device, make, public) if driver.several_devices() else make
     return public
+
+
+def _if_current(library: Library, device: Device, private: Maker, public: Maker) -> Maker:
+    """Return what makes arrays the private way, which is for the current device, if it is that."""
+    cuda, ordinal = sys.modules[library.name].cuda, device.ordinal
+    current = cuda.runtime.getDevice if library.name == "cupy" else cuda.current_device
+    return lambda: private() if current() == ordinal else public()
 
 
 @functools.cache
@@ -124,7 +133,8 @@ def _private_maker(name: str, device: Device) -> Callable[..., Maker] | None:
     library, private = _PRIVATE[name]
     example = (2, 3), "float32"
     try:
-        same = _look(private(*example)()) == _look(library.empty(*example, device))
+        with driver.on_device(device.ordinal) if driver.several_devices() else nullcontext():
+            same = _look(private(*example)()) == _look(library.empty(*example, device))
     except Exception:  # what a library raises where it has changed is its own
         return None
     return private if same else None
@@ -174,7 +184,7 @@ _CLASSES = {"cupy": "ndarray", "torch": "Tensor"}
 def _cupy() -> Access:
     cupy = sys.modules["cupy"]
     several = driver.several_devices()
-    place = ", {x}.data.device_id" if several else ""
+    place = ", {d}" if several else ""
     # The flag is CuPy's own; strides say the same.
     private = hasattr(cupy.ndarray, "_c_contiguous")
     flag = "{x}._c_contiguous or " if private else ""
@@ -184,16 +194,11 @@ def _cupy() -> Access:
         _STRIDED + place,
         "{x}.dtype" + place,
         "{x}.dtype" + place,
-        stream="cupy_stream({x}.data.device_id)" if several else "current_stream().ptr",
+        device="{x}.data.device_id" if several else "",
+        stream=f"current_stream({'{d}' if several else ''}).ptr",
         scattered=f"not {{x}}.{'_' if private else 'flags.'}c_contiguous",
-        names={"cupy_stream": _cupy_stream, "current_stream": cupy.cuda.get_current_stream},
+        names={"current_stream": cupy.cuda.get_current_stream},
     )
-
-
-def _cupy_stream(ordinal: int) -> int:
-    cupy = sys.modules["cupy"]
-    with cupy.cuda.Device(ordinal):
-        return int(cupy.cuda.get_current_stream().ptr)
 
 
 @functools.cache

@@ -199,6 +199,11 @@ def _primary_context(ordinal: int) -> Any:
     return check(driver.cuDevicePrimaryCtxRetain(check(driver.cuDeviceGet(ordinal))))
 
 
+def context_of(ordinal: int) -> int:
+    """Return the handle of the context that a device has in this process."""
+    return int(_primary_context(ordinal))
+
+
 @contextmanager
 def on_device(ordinal: int) -> Iterator[None]:
     """Make a device current for the calling thread, and restore what was."""

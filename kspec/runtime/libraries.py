@@ -152,9 +152,7 @@ class CuPy(Plain):
 
     def stream(self, device: Device) -> int:
         """Return CuPy's current stream on the device."""
-        cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(device.ordinal):
-            return int(cupy.cuda.get_current_stream().ptr)
+        return int(sys.modules["cupy"].cuda.get_current_stream(device.ordinal).ptr)
 
     def numpy(self, array: Any) -> npt.NDArray[Any]:
         """Return a copy, which CuPy makes of the elements only."""

@@ -63,9 +63,11 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module: Any = ModuleType("cupy")
     module.ndarray = FakeArray
     module.empty = FakeArray
-    module.current = SimpleNamespace(ptr=0)
+    module.current, module.ordinal = SimpleNamespace(ptr=0), 0
     module.cuda = SimpleNamespace(
-        get_current_stream=lambda: module.current, Device=lambda ordinal: nullcontext()
+        get_current_stream=lambda device=0: module.current,
+        Device=lambda ordinal: nullcontext(),
+        runtime=SimpleNamespace(getDevice=lambda: module.ordinal),
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(driver, "several_devices", lambda: False)
@@ -488,9 +490,14 @@ class TestMakers:
         assert access.maker(CuPy(), (3,), "int8", GPU)().dtype == np.int64
 
     def test_several_devices(self, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The private way is for the current one, which may change from call to call."""
         monkeypatch.setattr(driver, "several_devices", lambda: True)
+        monkeypatch.setattr(driver, "on_device", lambda ordinal: nullcontext())
+        make = access.maker(CuPy(), (3,), "int8", GPU)
         cupy.empty = lambda shape, dtype: "public"
-        assert access.maker(CuPy(), (3,), "int8", GPU)() == "public"
+        assert isinstance(make(), FakeArray)
+        cupy.ordinal = 1
+        assert make() == "public"
 
     def test_torch_without_its_private_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         torch: Any = ModuleType("torch")

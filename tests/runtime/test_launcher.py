@@ -27,8 +27,14 @@ PROTOTYPE = ctypes.CFUNCTYPE(
 )
 
 
+CURRENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+
+
 class FakeDriver:
-    """Remembers launches; answers with `codes` in turn, then with 0."""
+    """Remembers launches; answers with `codes` in turn, then with 0.
+
+    The context of a device is 0x100 more than its number.
+    """
 
     CUdriverProcAddress_flags = SimpleNamespace(CU_GET_PROC_ADDRESS_DEFAULT=0)
 
@@ -38,7 +44,11 @@ class FakeDriver:
         self.attributes: list[Any] = []
         self.devices: list[int] = []
         self.count = 1
-        self._function = PROTOTYPE(self._launch)  # ctypes frees it with us
+        self.context: int | None = None  # the current one
+        self._functions = {  # ctypes frees them with us
+            b"cuLaunchKernelEx": (11080, PROTOTYPE(self._launch)),
+            b"cuCtxGetCurrent": (4000, CURRENT(self._current)),
+        }
 
     def _launch(self, config: int, function: int, params: Any, extra: int | None) -> int:
         packed = ctypes.string_at(config, 56)
@@ -52,8 +62,13 @@ class FakeDriver:
         return self.codes.pop(0) if self.codes else 0
 
     def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[Any, int, int]:
-        assert (name, version) == (b"cuLaunchKernelEx", 11080)
-        return SimpleNamespace(value=0), ctypes.cast(self._function, ctypes.c_void_p).value or 0, 0
+        since, function = self._functions[name]
+        assert version == since
+        return SimpleNamespace(value=0), ctypes.cast(function, ctypes.c_void_p).value or 0, 0
+
+    def _current(self, found: Any) -> int:
+        found[0] = self.context
+        return 0
 
     def cuDeviceGetCount(self) -> tuple[Any, int]:
         return SimpleNamespace(value=0), self.count
@@ -77,6 +92,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     made = FakeDriver()
     monkeypatch.setattr(driver, "_bindings", lambda: made)
     monkeypatch.setattr(driver, "on_device", made.on_device)
+    monkeypatch.setattr(driver, "context_of", lambda ordinal: 0x100 + ordinal)
     monkeypatch.setattr(driver, "several_devices", driver.several_devices.__wrapped__)
     monkeypatch.setattr(launcher, "driver_function", launcher.driver_function.__wrapped__)
     return made
@@ -130,12 +146,14 @@ def test_a_single_launch_makes_the_device_current(fake: FakeDriver) -> None:
     assert fake.devices == [2]
 
 
-def test_with_several_devices_each_launch_does(fake: FakeDriver) -> None:
+def test_with_several_devices_each_launch_asks(fake: FakeDriver) -> None:
     fake.count = 2
     block = params(1, 2)
     start = launcher.prepare_launch(1, 0xF00, LAUNCH, block.address)
-    assert start() == start() == 0
-    assert fake.devices == [1, 1]
+    for fake.context, switched in (None, [1]), (0x101, [1]), (0x100, [1, 1]), (0x101, [1, 1]):
+        assert start() == 0
+        assert fake.devices == switched
+    assert fake.launches == [(CONFIG, 0xF00, [1, 2], None)] * 4
 
 
 @pytest.mark.parametrize("code", [201, 400])
