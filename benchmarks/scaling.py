@@ -27,6 +27,7 @@ from kspec.runtime import driver
 
 COUNTS = (1, 2)
 _ROUNDS = 9
+_WARM_UP = 0.2  # seconds
 _GPU_ELEMENTS = 2**30  # float32: 4 GiB of an array
 _HOST_ELEMENTS = 2**27
 _CHUNK = 2**23
@@ -166,7 +167,11 @@ def _map_by_hand(machine: Machine, x: Sequence[Any], y: Sequence[Any]) -> Callab
 def _timed(call: Callable[[], Any], places: Sequence[int]) -> Sample:
     """Return the times of a call until all GPUs have finished."""
     seconds = []
-    call()
+    begin = time.perf_counter()
+    while time.perf_counter() < begin + _WARM_UP:  # GPUs that were idle are slow at first
+        call()
+        for place in places:
+            driver.synchronize(place)
     with garbage_collection_off():
         for _ in range(_ROUNDS):
             for place in places:

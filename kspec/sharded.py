@@ -33,6 +33,7 @@ from kspec.runtime.identity import Kernel, kernel_of
 from kspec.runtime.interop import library_of
 from kspec.runtime.layout import normalize_axes
 from kspec.runtime.parts import split_of
+from kspec.runtime.parts_plan import Repeated
 from kspec.runtime.reduction import ReductionCallable
 
 __all__ = ["apply", "scatter"]
@@ -182,10 +183,19 @@ def _reduce(
     if divided not in reduced:
         within = functools.partial(kernel, axis=reduced, keepdims=keepdims)
         return _transposed(_on_each(within, calls))
-    split = split_of(kernel)
-    parts = _on_each(lambda *args: split.partial(args, reduced), calls)
-    library = next(filter(None, map(library_of, calls[0])), None)
-    return split.finish(parts, calls[0], reduced if keepdims else (), library=library)
+    split, kept = split_of(kernel), reduced if keepdims else ()
+
+    def in_full() -> Any:
+        parts = _on_each(lambda *args: split.partial(args, reduced), calls)
+        library = next(filter(None, map(library_of, calls[0])), None)
+        return split.finish(parts, calls[0], kept, library=library)
+
+    return _repeated(kernel)(calls, reduced, kept, in_full)
+
+
+@functools.lru_cache(maxsize=1024)
+def _repeated(kernel: ReductionCallable) -> Repeated:
+    return Repeated(split_of(kernel))
 
 
 def _transposed(results: list[Any]) -> Any:

@@ -131,6 +131,14 @@ class SplitReduction:
         ArgumentTypeError, ShapeError, AxisError
             As a call.
         """
+        part, prepared = self.prepare_partial(args, axis, stream)
+        prepared.run()
+        return part
+
+    def prepare_partial(
+        self, args: Sequence[Any], axis: int | Sequence[int] | None, stream: Any = None
+    ) -> tuple[Part, Prepared]:
+        """Return the part that `partial` returns, and the launch that computes it."""
         kernel, declaration = self.kernel, self.kernel.declaration
         call = dispatch.classify(declaration, args)
         shape = kernel.input_shape(call)
@@ -142,7 +150,7 @@ class SplitReduction:
         assert library is not None  # there is an array among the inputs
         if 0 in shape:  # no elements, or no outputs
             array = library.empty((min(length, 1), *outputs, 0), _BYTES, call.device)
-            return Part(array, length, binding)
+            return Part(array, length, binding), Prepared(None)
         checks = _checks(kernel, call.device)
         handle = dispatch.resolve_stream(call, stream)
         size = self._size(call, binding, handle)
@@ -153,9 +161,9 @@ class SplitReduction:
         fold, loaded = kernel.fold(call, shape, reduced, False, binding, checks, to_parts)
         head = _head(math.prod(outputs), length, part)
         operands = (*call.inputs, *written)
-        launch = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
-        launch.run(call, handle, checks, stream is not None)
-        return Part(array, length, binding)
+        stage = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
+        prepared = stage.prepare(call, handle, checks, stream is not None)
+        return Part(array, length, binding), prepared
 
     def combine(self, parts: Sequence[Part], args: Sequence[Any], stream: Any = None) -> Part:
         """Return one part instead of several, where the first of them is.
@@ -185,8 +193,8 @@ class SplitReduction:
         outputs = math.prod(joined.outputs)
         head = _head(outputs, joined.length, into) + _head(outputs, joined.length, part)
         operands, touched = (*call.inputs, *written), (*call.inputs, part, into)
-        launch = _Stage(loaded, fold, head, operands, touched, joined.binding, size)
-        launch.run(call, handle, checks, stream is not None)
+        stage = _Stage(loaded, fold, head, operands, touched, joined.binding, size)
+        stage.prepare(call, handle, checks, stream is not None).run()
         return Part(array, joined.length, joined.binding)
 
     def finish(
@@ -213,8 +221,19 @@ class SplitReduction:
         ShapeError
             Nothing was reduced, and there is no identity.
         """
-        kernel, declaration = self.kernel, self.kernel.declaration
         joined = self._joined(parts, stream)
+        return self.prepare_finish(joined, args, kept, stream, library).run()
+
+    def prepare_finish(
+        self,
+        joined: Part,
+        args: Sequence[Any],
+        kept: Sequence[int] = (),
+        stream: Any = None,
+        library: Library | None = None,
+    ) -> Prepared:
+        """Return the launch of `finish`, given all accumulators as one part."""
+        kernel, declaration = self.kernel, self.kernel.declaration
         shape = list(joined.outputs)
         for axis in sorted(kept):
             shape.insert(axis, 1)
@@ -228,16 +247,25 @@ class SplitReduction:
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in shape:
-            return Prepared(result, device=call.device, library=call.library).run()
+            return Prepared(result, device=call.device, library=call.library)
         fold, loaded = self._fold(joined, call, part, tuple(shape), kept, str, checks)
         head = _head(math.prod(shape), joined.length, part)
         operands = (*call.inputs, *call.outputs)
         size = joined.array.shape[-1]
-        launch = _Stage(loaded, fold, head, operands, (*operands, part), joined.binding, size)
-        return launch.run(call, handle, checks, stream is not None, result)
+        stage = _Stage(loaded, fold, head, operands, (*operands, part), joined.binding, size)
+        prepared = stage.prepare(call, handle, checks, stream is not None)
+        return replace(prepared, result=result)
 
     def _joined(self, parts: Sequence[Part], stream: Any) -> Part:
-        """Return all accumulators as one array, where the first is."""
+        joined, copies = self.prepare_join(parts, stream)
+        for copy in copies:
+            copy()
+        return joined
+
+    def prepare_join(
+        self, parts: Sequence[Part], stream: Any = None
+    ) -> tuple[Part, list[Callable[[], None]]]:
+        """Return all accumulators as one part, where the first is, and what puts them there."""
         if not parts:
             raise ShapeError(f"{self.kernel.__name__}: there are no parts to combine")
         length = sum(part.length for part in parts)
@@ -252,23 +280,25 @@ class SplitReduction:
         views = [_operand(part.array) for part in some]
         aligned = views[0].view.ptr % _ALIGNMENT == 0
         if len(some) == 1 and aligned:
-            return replace(first, length=length)
+            return replace(first, length=length), []
         device, library = views[0].view.device, views[0].library
         count = sum(part.count for part in some)
         array = library.empty((count, *first.array.shape[1:]), _BYTES, device)
         start = 0
         to = library.view(array)
         into = stream_of_call(stream, library, device)
+        copies: list[Callable[[], None]] = []
         for part in views:
-            nbytes = part.view.size
             other = part.library.stream(part.view.device)
             if stream is not None and part.view.device == device:
                 other = into  # the caller has named what the part was made on, too
-            copy_bytes(to.ptr + start, device, into, part.view, other)
-            start += nbytes
+            copies.append(
+                functools.partial(copy_bytes, to.ptr + start, device, into, part.view, other)
+            )
+            start += part.view.size
         read = [(one.library, one.value) for one in views if one.view.device == device]
-        after_launch(device, into, read, given=stream is not None)
-        return Part(array, length, first.binding)
+        copies.append(functools.partial(after_launch, device, into, read, given=stream is not None))
+        return Part(array, length, first.binding), copies
 
     def _call(
         self, joined: Part, args: Sequence[Any], stream: Any
@@ -341,7 +371,9 @@ class SplitReduction:
         fold = choose_host(kept, along) if device.is_host else choose_strided(kept, along, 1)
         head = _head(0, 0, one)
         operands = (*call.inputs, *outputs)
-        _Stage(kernel, fold, head, operands, (), binding, 0).run(call, stream, NO_CHECKS, True)
+        _Stage(kernel, fold, head, operands, (), binding, 0).prepare(
+            call, stream, NO_CHECKS, True
+        ).run()
         if not device.is_host:
             driver.synchronize_stream(device.ordinal, stream)
         return int(asnumpy(answer)[0])
@@ -377,27 +409,28 @@ class _Stage:
     binding: Binding
     size: int
 
-    def run(self, call: Call, stream: int, checks: Checks, named: bool, result: Any = None) -> Any:
-        """Launch it, and return its result as the caller gets it.
+    def prepare(self, call: Call, stream: int, checks: Checks, named: bool) -> Prepared:
+        """Return it as a checked call without a result.
 
         `named`: whether the caller has named the stream.
         """
-        fold = self.fold
+        head, fold = self.head, self.fold  # not the operands, whose arrays would live as long
         regions = regions_of_operands(checks, self.touched)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         return Prepared(
-            result,
+            None,
             self.kernel,
             Launch(grid, block, 0, stream, checks, regions),
             self.binding,
             call.device,
-            lambda scratch: self.head + fold.pack(scratch),
+            lambda scratch: head + fold.pack(scratch),
             self.operands,
+            given=False,  # outputs are new, or parts
             scratch=fold.scratch(self.size),
             tickets=fold.tickets,
             named=named,
             library=call.library,
-        ).run()
+        )
 
 
 def check_splittable(kernel: ReductionCallable) -> None:
