@@ -15,6 +15,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the code says now into tests/golden/**/*.case",
     )
+    parser.addoption(
+        "--part", metavar="K/N", help="every N-th of the tests that are selected, from number K on"
+    )
+
+
+@pytest.hookimpl(trylast=True)  # when marks and keywords have selected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if part := config.getoption("--part"):
+        number, count = map(int, part.split("/"))
+        items[:] = items[number::count]
 
 
 @pytest.fixture

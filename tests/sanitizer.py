@@ -5,15 +5,13 @@
     python -m tests.sanitizer                                  every tool, every test
     python -m tests.sanitizer --tool racecheck -- -k columns   one tool; the rest is for pytest
 
-Several of these side by side, each with tests and a GPU of its own, need ``--port``s a thousand
-apart: the tool and what it watches talk through them, and mix up their neighbours'.
-
-Each tool runs over all worker processes of pytest, and then over one process with the tests that are
-marked ``alone``: a grid whose blocks wait for each other never ends under racecheck when the GPU is
-shared with other processes.  What a tool reports about a kernel of
-another library (CuPy fills and casts arrays, torch sorts them) is counted apart and is no failure;
-every other report is, and so is a test that fails.  Tests that provoke what the tools look for, or
-that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
+Each tool runs several times side by side, each time over one process of pytest with a part of the
+tests, on the GPUs in turn: of many processes the tool loses some, or ends by a segmentation fault.
+Then it runs over the tests that are marked ``alone``: a grid whose blocks wait for each other never
+ends under racecheck when the GPU is shared with other processes.  What a tool reports about a
+kernel of another library (CuPy fills and casts arrays, torch sorts them) is counted apart and is no
+failure; every other report is, and so is a test that fails.  Tests that provoke what the tools look
+for, or that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
 """
 
 from __future__ import annotations
@@ -22,20 +20,22 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
+import kspec
 from tests.profiles import FEW
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 WORKERS = 8
-PORT = 49152  # compute-sanitizer's own
-# One for each process, compilers that a test starts included.  Beyond these (ten, unless it is told
-# otherwise) processes wait, and pytest for them, or the tool ends by a segmentation fault.
-CONNECTIONS = 512
+# What a tool and the processes that it watches, compilers included, talk through: the first port,
+# and how many of them each tool has.
+_PORT, _PORTS = 49152, 256
 _PREFIX = re.compile(r"^========= ?", re.MULTILINE)
 # A report is a line and what is indented below it.
 _REPORT = re.compile(
@@ -48,6 +48,7 @@ _SUMMARY = re.compile(
 )
 _FOREIGN = re.compile(r"\b(?:cupy_\w+|cub|thrust|at|c10)(?:::|\()|\bcupy_\w+")
 _OURS = re.compile(r"\bkspec::")
+_COUNT = re.compile(r"(\d+) passed")
 _PASSED = re.compile(r"^=* ?(\d+ (?:passed|failed|error).*?) ?=*$", re.MULTILINE)
 
 
@@ -93,35 +94,33 @@ def parse_log(log: str) -> Findings:
     return Findings(tuple(ours), tuple(foreign), max(0, counted - len(reports)))
 
 
-# The tests that one pass takes, and how many processes share them: as many as are asked for, or one.
+# The tests that are run side by side, and those that are not.
 _TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and not unsanitized"
 _NO_TESTS = 5  # pytest's exit status when none is selected
 
 
 @dataclass(frozen=True)
-class Setup:
-    """How the tests are run under a tool.
+class Part:
+    """Every `count`-th test with some marks, beginning with number `number`.
 
     Attributes
     ----------
-    workers : int
-        Processes of pytest.
-    port : int
-        The first of those through which the tool talks to them.
-    arguments : sequence of str
-        More of them for pytest.
+    number, count : int
+        Which, of how many.
+    marks : str
+        Of the tests.
     """
 
-    workers: int = WORKERS
-    port: int = PORT
-    arguments: Sequence[str] = ()
+    number: int = 0
+    count: int = 1
+    marks: str = _ALONE
 
 
-def command(tool: str, setup: Setup, log: Path, marks: str = _TOGETHER) -> list[str]:
-    """Return the command that runs the tests with some marks under one tool."""
+def command(tool: str, part: Part, log: Path, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs a part of the tests under one tool."""
     sanitizer = [
         *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
-        *("--max-connections", str(CONNECTIONS), "--port", str(setup.port)),
+        *("--port", str(_PORT + _PORTS * part.number), "--max-connections", str(_PORTS)),
         # Refused calls are what many tests are about.
         *("--report-api-errors", "no", "--log-file", str(log)),
         *("--show-backtrace", "device", "--print-limit", "1000"),
@@ -129,41 +128,23 @@ def command(tool: str, setup: Setup, log: Path, marks: str = _TOGETHER) -> list[
     if tool == "initcheck":  # copies to the host include the padding of structs
         sanitizer += ["--check-api-memory-access", "no"]
     pytest = [
-        *(sys.executable, "-m", "pytest", "-q", "-m", marks),
-        *("-n", str(setup.workers), "--timeout", "0", *setup.arguments),
+        *(sys.executable, "-m", "pytest", "-v", "-m", part.marks, "-p", "no:xdist"),
+        *("--part", f"{part.number}/{part.count}", "--timeout", "0"),
+        *("-o", "faulthandler_timeout=120", *arguments),
     ]
     return [*sanitizer, *pytest]
 
 
-def run_tool(tool: str, setup: Setup, folder: Path) -> tuple[bool, str]:
-    """Run the tests under one tool; return whether all is well, and a line about it."""
-    passes = [
-        run_pass(tool, setup, folder / f"{tool}.log", _TOGETHER),
-        run_pass(tool, replace(setup, workers=1), folder / f"{tool}.alone.log", _ALONE),
-    ]
-    foreign = sum(len(one.findings.foreign) for one in passes)
-    errors = sum(one.findings.errors for one in passes)
-    for one in passes:
-        for report, count in one.findings.kinds():
-            print(f"{tool}, {count} times: {report}\n", flush=True)
-        if not one.is_fine:
-            print(one.output[-4000:], flush=True)
-    outcome = "; alone: ".join(one.outcome for one in passes)
-    return all(one.is_fine for one in passes) and not errors, (
-        f"{tool:10} {errors:6} errors  {foreign:6} in other libraries   {outcome}"
-    )
-
-
 @dataclass(frozen=True)
-class Pass:
-    """What came of a run of pytest under a tool.
+class Outcome:
+    """What came of a part.
 
     Attributes
     ----------
     findings : Findings
         The tool's.
     status : int
-        Pytest's.
+        Pytest's, or minus the signal that ended it.
     output : str
         What it printed.
     """
@@ -174,11 +155,11 @@ class Pass:
 
     @property
     def is_fine(self) -> bool:
-        """Whether no test has failed."""
+        """Whether it came to its end, and no test has failed."""
         return self.status in (0, _NO_TESTS)
 
     @property
-    def outcome(self) -> str:
+    def text(self) -> str:
         """The last line of pytest, or what became of it."""
         passed = _PASSED.findall(self.output)
         if passed:
@@ -186,30 +167,76 @@ class Pass:
         return "no tests" if self.status == _NO_TESTS else f"exit status {self.status}"
 
 
-def run_pass(tool: str, setup: Setup, log: Path, marks: str) -> Pass:
-    """Run the tests with some marks under one tool."""
+def run_part(
+    tool: str, part: Part, log: Path, arguments: Sequence[str], limit: float | None = None
+) -> Outcome:
+    """Run a part of the tests under one tool, for a limited time."""
     output = log.with_suffix(".pytest.log")
     log.unlink(missing_ok=True)
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": FEW, **gpus_from(part.number)}
     with output.open("w", encoding="utf-8") as file:
-        done = subprocess.run(
-            command(tool, setup, log, marks),
-            env={**os.environ, "HYPOTHESIS_PROFILE": FEW},
+        process = subprocess.Popen(
+            command(tool, part, log, arguments),
+            env=environment,
             stdout=file,
             stderr=subprocess.STDOUT,
-            check=False,
+            start_new_session=True,
         )
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
     # Without a test there is nothing to watch, which the tool calls an error.
-    is_said = log.exists() and done.returncode != _NO_TESTS
+    is_said = log.exists() and status != _NO_TESTS
     findings = parse_log(log.read_text(encoding="utf-8", errors="replace") if is_said else "")
-    return Pass(findings, done.returncode, output.read_text(encoding="utf-8"))
+    return Outcome(findings, status, output.read_text(encoding="utf-8", errors="replace"))
+
+
+def gpus_from(number: int) -> dict[str, str]:
+    """Return the setting that makes the GPUs come in turn: all of them, another one first."""
+    count = 0 if "CUDA_VISIBLE_DEVICES" in os.environ else len(kspec.devices()) - 1
+    order = [str((number + one) % count) for one in range(count)]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(order)} if count > 1 else {}
+
+
+def run_tool(
+    tool: str, workers: int, folder: Path, arguments: Sequence[str], limit: float | None = None
+) -> tuple[bool, str]:
+    """Run the tests under one tool; return whether all is well, and a line about it."""
+    parts = [Part(number, workers, _TOGETHER) for number in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        outcomes = list(
+            pool.map(
+                lambda one: run_part(
+                    tool, one, folder / f"{tool}.{one.number}.log", arguments, limit
+                ),
+                parts,
+            )
+        )
+    outcomes.append(run_part(tool, Part(), folder / f"{tool}.alone.log", arguments, limit))
+    for one in outcomes:
+        for report, count in one.findings.kinds():
+            print(f"{tool}, {count} times: {report}\n", flush=True)
+        if not one.is_fine:
+            print(one.output[-4000:], flush=True)
+    foreign = sum(len(one.findings.foreign) for one in outcomes)
+    errors = sum(one.findings.errors for one in outcomes)
+    found = [_COUNT.search(one.text) for one in outcomes]
+    passed = sum(int(one[1]) for one in found if one)
+    others = [one.text for one in outcomes if not one.is_fine]
+    return not others and not errors, (
+        f"{tool:10} {errors:6} errors  {foreign:6} in other libraries  {passed:6} tests passed"
+        + "".join(f"; {one}" for one in others)
+    )
 
 
 def main() -> int:
     """Run the tools that are asked for; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.sanitizer", description=__doc__)
     parser.add_argument("--tool", action="append", choices=TOOLS, help="default: all of them")
-    parser.add_argument("--workers", type=int, default=WORKERS, help="processes of pytest")
-    parser.add_argument("--port", type=int, default=PORT, help="first port of the tool")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="tools side by side")
+    parser.add_argument("--limit", type=float, help="seconds after which a part is ended")
     parser.add_argument("--logs", type=Path, default=Path("build/sanitizer"), help="folder")
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     given = parser.parse_args()
@@ -217,10 +244,9 @@ def main() -> int:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
     given.logs.mkdir(parents=True, exist_ok=True)
-    setup = Setup(given.workers, given.port, given.pytest)
     outcomes = []
     for tool in given.tool or TOOLS:
-        outcomes.append(run_tool(tool, setup, given.logs))
+        outcomes.append(run_tool(tool, given.workers, given.logs, given.pytest, given.limit))
         print(outcomes[-1][1], flush=True)
     return 0 if all(fine for fine, _ in outcomes) else 1
 

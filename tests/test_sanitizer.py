@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.sanitizer import Pass, Setup, command, parse_log, run_pass
+import kspec
+from tests.sanitizer import Outcome, Part, command, gpus_from, parse_log, run_part
 
 OURS = """\
 ========= COMPUTE-SANITIZER
@@ -69,26 +73,73 @@ def test_errors_that_only_the_summary_counts() -> None:
 
 
 def test_the_command() -> None:
-    words = command("racecheck", Setup(3, 50_000, ["-k", "columns"]), Path("r.log"))
+    part = Part(3, 8, "gpu and some")
+    words = command("racecheck", part, Path("r.log"), ["-k", "columns"])
     assert words[:3] == ["compute-sanitizer", "--tool", "racecheck"]
-    assert words[words.index("--port") + 1] == "50000"
     assert words[-2:] == ["-k", "columns"]
-    assert "gpu and not unsanitized and not alone" in words
+    assert words[words.index("--part") + 1] == "3/8"
+    assert "gpu and some" in words
+    other = command("racecheck", Part(4, 8), Path("r.log"), [])
+    ports = [int(one[one.index("--port") + 1]) for one in (words, other)]
+    assert ports[1] - ports[0] == int(words[words.index("--max-connections") + 1])
 
 
-def run_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int) -> Pass:
-    """Return what comes of a tool that says something and ends with a status."""
-    tool = tmp_path / "compute-sanitizer"
-    log = tmp_path / "r.log"
-    tool.write_text(f"#!/bin/sh\nprintf '%s' '{said}' > {log}\nexit {status}\n")
+def run_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, limit: float | None = None
+) -> Outcome:
+    """Return what comes of a tool that is a shell script, which knows its log as $LOG."""
+    tool, log = tmp_path / "compute-sanitizer", tmp_path / "r.log"
+    tool.write_text(f"#!/bin/sh\nLOG={log}\n{text}\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    return run_pass("racecheck", Setup(), log, "gpu")
+    return run_part("racecheck", Part(), log, [], limit)
 
 
 def test_no_tests_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "========= Error: Target application terminated before first instrumented API call\n"
-    done = run_with(tmp_path, monkeypatch, said, 5)
-    assert (done.is_fine, done.findings.errors, done.outcome) == (True, 0, "no tests")
-    done = run_with(tmp_path, monkeypatch, said, 3)
-    assert (done.is_fine, done.findings.errors, done.outcome) == (False, 1, "exit status 3")
+    said = (
+        "echo '========= Error: Target application terminated before first instrumented API call'"
+    )
+    done = run_with(tmp_path, monkeypatch, f"{said} > $LOG; exit 5")
+    assert (done.is_fine, done.findings.errors, done.text) == (True, 0, "no tests")
+    done = run_with(tmp_path, monkeypatch, f"{said} > $LOG; exit 3")
+    assert (done.is_fine, done.findings.errors, done.text) == (False, 1, "exit status 3")
+
+
+def test_a_tool_that_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run_with(tmp_path, monkeypatch, "echo hello; sleep 600", limit=0.5)
+    assert (done.is_fine, done.text) == (False, "exit status -9")
+    assert done.output == "hello\n"
+    done = run_with(tmp_path, monkeypatch, "kill -SEGV $$")
+    assert (done.is_fine, done.text) == (False, "exit status -11")
+
+
+def test_all_parts_are_all_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\n"
+        "@pytest.mark.parametrize('k', range(7))\n@pytest.mark.gpu\ndef test(k): pass\n\n"
+        "def test_other(): pass\n"
+    )
+    root = Path(__file__).parent.parent
+    (tmp_path / "conftest.py").write_text((root / "tests/conftest.py").read_text())
+    found: list[str] = []
+    for number in range(3):
+        pytest_ = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "gpu"]
+        done = subprocess.run(
+            [*pytest_, "-p", "no:cacheprovider", "--part", f"{number}/3", str(tmp_path)],
+            cwd=root,
+            capture_output=True,
+            text=True,
+        )
+        found += re.findall(r"test\[\d\]", done.stdout)
+    assert sorted(found) == [f"test[{k}]" for k in range(7)]
+
+
+def test_gpus_come_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(kspec, "devices", lambda: ["host", "cuda:0", "cuda:1", "cuda:2"])
+    found = [gpus_from(number)["CUDA_VISIBLE_DEVICES"] for number in range(4)]
+    assert found == ["0,1,2", "1,2,0", "2,0,1", "0,1,2"]
+    monkeypatch.setattr(kspec, "devices", lambda: ["host", "cuda:0"])
+    assert gpus_from(3) == {}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    assert gpus_from(3) == {}
