@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kspec.constructors import ElementwiseKernel, ReductionKernel
-from kspec.fused.copies import copy
+from kspec.fused.copies import copy, new_like
 from kspec.fused.looks import look
 from kspec.fused.rows import RowCaller
 from kspec.fusion.graph import Argument, Count, Number, Stored, Value, View
-from kspec.fusion.partition import Elements, Home
+from kspec.fusion.partition import Elements, Home, Output
 from kspec.fusion.program import Program
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
@@ -72,8 +72,7 @@ class Runnable:
         ):
             given = [self._look_up(one, args, results) for one in step.reads]
             if isinstance(part, Elements):
-                targets = [args[one.target] for one in step.writes if one.target is not None]
-                made = kernel(*given, *targets)
+                made = kernel(*given, *_targets(step.writes, args))
             else:
                 axes: dict[str, Any] = {"axis": step.axes}
                 made = kernel(*given, **axes)
@@ -124,6 +123,18 @@ class Runnable:
         for step in value.steps:
             array = look(array, step)
         return array
+
+
+def _targets(writes: Sequence[Output], args: tuple[Any, ...]) -> list[Any]:
+    """Return what a kernel writes to; nothing if that is new arrays only, which it makes."""
+    given = [None if one.target is None else args[one.target] for one in writes]
+    first = next((one for one in given if one is not None), None)
+    if first is None:
+        return []
+    return [
+        new_like(first, one.value.dtype) if array is None else array
+        for one, array in zip(writes, given, strict=True)
+    ]
 
 
 def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:

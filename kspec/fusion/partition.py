@@ -193,11 +193,27 @@ class _Partitioner:
             if one.target is None and (self.home(one.value) or _is_made(one.value)):
                 continue
             # Arrays that are written to are written last: others may have to be read before.
-            groups.setdefault((one.target is not None, one.value.sizes), []).append(one)
+            writes = one.target is not None or self._can_wait(one.value)
+            groups.setdefault((writes, one.value.sizes), []).append(one)
         for (writes, _), ones in groups.items():
             level = last if writes else max(self.levels[one.value] for one in ones)
             found.append(Elements(tuple(ones), level))
         return found
+
+    def _can_wait(self, value: Value) -> bool:
+        """Whether a value can be computed where arguments of its shape are written to.
+
+        Not if it needs what has been overwritten by then: an element of another place, or of an
+        argument that another kernel writes to.
+        """
+        written = {one.target: one.value.sizes for one in self.outputs if one.target is not None}
+        if value.sizes not in written.values():
+            return False
+        return all(
+            isinstance(one, Argument) and written[one.position] == value.sizes
+            for one in leaves([value], lambda inner: self.home(inner) is not None)
+            if arguments_of(one) & written.keys()
+        )
 
     def home(self, value: Value) -> Home | None:
         """Return the pass at whose end a value can be computed."""

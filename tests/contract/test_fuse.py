@@ -861,6 +861,41 @@ def test_how_many_kernels(text: str, count: int) -> None:
     assert sum(line.endswith((f"{count} kernel", f"{count} kernels")) for line in lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        (("x += y", "return x"), 1),
+        (("x -= y", "return x, x * 2, y"), 1),
+        (("t = x.copy()", "x += 1", "y *= t", "return t - y"), 1),
+        (("x += 1", "return x.astype('f8')"), 1),
+        # These would need copies of what is overwritten, or are of another shape.
+        (("t = x[::-1] * 2", "x += y", "return t"), 2),
+        (("t = x[0] * 2", "x += y", "return t"), 2),
+        (("t = x * 2", "x.T[...] = y.T", "return t.T"), 2),
+    ],
+)
+def test_how_many_kernels_write_in_place(lines: tuple[str, ...], count: int) -> None:
+    text = fused(_statements(*lines)).explain(X, Y)
+    assert text.splitlines()[0] == ("1 kernel" if count == 1 else f"{count} kernels")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("t = x[::-1] * 2", "x += y", "return t"),
+        ("t = x.copy()", "x += 1", "y *= t", "return t - y, t"),
+        ("x += 1", "return x.astype('f8')"),
+        ("t = x * y", "x[...] = y[::-1]", "y += 1", "return t"),
+        ("t = x + y[0]", "y += x", "return t"),
+        ("t = x - x.mean(1, keepdims=True)", "x += y", "return t, t * x"),
+    ],
+)
+def test_results_beside_arrays_that_are_written_to(
+    device: ArrayDevice, lines: tuple[str, ...]
+) -> None:
+    check(_statements(*lines), (X, Y), device)
+
+
 def test_one_kernel_for_rows() -> None:
     text = fused(of("x - x.max(axis=1, keepdims=True)")).explain(X, Y)
     assert text.startswith("1 kernel on GPUs: fused, rows of 7 elements kept in registers\n")
