@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import kspec
 from tests.profiles import load_profile
 
 load_profile()
@@ -25,6 +26,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if part := config.getoption("--part"):
         number, count = map(int, part.split("/"))
         items[:] = items[number::count]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Here, because libraries that were built without CUDA fail in their own ways.
+    if item.get_closest_marker("gpu") is not None and len(kspec.devices()) == 1:
+        pytest.skip("no CUDA device")
 
 
 @pytest.fixture
