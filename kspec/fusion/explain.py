@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kspec import dtypes
 from kspec.fusion.graph import Argument, Number, Scalar, Value, View
 from kspec.fusion.lower import Kernel
-from kspec.fusion.partition import Elements
+from kspec.fusion.partition import Elements, Output
 from kspec.fusion.program import Program
 from kspec.fusion.rows import RowProgram
 
@@ -32,8 +32,8 @@ def explain(program: Program, names: Sequence[str]) -> str:
         kind = "elementwise" if isinstance(part, Elements) else f"reduction over axes {kernel.axes}"
         lines.append(f"{number}. {kernel.spec.name}: {kind}")
         reads = [one for one in kernel.reads if not isinstance(one, Scalar)]
-        lines += _listed("reads", reads, names)
-        lines += _listed("writes", [one.value for one in kernel.writes], names)
+        lines += _read(reads, names)
+        lines += _written(kernel.writes, names)
         reason = _reason(program, kernel)
         if reason:
             lines.append(f"   {reason}")
@@ -45,14 +45,27 @@ def explain(program: Program, names: Sequence[str]) -> str:
 def _rows(rows: RowProgram, names: Sequence[str]) -> list[str]:
     row = " x ".join(str(size) for size in rows.domain.sizes[-rows.axes :])
     lines = [f"1 kernel on GPUs: {rows.name}, rows of {row} elements kept in registers"]
-    lines += _listed("reads", [one for one, _ in rows.reads], names)
-    lines += _listed("writes", [one.value for one, _ in rows.writes], names)
+    lines += _read([one for one, _ in rows.reads], names)
+    lines += _written([one for one, _ in rows.writes], names)
     return lines
 
 
-def _listed(verb: str, values: Sequence[Value], names: Sequence[str]) -> list[str]:
-    texts = [f"{_name(one, names)} {_size(one)}" for one in values] or ["nothing"]
-    return [f"   {verb if not k else '':<6} {text}" for k, text in enumerate(texts)]
+def _read(values: Sequence[Value], names: Sequence[str]) -> list[str]:
+    return _listed("reads", [f"{_name(one, names)} {_size(one)}" for one in values])
+
+
+def _written(outputs: Sequence[Output], names: Sequence[str]) -> list[str]:
+    texts = []
+    for one in outputs:
+        text = _name(one.value, names)
+        if one.target is not None and one.target < len(names):
+            text = f"{names[one.target]}, in place"
+        texts.append(f"{text} {_size(one.value)}")
+    return _listed("writes", texts)
+
+
+def _listed(verb: str, texts: Sequence[str]) -> list[str]:
+    return [f"   {verb if not k else '':<6} {text}" for k, text in enumerate(texts or ["nothing"])]
 
 
 def _name(value: Value, names: Sequence[str]) -> str:

@@ -877,6 +877,7 @@ def test_how_many_kernels(text: str, count: int) -> None:
 def test_how_many_kernels_write_in_place(lines: tuple[str, ...], count: int) -> None:
     text = fused(_statements(*lines)).explain(X, Y)
     assert text.splitlines()[0] == ("1 kernel" if count == 1 else f"{count} kernels")
+    assert " x, in place (float32 [5, 7], 140 bytes)\n" in f"{text}\n"
 
 
 @pytest.mark.parametrize(
