@@ -162,8 +162,9 @@ class CudaMachine:
             del self.peers["torch"]
             self.missing.append("torch is left out: it was built without CUDA")
         self.name = driver.device_name(self._ordinal)
-        if driver.several_devices():  # then every call asks which one is current
-            self.name += f" (one of {driver.device_count()})"
+        count = driver.device_count()
+        if count > 1:  # then every call asks which one is current
+            self.name += f" (one of {count})"
         attribute = self._driver.CUdevice_attribute
         self.cache_bytes = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
         clock = 1e3 * self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE)

@@ -98,6 +98,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *peers: str) -> FakeBindings:
         bindings=lambda: bindings,
         check=_check,
         current_ordinal=lambda: 0,
+        device_count=lambda: 1,
         device_name=lambda ordinal: "Fake GPU",
         compute_capability=lambda ordinal: (9, 0),
         multiprocessors=lambda ordinal: 132,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import kernels
+from benchmarks import kernels, machines
 from benchmarks.cases import Case
 from benchmarks.machines import CudaMachine, HostMachine, find_peers, make_machine
 from benchmarks.operands import FULL_SIZE, array, line
@@ -45,6 +45,11 @@ class TestCuda:
         assert machine.arch == "sm_90"
         assert machine.peak_flops == 2 * 128 * 132 * 1.98e9
         assert machine.missing == ["torch is left out: not here"]
+
+    def test_one_of_several(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        install(monkeypatch)
+        monkeypatch.setattr(machines.driver, "device_count", lambda: 4)
+        assert make_machine("cuda", 4096).name == "Fake GPU (one of 4)"
 
     def test_full_size_where_there_is_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch)
