@@ -200,6 +200,17 @@ class Blocks:
         if update is not None and (code := update()):
             self._kernel.relaunch(update, code)
 
+    def run(self, values: tuple[Any, ...]) -> None:
+        """Launch the kernel with some values."""
+        block = self.free.pop(values, None)
+        if block is None:
+            block = self.adapt(values)
+        code = block.launch()
+        if code:
+            self.relaunch(block, code)
+        if self.free.setdefault(values, block) is not block:  # another thread was faster
+            self.spare(block)
+
     def spare(self, block: Block) -> None:
         """Give back a block that holds the same as another free one."""
         self.free[object()] = block

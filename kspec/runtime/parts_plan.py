@@ -11,21 +11,21 @@ addresses and scalars into it.  Parts are memory of the plan, which one call has
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kspec.runtime import driver
+from kspec.runtime.access import access_of
 from kspec.runtime.device import Device
 from kspec.runtime.interop import Library, library_of
 from kspec.runtime.layout import Shape
 from kspec.runtime.parts import Part, SplitReduction
 from kspec.runtime.plan import ALIGNMENT, Plan, make_plan
+from kspec.runtime.route import Memo
 
 Args = tuple[Any, ...]
 
-MAX_KINDS = 64  # kinds of calls that a kernel remembers
 MAX_BYTES = 1 << 20  # of parts: with more of them the checks of a call go unnoticed
 
 
@@ -48,21 +48,18 @@ class _Look:
     library: Library
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Kind:
     """Calls that can share plans.
 
     Attributes
     ----------
-    calls : int
-        How many there were, at least.
     free : list
         Plans that no call has.
     is_hopeless : bool
         Whether there can be none.
     """
 
-    calls: int = 0
     free: list[_Plan] = field(default_factory=list)
     is_hopeless: bool = False
 
@@ -79,8 +76,7 @@ class Repeated:
     def __init__(self, split: SplitReduction) -> None:
         self._split = split
         self._has_raw = any(param.raw for param in split.kernel.declaration.inputs)
-        self._kinds: dict[Hashable, _Kind] = {}
-        self._lock = threading.Lock()
+        self.kinds: Memo[_Kind] = Memo()
 
     def __call__(
         self,
@@ -102,41 +98,44 @@ class Repeated:
         in_full : callable
             Returns the outputs, too, with all checks.
         """
-        try:
-            look = None if self._has_raw else _look(calls)
-        except Exception:  # the checks say it better
-            look = None
+        look = None if self._has_raw else _look(calls)
         if look is None:
             return in_full()
-        kind = self._kind((look.key, reduced, kept))
-        kind.calls += 1
-        if kind.calls < 2 or kind.is_hopeless:
+        key = look.key, reduced, kept
+        kind = self.kinds.plans.get(key)
+        if kind is None:
+            result = in_full()
+            self.kinds.learn(key, lambda: self._kind(calls, reduced, kept, look.library))
+            return result
+        if kind.is_hopeless:
             return in_full()
         try:
             plan = kind.free.pop()
-        except IndexError:
-            try:
-                made = self._make(calls, reduced, kept, look.library)
-            except Exception:
-                made = None
-            if made is None:
-                kind.is_hopeless = True
+        except IndexError:  # other threads have them
+            made = self._kind(calls, reduced, kept, look.library)
+            if made is None or made.is_hopeless:
                 return in_full()
-            plan = made
-        result = plan.run(calls, look.addresses)
+            (plan,) = made.free
+        ready = plan.prepare(calls, look.addresses)
+        if ready is None:
+            kind.free.append(plan)
+            return in_full()
+        # From here on nothing may lead to the checks: they would launch again.
+        result = plan.launch(ready)
         kind.free.append(plan)  # one that an exception loses is garbage
-        return in_full() if result is None else result
+        return result
 
-    def _kind(self, key: Hashable) -> _Kind:
-        found = self._kinds.get(key)
-        if found is None:
-            with self._lock:
-                while len(self._kinds) >= MAX_KINDS:
-                    del self._kinds[next(iter(self._kinds))]  # the oldest
-                found = self._kinds.setdefault(key, _Kind())
-        return found
+    def _kind(
+        self, calls: Sequence[Args], reduced: tuple[int, ...], kept: Shape, library: Library
+    ) -> _Kind | None:
+        """Return a kind with its first plan; None if that has failed this time."""
+        try:
+            plan = self._plan(calls, reduced, kept, library)
+        except Exception:  # out of memory, say; the next call is checked in full, too
+            return None
+        return _Kind(is_hopeless=True) if plan is None else _Kind([plan])
 
-    def _make(
+    def _plan(
         self, calls: Sequence[Args], reduced: tuple[int, ...], kept: Shape, library: Library
     ) -> _Plan | None:
         split = self._split
@@ -150,11 +149,12 @@ class Repeated:
         first, finish = [one for one in plans[:-1] if one is not None], plans[-1]
         if finish is None or len(first) < len(calls):
             return None
-        stages = [
-            _Stage(plan, _written(part, len(split.kernel.declaration.outputs)))
+        outputs = len(split.kernel.declaration.outputs)
+        shards = [
+            _Shard(plan, (_address(part),) * outputs)
             for plan, part in zip(first, parts, strict=True)
         ]
-        return _Plan(split, stages, copies, finish, (*parts, joined), library)
+        return _Plan(split, shards, copies, finish, (*parts, joined))
 
 
 def _look(calls: Sequence[Args]) -> _Look | None:
@@ -163,38 +163,45 @@ def _look(calls: Sequence[Args]) -> _Look | None:
     addresses: list[list[int | None]] = []
     devices: dict[Device, None] = {}
     common: Library | None = None
-    for args in calls:
-        places: list[int | None] = []
-        for value in args:
-            library = library_of(value)
-            if library is None:
-                signs.append((type(value),))
-                places.append(None)
-                continue
-            if library.handed or (common is not None and library.name != common.name):
-                return None  # several wait for each other
-            common = library
-            view = library.view(value)
-            devices[view.device] = None
-            signs += (view.device, view.dtype, view.shape, view.strides, view.ptr % ALIGNMENT)
-            places.append(view.ptr)
-        addresses.append(places)
-    if common is None:
+    try:
+        for args in calls:
+            places: list[int | None] = []
+            for value in args:
+                library = library_of(value)
+                if library is None:
+                    signs.append((type(value),))
+                    places.append(None)
+                    continue
+                # Others may make an array for each call; several libraries wait for each other.
+                if access_of(type(value)) is None or library.name != (common or library).name:
+                    return None
+                common, view = library, library.view(value)
+                devices[view.device] = None
+                signs += (view.device, view.dtype, view.shape, view.strides, view.ptr % ALIGNMENT)
+                places.append(view.ptr)
+            addresses.append(places)
+    except Exception:  # the checks say it better
         return None
-    for device in devices:
-        if not device.is_host:
-            stream = common.stream(device)
-            # What becomes a graph is launched at any time, beside other calls; and a handle that
-            # means a stream for each thread does not say which one parts are used on.
-            if driver.is_of_thread(stream) or driver.is_capturing(device.ordinal, stream):
-                return None
-            signs.append(stream)
-    return _Look((common.name, *signs), addresses, common)
+    streams = None if common is None else _streams(common, devices)
+    if common is None or streams is None:
+        return None
+    return _Look((common.name, *streams, *signs), addresses, common)
+
+
+def _streams(library: Library, devices: Iterable[Device]) -> list[int] | None:
+    """Return the library's current streams; None if one of them can not be in a plan."""
+    found = [library.stream(device) for device in devices if not device.is_host]
+    for device, stream in zip([one for one in devices if not one.is_host], found, strict=True):
+        # What becomes a graph is launched at any time, beside other calls; and a handle that means
+        # a stream for each thread does not say which one parts are used on.
+        if driver.is_of_thread(stream) or driver.is_capturing(device.ordinal, stream):
+            return None
+    return found
 
 
 @dataclass(frozen=True)
-class _Stage:
-    """A launch that reduces one shard.
+class _Shard:
+    """The launch that reduces one shard.
 
     Attributes
     ----------
@@ -207,14 +214,21 @@ class _Stage:
     plan: Plan
     written: tuple[int, ...]
 
-    def run(self, kernel: Any, args: Args, places: Sequence[int | None]) -> bool:
-        """Launch it; return whether that was possible without checks."""
-        plan = self.plan
-        arrays = [one for one, place in zip(args, places, strict=True) if place is not None]
-        if plan.refuses is not None and plan.refuses(kernel, arrays):
-            return False
-        _launch(plan, (*_values(plan, args, places), *self.written))
-        return True
+
+@dataclass(frozen=True)
+class _Ready:
+    """What a call still needs: what each block is to hold, and the new outputs.
+
+    Attributes
+    ----------
+    values : list of tuple
+        For each shard, then for the launch that finishes.
+    outputs : list
+        Arrays.
+    """
+
+    values: list[tuple[Any, ...]]
+    outputs: list[Any]
 
 
 class _Plan:
@@ -224,74 +238,77 @@ class _Plan:
     ----------
     split : SplitReduction
         The kernel's stages.
-    stages : sequence of _Stage
-        One for each shard.
+    shards : sequence of _Shard
+        The first launches.
     copies : sequence of callable
         Put the parts where they are finished.
     finish : Plan
         The last launch.
     parts : sequence of Part
         Memory that the launches write and read.
-    library : Library
-        Who makes the outputs.
     """
 
     def __init__(
         self,
         split: SplitReduction,
-        stages: Sequence[_Stage],
+        shards: Sequence[_Shard],
         copies: Sequence[Callable[[], None]],
         finish: Plan,
         parts: Sequence[Part],
-        library: Library,
     ) -> None:
         self._kernel = split.kernel
-        self._stages = stages
+        self._shards = shards
         self._copies = copies
         self._finish = finish
         self._parts = parts  # kept alive: launches know addresses
-        self._library = library
-        inputs = split.kernel.declaration.inputs
-        self._scalars = [one.name in split.kernel.declaration.scalars for one in inputs]
+        declaration = split.kernel.declaration
+        self._scalars = [one.name in declaration.scalars for one in declaration.inputs]
 
-    def run(self, calls: Sequence[Args], addresses: Sequence[Sequence[int | None]]) -> Any:
-        """Launch everything, and return the outputs; None if the call must be checked in full."""
-        outputs = [make() for make in self._finish.make]
-        written = [self._library.view(one).ptr for one in outputs]
-        if any(one % ALIGNMENT for one in written):
-            return None
-        for stage, args, places in zip(self._stages, calls, addresses, strict=True):
-            if not stage.run(self._kernel, args, places):
+    def prepare(
+        self, calls: Sequence[Args], addresses: Sequence[Sequence[int | None]]
+    ) -> _Ready | None:
+        """Return what a call needs; None if it must be checked in full."""
+        values = []
+        try:
+            for shard, args, places in zip(self._shards, calls, addresses, strict=True):
+                plan = shard.plan
+                rows = zip(args, places, strict=True)
+                arrays = [one for one, place in rows if place is not None]
+                if plan.refuses is not None and plan.refuses(self._kernel, arrays):
+                    return None
+                values.append((*_values(plan, args, places), *shard.written))
+            # Elements are in the parts: of the inputs, the post-map reads scalars only.
+            rest = [
+                value if wanted else 0
+                for value, wanted in zip(calls[0], self._scalars, strict=True)
+            ]
+            outputs = [make() for make in self._finish.make]
+            written = [library_of(one).view(one).ptr for one in outputs]  # type: ignore[union-attr]
+            if any(one % ALIGNMENT for one in written):
                 return None
+            values.append((*_values(self._finish, rest, [None] * len(rest)), *written))
+        except Exception:  # a scalar that does not fit: the checks say it better
+            return None
+        return _Ready(values, outputs)
+
+    def launch(self, ready: _Ready) -> Any:
+        """Launch everything, and return the outputs."""
+        *first, last = ready.values
+        for shard, values in zip(self._shards, first, strict=True):
+            shard.plan.run(values)
         for copy in self._copies:
             copy()
-        # Elements are in the parts: of the inputs, the post-map reads scalars only.
-        rest = [
-            value if wanted else 0 for value, wanted in zip(calls[0], self._scalars, strict=True)
-        ]
-        _launch(self._finish, (*_values(self._finish, rest, [None] * len(rest)), *written))
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        self._finish.run(last)
+        return ready.outputs[0] if len(ready.outputs) == 1 else tuple(ready.outputs)
 
 
-def _written(part: Part, outputs: int) -> tuple[int, ...]:
-    """Return the addresses of a kernel's outputs when they are a part."""
+def _address(part: Part) -> int:
     library = library_of(part.array)
     assert library is not None
-    return (library.view(part.array).ptr,) * outputs
+    return library.view(part.array).ptr
 
 
 def _values(plan: Plan, args: Sequence[Any], places: Sequence[int | None]) -> list[Any]:
     """Return what a plan's block holds of the inputs: addresses, and bytes of scalars."""
     rows = zip(plan.convert, args, places, strict=False)  # outputs follow
     return [place if convert is None else convert(value) for convert, value, place in rows]
-
-
-def _launch(plan: Plan, now: tuple[Any, ...]) -> None:
-    block = plan.free.pop(now, None)
-    if block is None:
-        block = plan.adapt(now)
-    code = block.launch()
-    if code:
-        plan.relaunch(block, code)
-    if plan.free.setdefault(now, block) is not block:
-        plan.spare(block)

@@ -13,7 +13,6 @@ import pytest
 
 import kspec
 from kspec import sharded
-from kspec.runtime import parts_plan
 from kspec.runtime.parts import SplitReduction
 from tests.test_sharded import MOMENTS, PLACES, Shards, gpus
 
@@ -98,24 +97,13 @@ def test_kinds_of_calls(prepared: list[int]) -> None:
     assert len(prepared) == 2 * 2 * 7
 
 
-def test_there_is_an_end_to_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts_plan, "MAX_KINDS", 3)
-    kernel = norm("again_end")
-    for _ in range(2):
-        for size in range(1, 8):
-            x = [np.ones(size), np.ones(size)]
-            for _ in range(3):
-                assert sharded.apply(kernel, x) == np.sqrt(2 * size)
-    assert len(sharded._repeated(kernel)._kinds) == 3
-
-
 def test_many_outputs_are_checked_each_time(prepared: list[int]) -> None:
     kernel, x = norm("again_many"), np.ones((2, 3, 100_000))
     for _ in range(CALLS):
         np.testing.assert_array_equal(
             sharded.apply(kernel, list(x), axis=0), np.full(100_000, np.sqrt(6))
         )
-    (kind,) = sharded._repeated(kernel)._kinds.values()
+    (kind,) = sharded._repeated(kernel).kinds.plans.values()
     assert kind.is_hopeless and not kind.free  # they would be kept
     assert len(prepared) == 2 * (CALLS + 1)
 
@@ -174,3 +162,39 @@ def test_threads(shards: Shards) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(run, range(6)))
+
+
+def test_scalars_that_do_not_fit(prepared: list[int]) -> None:
+    kernel = kspec.ReductionKernel(
+        "T x, int32 s", "T y", "x", "a + b", "y = a * s", "0", "again_scalar"
+    )
+    x = [np.ones(10), np.ones(10)]
+    for value in 2, 3, 2**40, 4, 2**40, 5:
+        if value < 2**31:
+            assert sharded.apply(kernel, x, value) == 20 * value
+            continue
+        with pytest.raises(OverflowError) as caught:
+            sharded.apply(kernel, x, value)
+        assert caught.value.__notes__ == ["in shard 0"]
+    assert len(prepared) == 2 * 2 + 1 + 1  # the plan is used before and after
+
+
+def test_objects_that_make_arrays(prepared: list[int]) -> None:
+    class Convertible:
+        shape = (1000,)
+
+        def __cupy_get_ndarray__(self) -> Any:
+            return np.full(1000, 2.0)
+
+    kernel = norm("again_convertible")
+    for _ in range(CALLS):
+        assert sharded.apply(kernel, [Convertible(), Convertible()]) == np.sqrt(8000)
+    assert len(prepared) == 2 * CALLS  # no memory that stays
+
+
+def test_two_libraries() -> None:
+    kernel = kspec.ReductionKernel("T x, T y", "T z", "x * y", "a + b", "z = a", "0", "again_two")
+    x, y = np.arange(6.0), kspec.asarray(np.arange(6.0), device="host")
+    for _ in range(CALLS):
+        got = sharded.apply(kernel, [x, x], [y, y])
+        assert isinstance(got, np.ndarray) and got == 110
