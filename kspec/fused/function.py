@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -183,9 +184,10 @@ class Fused:
 
         Arguments as for a call; nothing is computed.
         """
-        program = self._runnable(self._all_arguments(args, keywords)).program
+        given = self._all_arguments(args, keywords)
+        program = self._runnable(given).program
         rows = program.rows if program.rows is not None and fits(program.rows) else None
-        return explain(replace(program, rows=rows), self._names)
+        return explain(replace(program, rows=rows), self._argument_names(len(given)))
 
     def to_spec(self, *args: Any, **keywords: Any) -> tuple[Spec, ...]:
         """Return the kernels of a call as specs, as spec files have them.
@@ -220,7 +222,7 @@ class Fused:
         values = iter(args)
         for name, one in self._signature.parameters.items():
             if one.kind is inspect.Parameter.VAR_POSITIONAL:
-                positional += values
+                positional += itertools.islice(values, self._more(len(args)))
             elif one.kind is inspect.Parameter.KEYWORD_ONLY:
                 named[name] = next(values)
             elif one.kind is not inspect.Parameter.VAR_KEYWORD:
@@ -246,7 +248,7 @@ class Fused:
 
     def _watching(self, args: tuple[Any, ...]) -> Run:
         """Return what calls kernels that write into arguments, which may be the same or overlap."""
-        described = tuple(self._describe(one, k) for k, one in enumerate(args))
+        described = self._describe(args)
         with self._lock:
             apart = self._program(described, tuple(range(len(args))))
         written = apart.program.written
@@ -272,7 +274,7 @@ class Fused:
         return True
 
     def _runnable(self, args: tuple[Any, ...]) -> Runnable:
-        described = tuple(self._describe(one, k) for k, one in enumerate(args))
+        described = self._describe(args)
         different = tuple(range(len(args)))
         with self._lock:
             found = self._program(described, different)
@@ -301,31 +303,41 @@ class Fused:
         return self._plain(args)
 
     def _argument_names(self, count: int) -> tuple[str, ...]:
-        names = [
-            name
-            for name, one in self._signature.parameters.items()
-            if one.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        ]
-        return (*names, *[f"x{k}" for k in range(len(names), count)])
+        names: list[str] = []
+        for name, one in self._signature.parameters.items():
+            if one.kind is inspect.Parameter.VAR_POSITIONAL:
+                names += [f"x{len(names) + k}" for k in range(self._more(count))]
+            elif one.kind is not inspect.Parameter.VAR_KEYWORD:
+                names.append(name)
+        return tuple(names)
 
-    def _describe(self, one: Any, position: int) -> ArgumentType:
-        if one is None:
-            return None
-        library = library_of(one)
-        if library is not None:
-            view = library.view(one)
-            numpy_dtype(view.dtype)  # NumPy learns of types that it does not have
-            if view.dtype.startswith(("{", "V")):
-                raise FusionError(f"{self.name}: structs are not fused")
-            return ArrayType(view.dtype, view.shape)
-        number = types.type_of_number(one)
-        if number is None:
-            name = self._argument_names(position + 1)[position]
-            raise FusionError(
-                f"{self.name}: {name} must be an array, a number or None, not a "
-                f"{type(one).__name__}"
-            )
-        return number
+    def _more(self, count: int) -> int:
+        """Return how many of so many arguments are those of ``*args``."""
+        several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+        parameters = self._signature.parameters.values()
+        return count - sum(one.kind not in several for one in parameters)
+
+    def _describe(self, args: tuple[Any, ...]) -> tuple[ArgumentType, ...]:
+        found: list[ArgumentType] = []
+        for position, one in enumerate(args):
+            library = None if one is None else library_of(one)
+            if one is None:
+                found.append(None)
+            elif library is not None:
+                view = library.view(one)
+                numpy_dtype(view.dtype)  # NumPy learns of types that it does not have
+                if view.dtype.startswith(("{", "V")):
+                    raise FusionError(f"{self.name}: structs are not fused")
+                found.append(ArrayType(view.dtype, view.shape))
+            elif (number := types.type_of_number(one)) is not None:
+                found.append(number)
+            else:
+                name = self._argument_names(len(args))[position]
+                raise FusionError(
+                    f"{self.name}: {name} must be an array, a number or None, not a "
+                    f"{type(one).__name__}"
+                )
+        return tuple(found)
 
 
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:

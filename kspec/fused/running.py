@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kspec.constructors import ElementwiseKernel, ReductionKernel
-from kspec.fused.copies import copy, new_like
+from kspec.fused.copies import copy
 from kspec.fused.looks import look
 from kspec.fused.rows import RowCaller
 from kspec.fusion.graph import Argument, Count, Number, Stored, Value, View
 from kspec.fusion.partition import Elements, Home, Output
 from kspec.fusion.program import Program
+from kspec.runtime.interop import library_of
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
 Run = Callable[[tuple[Any, ...]], Any]
@@ -72,11 +73,10 @@ class Runnable:
         ):
             given = [self._look_up(one, args, results) for one in step.reads]
             if isinstance(part, Elements):
-                made = kernel(*given, *_targets(step.writes, args))
+                found = _elements(kernel, given, step.writes, args)
             else:
                 axes: dict[str, Any] = {"axis": step.axes}
-                made = kernel(*given, **axes)
-            found = made if isinstance(made, tuple) else (made,)
+                found = _all_of(kernel(*given, **axes))
             for one, array in zip(step.writes, found, strict=True):
                 if one.target is None:
                     results[one.value] = array
@@ -125,16 +125,35 @@ class Runnable:
         return array
 
 
-def _targets(writes: Sequence[Output], args: tuple[Any, ...]) -> list[Any]:
-    """Return what a kernel writes to; nothing if that is new arrays only, which it makes."""
-    given = [None if one.target is None else args[one.target] for one in writes]
-    first = next((one for one in given if one is not None), None)
-    if first is None:
-        return []
-    return [
-        new_like(first, one.value.dtype) if array is None else array
-        for one, array in zip(writes, given, strict=True)
+def _elements(
+    kernel: Any, given: Sequence[Any], writes: Sequence[Output], args: tuple[Any, ...]
+) -> Sequence[Any]:
+    """Call a kernel that writes to arguments, to new arrays, or to both; return all of them."""
+    targets = [None if one.target is None else args[one.target] for one in writes]
+    target = next((one for one in targets if one is not None), None)
+    if target is None:
+        return _all_of(kernel(*given))
+    if all(one is not None for one in targets):
+        return _all_of(kernel(*given, *targets))
+    # The first array decides whose the new ones are, as where a kernel makes them.
+    library = next(found for one in (*given, target) if (found := library_of(one)) is not None)
+    owner = library_of(target)
+    assert owner is not None
+    view = owner.view(target)
+    new = [
+        library.empty(view.shape, one.value.dtype, view.device) if array is None else array
+        for one, array in zip(writes, targets, strict=True)
     ]
+    kernel(*given, *new)
+    stream = library.stream(view.device)
+    return [
+        library.finish(one, view.device, stream) if array is None else one
+        for one, array in zip(new, targets, strict=True)
+    ]
+
+
+def _all_of(made: Any) -> Sequence[Any]:
+    return made if isinstance(made, tuple) else (made,)
 
 
 def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:

@@ -148,6 +148,7 @@ class _Partitioner:
     def __init__(self, graph: Graph, outputs: Sequence[Output]) -> None:
         self.graph = graph
         self.outputs = tuple(outputs)
+        self.written = {one.target: one.value.sizes for one in outputs if one.target is not None}
         self.values = reachable(one.value for one in outputs)
         self.levels: dict[Value, int] = {}
         for value in self.values:
@@ -193,10 +194,10 @@ class _Partitioner:
             if one.target is None and (self.home(one.value) or _is_made(one.value)):
                 continue
             # Arrays that are written to are written last: others may have to be read before.
-            writes = one.target is not None or self._can_wait(one.value)
-            groups.setdefault((writes, one.value.sizes), []).append(one)
-        for (writes, _), ones in groups.items():
-            level = last if writes else max(self.levels[one.value] for one in ones)
+            is_last = one.target is not None or self._can_wait(one.value)
+            groups.setdefault((is_last, one.value.sizes), []).append(one)
+        for (is_last, _), ones in groups.items():
+            level = last if is_last else max(self.levels[one.value] for one in ones)
             found.append(Elements(tuple(ones), level))
         return found
 
@@ -206,13 +207,13 @@ class _Partitioner:
         Not if it needs what has been overwritten by then: an element of another place, or of an
         argument that another kernel writes to.
         """
-        written = {one.target: one.value.sizes for one in self.outputs if one.target is not None}
+        written = self.written
         if value.sizes not in written.values():
             return False
         return all(
             isinstance(one, Argument) and written[one.position] == value.sizes
             for one in leaves([value], lambda inner: self.home(inner) is not None)
-            if arguments_of(one) & written.keys()
+            if self.home(one) is None and arguments_of(one) & written.keys()
         )
 
     def home(self, value: Value) -> Home | None:

@@ -868,6 +868,7 @@ def test_how_many_kernels(text: str, count: int) -> None:
         (("x -= y", "return x, x * 2, y"), 1),
         (("t = x.copy()", "x += 1", "y *= t", "return t - y"), 1),
         (("x += 1", "return x.astype('f8')"), 1),
+        (("x /= x.sum(0)", "return x"), 2),
         # These would need copies of what is overwritten, or are of another shape.
         (("t = x[::-1] * 2", "x += y", "return t"), 2),
         (("t = x[0] * 2", "x += y", "return t"), 2),
@@ -897,8 +898,35 @@ def test_results_beside_arrays_that_are_written_to(
     check(_statements(*lines), (X, Y), device)
 
 
+def test_the_first_array_decides_what_comes_back_beside_it() -> None:
+    function = _statements("t = y * 2 + x", "x += 1", "return t")
+    for first, kind in (kspec.asarray, kspec.DeviceArray), (np.asarray, np.ndarray):
+        x, y = kspec.asarray(X, device="host"), first(Y)
+        got = fused(function)(x, y)
+        assert isinstance(got, kind)
+        np.testing.assert_array_equal(kspec.asnumpy(got), Y * 2 + X)
+        np.testing.assert_array_equal(kspec.asnumpy(x), X + 1)
+
+
 def test_one_kernel_for_rows() -> None:
     text = fused(of("x - x.max(axis=1, keepdims=True)")).explain(X, Y)
     assert text.startswith("1 kernel on GPUs: fused, rows of 7 elements kept in registers\n")
     assert "elsewhere 2 kernels\n1. fused_0: reduction over axes (1,)" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_arguments_behind_any_number_of_others(device: ArrayDevice) -> None:
+    def function(a: Any, *others: Any, scale: Any) -> Any:
+        return a + sum(others) * scale
+
+    made = fused(function)
+    for count in 0, 1, 3:
+        given = [X + k for k in range(count)]
+        arrays = [device.array(one) for one in given]
+        got = made(device.array(X), *arrays, scale=device.array(Y))
+        agree(got, X + sum(given) * Y, device)
+    lines = made.explain(X, X, Y, scale=Y).splitlines()
+    names = [line.replace("reads", "").split()[0] for line in lines[2:6]]
+    assert names == ["a", "x1", "x2", "scale"]
+    with pytest.raises(FusionError, match="x1 must be an array, a number or None, not a str"):
+        made(X, "s", scale=Y)
