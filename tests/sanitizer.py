@@ -17,6 +17,7 @@ for, or that would take too long and tell them nothing, are marked ``unsanitized
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -97,6 +98,7 @@ def parse_log(log: str) -> Findings:
 # The tests that are run side by side, and those that are not.
 _TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and not unsanitized"
 _NO_TESTS = 5  # pytest's exit status when none is selected
+_SILENT = -1  # of a tool that has left no log
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,29 @@ def run_part(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        _RUNNING.add(process)
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            end(process)
             status = process.wait()
-    # Without a test there is nothing to watch, which the tool calls an error.
-    is_said = log.exists() and status != _NO_TESTS
-    findings = parse_log(log.read_text(encoding="utf-8", errors="replace") if is_said else "")
-    return Outcome(findings, status, output.read_text(encoding="utf-8", errors="replace"))
+        _RUNNING.discard(process)
+    said = output.read_text(encoding="utf-8", errors="replace")
+    if status == _NO_TESTS:  # there is nothing to watch, which the tool calls an error
+        return Outcome(parse_log(""), status, said)
+    if not log.exists():
+        return Outcome(parse_log(""), status or _SILENT, said)
+    return Outcome(parse_log(log.read_text(encoding="utf-8", errors="replace")), status, said)
+
+
+# In sessions of their own, so that what they start ends with them; an interrupt does not reach them.
+_RUNNING: set[subprocess.Popen[bytes]] = set()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a tool with everything that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def gpus_from(number: int) -> dict[str, str]:
@@ -231,6 +247,12 @@ def run_tool(
     )
 
 
+def _interrupted(number: int, frame: object) -> None:
+    for process in list(_RUNNING):
+        end(process)
+    os._exit(128 + number)  # threads wait for the rest
+
+
 def main() -> int:
     """Run the tools that are asked for; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.sanitizer", description=__doc__)
@@ -245,6 +267,7 @@ def main() -> int:
         return 2
     given.logs.mkdir(parents=True, exist_ok=True)
     outcomes = []
+    signal.signal(signal.SIGINT, _interrupted)
     for tool in given.tool or TOOLS:
         outcomes.append(run_tool(tool, given.workers, given.logs, given.pytest, given.limit))
         print(outcomes[-1][1], flush=True)

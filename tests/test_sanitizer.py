@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,8 @@ def test_a_tool_that_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     done = run_with(tmp_path, monkeypatch, "echo hello; sleep 600", limit=0.5)
     assert (done.is_fine, done.text) == (False, "exit status -9")
     assert done.output == "hello\n"
+    done = run_with(tmp_path, monkeypatch, "echo 1 passed")
+    assert (done.is_fine, done.status) == (False, -1)  # it has no log
     done = run_with(tmp_path, monkeypatch, "kill -SEGV $$")
     assert (done.is_fine, done.text) == (False, "exit status -11")
 
@@ -143,3 +147,23 @@ def test_gpus_come_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpus_from(3) == {}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
     assert gpus_from(3) == {}
+
+
+def test_an_interrupt_ends_the_tools(tmp_path: Path) -> None:
+    tool, alive = tmp_path / "compute-sanitizer", tmp_path / "alive"
+    tool.write_text(f"#!/bin/sh\nwhile true; do date >> {alive}; sleep 0.1; done\n")
+    tool.chmod(0o755)
+    words = [sys.executable, "-m", "tests.sanitizer", "--tool", "memcheck", "--workers", "2"]
+    process = subprocess.Popen(
+        [*words, "--logs", str(tmp_path / "logs")],
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+    )
+    while not alive.exists():
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 128 + signal.SIGINT
+    time.sleep(0.3)  # what is killed may be writing
+    size = alive.stat().st_size
+    time.sleep(0.5)
+    assert alive.stat().st_size == size

@@ -15,6 +15,7 @@ from typing import Any
 from kspec import config
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
 from kspec.runtime.meanwhile import Meanwhile
+from kspec.runtime.once import OnceMap
 
 # What a kernel has done wrong by the time that some later call fails with it, over and over.
 _POISONOUS = frozenset(
@@ -43,6 +44,7 @@ _MOST_NAMES = 8  # of kernels in a message
 _launched: dict[str, None] = {}
 
 _KEPT_FOR_SCRATCH = 32 << 20  # bytes that stay allocated for launches to come
+_ASYNC_POOLS: OnceMap[int, Any] = OnceMap()  # one for each device
 # Handles that are no addresses: of each device's legacy default stream, and each thread's.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # What can be done while the driver starts.
@@ -267,9 +269,8 @@ def wait(ordinal: int) -> None:
     free(ordinal, allocate(ordinal, 1))
 
 
-@functools.cache
-def _async_pool(ordinal: int) -> Any:
-    """Return the memory pool of `allocate_async`.
+def _new_async_pool(ordinal: int) -> Any:
+    """Return a memory pool for `allocate_async`.
 
     The device's own one gives all it has back whenever somebody waits, and maps it anew for the
     next launch; to tell it otherwise is for the program, and for other libraries.
@@ -288,7 +289,7 @@ def _async_pool(ordinal: int) -> Any:
 
 def allocate_async(ordinal: int, nbytes: int, stream: int) -> int:
     """Return stream-ordered memory: for scratch that is freed on the same stream."""
-    pool = _async_pool(ordinal)
+    pool = _ASYNC_POOLS.get_or_make(ordinal, lambda: _new_async_pool(ordinal))
     with on_device(ordinal):
         return int(check(_bindings().cuMemAllocFromPoolAsync(nbytes, pool, stream)))
 
