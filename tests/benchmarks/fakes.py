@@ -80,6 +80,7 @@ def _on_device(ordinal: int) -> Iterator[None]:
 def fake_cupy() -> Any:
     """Return NumPy with CuPy's classes."""
     cupy = SimpleNamespace(**vars(np))
+    cupy.random = np.random  # which NumPy imports when it is first asked for
     cupy.__name__ = "cupy"
     cupy.ElementwiseKernel = kspec.ElementwiseKernel
     cupy.ReductionKernel = kspec.ReductionKernel
