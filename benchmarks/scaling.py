@@ -167,19 +167,21 @@ def _map_by_hand(machine: Machine, x: Sequence[Any], y: Sequence[Any]) -> Callab
 def _timed(call: Callable[[], Any], places: Sequence[int]) -> Sample:
     """Return the times of a call until all GPUs have finished."""
     seconds = []
+
+    def wait() -> None:
+        for place in places:
+            driver.synchronize(place)
+
     begin = time.perf_counter()
     while time.perf_counter() < begin + _WARM_UP:  # GPUs that were idle are slow at first
         call()
-        for place in places:
-            driver.synchronize(place)
+        wait()
     with garbage_collection_off():
         for _ in range(_ROUNDS):
-            for place in places:
-                driver.synchronize(place)
+            wait()
             start = time.perf_counter()
             result = call()
-            for place in places:
-                driver.synchronize(place)
+            wait()
             seconds.append(time.perf_counter() - start)
             del result
     return summarise(seconds)

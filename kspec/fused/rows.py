@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec import config, dtypes
+from kspec.fused.outputs import written
 from kspec.fusion.graph import Value
 from kspec.fusion.partition import Output
 from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
@@ -98,17 +99,15 @@ class RowCaller:
             launch = self._launches[key] = self._launch(views, given)
         if launch is None:
             return None
-        outputs = [
-            library.empty(shape, dtype, launch.device) if target is None else target
-            for target, (shape, dtype) in zip(targets, launch.shapes, strict=True)
-        ]
-        numbers = [look_up(one) for one in program.numbers]
-        launch.kernel(launch.grid, launch.block, (*arrays, *outputs, *numbers, *launch.sizes))
-        stream = library.stream(launch.device)
-        return [
-            library.finish(out, launch.device, stream) if target is None else out
-            for out, target in zip(outputs, targets, strict=True)
-        ]
+        kernel, grid, block = launch.kernel, launch.grid, launch.block
+        rest = (*[look_up(one) for one in program.numbers], *launch.sizes)
+        return written(
+            library,
+            launch.device,
+            targets,
+            launch.shapes,
+            lambda outputs: kernel(grid, block, (*arrays, *outputs, *rest)),
+        )
 
     def _launch(
         self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]

@@ -9,6 +9,7 @@ from typing import Any
 from kspec.constructors import ElementwiseKernel, ReductionKernel
 from kspec.fused.copies import copy
 from kspec.fused.looks import look
+from kspec.fused.outputs import written
 from kspec.fused.rows import RowCaller
 from kspec.fusion.graph import Argument, Count, Number, Stored, Value, View
 from kspec.fusion.partition import Elements, Home, Output
@@ -140,16 +141,8 @@ def _elements(
     owner = library_of(target)
     assert owner is not None
     view = owner.view(target)
-    new = [
-        library.empty(view.shape, one.value.dtype, view.device) if array is None else array
-        for one, array in zip(writes, targets, strict=True)
-    ]
-    kernel(*given, *new)
-    stream = library.stream(view.device)
-    return [
-        library.finish(one, view.device, stream) if array is None else one
-        for one, array in zip(new, targets, strict=True)
-    ]
+    kinds = [(view.shape, one.value.dtype) for one in writes]
+    return written(library, view.device, targets, kinds, lambda outputs: kernel(*given, *outputs))
 
 
 def _all_of(made: Any) -> Sequence[Any]:

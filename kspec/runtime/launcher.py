@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kspec.errors import DriverError
@@ -59,17 +59,14 @@ def as_start(
     ordinal: int, function: Callable[..., int], *arguments: Any, owner: object = None
 ) -> Start:
     """Return a call of a function of the driver, which keeps what owns its arguments alive."""
-    several = driver.several_devices()
-    start = (_start_on if several else _start)(ordinal, function, arguments)
+    start: Start = functools.partial(function, *arguments)
+    if driver.several_devices():
+        start = _start_on(ordinal, start)
     start.owner = owner  # type: ignore[attr-defined]
     return start
 
 
-def _start(ordinal: int, function: Callable[..., int], arguments: Sequence[Any]) -> Start:
-    return functools.partial(function, *arguments)
-
-
-def _start_on(ordinal: int, function: Callable[..., int], arguments: Sequence[Any]) -> Start:
+def _start_on(ordinal: int, plain: Start) -> Start:
     """Return a call for a device that may not be the current one.
 
     The legacy default stream is that of the current device. To ask which one that is takes 0.4 us
@@ -82,9 +79,9 @@ def _start_on(ordinal: int, function: Callable[..., int], arguments: Sequence[An
         current = new()  # one for each call: threads ask at the same time
         ask(reference(current))
         if current.value == wanted:
-            return function(*arguments)
+            return plain()
         with driver.on_device(ordinal):
-            return function(*arguments)
+            return plain()
 
     return start
 

@@ -151,7 +151,7 @@ class Repeated:
             return None
         outputs = len(split.kernel.declaration.outputs)
         shards = [
-            _Shard(plan, (_address(part),) * outputs)
+            _Shard(plan, (_address(part.array),) * outputs)
             for plan, part in zip(first, parts, strict=True)
         ]
         return _Plan(split, shards, copies, finish, (*parts, joined))
@@ -190,12 +190,16 @@ def _look(calls: Sequence[Args]) -> _Look | None:
 
 def _streams(library: Library, devices: Iterable[Device]) -> list[int] | None:
     """Return the library's current streams; None if one of them can not be in a plan."""
-    found = [library.stream(device) for device in devices if not device.is_host]
-    for device, stream in zip([one for one in devices if not one.is_host], found, strict=True):
+    found = []
+    for device in devices:
+        if device.is_host:
+            continue
+        stream = library.stream(device)
         # What becomes a graph is launched at any time, beside other calls; and a handle that means
         # a stream for each thread does not say which one parts are used on.
         if driver.is_of_thread(stream) or driver.is_capturing(device.ordinal, stream):
             return None
+        found.append(stream)
     return found
 
 
@@ -283,7 +287,7 @@ class _Plan:
                 for value, wanted in zip(calls[0], self._scalars, strict=True)
             ]
             outputs = [make() for make in self._finish.make]
-            written = [library_of(one).view(one).ptr for one in outputs]  # type: ignore[union-attr]
+            written = [_address(one) for one in outputs]
             if any(one % ALIGNMENT for one in written):
                 return None
             values.append((*_values(self._finish, rest, [None] * len(rest)), *written))
@@ -302,10 +306,10 @@ class _Plan:
         return ready.outputs[0] if len(ready.outputs) == 1 else tuple(ready.outputs)
 
 
-def _address(part: Part) -> int:
-    library = library_of(part.array)
+def _address(array: Any) -> int:
+    library = library_of(array)
     assert library is not None
-    return library.view(part.array).ptr
+    return library.view(array).ptr
 
 
 def _values(plan: Plan, args: Sequence[Any], places: Sequence[int | None]) -> list[Any]:

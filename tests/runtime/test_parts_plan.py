@@ -14,18 +14,14 @@ import pytest
 import kspec
 from kspec import sharded
 from kspec.runtime.parts import SplitReduction
-from tests.test_sharded import MOMENTS, PLACES, Shards, gpus
+from tests.test_sharded import MOMENTS, PLACES, Shards, present
 
 CALLS = 5
 
 
 @pytest.fixture(params=PLACES, ids=repr)
 def shards(request: pytest.FixtureRequest) -> Shards:
-    one: Shards = request.param
-    pytest.importorskip(one.name)
-    if 1 in one.ordinals and gpus() < 2:
-        pytest.skip("needs two GPUs")
-    return one
+    return present(request.param)
 
 
 @pytest.fixture
