@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import weakref
 from typing import Any, NamedTuple
 
 from kspec import config
@@ -52,8 +53,9 @@ class _Graph:
     """A graph, its executable form and its node; destroyed when nobody can launch it any more."""
 
     def __init__(self, ordinal: int, function: Any, launch: Launch, params: int) -> None:
-        self._ordinal = ordinal
-        self._made: list[tuple[Any, Any]] = []  # what destroys, and what is destroyed
+        made: list[tuple[Any, Any]] = []  # what destroys, and what is destroyed
+        # At interpreter exit the driver may be gone already, and the graph with it.
+        weakref.finalize(self, _destroy, ordinal, made).atexit = False
         bindings = driver.bindings()
         node = bindings.CUDA_KERNEL_NODE_PARAMS()
         node.func, node.kernelParams = function, params
@@ -62,17 +64,17 @@ class _Graph:
         node.sharedMemBytes = launch.shared_mem
         with driver.on_device(ordinal), driver.whatever_is_captured():
             graph = driver.check(bindings.cuGraphCreate(0))
-            self._made.append((bindings.cuGraphDestroy, graph))
+            made.append((bindings.cuGraphDestroy, graph))
             self.node = driver.check(bindings.cuGraphAddKernelNode(graph, [], 0, node))
             self.executable = driver.check(bindings.cuGraphInstantiate(graph, 0))
-            self._made.append((bindings.cuGraphExecDestroy, self.executable))
+            made.append((bindings.cuGraphExecDestroy, self.executable))
 
-    def __del__(self) -> None:
-        # Launches that are queued keep what they need. At interpreter exit the driver may be gone.
-        if self._made and driver is not None:
-            with driver.on_device(self._ordinal), driver.whatever_is_captured():
-                for destroy, made in reversed(self._made):
-                    destroy(made)
+
+def _destroy(ordinal: int, made: list[tuple[Any, Any]]) -> None:
+    # Launches that are queued keep what they need.
+    with driver.on_device(ordinal), driver.whatever_is_captured():
+        for destroy, one in reversed(made):
+            destroy(one)
 
 
 def make_graph(

@@ -10,7 +10,7 @@ the next one uses it on another.
 
 from __future__ import annotations
 
-import sys
+import weakref
 from typing import Any
 
 from kspec.runtime import driver
@@ -33,6 +33,8 @@ class Past:
             if driver.is_default_stream_usable():
                 flags = bindings.CUevent_flags.CU_EVENT_DISABLE_TIMING
                 self._event = driver.check(bindings.cuEventCreate(flags))
+                # At interpreter exit the driver may be gone already, and the event with it.
+                weakref.finalize(self, _destroy, ordinal, self._event).atexit = False
                 driver.check(bindings.cuEventRecord(self._event, 0))
             else:
                 driver.wait(ordinal)
@@ -67,8 +69,7 @@ class Past:
             with driver.on_device(self._ordinal), driver.whatever_is_captured():
                 driver.check(driver.bindings().cuEventSynchronize(self._event))
 
-    def __del__(self) -> None:
-        # At interpreter exit the driver may be gone already, and the event with it.
-        if self._event is not None and driver is not None and not sys.is_finalizing():
-            with driver.on_device(self._ordinal), driver.whatever_is_captured():
-                driver.check(driver.bindings().cuEventDestroy(self._event))
+
+def _destroy(ordinal: int, event: Any) -> None:
+    with driver.on_device(ordinal), driver.whatever_is_captured():
+        driver.check(driver.bindings().cuEventDestroy(event))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from types import TracebackType
 
 from kspec.runtime import driver
@@ -57,13 +58,9 @@ class CudaMemory:
 
     def __init__(self, ordinal: int, nbytes: int) -> None:
         self.ordinal = ordinal
-        self.ptr = 0
         self.ptr = driver.allocate(ordinal, nbytes)
-
-    def __del__(self) -> None:
         # At interpreter exit the driver may be gone already, and the memory with it.
-        if self.ptr and driver is not None:
-            driver.free(self.ordinal, self.ptr)
+        weakref.finalize(self, driver.free, ordinal, self.ptr).atexit = False
 
 
 class KeptScratch:
