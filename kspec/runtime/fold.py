@@ -39,6 +39,7 @@ _JOINED = 16  # partial results for each thread; more are joined in two rounds
 _BLOCK = 256
 _SHORT = 8  # packs of two outputs for each group of 4 threads at most: MOST_LANES of the kernel
 _TINY = 14  # elements that a single thread folds one by one
+_ROUND = 4  # packs that a thread of lines has in flight: UNROLL of the kernel
 _ELEMENTS_PER_LANE = 8  # fewer are not worth another thread
 _HOST_SPLIT = 65536  # elements of one output that are worth another host thread
 _MAX_SPLITS = 65535  # blocks along y
@@ -175,10 +176,10 @@ def _lines(
     if single and any(not aligned >> k & 1 for k in moving):
         leader = moving[0]
         aligned = _abreast(inputs, leader, pack, kept)
-    splits, side, threads = 1, 1, _BLOCK
+    splits, side, threads, packed = 1, 1, _BLOCK, 1
     if single and length <= _TINY and pack > 1:
         layout, side, threads = SHORT_LINES, 2, 128
-        lanes, packs, leader = 0, 0, -1
+        lanes, leader, packed = 0, -1, 0
     elif any(not aligned >> k & 1 for k in moving):
         return None
     elif packs <= _SHORT:
@@ -198,7 +199,9 @@ def _lines(
         (reduced.extents[0] // pack, *reduced.extents[1:]),
         tuple((steps[0] * pack, *steps[1:]) for steps in reduced.strides),
     )
-    head = struct.pack("3q4i", outputs, length, packs, lanes, splits, leader, 0)
+    each_round = _ROUND * splits << lanes
+    last = (packs - 1) // each_round * each_round
+    head = struct.pack("3q4i", outputs, length, last, lanes, splits, leader, packed)
     tail = _pack_axes(kept, by_pack)
     return Fold(layout, tiles, splits, threads, outputs * splits, head, tail)
 

@@ -56,11 +56,11 @@ template <int AXES, int INPUTS, int OUTPUTS> struct Reduction<Strided<AXES>, INP
 template <int INPUTS, int OUTPUTS> struct Reduction<Lines, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;
   ptrdiff_t length;
-  ptrdiff_t packs;             // of each output; 0: too few elements for any
+  ptrdiff_t last;              // pack with which the first thread begins the last of its rounds
   int lanes;                   // 2^lanes threads for each output
   int splits;
   int leader;                  // input whose packs begin at an aligned address; -1: at the first
-  int pad;
+  int packed;                  // 0: too few elements for packs
   void* partials;              // [outputs][splits] accumulators
   unsigned int* tickets;       // one for each block along x, zero before and after
   Axes<8, INPUTS + OUTPUTS> kept;

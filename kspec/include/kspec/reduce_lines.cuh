@@ -120,9 +120,9 @@ __device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
       inputs...);
 }
 
-// Fold packs first, first + step, ...: UNROLL of them are in flight at once.  Where blocks share an
-// output they are counted from the end: what is read last, and so still in the cache when the next
-// kernel begins, is what that kernel reads first.
+// Fold packs in rounds: `first`, `first` + step, ... UNROLL of them are in flight at once. From the
+// last round to the first: what is read last is still in the cache when the next kernel begins,
+// which reads it first.
 template <class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& plan,
                                  const Line<I>& line, ptrdiff_t first, ptrdiff_t step,
@@ -131,18 +131,14 @@ __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& pla
                                  const Inputs&... inputs) {
   enum { V = PackSize<Inputs...>::value, UNROLL = 4 };
   Batch<V, Numbers<K...>, Inputs...> batch[UNROLL];
-  const auto place = [&](ptrdiff_t number) {
-    return plan.splits > 1 ? packs - 1 - number : number;
-  };
-  for (; first < packs; first += UNROLL * step) {
+  for (first += plan.last; first >= 0; first -= UNROLL * step) {
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+      if (first + u * step < packs) load_pack_of(batch[u], plan, line, first + u * step, inputs...);
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u)
       if (first + u * step < packs)
-        load_pack_of(batch[u], plan, line, place(first + u * step), inputs...);
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u)
-      if (first + u * step < packs)
-        total.add(op, batch[u].fold(op, line.head + place(first + u * step) * V, output));
+        total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
   }
 }
 
@@ -277,7 +273,7 @@ template <class Op, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ShortLines, I, O>& plan,
                               const Inputs&... inputs) {
   const typename UpTo<I>::type numbers;
-  if (plan.packs) {
+  if (plan.packed) {
     reduce_short_lines(op, plan, numbers, inputs...);
     return;
   }
