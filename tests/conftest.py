@@ -28,6 +28,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = items[number::count]
 
 
+class _Failures:
+    """Shows each failure at once: a part that takes too long is ended before its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+            terminal.write_line(f"\n{report.longreprtext}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--part"):
+        config.pluginmanager.register(_Failures(config))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # Here, because libraries that were built without CUDA fail in their own ways.
     if item.get_closest_marker("gpu") is not None and len(kspec.devices()) == 1:

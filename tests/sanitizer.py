@@ -12,6 +12,8 @@ ends under racecheck when the GPU is shared with other processes.  What a tool r
 kernel of another library (CuPy fills and casts arrays, torch sorts them) is counted apart and is no
 failure; every other report is, and so is a test that fails.  Tests that provoke what the tools look
 for, or that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
+Tests marked ``threads`` are not for racecheck, and processes that a test starts are not watched:
+compilers are most of them, and each takes the tools seconds.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ from tests.profiles import FEW
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 WORKERS = 8
-# What a tool and the processes that it watches, compilers included, talk through: the first port,
-# and how many of them each tool has.
+# What a tool and the process that it watches talk through: the first port, and how many of them
+# each tool may try.
 _PORT, _PORTS = 49152, 256
 _PREFIX = re.compile(r"^========= ?", re.MULTILINE)
 # A report is a line and what is indented below it.
@@ -49,8 +51,9 @@ _SUMMARY = re.compile(
 )
 _FOREIGN = re.compile(r"\b(?:cupy_\w+|cub|thrust|at|c10)(?:::|\()|\bcupy_\w+")
 _OURS = re.compile(r"\bkspec::")
-_COUNT = re.compile(r"(\d+) passed")
-_PASSED = re.compile(r"^=* ?(\d+ (?:passed|failed|error).*?) ?=*$", re.MULTILINE)
+_SUMMED = re.compile(r"^=* ?(\d+ (?:passed|failed|error).*?) ?=*$", re.MULTILINE)
+_PASSED = re.compile(r" PASSED +\[")
+_STARTED = re.compile(r"^tests/\S+::.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Part:
 def command(tool: str, part: Part, log: Path, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs a part of the tests under one tool."""
     sanitizer = [
-        *("compute-sanitizer", "--tool", tool, "--target-processes", "all"),
+        *("compute-sanitizer", "--tool", tool, "--target-processes", "application-only"),
         *("--port", str(_PORT + _PORTS * part.number), "--max-connections", str(_PORTS)),
         # Refused calls are what many tests are about.
         *("--report-api-errors", "no", "--log-file", str(log)),
@@ -132,7 +135,7 @@ def command(tool: str, part: Part, log: Path, arguments: Sequence[str]) -> list[
     pytest = [
         *(sys.executable, "-m", "pytest", "-v", "-m", part.marks, "-p", "no:xdist"),
         *("--part", f"{part.number}/{part.count}", "--timeout", "0"),
-        *("-o", "faulthandler_timeout=120", *arguments),
+        *("-o", "faulthandler_timeout=60", *arguments),
     ]
     return [*sanitizer, *pytest]
 
@@ -163,10 +166,17 @@ class Outcome:
     @property
     def text(self) -> str:
         """The last line of pytest, or what became of it."""
-        passed = _PASSED.findall(self.output)
-        if passed:
-            return passed[-1]
-        return "no tests" if self.status == _NO_TESTS else f"exit status {self.status}"
+        if summed := _SUMMED.findall(self.output):
+            return str(summed[-1])
+        if self.status == _NO_TESTS:
+            return "no tests"
+        started = _STARTED.findall(self.output)
+        return f"exit status {self.status}" + (f" in {started[-1].strip()}" if started else "")
+
+    @property
+    def passed(self) -> int:
+        """How many tests have."""
+        return len(_PASSED.findall(self.output))
 
 
 def run_part(
@@ -175,7 +185,12 @@ def run_part(
     """Run a part of the tests under one tool, for a limited time."""
     output = log.with_suffix(".pytest.log")
     log.unlink(missing_ok=True)
-    environment = {**os.environ, "HYPOTHESIS_PROFILE": FEW, **gpus_from(part.number)}
+    environment = {
+        **os.environ,
+        "HYPOTHESIS_PROFILE": FEW,
+        "XLA_FLAGS": "--xla_gpu_autotune_level=0",  # it would try kernels for minutes
+        **gpus_from(part.number),
+    }
     with output.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             command(tool, part, log, arguments),
@@ -220,7 +235,8 @@ def run_tool(
     tool: str, workers: int, folder: Path, arguments: Sequence[str], limit: float | None = None
 ) -> tuple[bool, str]:
     """Run the tests under one tool; return whether all is well, and a line about it."""
-    parts = [Part(number, workers, _TOGETHER) for number in range(workers)]
+    marks = _TOGETHER + (" and not threads" if tool == "racecheck" else "")
+    parts = [Part(number, workers, marks) for number in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
         outcomes = list(
             pool.map(
@@ -238,8 +254,7 @@ def run_tool(
             print(one.output[-4000:], flush=True)
     foreign = sum(len(one.findings.foreign) for one in outcomes)
     errors = sum(one.findings.errors for one in outcomes)
-    found = [_COUNT.search(one.text) for one in outcomes]
-    passed = sum(int(one[1]) for one in found if one)
+    passed = sum(one.passed for one in outcomes)
     others = [one.text for one in outcomes if not one.is_fine]
     return not others and not errors, (
         f"{tool:10} {errors:6} errors  {foreign:6} in other libraries  {passed:6} tests passed"

@@ -107,6 +107,12 @@ def test_no_tests_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (done.is_fine, done.findings.errors, done.text) == (False, 1, "exit status 3")
 
 
+def test_where_a_part_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "tests/a.py::one[x y] PASSED   [ 1%%]\\ntests/a.py::two[x y] \\n"
+    done = run_with(tmp_path, monkeypatch, f"printf '{lines}'; sleep 600", limit=0.5)
+    assert (done.passed, done.text) == (1, "exit status -9 in tests/a.py::two[x y]")
+
+
 def test_a_tool_that_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run_with(tmp_path, monkeypatch, "echo hello; sleep 600", limit=0.5)
     assert (done.is_fine, done.text) == (False, "exit status -9")
@@ -136,6 +142,21 @@ def test_all_parts_are_all_tests(tmp_path: Path) -> None:
         )
         found += re.findall(r"test\[\d\]", done.stdout)
     assert sorted(found) == [f"test[{k}]" for k in range(7)]
+
+
+def test_a_failure_is_shown_at_once(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import os, signal\n\ndef test_a(): assert 1 + 1 == 3\n\n"
+        "def test_b(): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    root = Path(__file__).parent.parent
+    (tmp_path / "conftest.py").write_text((root / "tests/conftest.py").read_text())
+    pytest_ = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(
+        [*pytest_, "--part", "0/1", str(tmp_path)], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert "assert (1 + 1) == 3" in done.stdout
 
 
 def test_gpus_come_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

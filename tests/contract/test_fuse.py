@@ -277,6 +277,7 @@ def test_a_refused_function_can_be_called_again(device: ArrayDevice) -> None:
         agree(made(x, 1), X, device)
 
 
+@pytest.mark.threads
 def test_several_threads(place: ArrayDevice) -> None:
     made = fused(of("(x - x.mean(1, keepdims=True)) * y"))
     wanted = (X - X.mean(1, keepdims=True)) * Y

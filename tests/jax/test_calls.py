@@ -234,6 +234,7 @@ def test_host_faults_are_errors() -> None:
         jax.block_until_ready(kspec.jax.function(kernel)(jnp.ones(3), size=3))
 
 
+@pytest.mark.threads
 def test_several_threads(place: str) -> None:
     add = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "jax_add")
     run = jax.jit(lambda x, y: kspec.jax.function(add)(x, y) + kspec.jax.function(total)(x))

@@ -75,6 +75,7 @@ class TestElementwise:
         gc.collect()
         assert reference() is None
 
+    @pytest.mark.threads
     def test_threads(self, place: ArrayDevice) -> None:
         x = place.array(np.arange(50.0))
         double = ADD.bind(x, x)

@@ -226,6 +226,7 @@ class TestTwoDevices:
         thread.join()
         assert seen == [0, 0, 1, True]
 
+    @pytest.mark.threads
     def test_two_devices_at_once(self, library: Library) -> None:
         kernel = add(f"add_at_once_{library.name}")
         right: list[bool] = []

@@ -127,6 +127,7 @@ class TestDeepQueue:
                 np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(x) + np.float32(k))
         assert late
 
+    @pytest.mark.threads
     def test_threads_on_streams_of_their_own(self, cupy: Any) -> None:
         """A soak: results of thousands of calls, on four streams and by eight threads."""
         wrong: list[Any] = []

@@ -239,6 +239,7 @@ class TestSeveralLibraries:
         assert (kspec.asnumpy(total) == 3).all()
 
 
+@pytest.mark.threads
 def test_threads_with_streams_of_their_own(library: Any) -> None:
     """Each makes arrays, uses and drops them, on streams that nobody waits for."""
 

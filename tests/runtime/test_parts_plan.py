@@ -144,6 +144,7 @@ def test_checks_are_made_when_they_are_asked_for(prepared: list[int]) -> None:
     assert len(prepared) == before + 2
 
 
+@pytest.mark.threads
 def test_threads(shards: Shards) -> None:
     """Each call has the parts of a plan for itself."""
     kernel, start = norm("again_threads"), threading.Barrier(6)

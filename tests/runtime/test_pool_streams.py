@@ -467,6 +467,7 @@ class TestOnAGpu:
         with pytest.raises(kspec.DriverError, match="OUT_OF_MEMORY"):
             kspec.empty(total, "int8", "cuda")
 
+    @pytest.mark.threads
     def test_threads(self) -> None:
         def work(number: int) -> bool:
             mine = Stream(NON_BLOCKING)

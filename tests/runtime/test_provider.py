@@ -37,6 +37,7 @@ def add(name: str, operation: str = "z = x + y") -> kspec.ElementwiseKernel:
     return kspec.ElementwiseKernel("T x, T y", "T z", operation, name)
 
 
+@pytest.mark.threads
 def test_eight_first_calls_compile_once(compiles: list[str], place: ArrayDevice) -> None:
     kernel = add("add_once")
     start = threading.Barrier(8)
@@ -52,6 +53,7 @@ def test_eight_first_calls_compile_once(compiles: list[str], place: ArrayDevice)
     assert compiles == ["add_once<float, kspec::Flat>"]
 
 
+@pytest.mark.threads
 def test_different_specializations_compile_at_the_same_time(
     compiles: list[str], place: ArrayDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +73,7 @@ def test_different_specializations_compile_at_the_same_time(
     assert results == [[2] * 5, [2] * 5, [0] * 5]
 
 
+@pytest.mark.threads
 def test_one_module_for_threads_of_a_raw_module(compiles: list[str], place: ArrayDevice) -> None:
     code = """
     __device__ int counter;
@@ -151,6 +154,7 @@ class TestFailures:
         assert place.numpy(kernel(place.array([1, 2, 3]))).tolist() == [1, 0, 1]
         assert compiles == ["parity<float, kspec::Flat>", "parity<long long, kspec::Flat>"]
 
+    @pytest.mark.threads
     def test_of_eight_threads(self, compiles: list[str], place: ArrayDevice) -> None:
         kernel = add("broken_for_all", "z = ")
         x = place.zeros(3)

@@ -341,6 +341,7 @@ class TestMemory:
 
 
 @BOTH
+@pytest.mark.threads
 def test_threads(kernel: Any, place: ArrayDevice) -> None:
     def work(seed: int) -> None:
         values = np.random.default_rng(seed).random(257).astype("float32")

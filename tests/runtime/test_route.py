@@ -295,6 +295,7 @@ class TestReductions:
         np.testing.assert_array_equal(place.numpy(hot(SUM, nothing, axis=0)), [0, 0])
         assert hot(SUM, nothing, axis=1).shape == (0,)
 
+    @pytest.mark.threads
     def test_many_blocks_for_an_output(self, place: ArrayDevice, checks: list[Any]) -> None:
         """They meet in scratch memory, which each block of the plan has for itself."""
         values = np.random.default_rng(0).integers(0, 100, 600_000).astype("int64")
@@ -511,6 +512,7 @@ class TestFamilies:
             with pytest.raises(kspec.LaunchError, match=r"^add.*: block_size is 2000"):
                 ADD(x, x, block_size=2000)
 
+    @pytest.mark.threads
     def test_threads(self, place: ArrayDevice) -> None:
         def work(number: int) -> None:
             for size in range(1 + number, 400, 8):
@@ -531,6 +533,7 @@ class TestFamilies:
 
 
 class TestThreads:
+    @pytest.mark.threads
     def test_calls_do_not_mix(self, place: ArrayDevice) -> None:
         def work(seed: int) -> None:
             values = np.random.default_rng(seed).random(257).astype("float32")

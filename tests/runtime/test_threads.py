@@ -20,6 +20,7 @@ TOTAL = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total_o
 DTYPES = ["float32", "float64", "int8", "int32", "int64", "uint16"]
 
 
+@pytest.mark.threads
 def test_first_calls_race(place: ArrayDevice) -> None:
     def work(dtype: str) -> bool:
         x = np.arange(100).astype(dtype)
@@ -56,6 +57,7 @@ def restless() -> Iterator[None]:
 
 @pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.threads
 def test_all_kinds_of_calls(library: Library) -> None:
     """Shapes that come again and shapes that do not, given and made outputs, numbers that change."""
     library.ready()
