@@ -126,6 +126,7 @@ def command(tool: str, part: Part, log: Path, arguments: Sequence[str]) -> list[
     sanitizer = [
         *("compute-sanitizer", "--tool", tool, "--target-processes", "application-only"),
         *("--port", str(_PORT + _PORTS * part.number), "--max-connections", str(_PORTS)),
+        *("--launch-timeout", "0"),  # with many side by side it takes long to the first CUDA call
         # Refused calls are what many tests are about.
         *("--report-api-errors", "no", "--log-file", str(log)),
         *("--show-backtrace", "device", "--print-limit", "1000"),
