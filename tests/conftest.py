@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import kspec
+from tests.gpus import in_turn
 from tests.profiles import load_profile
 
 load_profile()
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ.update(in_turn(int(worker.removeprefix("gw"))))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import kspec
+from tests.gpus import in_turn
 from tests.profiles import FEW
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -190,7 +190,7 @@ def run_part(
         **os.environ,
         "HYPOTHESIS_PROFILE": FEW,
         "XLA_FLAGS": "--xla_gpu_autotune_level=0",  # it would try kernels for minutes
-        **gpus_from(part.number),
+        **in_turn(part.number),
     }
     with output.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
@@ -223,13 +223,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """End a tool with everything that it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def gpus_from(number: int) -> dict[str, str]:
-    """Return the setting that makes the GPUs come in turn: all of them, another one first."""
-    count = 0 if "CUDA_VISIBLE_DEVICES" in os.environ else len(kspec.devices()) - 1
-    order = [str((number + one) % count) for one in range(count)]
-    return {"CUDA_VISIBLE_DEVICES": ",".join(order)} if count > 1 else {}
 
 
 def run_tool(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import kspec
-from tests.sanitizer import Outcome, Part, command, gpus_from, parse_log, run_part
+from tests import gpus
+from tests.sanitizer import Outcome, Part, command, parse_log, run_part
 
 OURS = """\
 ========= COMPUTE-SANITIZER
@@ -161,13 +161,13 @@ def test_a_failure_is_shown_at_once(tmp_path: Path) -> None:
 
 def test_gpus_come_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(kspec, "devices", lambda: ["host", "cuda:0", "cuda:1", "cuda:2"])
-    found = [gpus_from(number)["CUDA_VISIBLE_DEVICES"] for number in range(4)]
+    monkeypatch.setattr(gpus, "installed", lambda: 3)
+    found = [gpus.in_turn(number)["CUDA_VISIBLE_DEVICES"] for number in range(4)]
     assert found == ["0,1,2", "1,2,0", "2,0,1", "0,1,2"]
-    monkeypatch.setattr(kspec, "devices", lambda: ["host", "cuda:0"])
-    assert gpus_from(3) == {}
+    monkeypatch.setattr(gpus, "installed", lambda: 1)
+    assert gpus.in_turn(3) == {}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
-    assert gpus_from(3) == {}
+    assert gpus.in_turn(3) == {}
 
 
 def test_an_interrupt_ends_the_tools(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ of an input is ``k % 251``: 251 is prime, so that an index that lost its upper b
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,16 @@ def rectangle(place: ArrayDevice, dtype: str) -> tuple[int, int]:
     return (65_539, 65_541) if dtype == "uint8" else (46_349, 46_351)
 
 
+@pytest.fixture
+def _memory_goes_back(place: ArrayDevice) -> Iterator[None]:
+    """Other processes need some, too."""
+    yield
+    if not place.is_host:
+        kspec.memory_pool(place.place).free_all_blocks()
+
+
 @DTYPES
+@pytest.mark.usefixtures("_memory_goes_back")
 class TestElementwise:
     def test_contiguous(self, dtype: str, place: ArrayDevice) -> None:
         x = numbered(place, length(place, dtype), dtype)
@@ -195,6 +205,7 @@ class TestElementwise:
 
 
 @DTYPES
+@pytest.mark.usefixtures("_memory_goes_back")
 class TestReductions:
     def test_everything(self, dtype: str, place: ArrayDevice) -> None:
         count = length(place, dtype)
