@@ -89,8 +89,6 @@ class TestOccupancy:
         from kspec.runtime.package import open_module
         from kspec.stages import RawSymbol
 
-        if driver.why_unavailable():
-            pytest.skip("no CUDA device")
         major, minor = driver.compute_capability(0)
         arch = f"sm_{major}{minor}"
         compared = 0

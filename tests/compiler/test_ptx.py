@@ -92,8 +92,6 @@ def test_without_the_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("isa", ["7.0", "8.0"])
 @pytest.mark.parametrize("source", [SOURCE, PACKS], ids=["plain", "hints"])
 def test_it_runs(source: CudaSource, isa: str, tmp_path) -> None:
-    if len(kspec.devices()) == 1:
-        pytest.skip("no CUDA device")
     path = tmp_path / "f.ptx"
     path.write_bytes(compile_source(source, Target("compute_80", ptx_isa=isa)).code)
     kernel = kspec.RawModule(path=str(path)).get_function("f")

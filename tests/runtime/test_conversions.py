@@ -108,11 +108,6 @@ def test_jax(dtype: str) -> None:
 
 @pytest.mark.gpu
 class TestOnAGpu:
-    @pytest.fixture(autouse=True)
-    def gpu(self) -> None:
-        if len(kspec.devices()) == 1:
-            pytest.skip("no CUDA device")
-
     INDICES = (np.s_[:, :], np.s_[::-1, 1::2], np.s_[3:], np.s_[1, 2, ...])
 
     @pytest.mark.parametrize("index", INDICES)

@@ -39,8 +39,6 @@ SIZE = 1000
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Every block becomes a graph after its first launch."""
-    if len(kspec.devices()) == 1:
-        pytest.skip("no CUDA device")
     monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "always")
     monkeypatch.setattr(block, "HOT", 1)
     monkeypatch.setattr(block, "_graphs", deque())
