@@ -60,6 +60,7 @@ def test_the_current_stream_is_used() -> None:
         assert bool((y == 4).all())
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
