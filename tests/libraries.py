@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pytest
 
 import kspec
-from kspec.runtime import driver
+from kspec.runtime import driver_memory
 from tests.runtime.exporters import Exporter
 
 Array = npt.NDArray[Any]
@@ -137,7 +137,7 @@ def core_buffer(core: Any, values: Array) -> Any:
     device.set_current()
     buffer = device.allocate(max(1, values.nbytes), stream=device.default_stream)
     device.default_stream.sync()
-    driver.copy(0, int(buffer.handle), values.ctypes.data, values.nbytes)
+    driver_memory.copy(0, int(buffer.handle), values.ctypes.data, values.nbytes)
     return buffer
 
 

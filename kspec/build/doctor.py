@@ -138,7 +138,7 @@ def _guarded(section: str, name: str, probe: Callable[[], Iterable[Row]]) -> lis
 
 
 def _driver() -> Iterable[Row]:
-    from kspec.runtime import driver
+    from kspec.runtime import driver, driver_memory
 
     without = "no kernel runs on a GPU; NumPy arrays run on the host device"
     reason = driver.why_unavailable()
@@ -157,7 +157,7 @@ def _driver() -> Iterable[Row]:
         yield Row("GPU", "driver", OK, f"for CUDA {_dotted(supported)}")
     for ordinal in range(driver.device_count()):
         capability = driver.compute_capability(ordinal)
-        memory = driver.total_memory(ordinal) / 2**30
+        memory = driver_memory.total_memory(ordinal) / 2**30
         found = (
             f"{driver.device_name(ordinal)}, sm_{capability[0]}{capability[1]}, {memory:.0f} GiB"
         )

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from kspec import dtypes
 from kspec.errors import UnsupportedDTypeError
 from kspec.host import device as host
-from kspec.runtime import dlpack, driver
+from kspec.runtime import dlpack, driver, driver_memory, driver_streams
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.pool import PooledMemory, pool_of
 from kspec.runtime.views import (
@@ -358,7 +358,7 @@ def zeros(
     if array.device.is_host:
         ctypes.memset(array._ptr, 0, array.nbytes)
     elif array.nbytes:
-        driver.zero_async(array.device.ordinal, array._ptr, array.nbytes, 0)
+        driver_memory.zero_async(array.device.ordinal, array._ptr, array.nbytes, 0)
     return array
 
 
@@ -374,7 +374,7 @@ def _copy_in(array: DeviceArray, source: npt.NDArray[Any]) -> None:
     if array.device.is_host:
         ctypes.memmove(array._ptr, source.ctypes.data, array.nbytes)
     else:
-        driver.copy(array.device.ordinal, array._ptr, source.ctypes.data, array.nbytes)
+        driver_memory.copy(array.device.ordinal, array._ptr, source.ctypes.data, array.nbytes)
 
 
 def to_numpy(array: DeviceArray) -> npt.NDArray[Any]:
@@ -399,7 +399,7 @@ def fetch(
         ctypes.memmove(buffer.ctypes.data, low, high - low)
     else:
         driver.synchronize(device.ordinal)
-        driver.copy(device.ordinal, buffer.ctypes.data, low, high - low)
+        driver_memory.copy(device.ordinal, buffer.ctypes.data, low, high - low)
     view: npt.NDArray[Any] = np.ndarray(shape, dtype, buffer, ptr - low, strides)
     return view.copy()
 
@@ -414,7 +414,7 @@ def use_on(stream: int, *values: object) -> None:
     *values : object
         What is not an array of kspec's does not matter.
     """
-    if stream not in (0, driver.LEGACY_STREAM):
+    if stream not in (0, driver_streams.LEGACY_STREAM):
         for value in values:
             if isinstance(value, DeviceArray) and isinstance(value._memory, PooledMemory):
                 value._memory.leave(stream)

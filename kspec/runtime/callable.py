@@ -19,7 +19,7 @@ from kspec.backward import Backward
 from kspec.checks import Checks
 from kspec.declaration import Declaration, GeneratedDeclaration
 from kspec.errors import NotCompiledError
-from kspec.runtime import driver
+from kspec.runtime import driver_streams
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.dispatch import param_dtype
@@ -180,14 +180,14 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         again = functools.partial(again, *(one.value for one in prepared.operands))
         on_host, stream = prepared.device.is_host, prepared.launch.stream
         in_full: Callable[[], bool] | None = None
-        if prepared.scratch and (on_host or driver.is_of_thread(stream)):
+        if prepared.scratch and (on_host or driver_streams.is_of_thread(stream)):
             # Scratch memory can not be shared: on the host a launch may fail halfway and the next
             # one go on, launches of several threads may run at the same time.
             in_full = _always
         elif prepared.scratch:
             # A graph may be launched on any stream, beside others that use the same memory.
             ordinal = prepared.device.ordinal
-            in_full = functools.partial(driver.is_capturing, ordinal, stream)
+            in_full = functools.partial(driver_streams.is_capturing, ordinal, stream)
         elif on_host and prepared.kernel is not None:
             in_full = lambda: is_checked(self.checks)  # noqa: E731
         blocks = None

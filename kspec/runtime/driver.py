@@ -1,5 +1,8 @@
 """The CUDA driver, as far as kernels need it: the only module that imports its bindings.
 
+Here are devices, contexts and modules; `driver_memory`, `driver_streams`, `driver_kernel`,
+`driver_graph` and `texture.driver_texture` have the rest.
+
 Every call goes through `check`, so every failure is a `DriverError` with the symbolic name and
 the driver's explanation.  Nothing is initialised before it is asked for, and a machine without
 a driver gets a reason, not a traceback: see `why_unavailable`.
@@ -12,10 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kspec import config
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
 from kspec.runtime.meanwhile import Meanwhile
-from kspec.runtime.once import OnceMap
 
 # What a kernel has done wrong by the time that some later call fails with it, over and over.
 _POISONOUS = frozenset(
@@ -42,11 +43,6 @@ _MOST_CANDIDATES = 8
 _MOST_NAMES = 8  # of kernels in a message
 # Names of kernels that were launched, those that were checked in full last.
 _launched: dict[str, None] = {}
-
-_KEPT_FOR_SCRATCH = 32 << 20  # bytes that stay allocated for launches to come
-_ASYNC_POOLS: OnceMap[int, Any] = OnceMap()  # one for each device
-# Handles that are no addresses: of each device's legacy default stream, and each thread's.
-LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 # What can be done while the driver starts.
 MEANWHILE = Meanwhile()
 
@@ -240,183 +236,10 @@ def whatever_is_captured() -> Iterator[None]:
         check(driver.cuThreadExchangeStreamCaptureMode(before))
 
 
-def total_memory(ordinal: int) -> int:
-    """Return how many bytes of memory a device has."""
-    driver = _bindings()
-    return int(check(driver.cuDeviceTotalMem(check(driver.cuDeviceGet(ordinal)))))
-
-
-def allocate(ordinal: int, nbytes: int) -> int:
-    """Return the address of new device memory (0 for no bytes)."""
-    if nbytes == 0:
-        return 0
-    with on_device(ordinal), whatever_is_captured():
-        return int(check(_bindings().cuMemAlloc(nbytes)))
-
-
-def free(ordinal: int, address: int) -> None:
-    """Free memory of `allocate`; waits until kernels that may use it have run."""
-    if address:
-        with on_device(ordinal), whatever_is_captured():
-            check(_bindings().cuMemFree(address))
-
-
-def wait(ordinal: int) -> None:
-    """Wait for everything on a device, also while a stream is being captured.
-
-    Then the driver refuses `cuCtxSynchronize`, but frees memory, which waits as well.
-    """
-    free(ordinal, allocate(ordinal, 1))
-
-
-def _new_async_pool(ordinal: int) -> Any:
-    """Return a memory pool for `allocate_async`.
-
-    The device's own one gives all it has back whenever somebody waits, and maps it anew for the
-    next launch; to tell it otherwise is for the program, and for other libraries.
-    """
-    driver = _bindings()
-    wanted = driver.CUmemPoolProps()
-    wanted.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-    wanted.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-    wanted.location.id = ordinal
-    with on_device(ordinal), whatever_is_captured():
-        pool = check(driver.cuMemPoolCreate(wanted))
-        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        check(driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(_KEPT_FOR_SCRATCH)))
-    return pool
-
-
-def allocate_async(ordinal: int, nbytes: int, stream: int) -> int:
-    """Return stream-ordered memory: for scratch that is freed on the same stream."""
-    pool = _ASYNC_POOLS.get_or_make(ordinal, lambda: _new_async_pool(ordinal))
-    with on_device(ordinal):
-        return int(check(_bindings().cuMemAllocFromPoolAsync(nbytes, pool, stream)))
-
-
-def free_async(ordinal: int, address: int, stream: int) -> None:
-    """Free memory of `allocate_async` once the stream gets there."""
-    with on_device(ordinal):
-        check(_bindings().cuMemFreeAsync(address, stream))
-
-
-def zero_async(ordinal: int, address: int, nbytes: int, stream: int) -> None:
-    """Fill memory with zero bytes, in stream order."""
-    with on_device(ordinal):
-        check(_bindings().cuMemsetD8Async(address, 0, nbytes, stream))
-
-
-def copy(ordinal: int, destination: int, source: int, nbytes: int) -> None:
-    """Copy between any two addresses, host or device, and wait for it."""
-    if nbytes:
-        driver = _bindings()
-        with on_device(ordinal):
-            check(driver.cuMemcpyAsync(destination, source, nbytes, 0))
-            check(driver.cuStreamSynchronize(0))
-
-
 def synchronize(ordinal: int) -> None:
     """Wait for everything on a device."""
     with on_device(ordinal):
         check(_bindings().cuCtxSynchronize())
-
-
-def synchronize_stream(ordinal: int, stream: int) -> None:
-    """Wait for everything queued on a stream."""
-    with on_device(ordinal):
-        check(_bindings().cuStreamSynchronize(stream))
-
-
-def copy_async(ordinal: int, destination: int, source: int, nbytes: int, stream: int) -> None:
-    """Copy between addresses of any devices, in stream order."""
-    with on_device(ordinal):
-        check(_bindings().cuMemcpyAsync(destination, source, nbytes, stream))
-
-
-def wait_for_stream(ordinal: int, stream: int, other: int, origin: int | None = None) -> None:
-    """Let what is queued on a stream from now on run after what is queued on another one.
-
-    `origin`: the device of the other one, if it is not the same.
-    """
-    driver = _bindings()
-    with on_device(ordinal if origin is None else origin), whatever_is_captured():
-        flags = driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
-        event = check(driver.cuEventCreate(flags))
-        try:
-            check(driver.cuEventRecord(event, other))
-            with on_device(ordinal):  # which the default stream of no handle is of
-                check(driver.cuStreamWaitEvent(stream, event, 0))
-        finally:
-            check(driver.cuEventDestroy(event))
-
-
-def record_event(ordinal: int, stream: int) -> Any:
-    """Return a new event that happens when everything queued on a stream by now has run."""
-    driver = _bindings()
-    with on_device(ordinal), whatever_is_captured():
-        event = check(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
-        check(driver.cuEventRecord(event, stream))
-    return event
-
-
-def has_happened(ordinal: int, event: Any) -> bool:
-    """Return whether an event has happened, without waiting for it."""
-    driver = _bindings()
-    with on_device(ordinal), whatever_is_captured():
-        (code,) = driver.cuEventQuery(event)
-    if code == driver.CUresult.CUDA_ERROR_NOT_READY:
-        return False
-    check((code,))
-    return True
-
-
-def destroy_event(ordinal: int, event: Any) -> None:
-    """Give an event back."""
-    with on_device(ordinal), whatever_is_captured():
-        check(_bindings().cuEventDestroy(event))
-
-
-def is_stream_of(ordinal: int, stream: int) -> bool:
-    """Return whether work for a device can be queued on a stream."""
-    if stream in (0, LEGACY_STREAM, PER_THREAD_STREAM):
-        return True
-    context = check(_bindings().cuStreamGetCtx(stream))
-    return int(context) == int(_primary_context(ordinal))
-
-
-def is_of_thread(stream: int) -> bool:
-    """Return whether a handle means another stream in each thread."""
-    if stream:
-        return stream == PER_THREAD_STREAM
-    return config.per_thread_default_stream()
-
-
-def can_be_captured(stream: int) -> bool:
-    """Return whether work on a stream can become a graph: that on the legacy default one not."""
-    return stream not in (0, LEGACY_STREAM) or is_of_thread(stream)
-
-
-def is_default_stream_usable() -> bool:
-    """Return whether work can be queued on the current device's default stream.
-
-    Not while a stream that waits for it is being captured.
-    """
-    driver = _bindings()
-    code, _ = driver.cuStreamIsCapturing(0)
-    if code == driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
-        return False
-    check((code,))
-    return True
-
-
-def is_capturing(ordinal: int, stream: int) -> bool:
-    """Return whether what is queued on a stream becomes a graph."""
-    if not can_be_captured(stream):
-        return False
-    driver = _bindings()
-    with on_device(ordinal):
-        status = check(driver.cuStreamIsCapturing(stream))
-    return bool(status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
 
 def device_of_pointer(address: int) -> int:

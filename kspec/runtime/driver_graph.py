@@ -18,7 +18,7 @@ import weakref
 from typing import Any, NamedTuple
 
 from kspec import config
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_streams
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Start, as_start, driver_function
 
@@ -104,7 +104,7 @@ def make_graph(
     update = as_start(ordinal, change, executable, pointer(int(graph.node)), node, owner=graph)
     run = driver_function("cuGraphLaunch", _LAUNCH_SINCE)
     start = as_start(ordinal, run, executable, stream, owner=graph)
-    if driver.can_be_captured(launch.stream):
+    if driver_streams.can_be_captured(launch.stream):
         start = _unless_captured(ordinal, stream, plain, start)
     return GraphStart(start, update)
 

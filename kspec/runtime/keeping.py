@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from kspec.runtime import driver
+from kspec.runtime import driver_streams
 from kspec.runtime.once import OnceMap
 
 
@@ -34,17 +34,17 @@ class Kept:
 
     def keep(self, stream: int, objects: Sequence[object]) -> None:
         """Keep objects until everything queued on a stream by now has run."""
-        event = driver.record_event(self._ordinal, stream)
+        event = driver_streams.record_event(self._ordinal, stream)
         done: list[tuple[Any, object]] = []
         with self._lock:
             self._pending.append((event, tuple(objects)))
             # Streams are not in step: what is behind one that has not run waits with it.
-            while driver.has_happened(self._ordinal, self._pending[0][0]):
+            while driver_streams.has_happened(self._ordinal, self._pending[0][0]):
                 done.append(self._pending.popleft())
                 if not self._pending:
                     break
         for finished, _ in done:
-            driver.destroy_event(self._ordinal, finished)
+            driver_streams.destroy_event(self._ordinal, finished)
         # The objects go after the lock: their finalizers may run kernels.
 
     def __len__(self) -> int:
@@ -65,5 +65,5 @@ def keep_until_run(ordinal: int, stream: int, objects: Sequence[object]) -> None
 
     While a graph is made of it there is nothing to wait for: whoever launches the graph keeps them.
     """
-    if not driver.is_capturing(ordinal, stream):
+    if not driver_streams.is_capturing(ordinal, stream):
         kept_on(ordinal).keep(stream, objects)

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, DeviceMismatchError
-from kspec.runtime import driver
+from kspec.runtime import driver_streams
 from kspec.runtime.device import Device
 from kspec.runtime.interop import library_of
 from kspec.runtime.libraries import Library
 
-_DEFAULT = (0, driver.LEGACY_STREAM)
+_DEFAULT = (0, driver_streams.LEGACY_STREAM)
 
 
 def stream_of_call(
@@ -55,7 +55,7 @@ def stream_of_call(
     """
     if stream is not None:
         handle = stream_handle(stream)
-        if not device.is_host and not driver.is_stream_of(device.ordinal, handle):
+        if not device.is_host and not driver_streams.is_stream_of(device.ordinal, handle):
             raise DeviceMismatchError(
                 f"the stream belongs to another device than {device}, where the arrays live"
             )
@@ -73,9 +73,9 @@ def follow(ordinal: int, stream: int, other: int) -> None:
     """Let a stream wait for another one, unless they are the same or become part of graphs."""
     if stream == other or (stream in _DEFAULT and other in _DEFAULT):
         return
-    if driver.is_capturing(ordinal, stream) or driver.is_capturing(ordinal, other):
+    if driver_streams.is_capturing(ordinal, stream) or driver_streams.is_capturing(ordinal, other):
         return
-    driver.wait_for_stream(ordinal, stream, other)
+    driver_streams.wait_for_stream(ordinal, stream, other)
 
 
 def after_launch(
@@ -106,7 +106,7 @@ def after_launch(
         elif stream != theirs and not (stream in _DEFAULT and theirs in _DEFAULT):
             if not given:
                 follow(device.ordinal, theirs, stream)
-            elif not driver.is_capturing(device.ordinal, stream):
+            elif not driver_streams.is_capturing(device.ordinal, stream):
                 library.keep(group, device, stream)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from kspec.checks import NO_CHECKS, Checks
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
-from kspec.runtime import arrays, dispatch, driver, layout
+from kspec.runtime import arrays, dispatch, driver, driver_streams, layout
 from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.conversions import asnumpy
 from kspec.runtime.device import Device
@@ -375,7 +375,7 @@ class SplitReduction:
             call, stream, NO_CHECKS, True
         ).run()
         if not device.is_host:
-            driver.synchronize_stream(device.ordinal, stream)
+            driver_streams.synchronize_stream(device.ordinal, stream)
         return int(asnumpy(answer)[0])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kspec.runtime import driver
+from kspec.runtime import driver_streams
 from kspec.runtime.access import access_of
 from kspec.runtime.device import Device
 from kspec.runtime.interop import Library, library_of
@@ -197,7 +197,9 @@ def _streams(library: Library, devices: Iterable[Device]) -> list[int] | None:
         stream = library.stream(device)
         # What becomes a graph is launched at any time, beside other calls; and a handle that means
         # a stream for each thread does not say which one parts are used on.
-        if driver.is_of_thread(stream) or driver.is_capturing(device.ordinal, stream):
+        if driver_streams.is_of_thread(stream) or driver_streams.is_capturing(
+            device.ordinal, stream
+        ):
             return None
         found.append(stream)
     return found

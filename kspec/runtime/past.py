@@ -13,7 +13,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_memory, driver_streams
 
 
 class Past:
@@ -28,16 +28,13 @@ class Past:
     def __init__(self, ordinal: int) -> None:
         self._ordinal = ordinal
         self._event: Any = None
-        bindings = driver.bindings()
         with driver.on_device(ordinal), driver.whatever_is_captured():
-            if driver.is_default_stream_usable():
-                flags = bindings.CUevent_flags.CU_EVENT_DISABLE_TIMING
-                self._event = driver.check(bindings.cuEventCreate(flags))
-                # At interpreter exit the driver may be gone already, and the event with it.
-                weakref.finalize(self, _destroy, ordinal, self._event).atexit = False
-                driver.check(bindings.cuEventRecord(self._event, 0))
-            else:
-                driver.wait(ordinal)
+            if not driver_streams.is_default_stream_usable():
+                driver_memory.wait(ordinal)
+                return
+            self._event = driver_streams.record_event(ordinal, 0)
+        # At interpreter exit the driver may be gone already, and the event with it.
+        weakref.finalize(self, driver_streams.destroy_event, ordinal, self._event).atexit = False
 
     def precedes(self, stream: int) -> bool:
         """Let what is queued on a stream from now on come after this.
@@ -49,27 +46,16 @@ class Past:
         bool
             Whether this has run, so that no stream needs to wait any more.
         """
-        if self._event is None:
+        ordinal, event = self._ordinal, self._event
+        if event is None or driver_streams.has_happened(ordinal, event):
             return True
-        bindings = driver.bindings()
-        with driver.on_device(self._ordinal), driver.whatever_is_captured():
-            (code,) = bindings.cuEventQuery(self._event)
-            if code != bindings.CUresult.CUDA_ERROR_NOT_READY:
-                driver.check((code,))
-                return True
-            if driver.is_capturing(self._ordinal, stream):
-                driver.check(bindings.cuEventSynchronize(self._event))
-                return True
-            driver.check(bindings.cuStreamWaitEvent(stream, self._event, 0))
+        if driver_streams.is_capturing(ordinal, stream):
+            driver_streams.synchronize_event(ordinal, event)
+            return True
+        driver_streams.wait_for_event(ordinal, stream, event)
         return False
 
     def wait(self) -> None:
         """Wait until this has run."""
         if self._event is not None:
-            with driver.on_device(self._ordinal), driver.whatever_is_captured():
-                driver.check(driver.bindings().cuEventSynchronize(self._event))
-
-
-def _destroy(ordinal: int, event: Any) -> None:
-    with driver.on_device(ordinal), driver.whatever_is_captured():
-        driver.check(driver.bindings().cuEventDestroy(event))
+            driver_streams.synchronize_event(self._ordinal, self._event)

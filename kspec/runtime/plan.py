@@ -20,7 +20,7 @@ from typing import Any
 from kspec import config, dtypes
 from kspec.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.host.device import Region
-from kspec.runtime import dispatch, driver, marshal
+from kspec.runtime import dispatch, driver_streams, marshal
 from kspec.runtime.access import Maker, maker
 from kspec.runtime.block import Block, Blocks
 from kspec.runtime.device import HOST, Device
@@ -247,7 +247,7 @@ def make_plan(prepared: Prepared) -> Plan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
     if prepared.kernel is None or prepared.launch.checks != NO_CHECKS:
         return None
-    if prepared.scratch and driver.is_of_thread(prepared.launch.stream):
+    if prepared.scratch and driver_streams.is_of_thread(prepared.launch.stream):
         return None  # one handle, but as many streams as threads, which would share the memory
     for operand in prepared.operands:
         view = operand.view
@@ -334,7 +334,7 @@ def _refusal(prepared: Prepared) -> Refusal | None:
     elif prepared.scratch:
         # A graph may be launched on any stream, and would use the memory of this one.
         ordinal, stream = prepared.device.ordinal, prepared.launch.stream
-        conditions.append(lambda kernel, arrays: driver.is_capturing(ordinal, stream))
+        conditions.append(lambda kernel, arrays: driver_streams.is_capturing(ordinal, stream))
     libraries = {one.library.name for one in prepared.operands if one.library is not None}
     if "torch" in libraries and any(dtypes.lookup(view.dtype).kind == "c" for view in views):
         conditions.append(lambda kernel, arrays: any(array.is_conj() for array in arrays))

@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 from kspec import config
 from kspec.errors import ArgumentTypeError, DriverError
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_memory
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.past import Past
 
@@ -182,12 +182,12 @@ class Bucket:
     def fresh(self) -> int:
         """Return the address of memory from the driver."""
         try:
-            ptr = driver.allocate(self.ordinal, self.size)
+            ptr = driver_memory.allocate(self.ordinal, self.size)
         except DriverError as error:
             if error.name != _OUT_OF_MEMORY:
                 raise
             self._make_room()
-            ptr = driver.allocate(self.ordinal, self.size)
+            ptr = driver_memory.allocate(self.ordinal, self.size)
         self.held.add(ptr)
         return ptr
 
@@ -206,7 +206,7 @@ class Bucket:
         # At interpreter exit the driver may be gone already, and the memory with it.
         if driver is not None and not sys.is_finalizing():
             self.held.discard(ptr)
-            driver.free(self.ordinal, ptr)
+            driver_memory.free(self.ordinal, ptr)
 
     def drop(self) -> bool:
         """Give the driver one of the free pieces; return whether there was one."""
@@ -377,4 +377,4 @@ def pool_of(ordinal: int) -> MemoryPool:
 @functools.cache
 def _pool_of(ordinal: int) -> MemoryPool:
     limit = config.pool_limit()
-    return MemoryPool(ordinal, driver.total_memory(ordinal) // 4 if limit is None else limit)
+    return MemoryPool(ordinal, driver_memory.total_memory(ordinal) // 4 if limit is None else limit)

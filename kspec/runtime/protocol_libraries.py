@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError
-from kspec.runtime import dlpack, driver
+from kspec.runtime import dlpack, driver_streams
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import Device
 from kspec.runtime.protocols import CudaArrayInterface, DLPack
@@ -86,9 +86,9 @@ class _Handed:
     def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
         one = self._array
         if not one.device.is_host:
-            theirs = driver.LEGACY_STREAM if stream is None else stream
+            theirs = driver_streams.LEGACY_STREAM if stream is None else stream
             one._memory.leave(theirs)  # type: ignore[attr-defined]  # memory of the pool
-            driver.wait_for_stream(one.device.ordinal, theirs, self._stream)
+            driver_streams.wait_for_stream(one.device.ordinal, theirs, self._stream)
         return dlpack.export(one, one._ptr, one.shape, one.strides, one.dtype, one.device)
 
 
@@ -118,4 +118,4 @@ class Numba(CudaArrayInterface):
         """Return the default stream: the legacy one, or that of the thread if Numba is set so."""
         numba = sys.modules["numba"]
         per_thread = getattr(numba.config, "CUDA_PER_THREAD_DEFAULT_STREAM", 0)
-        return driver.PER_THREAD_STREAM if per_thread else 0
+        return driver_streams.PER_THREAD_STREAM if per_thread else 0

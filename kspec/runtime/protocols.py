@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.runtime import dlpack, driver
+from kspec.runtime import dlpack, driver, driver_streams
 from kspec.runtime.device import Device
 from kspec.runtime.keeping import keep_until_run
 from kspec.runtime.libraries import Own
@@ -87,13 +87,13 @@ class DLPack(Own):
 
 def _follow(ordinal: int, stream: int) -> None:
     """Let the legacy default stream wait for another one; the host, where that is not allowed."""
-    if stream == driver.LEGACY_STREAM:
+    if stream == driver_streams.LEGACY_STREAM:
         return
     with driver.on_device(ordinal), driver.whatever_is_captured():
-        if driver.is_default_stream_usable():
-            driver.wait_for_stream(ordinal, driver.LEGACY_STREAM, stream)
+        if driver_streams.is_default_stream_usable():
+            driver_streams.wait_for_stream(ordinal, driver_streams.LEGACY_STREAM, stream)
         else:  # a stream that waits for it is being captured
-            driver.synchronize_stream(ordinal, stream)
+            driver_streams.synchronize_stream(ordinal, stream)
 
 
 def _described(interface: dict[str, Any]) -> np.dtype[Any]:

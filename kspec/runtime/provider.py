@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from kspec import config
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
 from kspec.name_expressions import find_symbol, is_expression
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_streams
 from kspec.runtime.device import Device
 from kspec.runtime.host_module import HostKernel
 from kspec.runtime.load import load_module
@@ -235,7 +235,7 @@ class KernelLoader:
         key = (wanted, device, ())
         if self._kernels.get(key) is not None or self._images.get(key) is not None:
             return
-        if device.is_host or not driver.is_capturing(device.ordinal, stream):
+        if device.is_host or not driver_streams.is_capturing(device.ordinal, stream):
             return
         for provider in self._providers:
             if provider.compiles(wanted, device):

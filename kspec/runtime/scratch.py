@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from types import TracebackType
 
-from kspec.runtime import driver
+from kspec.runtime import driver_memory
 from kspec.runtime.device import Device
 
 
@@ -38,8 +38,8 @@ class Scratch:
             self.ptr = -(-ctypes.addressof(self._buffer) // 256) * 256
         else:
             ordinal = self._device.ordinal
-            self.ptr = driver.allocate_async(ordinal, self._nbytes, self._stream)
-            driver.zero_async(ordinal, self.ptr, self._zeroed, self._stream)
+            self.ptr = driver_memory.allocate_async(ordinal, self._nbytes, self._stream)
+            driver_memory.zero_async(ordinal, self.ptr, self._zeroed, self._stream)
         return self
 
     def __exit__(
@@ -49,7 +49,7 @@ class Scratch:
         traceback: TracebackType | None,
     ) -> None:
         if self.ptr and not self._device.is_host:
-            driver.free_async(self._device.ordinal, self.ptr, self._stream)
+            driver_memory.free_async(self._device.ordinal, self.ptr, self._stream)
         self._buffer = None
 
 
@@ -58,9 +58,9 @@ class CudaMemory:
 
     def __init__(self, ordinal: int, nbytes: int) -> None:
         self.ordinal = ordinal
-        self.ptr = driver.allocate(ordinal, nbytes)
+        self.ptr = driver_memory.allocate(ordinal, nbytes)
         # At interpreter exit the driver may be gone already, and the memory with it.
-        weakref.finalize(self, driver.free, ordinal, self.ptr).atexit = False
+        weakref.finalize(self, driver_memory.free, ordinal, self.ptr).atexit = False
 
 
 class KeptScratch:
@@ -81,5 +81,5 @@ class KeptScratch:
             self._memory = buffer
         elif nbytes:
             memory = CudaMemory(device.ordinal, nbytes)
-            driver.zero_async(device.ordinal, memory.ptr, zeroed, stream)
+            driver_memory.zero_async(device.ordinal, memory.ptr, zeroed, stream)
             self.ptr, self._memory = memory.ptr, memory

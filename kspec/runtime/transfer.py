@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
-from kspec.runtime import driver
+from kspec.runtime import driver_memory, driver_streams
 from kspec.runtime.device import Device
 from kspec.runtime.views import ArrayView
 
@@ -33,16 +33,16 @@ def copy_bytes(to: int, device: Device, stream: int, source: ArrayView, other: i
     if device.is_host and source.device.is_host:
         ctypes.memmove(to, source.ptr, nbytes)
     elif device.is_host:
-        driver.synchronize_stream(source.device.ordinal, other)
-        driver.copy(source.device.ordinal, to, source.ptr, nbytes)
+        driver_streams.synchronize_stream(source.device.ordinal, other)
+        driver_memory.copy(source.device.ordinal, to, source.ptr, nbytes)
     elif source.device.is_host:
-        driver.synchronize_stream(device.ordinal, stream)
-        driver.copy(device.ordinal, to, source.ptr, nbytes)
+        driver_streams.synchronize_stream(device.ordinal, stream)
+        driver_memory.copy(device.ordinal, to, source.ptr, nbytes)
     else:
         ordinal, origin = device.ordinal, source.device.ordinal
         apart = (device, stream) != (source.device, other)
         if apart:
-            driver.wait_for_stream(ordinal, stream, other, origin)
-        driver.copy_async(ordinal, to, source.ptr, nbytes, stream)
+            driver_streams.wait_for_stream(ordinal, stream, other, origin)
+        driver_memory.copy_async(ordinal, to, source.ptr, nbytes, stream)
         if apart:
-            driver.wait_for_stream(origin, other, stream, ordinal)
+            driver_streams.wait_for_stream(origin, other, stream, ordinal)

@@ -19,7 +19,7 @@ from kspec.build import doctor, doctor_view
 from kspec.build.doctor import BROKEN, MISSING, OK, TOO_OLD, Row
 from kspec.compiler import fatbin, headers, host, link, nvcc, nvrtc
 from kspec.errors import ToolNotFoundError
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_memory
 from tests.projects import BLOCKED, ROOT, environment
 
 
@@ -43,7 +43,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPat
         (driver, "device_count", 1),
         (driver, "device_name", "NVIDIA H200"),
         (driver, "compute_capability", (9, 0)),
-        (driver, "total_memory", 140 * 2**30),
+        (driver_memory, "total_memory", 140 * 2**30),
         (nvrtc, "nvrtc_version", (13, 0)),
         (nvrtc, "nvrtc_build", "V13.0.88"),
         (nvrtc, "supported_capabilities", (75, 90, 121)),

@@ -20,7 +20,7 @@ import pytest
 import kspec
 from kspec.c_params import parse_c_params
 from kspec.declaration import RawDeclaration
-from kspec.runtime import access, driver, keeping, route
+from kspec.runtime import access, driver, driver_memory, driver_streams, keeping, route
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
@@ -140,7 +140,7 @@ def fake(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
     kernel = FakeKernel()
     monkeypatch.setattr(KernelLoader, "kernel", lambda self, wanted, device, sanitize: kernel)
     monkeypatch.setattr(KernelLoader, "check_captured", lambda self, wanted, device, stream: None)
-    monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: False)
+    monkeypatch.setattr(driver_streams, "is_capturing", lambda ordinal, stream: False)
     monkeypatch.setattr(keeping, "kept_on", lambda ordinal: kernel)
     return kernel
 
@@ -232,7 +232,7 @@ class TestRaw:
             kernel((1,), (1,), scattered)
 
     def test_streams(self, cupy: Any, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, handle: True)
+        monkeypatch.setattr(driver_streams, "is_stream_of", lambda ordinal, handle: True)
         kernel, x = kspec.RawKernel("", "f"), array(4)
         for handle in (0, 7, 9, 7, 0, 9) * 3:
             cupy.current = SimpleNamespace(ptr=handle)
@@ -302,7 +302,7 @@ class TestCupy:
             assert fake.launches[-1] == fake.launches[-2]
 
     def test_streams(self, cupy: Any, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, stream: True)
+        monkeypatch.setattr(driver_streams, "is_stream_of", lambda ordinal, stream: True)
         kernel, x, y = kernel_of("T x", "T y"), array(8), array(8)
         for handle in (0, 0x70, 0x80, 0x70, 0) * 3:
             cupy.current = SimpleNamespace(ptr=handle)
@@ -413,7 +413,7 @@ class TestScratch:
         calls: list[str] = []
 
         def note(name: str, result: int | None = None) -> None:
-            monkeypatch.setattr(driver, name, lambda *given: calls.append(name) or result)
+            monkeypatch.setattr(driver_memory, name, lambda *given: calls.append(name) or result)
 
         for name in ("zero_async", "free_async", "free"):
             note(name)
@@ -454,9 +454,11 @@ class TestScratch:
     def test_not_while_a_graph_is_made(
         self, fake: FakeKernel, memory: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, stream: True)
+        monkeypatch.setattr(driver_streams, "is_stream_of", lambda ordinal, stream: True)
         capturing: list[int] = []
-        monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: stream in capturing)
+        monkeypatch.setattr(
+            driver_streams, "is_capturing", lambda ordinal, stream: stream in capturing
+        )
         kernel, x = self.total(), array(2_000_000)
         for _ in range(6):
             kernel(x, stream=0x70)
@@ -468,7 +470,7 @@ class TestScratch:
     def test_not_on_streams_of_threads(self, fake: FakeKernel, memory: list[str]) -> None:
         kernel, x = self.total(), array(2_000_000)
         for _ in range(6):
-            kernel(x, stream=driver.PER_THREAD_STREAM)
+            kernel(x, stream=driver_streams.PER_THREAD_STREAM)
         assert fake.prepared == 0
         assert memory.count("allocate_async") == 6
 

@@ -12,7 +12,7 @@ import pytest
 
 import kspec
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_streams
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.interop import library_of
 from kspec.runtime.order import stream_of_call
@@ -257,9 +257,11 @@ class TestDLPackOnCuda:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         waits: list[tuple[int, ...]] = []
-        monkeypatch.setattr(driver, "wait_for_stream", lambda *arguments: waits.append(arguments))
-        monkeypatch.setattr(driver, "is_stream_of", lambda ordinal, stream: True)
-        monkeypatch.setattr(driver, "is_capturing", lambda ordinal, stream: False)
+        monkeypatch.setattr(
+            driver_streams, "wait_for_stream", lambda *arguments: waits.append(arguments)
+        )
+        monkeypatch.setattr(driver_streams, "is_stream_of", lambda ordinal, stream: True)
+        monkeypatch.setattr(driver_streams, "is_capturing", lambda ordinal, stream: False)
         x = Exporter(np.ones(3), device=(2, 1))
         libraries = [library_of(x), None]
         gpu = Device("cuda", 1)
@@ -331,7 +333,7 @@ class TestCudaArrayInterface:
         self, waited: FakeDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         host: list[tuple[int, int]] = []
-        monkeypatch.setattr(driver, "synchronize_stream", lambda *given: host.append(given))
+        monkeypatch.setattr(driver_streams, "synchronize_stream", lambda *given: host.append(given))
         waited.capturing = {0}
         view_of(CudaInterface(stream=77))
         assert (waited.calls, host) == ([], [(1, 77)])

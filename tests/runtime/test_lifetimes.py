@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver, keeping
+from kspec.runtime import driver, driver_streams, keeping
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
@@ -246,7 +246,7 @@ def test_threads_with_streams_of_their_own(library: Any) -> None:
         right = True
         for step in range(30):
             x = library.full(number)
-            driver.synchronize_stream(0, 0)
+            driver_streams.synchronize_stream(0, 0)
             y = NEXT(x, stream=side)
             z = ADD(x, y, stream=side)
             del x, y

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver, keeping, order
+from kspec.runtime import driver, driver_streams, keeping, order
 from kspec.runtime.device import HOST
 from kspec.runtime.interop import library_of
 from kspec.runtime.libraries import CuPy, Own, Torch
@@ -81,7 +81,7 @@ class TestOrder:
         order.after_launch(GPU, SIDE, [(first, "a"), (second, "b"), (second, "c")], given=False)
         assert waits(memory) == [("record", 1, SIDE), ("wait", OTHER, 1)]
 
-    @pytest.mark.parametrize("stream", [0, driver.LEGACY_STREAM])
+    @pytest.mark.parametrize("stream", [0, driver_streams.LEGACY_STREAM])
     def test_one_stream_has_two_names(self, stream: int, memory: FakeDriver) -> None:
         assert order.stream_of_call(None, Elsewhere(stream), GPU, [Own(), Elsewhere(0)]) == stream
         order.after_launch(GPU, stream, [(Own(), "a"), (Elsewhere(1), "b")], given=False)

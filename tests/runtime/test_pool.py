@@ -293,10 +293,10 @@ class TestFinalizers:
 import os, sys
 os.dup2(1, 2)
 import kspec
-from kspec.runtime import driver, pool
+from kspec.runtime import driver, driver_memory, pool
 from kspec.runtime.device import Device
-driver.allocate = lambda ordinal, nbytes: 4096
-driver.free = lambda ordinal, address: print("freed")
+driver_memory.allocate = lambda ordinal, nbytes: 4096
+driver_memory.free = lambda ordinal, address: print("freed")
 pool._pool_of = pool.functools.cache(lambda ordinal: pool.MemoryPool(ordinal, 1000))
 kept = [kspec.empty(10, "int8", Device("cuda")), kspec.empty(10000, "int8", Device("cuda"))]
 sys.kept = kept  # for longer than the modules live

@@ -17,7 +17,7 @@ import pytest
 
 import kspec
 from kspec import texture
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_memory, driver_streams
 from kspec.runtime.provider import KernelLoader
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
 from tests.runtime.test_access import FakeArray, FakeKernel, cupy
@@ -133,7 +133,7 @@ class TestUses:
         }
 
     @pytest.mark.parametrize("name", ARRAYS)
-    @pytest.mark.parametrize("stream", [None, 0, driver.LEGACY_STREAM])
+    @pytest.mark.parametrize("stream", [None, 0, driver_streams.LEGACY_STREAM])
     def test_at_home(self, name: str, stream: int | None, memory: FakeDriver) -> None:
         call = self.calls()[name]
         del call  # what it refers to stays home
@@ -204,7 +204,7 @@ class TestUses:
 
     def test_the_stream_of_each_thread_is_another(self, memory: FakeDriver) -> None:
         x = allocated()
-        self.add(x, x, x, stream=driver.PER_THREAD_STREAM)
+        self.add(x, x, x, stream=driver_streams.PER_THREAD_STREAM)
         assert waits(memory.calls)[:2] == [("record", 1, 0), ("wait", 2, 1)]
 
     def test_what_is_not_used_stays(self, memory: FakeDriver) -> None:
@@ -277,7 +277,7 @@ class TestShowing:
     def test_copies_are_not_shown(
         self, memory: FakeDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(driver, "copy", lambda *given: None)
+        monkeypatch.setattr(driver_memory, "copy", lambda *given: None)
         x = allocated()
         x.__dlpack__(copy=True)
         kspec.asnumpy(x)
@@ -376,7 +376,7 @@ class TestOnAGpu:
         again, out = self.left_behind()
         FILL(7, again, stream=stream)
         assert not stream.is_idle()  # nobody waited on the host
-        driver.synchronize_stream(0, stream.ptr)
+        driver_streams.synchronize_stream(0, stream.ptr)
         assert (kspec.asnumpy(out) == 1).all()
         assert (kspec.asnumpy(again) == 7).all()
 
@@ -393,7 +393,7 @@ class TestOnAGpu:
         del source
         y = ONE_MORE(x, stream=stream)
         assert y._ptr == address
-        driver.synchronize_stream(0, stream.ptr)
+        driver_streams.synchronize_stream(0, stream.ptr)
         assert (kspec.asnumpy(out) == 1).all()
         assert (kspec.asnumpy(y) == 2).all()
 
@@ -410,7 +410,7 @@ class TestOnAGpu:
         driver.check(
             driver.bindings().cuMemsetD8Async(address, 7, 4 * COUNT, stream.ptr),
         )
-        driver.synchronize_stream(0, stream.ptr)
+        driver_streams.synchronize_stream(0, stream.ptr)
         assert (kspec.asnumpy(out) == 1).all()
 
     @pytest.mark.parametrize("count", [COUNT, 2**26])
@@ -424,7 +424,7 @@ class TestOnAGpu:
         assert stream.is_idle()  # the driver waits before it frees
         assert self.pool.used_bytes() < used
         FILL(7, kspec.empty(count, "int32", "cuda"))
-        driver.synchronize_stream(0, stream.ptr)
+        driver_streams.synchronize_stream(0, stream.ptr)
         assert (kspec.asnumpy(out) == 1).all()
 
     def test_graphs(self, stream: Stream) -> None:
@@ -446,7 +446,7 @@ class TestOnAGpu:
         launchable = driver.check(bindings.cuGraphInstantiate(graph, 0))
         other = Stream(NON_BLOCKING)
         driver.check(bindings.cuGraphLaunch(launchable, other.ptr))
-        driver.synchronize_stream(0, other.ptr)
+        driver_streams.synchronize_stream(0, other.ptr)
         assert (kspec.asnumpy(out) == 1).all()
         assert (kspec.asnumpy(again) == 7).all()
         assert (kspec.asnumpy(y) == 8).all()
@@ -477,7 +477,7 @@ class TestOnAGpu:
                 if step % 4 == 0:
                     driver.synchronize(0)
                     x = ONE_MORE(x, stream=mine)
-                    driver.synchronize_stream(0, mine.ptr)
+                    driver_streams.synchronize_stream(0, mine.ptr)
                 right &= bool((kspec.asnumpy(x) == number + 5 + (step % 4 == 0)).all())
             driver.check(driver.bindings().cuStreamDestroy(mine.ptr))
             return right

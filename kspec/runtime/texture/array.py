@@ -11,7 +11,7 @@ import numpy as np
 from kspec import dtypes
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
 from kspec.host import device as host
-from kspec.runtime import driver
+from kspec.runtime import driver_streams
 from kspec.runtime.arrays import use_on
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.handle import Handle
@@ -188,7 +188,7 @@ class CUDAarray(Handle):
         ordinal = self.device.ordinal
         driver_texture.copy_array(ordinal, self.handle, rows, extents, into_array, handle)
         if wait:
-            driver.synchronize_stream(ordinal, handle)
+            driver_streams.synchronize_stream(ordinal, handle)
 
     def _copy_rows(self, view: ArrayView, row: int, into_array: bool) -> None:
         if view.is_c_contiguous:

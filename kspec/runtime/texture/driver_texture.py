@@ -1,4 +1,4 @@
-"""The driver's calls for arrays, textures and surfaces; `kspec.runtime.driver` has all others."""
+"""The driver's calls for arrays, textures and surfaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec.errors import DriverError
-from kspec.runtime import driver
+from kspec.runtime import driver, driver_memory
 from kspec.runtime.texture.channels import Channels
 
 # Kind of a channel (signed, unsigned, float) and its bits.
@@ -215,6 +215,6 @@ def destroy_surface(ordinal: int, handle: int) -> None:
 def _destroy(ordinal: int, function: str, handle: Any) -> None:
     """Give something back when kernels that may read it have run: they hold no reference to it."""
     bindings = driver.bindings()
-    driver.wait(ordinal)
+    driver_memory.wait(ordinal)
     with driver.on_device(ordinal), driver.whatever_is_captured():
         driver.check(getattr(bindings, function)(handle))
