@@ -117,7 +117,8 @@ class TracedCall:
     def _batching(self) -> str:
         """How a batch is run: as one array with an axis more, unless the kernel counts elements."""
         declaration = self.kernel.declaration
-        alone = declaration.ordered or any(param.raw for param in declaration.params)
+        counts = declaration.ordered or getattr(declaration, "counts", False)
+        alone = counts or any(param.raw for param in declaration.params)
         return "sequential" if alone else "expand_dims"
 
     @property

@@ -33,6 +33,9 @@ import kspec.jax  # noqa: E402
 scale = kspec.ElementwiseKernel("T x, T factor", "T y", "y = x * factor", "jax_scale")
 index = kspec.ElementwiseKernel("T x", "T y", "y = x + i", "jax_index")
 both = kspec.ElementwiseKernel("T x, S y", "T a, S b", "a = x + 1; b = y * 2", "jax_both")
+share = kspec.ElementwiseKernel(
+    "T x", "T y", "y = x * x / n", "jax_share", backward={"x": "2 * x * grad_y / n"}
+)
 total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "jax_total")
 largest = kspec.ReductionKernel("T x", "T y", "x", "max(a, b)", "y = a", None, "jax_largest")
 mean = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a / _in_ind.size()", "0", "jax_mean")
@@ -112,12 +115,19 @@ def test_batches_broadcast(place: str) -> None:
     np.testing.assert_array_equal(table(x[0], y), x[0][:, None] * y[:, None])
 
 
-@pytest.mark.parametrize("kernel", [index, mean])
+@pytest.mark.parametrize("kernel", [index, share, mean])
 def test_kernels_that_count_are_run_for_each_of_a_batch(kernel: Any, place: str) -> None:
     run = kspec.jax.function(kernel)
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     wanted = np.stack([np.asarray(kernel(row)) for row in x])
     np.testing.assert_array_equal(jax.jit(jax.vmap(run))(x), wanted)
+
+
+def test_gradients_that_count_are_computed_for_each_of_a_batch(place: str) -> None:
+    run = kspec.jax.function(share)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    found = jax.vmap(jax.grad(lambda row: run(row).sum()))(x)
+    np.testing.assert_array_equal(found, x / 2)
 
 
 def test_batches_of_reductions(place: str) -> None:
