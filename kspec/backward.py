@@ -25,9 +25,11 @@ Gradients have the shape of all inputs broadcast; those of an input that is smal
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from kspec.errors import ArgumentTypeError
 
 PREFIX = "grad_"
 # How many elements of its inputs a reduction folds into each element of its outputs.
@@ -64,6 +66,32 @@ class Backward:
         These are the ones that it declares raw.
         """
         return any(param.raw for param in self.kernel.declaration.outputs)
+
+    def refuse_complex(self, kernel: str, wanted: Iterable[str]) -> None:
+        """Raise unless it computes gradients of complex numbers.
+
+        Expressions are of real numbers: those of complex ones need conjugates.
+
+        Parameters
+        ----------
+        kernel : str
+            Name of the kernel in front.
+        wanted : iterable of str
+            Its inputs that are complex, and whose gradients are asked for.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is one whose gradient is an expression.
+        """
+        if not getattr(self.kernel.declaration, "forward", ""):
+            return
+        for name in wanted:
+            if name in self.differentiable:
+                raise ArgumentTypeError(
+                    f"{kernel}: {name} is complex and requires grad, but the expressions of "
+                    "'backward' are gradients of real numbers; name a kernel there"
+                )
 
     def arguments(self, known: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of the call that computes the gradients.

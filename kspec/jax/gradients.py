@@ -6,7 +6,7 @@ tangents.  For kernels without `backward` both modes are errors that say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -80,13 +80,13 @@ class _Gradient:
     def forward(self, *primals: Any) -> tuple[Outputs, dict[str, Any]]:
         """Return the outputs, and what `backward` needs again."""
         arrays = [one.value for one in primals]
-        for name, one in zip(self._names, primals, strict=True):
-            inexact = jnp.issubdtype(one.value.dtype, jnp.inexact)
-            if one.perturbed and inexact and name not in self._rule.differentiable:
-                raise ArgumentTypeError(
-                    f"{self._call.kernel.name}: its backward has no gradient of {name}; use "
-                    "jax.lax.stop_gradient on that argument, or add one to the spec"
-                )
+        self._check(
+            {
+                name: one.value.dtype
+                for name, one in zip(self._names, primals, strict=True)
+                if one.perturbed and jnp.issubdtype(one.value.dtype, jnp.inexact)
+            }
+        )
         outputs = self.function(*arrays)  # which can be differentiated again
         known = dict(zip(self._names, arrays, strict=True))
         known |= dict(zip(self._outputs, outputs, strict=True))
@@ -110,6 +110,19 @@ class _Gradient:
                     self._names, self._call.shapes, self._call.dtypes, strict=True
                 )
             ]
+
+    def _check(self, wanted: Mapping[str, Any]) -> None:
+        """Raise unless there is a gradient of all inputs that have these names and dtypes."""
+        kernel = self._call.kernel.name
+        for name in wanted:
+            if name not in self._rule.differentiable:
+                raise ArgumentTypeError(
+                    f"{kernel}: its backward has no gradient of {name}; use "
+                    "jax.lax.stop_gradient on that argument, or add one to the spec"
+                )
+        self._rule.refuse_complex(
+            kernel, (name for name, dtype in wanted.items() if dtype.kind == "c")
+        )
 
     @property
     def _raw_shapes(self) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import torch
 
 from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
 from kspec.declaration import ReductionDeclaration
-from kspec.errors import ArgumentTypeError
 from kspec.operators import Operator
 from kspec.torch.fake import bind, dtype_of, loop_shape
 
@@ -49,7 +48,10 @@ class Gradients:
         given = dict(zip(names, inputs, strict=False))
         outputs = output if isinstance(output, tuple | list) else (output,)
         arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
-        self._refuse_complex(arrays)
+        self._backward.refuse_complex(
+            self._declaration.name,
+            (name for name, one in arrays.items() if one.requires_grad and one.is_complex()),
+        )
         known = {**given, **dict(zip(self._declaration.outputs.names, outputs, strict=True))}
         saved = [name for name in self._backward.takes if name in known]
         needed = [name for name in saved if isinstance(known[name], torch.Tensor)]
@@ -101,17 +103,6 @@ class Gradients:
             made.append(torch.empty(shape, dtype=dtype_of(param, bound), device=device))
         self._call(*arguments, *made)
         return made
-
-    def _refuse_complex(self, arrays: Mapping[str, torch.Tensor]) -> None:
-        """Expressions are of real numbers: those of complex ones need conjugates."""
-        if not self._backward.kernel.declaration.forward:
-            return
-        for name in self._backward.differentiable:
-            if name in arrays and arrays[name].requires_grad and arrays[name].is_complex():
-                raise ArgumentTypeError(
-                    f"{self._declaration.name}: {name} is complex and requires grad, but the "
-                    "expressions of 'backward' are gradients of real numbers; name a kernel there"
-                )
 
 
 def _summed(gradient: torch.Tensor, shape: Sequence[Any], wanted: Sequence[Any]) -> torch.Tensor:

@@ -143,10 +143,13 @@ def test_an_output_that_nothing_depends_on(place: str) -> None:
 
 
 def test_complex_numbers(place: str) -> None:
-    product = kspec.ElementwiseKernel(
-        "T x, T y", "T z", "z = x * y", "jax_product",
-        backward={"x": "grad_z * conj(y)", "y": "grad_z * conj(x)"},
+    gradients = kspec.ElementwiseKernel(
+        "T x, T y, T grad_z", "T grad_x, T grad_y",
+        "grad_x = grad_z * conj(y); grad_y = grad_z * conj(x)", "jax_product_gradients",
     )  # fmt: skip
+    product = kspec.ElementwiseKernel(
+        "T x, T y", "T z", "z = x * y", "jax_product", backward=gradients
+    )
     run = kspec.jax.function(product)
     x, y = jnp.array([1 + 2j, 3 - 1j]), jnp.array([2 - 1j, 1j])
     for number in (0, 1):
@@ -155,6 +158,23 @@ def test_complex_numbers(place: str) -> None:
             for f in (run, lambda x, y: x * y)
         )
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_expressions_are_no_gradients_of_complex_numbers(place: str) -> None:
+    square = kspec.ElementwiseKernel(
+        "T x, S w", "T y", "y = x * x * w", "jax_square", backward={"x": "T(2) * x * w * grad_y"}
+    )
+    run, z = kspec.jax.function(square), jnp.array([1 + 1j])
+    gradient = jax.grad(lambda z: jnp.abs(run(z, 2.0)).sum())
+    holomorphic = jax.grad(lambda z: run(z, 2.0)[0], holomorphic=True)
+    for refused in (gradient, holomorphic, jax.jit(gradient), jax.vmap(gradient)):
+        with pytest.raises(ArgumentTypeError, match="jax_square: x is complex and requires grad"):
+            refused(z)
+    np.testing.assert_allclose(run(z, 2.0), [4j])
+    x = jnp.array([3.0])
+    np.testing.assert_allclose(jax.grad(lambda x: run(x, 2.0).sum())(x), [12])
+    fixed = jax.grad(lambda x: (x * jnp.abs(run(jax.lax.stop_gradient(z), 2.0))).sum())(x)
+    np.testing.assert_allclose(fixed, [4], rtol=1e-6)
 
 
 def test_kernels_without_gradients(place: str) -> None:
