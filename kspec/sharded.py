@@ -177,7 +177,7 @@ def _reduce(
     axis: int | Sequence[int] | None,
     keepdims: bool,
 ) -> Any:
-    ndim = max(len(one.shape) for one in calls[0] if library_of(one) is not None)
+    ndim = max(_ndim(one) for one in calls[0])
     reduced = normalize_axes(axis, ndim)
     (divided,) = normalize_axes(along, ndim)
     if divided not in reduced:
@@ -191,6 +191,15 @@ def _reduce(
         return split.finish(parts, calls[0], kept, library=library)
 
     return _repeated(kernel)(calls, reduced, kept, in_full)
+
+
+def _ndim(value: Any) -> int:
+    """Return how many axes an argument has; arrays that only export themselves do not say it."""
+    library = library_of(value)
+    if library is None:
+        return 0
+    shape = getattr(value, "shape", None)
+    return len(library.view(value).shape if shape is None else shape)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ import pytest
 import kspec
 from kspec import sharded
 from kspec.runtime import driver
+from tests.runtime.exporters import Exporter
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "sharded_add")
 L2NORM = kspec.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "sharded_l2norm")
@@ -160,6 +161,14 @@ class TestApply:
         x = np.ones((1, 4))
         got = sharded.apply(L2NORM, shards.scatter(x), axis=0)
         np.testing.assert_array_equal(shards.numpy(got), [1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_arrays_that_only_export_themselves(axis: int | None) -> None:
+    x = np.random.default_rng(7).random((6, 5))
+    got = sharded.apply(L2NORM, [Exporter(x[:2].copy()), Exporter(x[2:].copy())], axis=axis)
+    found = np.concatenate(list(map(kspec.asnumpy, got))) if axis == 1 else kspec.asnumpy(got)
+    np.testing.assert_allclose(found, np.sqrt((x * x).sum(axis)), rtol=1e-12)
 
 
 class TestScatter:

@@ -14,9 +14,9 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.runtime.identity import Identity
+from kspec.runtime.interop import library_of
 from kspec.runtime.parts import Part, SplitReduction, split_of
 from kspec.runtime.reduction import ReductionCallable
-from kspec.runtime.views import dtype_name
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Combine:
 
     def __call__(self, parts: Any, axis: tuple[int, ...], keepdims: bool) -> Part:
         """Return one part of a tree of lists of them."""
-        return _split(self.identity).combine(list(_flat(parts)), self.rest)
+        return _split(self.identity).combine(list(_flat(parts)), _filled(self.rest))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Finish:
     def __call__(self, parts: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         """Return the block of the result, or a tuple of them."""
         kept = axis if keepdims else ()
-        return _split(self.identity).finish(list(_flat(parts)), self.rest, kept)
+        return _split(self.identity).finish(list(_flat(parts)), _filled(self.rest), kept)
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def _split(identity: Identity) -> SplitReduction:
     return split_of(kernel)
 
 
-def _filled(rest: tuple[Any, ...], blocks: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the inputs of a call."""
+def _filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """Return the inputs of a call; without blocks, those of a later stage."""
     left = iter(blocks)
-    return tuple(_usable(next(left)) if one is None else one for one in rest)
+    return tuple(_block(next(left, None)) if one is None else _aligned(one) for one in rest)
 
 
 def _flat(parts: Any) -> Iterator[Part]:
@@ -114,15 +114,21 @@ def _flat(parts: Any) -> Iterator[Part]:
         yield from _flat(one)
 
 
-def _usable(block: Any) -> Any:
-    """Return a block as kernels take it.
+def _block(value: Any) -> Any:
+    """Return a block as kernels take it: NumPy makes scalars of what has no axes."""
+    return np.asarray(value) if isinstance(value, np.generic) else _aligned(value)
 
-    NumPy makes scalars of what has no axes, and what came over the network may begin anywhere.
-    """
-    if isinstance(block, np.generic):
-        return np.asarray(block)
-    if isinstance(block, np.ndarray) and type(block) is np.ndarray:
-        alignment = dtypes.lookup(dtype_name(block.dtype)).alignment
-        if block.ctypes.data % alignment:
-            return block.copy()
-    return block
+
+# What copies an array of libraries that leave it where the network has put it: anywhere.
+_COPIES = {"numpy": "copy", "torch": "clone"}
+
+
+def _aligned(value: Any) -> Any:
+    """Return an array whose elements kernels can read, or anything else as it is."""
+    library = library_of(value)
+    if library is None or library.name not in _COPIES:
+        return value
+    view = library.view(value)
+    if view.device.is_host and view.ptr % dtypes.lookup(view.dtype).alignment:
+        return getattr(value, _COPIES[library.name])()
+    return value

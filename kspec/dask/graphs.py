@@ -22,7 +22,7 @@ from kspec.runtime.dispatch import Call
 from kspec.runtime.elementwise import ElementwiseCallable, check_kinds
 from kspec.runtime.identity import Kernel, identity_of
 from kspec.runtime.interop import library_of
-from kspec.runtime.layout import normalize_axes
+from kspec.runtime.layout import broadcast_shapes, normalize_axes
 from kspec.runtime.reduction import ReductionCallable
 from kspec.runtime.views import numpy_dtype
 
@@ -178,7 +178,9 @@ def _blockwise(
     kernel: Kernel, task: Any, found: _Arguments, chunks: Mapping[int, int] | None = None
 ) -> da.Array:
     """Return the array of blocks that a task makes; `chunks`: their extents where they change."""
+    shapes = [array.shape for array in found.arrays]
     try:
+        broadcast_shapes([one for one in shapes if not any(map(math.isnan, one))])
         return da.blockwise(
             task,
             tuple(range(found.ndim)),
@@ -189,14 +191,14 @@ def _blockwise(
         )
     except ValueError as error:
         reason = str(error)
-        if any(math.isnan(extent) for array in found.arrays for extent in array.shape):
+        if any(math.isnan(extent) for shape in shapes for extent in shape):
             reason = (
                 "the chunks of one have unknown sizes, and those of the others are not divided "
                 "alike; call compute_chunk_sizes() on it first"
             )
         named = (
-            f"{param.name} {array.shape}"
-            for param, array in zip(_divided(kernel, found), found.arrays, strict=True)
+            f"{param.name} {shape}"
+            for param, shape in zip(_divided(kernel, found), shapes, strict=True)
         )
         raise ShapeError(f"{kernel.__name__}: {', '.join(named)}: {reason}") from error
 

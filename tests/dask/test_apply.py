@@ -91,6 +91,30 @@ class TestElementwise:
             kspec.dask.apply(ADD, moved, 1.0, moved).compute(), 2 * x[:, 0, 0]
         )
 
+    def test_tensors_may_begin_anywhere(self, x: np.ndarray) -> None:
+        torch = pytest.importorskip("torch")
+        moved = chunked(x[:, 0, 0], 7).map_blocks(
+            lambda block: torch.frombuffer(unaligned(block).data, dtype=torch.float64),
+            meta=np.empty(0),
+        )
+        got = kspec.dask.apply(ADD, moved, 1.0, moved).map_blocks(np.asarray, meta=np.empty(0))
+        np.testing.assert_array_equal(got.compute(), 2 * x[:, 0, 0])
+
+    def test_raw_arrays_may_begin_anywhere(self) -> None:
+        table, k = unaligned(np.array([2.0, 3.0, 5.0])), chunked(np.array([0, 2, 1, 1]), 3)
+        np.testing.assert_array_equal(kspec.dask.apply(LOOKED_UP, k, table).compute(), [2, 5, 3, 3])
+        kernel = kspec.ReductionKernel(
+            "T k, raw U t", "U y", "t[k]", "a + b", "y = a * t[0]", "0", "dask_looked_up_sum"
+        )
+        assert kspec.dask.apply(kernel, k, table).compute() == 2 * 13
+
+    def test_shapes_that_do_not_broadcast(self, x: np.ndarray) -> None:
+        with pytest.raises(
+            kspec.ShapeError,
+            match=r"dask_add: x \(40, 30, 6\), w \(5,\): operands could not be broadcast together",
+        ):
+            kspec.dask.apply(ADD, chunked(x, 7, 11, 6), 1.0, np.ones(5))
+
 
 def unaligned(block: np.ndarray) -> np.ndarray:
     memory = np.zeros(block.nbytes + 1, "uint8")
