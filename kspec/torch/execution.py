@@ -1,7 +1,7 @@
 """What an operator runs: the kernel, on the tensors as they are.
 
-Autograd and autocast are done by then: gradients are not tracked any more, and where nobody
-would, a tensor that wants them is refused.
+Autograd and autocast are done by then: nobody tracks gradients any more, and what must not be
+differentiated is refused (`kspec.torch.refusals`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from typing import Any
 import torch
 
 from kspec.declaration import RawDeclaration
-from kspec.errors import ArgumentTypeError
 from kspec.operators import Operator
 from kspec.runtime.callable import KernelCallable
 
 Implementation = Callable[..., Any]
 
 
-def make_implementation(
-    one: Operator, kernel: KernelCallable[Any], differentiable: bool
-) -> Implementation:
+def make_implementation(one: Operator, kernel: KernelCallable[Any]) -> Implementation:
     """Return the function that runs an operator.
 
     Parameters
@@ -30,56 +27,23 @@ def make_implementation(
         Which.
     kernel : kernel
         What it calls.
-    differentiable : bool
-        Whether autograd knows its gradients.
     """
-    plain = _Plain(one, differentiable)
     names = [argument.name for argument in one.parameters if not argument.keyword]
     if isinstance(one.declaration, RawDeclaration):
-        return _raw(one, kernel, plain, names)
+        return _raw(one, kernel, names)
     if one.arguments[-1].name == "keepdims":
-        return _reduction(one, kernel, plain, names)
+        return _reduction(one, kernel, len(names))
     call: Any = kernel
     if one.arguments[-1].name == "size":
-        return lambda *args: _outcome(one, call(*map(plain, args[:-1], names), size=args[-1]))
+        return lambda *args: _outcome(one, call(*map(_plain, args[:-1]), size=args[-1]))
     if one.results == 1 and not call.return_tuple:
-        return lambda *args: call(*map(plain, args, names))
-    return lambda *args: _outcome(one, call(*map(plain, args, names)))
+        return lambda *args: call(*map(_plain, args))
+    return lambda *args: _outcome(one, call(*map(_plain, args)))
 
 
-class _Plain:
-    """Tensors without the history that autograd keeps; everything else as it is."""
-
-    def __init__(self, one: Operator, differentiable: bool) -> None:
-        self._operator = one
-        self._refuses = not differentiable and _has_gradients(one)
-
-    def __call__(self, value: Any, name: str) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.requires_grad:
-            return value
-        if self._refuses and torch.is_grad_enabled():
-            raise ArgumentTypeError(
-                f"{self._operator.declaration.name}: {name} requires grad, but {self._reason}"
-            )
-        return value.detach()
-
-    @property
-    def _reason(self) -> str:
-        if self._operator.writes:
-            return (
-                "the kernel writes to its arguments, which autograd can not follow; "
-                "call .detach() on it"
-            )
-        return "the kernel has no gradients; call .detach() on it, or declare `backward`"
-
-
-def _has_gradients(one: Operator) -> bool:
-    """Return whether a result could have gradients: indices, for one, have none."""
-    declaration = one.declaration
-    if isinstance(declaration, RawDeclaration):
-        return True
-    whole = ("int", "uint", "bool")
-    return any(not param.type.startswith(whole) for param in declaration.outputs)
+def _plain(value: Any) -> Any:
+    """Return a tensor without the history that autograd keeps; everything else as it is."""
+    return value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
 
 
 def _outcome(one: Operator, result: Any) -> Any:
@@ -89,10 +53,7 @@ def _outcome(one: Operator, result: Any) -> Any:
     return result[0] if one.results == 1 and isinstance(result, tuple) else result
 
 
-def _reduction(
-    one: Operator, kernel: KernelCallable[Any], plain: _Plain, names: Sequence[str]
-) -> Implementation:
-    count = len(names)
+def _reduction(one: Operator, kernel: KernelCallable[Any], count: int) -> Implementation:
     call: Any = kernel
 
     def run(*args: Any) -> Any:
@@ -102,22 +63,20 @@ def _reduction(
         # One axis is the usual case, and has the shorter way.
         if axis is not None:
             axis = axis[0] if len(axis) == 1 else tuple(axis)
-        values = map(plain, args[:count], names)
+        values = map(_plain, args[:count])
         return _outcome(one, call(*values, axis=axis, keepdims=keepdims))
 
     return run
 
 
-def _raw(
-    one: Operator, kernel: KernelCallable[Any], plain: _Plain, names: Sequence[str]
-) -> Implementation:
+def _raw(one: Operator, kernel: KernelCallable[Any], names: Sequence[str]) -> Implementation:
     assert isinstance(one.declaration, RawDeclaration)
     order = [param.name for param in one.declaration.params or ()]
     call: Any = kernel
     follows = bool(one.declaration.rules)
 
     def run(*args: Any, **keywords: Any) -> None:
-        values = {**dict(zip(names, map(plain, args, names), strict=True)), **keywords}
+        values = {**dict(zip(names, map(_plain, args), strict=True)), **keywords}
         sizes = [values.pop(name, None) for name in ("grid", "block")]
         grid, block = (None if size is None else tuple(size) for size in sizes)
         shared_mem = values.pop("shared_mem", None)

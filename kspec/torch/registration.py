@@ -20,6 +20,7 @@ from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
 from kspec.torch.execution import make_implementation
 from kspec.torch.fake import make_fake
+from kspec.torch.refusals import make_refusal
 
 # The key of torch's dispatcher under which a device's operators are found while autocast is on.
 _AUTOCAST = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
@@ -150,7 +151,7 @@ def _implement(
     """Give an operator what it does."""
     name = f"{namespace}::{one.name}"
     found = _gradients_of(one, kernel)
-    run = make_implementation(one, kernel, differentiable=found is not None)
+    run = make_implementation(one, kernel)
     for device, autocast_key in _AUTOCAST.items():
         library.impl(one.name, run, device.upper())
         autocast = make_autocast(one, _overload(namespace, one), device)
@@ -163,6 +164,8 @@ def _implement(
         torch.library.register_autograd(
             name, gradients.compute, setup_context=gradients.save, lib=library
         )
+    elif (refuse := make_refusal(one, _overload(namespace, one))) is not None:
+        library.impl(one.name, refuse, "Autograd")
 
 
 def _overload(namespace: str, one: Operator) -> Any:

@@ -19,6 +19,9 @@ pytestmark = [
 ]
 
 
+SQUARE = kspec.ElementwiseKernel("T x", "T y", "y = x * x", "torch_square")
+
+
 def tensor(place: str, *shape: int, seed: int = 0) -> Any:
     generator = torch.Generator().manual_seed(seed)
     made = torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
@@ -123,6 +126,41 @@ def test_compiled_writes_to_arguments(ops: Any, place: str) -> None:
     x = torch.ones(100, device=place)
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), torch.full((100,), 6.0, device=place))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_operators_without_gradients_refuse_tensors_that_want_them(
+    backend: str, ops: Any, place: str
+) -> None:
+    found = kspec.torch.register(SQUARE)
+
+    def returning(w: Any) -> Any:
+        return (found.torch_square(w) + w).sum()
+
+    def writing(w: Any) -> Any:
+        y = torch.zeros(3, device=w.device)
+        ops.axpy(2.0, w, y)
+        return (y * w).sum()
+
+    for function, reason in (
+        (returning, "torch_square: x requires grad, but the kernel has no gradients"),
+        (writing, "axpy: x requires grad, but the kernel writes to its arguments"),
+    ):
+        w = torch.full((3,), 5.0, device=place, requires_grad=True)
+        compiled = torch.compile(function, fullgraph=True, backend=backend)
+        for call in (function, compiled):
+            with pytest.raises(Exception, match=reason):
+                call(w)
+        assert compiled(w.detach()) == function(w.detach())
+        with torch.no_grad():
+            assert compiled(w) == function(w)
+
+
+def test_compiled_indices_need_no_gradients(ops: Any) -> None:
+    w = torch.tensor([1.0, 5.0, 2.0], requires_grad=True)
+    compiled = torch.compile(lambda w: ops.argmax(w) * w, fullgraph=True, backend="aot_eager")
+    compiled(w).sum().backward()
+    assert w.grad.tolist() == [1, 1, 1]
 
 
 def test_exported(ops: Any, place: str) -> None:
