@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from kspec.jax.abstract import Evaluation, Shape, Value, evaluate
+from kspec.jax.abstract import Evaluation, Shape
 from kspec.jax.request import Number, Request
 from kspec.jax.target import NAME
 from kspec.runtime import layout
@@ -139,24 +139,25 @@ class TracedCall:
             np.asarray(one, numpy_dtype(dtype))
             for one, dtype in zip(arrays, self.dtypes, strict=True)
         ]
-        inputs = self._request.inputs(given)
-        options = dict(self._request.options)
-        values = [
-            Value((), "", number=one)
-            if number in self.numbers
-            else Value(one.shape, self.evaluation.inputs[number])
-            for number, one in enumerate(inputs)
-        ]
-        declaration = self.kernel.declaration
-        about_outputs = ("dtype", "raw_shapes")
-        asked = {name: self.options[name] for name in about_outputs if name in self.options}
-        types = evaluate(declaration, values, **options, **asked)
-        outputs = [np.empty(shape, numpy_dtype(dtype)) for shape, dtype in types.outputs]
+        batch = self._batch(given)
+        outputs = [np.empty(batch + shape, numpy_dtype(dtype)) for shape, dtype in self._outputs]
+        request = self._request
         kernel: Any = self.kernel
-        kernel(*inputs, *outputs, **options)
+        kernel(*request.inputs(given), *outputs, **dict(request.options))
         return tuple(
             output.astype(numpy_dtype(dtype), copy=False)
             for output, dtype in zip(outputs, narrow, strict=True)
+        )
+
+    def _batch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Shape:
+        """Return the axes that arrays of a running call have in front of those of the loop."""
+        ndim = len(self.evaluation.shape)
+        return np.broadcast_shapes(
+            *(
+                one.shape[: one.ndim - ndim]
+                for param, one in zip(self._array_params, arrays, strict=True)
+                if not param.raw
+            )
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pickle
 import threading
@@ -281,6 +282,27 @@ def test_callbacks(place: str) -> None:
     np.testing.assert_array_equal(b, np.broadcast_to(2 * y, (3, 4)))
     reduced = jax.vmap(lambda x: kspec.jax.function(total, callback=True)(x, axis=0))(x)
     np.testing.assert_array_equal(reduced, [4, 4, 4])
+
+
+@pytest.mark.parametrize("callback", [False, True])
+def test_sizes(callback: bool) -> None:
+    """The number of elements may be all that says what the loop is."""
+    x, batch = jnp.arange(4.0), jnp.arange(8.0).reshape(2, 4)
+    take = kspec.ElementwiseKernel("raw T x", "T y", "y = x[i]", "jax_take")
+    twice = kspec.ElementwiseKernel("raw T x", "raw T y", "y[i] = 2 * x[i]", "jax_twice")
+    fill = kspec.ElementwiseKernel("T x", "T y", "y = x", "jax_fill")
+    taken, doubled, filled = (
+        functools.partial(kspec.jax.function(one, callback=callback), size=3)
+        for one in (take, twice, fill)
+    )
+    np.testing.assert_array_equal(taken(x), [0, 1, 2])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(taken))(batch), batch[:, :3])
+    np.testing.assert_array_equal(doubled(x), [0, 2, 4])
+    np.testing.assert_array_equal(filled(2.0), [2, 2, 2])
+    np.testing.assert_array_equal(jax.vmap(filled)(x[:2]), [[0, 0, 0], [1, 1, 1]])
+    several = kspec.jax.function(COUNTS, callback=callback)
+    _, pairs = several(x, size=3, raw_shapes=[(2, 3)])
+    np.testing.assert_array_equal(pairs, [[0, 0, 1], [1, 2, 2]])
 
 
 # On the CPU, with or without a GPU.
