@@ -8,8 +8,9 @@ A kernel becomes a call of XLA's foreign function interface, without a compiled 
 on XLA's own stream and reads and writes XLA's memory, on the CPU and on CUDA devices.
 
 `functions` makes functions of kernels (`operators`), `abstract` derives result types from the
-declaration, `calls` and `gradients` are what is traced, `request` is what programs hold of a call,
-`target` answers them, and `call_frame` is XLA's C interface.
+declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`),
+`request` is what programs hold of a call, `target` answers them, and `call_frame` is XLA's
+C interface.
 """
 
 from __future__ import annotations

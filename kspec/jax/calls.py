@@ -18,6 +18,7 @@ import numpy as np
 
 from kspec.jax.abstract import Evaluation, Shape
 from kspec.jax.request import Number, Request
+from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import NAME
 from kspec.runtime import layout
 from kspec.runtime.callable import GeneratedCallable
@@ -72,10 +73,13 @@ class TracedCall:
                 for (shape, _), dtype in zip(self._outputs, narrow, strict=True)
             ]
             run = functools.partial(self._run, narrow)
-            return tuple(jax.pure_callback(run, results, *aligned, vmap_method=self._batching))
-        results = [_struct(shape, dtype) for shape, dtype in self._outputs]
-        call = jax.ffi.ffi_call(NAME, results, vmap_method=self._batching)
-        return tuple(call(*aligned, call=self._request.text))
+            found = jax.pure_callback(run, results, *aligned, vmap_method=self._batching)
+        else:
+            results = [_struct(shape, dtype) for shape, dtype in self._outputs]
+            call = jax.ffi.ffi_call(NAME, results, vmap_method=self._batching)
+            found = call(*aligned, call=self._request.text)
+        axes = varying_axes(map(jax.typeof, arrays))
+        return tuple(varying(one, axes) for one in found)
 
     @property
     def is_reduction(self) -> bool:

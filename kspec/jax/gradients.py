@@ -11,11 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
 from kspec.errors import ArgumentTypeError
 from kspec.jax.calls import TracedCall
+from kspec.jax.shards import varying, varying_axes
 from kspec.runtime.views import numpy_dtype
 
 Outputs = tuple[Any, ...]
@@ -35,26 +35,29 @@ def differentiable(
     """
     rule = call.kernel.backward
     if rule is None or gradients is None:
-        return _refusing(call)
+        dtypes = (numpy_dtype(dtype) for _, dtype in call.evaluation.outputs)
+        real = any(jnp.issubdtype(one, jnp.inexact) for one in dtypes)
+        return _refusing(call) if real else _without_gradient(call)
     function: Callable[..., Outputs] = _Gradient(call, rule, gradients).function
     return function
 
 
 def _refusing(call: TracedCall) -> Callable[..., Outputs]:
     def refuse(primals: Outputs, tangents: Outputs) -> tuple[Outputs, Outputs]:
-        found = call(*primals)
         raw = "" if call.kernel.backward is None else " but a raw kernel, which JAX can not run"
-        if any(jnp.issubdtype(one.dtype, jnp.inexact) for one in found):
-            raise ArgumentTypeError(
-                f"{call.kernel.name} can not be differentiated, for its spec has no backward{raw}; "
-                "add one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around "
-                "the call"
-            )
-        return found, tuple(np.zeros(one.shape, jax.dtypes.float0) for one in found)
+        raise ArgumentTypeError(
+            f"{call.kernel.name} can not be differentiated, for its spec has no backward{raw}; "
+            "add one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around "
+            "the call"
+        )
 
     function: Any = jax.custom_jvp(call)
     function.defjvp(refuse)
     return function  # type: ignore[no-any-return]
+
+
+def _without_gradient(call: TracedCall) -> Callable[..., Outputs]:
+    return lambda *arrays: call(*map(jax.lax.stop_gradient, arrays))
 
 
 class _Gradient:
@@ -149,7 +152,7 @@ class _Gradient:
 def _filled(gradient: Any) -> Any:
     """Return a gradient that arrived as an array, also where nothing depends on the output."""
     if isinstance(gradient, jax.custom_derivatives.SymbolicZero):
-        return jnp.zeros(gradient.shape, gradient.dtype)
+        return varying(jnp.zeros(gradient.shape, gradient.dtype), varying_axes([gradient.aval]))
     return gradient
 
 

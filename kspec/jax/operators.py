@@ -20,6 +20,7 @@ from kspec.jax.abstract import Value, check_count, evaluate
 from kspec.jax.calls import TracedCall
 from kspec.jax.gradients import differentiable
 from kspec.jax.request import Number
+from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
 from kspec.runtime.arrays import as_shape
 from kspec.runtime.identity import Kernel, PackagedKernel, identity_of
@@ -167,6 +168,9 @@ class JaxFunction:
         with call.precision():
             given = (one for number, one in enumerate(args) if number not in self._static)
             arrays = [_converted(one, dtype) for one, dtype in zip(given, call.dtypes, strict=True)]
+            # Gradients are those of values that all differ alike; JAX sums them for the others.
+            axes = varying_axes(map(jax.typeof, arrays))
+            arrays = [varying(one, axes) for one in arrays]
             # As everywhere in JAX, results have 64 bits only where it is set to have such.
             outputs = tuple(
                 _converted(one, narrow)

@@ -353,6 +353,61 @@ y = program(x)
 print(np.allclose(y, jnp.linalg.norm(x, axis=1)), *y.sharding.spec)
 print("all-gather" not in program.lower(x).compile().as_text())
 """
+# What JAX checks in `shard_map`, which has to know over which axes values differ.
+DIFFERING = """
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, PartitionSpec
+import kspec.jax
+from kspec_kernels import activations, norms, statistics
+mesh, parts, whole = Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d"), PartitionSpec()
+split = lambda run, takes=parts, gives=parts: jax.shard_map(
+    run, mesh=mesh, in_specs=takes, out_specs=gives
+)
+steps = kspec.ElementwiseKernel(
+    "T x", "T a, T b", "a = 3 * x; b = floor(x)", "jax_steps", backward={"x": "3 * grad_a"}
+)
+x, bias = jnp.arange(1.0, 9.0).reshape(4, 2), jnp.array([0.5, -0.25])
+gelu = lambda x, bias: jax.nn.gelu(x + bias, approximate=False)
+
+def same(name, found, wanted):
+    assert np.shape(found) == np.shape(wanted), name
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, err_msg=name)
+
+for callback in (False, True):
+    l2norm, gelu_bias, argmax, two = (
+        kspec.jax.function(one, callback=callback)
+        for one in (norms.l2norm, activations.gelu_bias, statistics.argmax, steps)
+    )
+    same("type", split(lambda x: l2norm(x)[None])(x), np.linalg.norm(x.reshape(2, 4), axis=1))
+    for make in (lambda f: f, jax.jit):
+        total = lambda x: split(lambda x: l2norm(x, axis=1))(x).sum()
+        same("split", make(jax.grad(total))(x), x / np.linalg.norm(x, axis=1)[:, None])
+        total = lambda bias: split(gelu_bias, (parts, whole))(x, bias).sum()
+        wanted = jax.grad(lambda bias: gelu(x, bias).sum())(bias)
+        same("whole", make(jax.grad(total))(bias), wanted)
+        inside = lambda x, bias: jax.grad(lambda bias: gelu_bias(x, bias).sum())(bias)
+        same("inside", make(split(inside, (parts, whole), whole))(x, bias), wanted)
+        total = lambda x: split(lambda x: x.ravel()[argmax(x)][None])(x).sum()
+        same("index", make(jax.grad(total))(x), [[0, 0], [0, 1], [0, 0], [0, 1]])
+        for output, slope in enumerate((3, 0)):
+            total = lambda x: split(lambda x: two(x)[output])(x).sum()
+            same("unused", make(jax.grad(total))(x), np.full_like(x, slope))
+    same("vmap", split(jax.vmap(jax.grad(l2norm)))(x), x / np.linalg.norm(x, axis=1)[:, None])
+    rows = lambda x: jax.lax.scan(lambda sum, row: (gelu_bias(sum, row), None), x[0], x)[0]
+    wanted = np.concatenate([gelu(gelu(x[k], x[k]), x[k + 1]) for k in (0, 2)])
+    same("scan", split(rows)(x), wanted)
+    same("sum", split(lambda x: jax.lax.psum(l2norm(x) ** 2, "d"), parts, whole)(x), (x**2).sum())
+    try:
+        split(l2norm, parts, whole)(x)
+    except ValueError as error:
+        assert "varying" in str(error) or "replicat" in str(error), error
+    else:
+        raise AssertionError("a norm of one part passed for that of the whole")
+print("end")
+"""
 EXPORT = """
 import os, pathlib
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -413,6 +468,10 @@ def test_sharded_arrays() -> None:
     """In `shard_map` every device runs the kernel on its part."""
     found = run_python(SHARDED, ROOT, ROOT / "generated")
     assert found.split() == ["True", "parts", "True"]
+
+
+def test_values_that_differ_between_devices() -> None:
+    assert run_python(DIFFERING, ROOT, ROOT / "generated").strip() == "end"
 
 
 def test_processes_end_while_programs_run() -> None:
