@@ -51,7 +51,9 @@ _TAKEN = frozenset(
     }
     | {word for one in BUILTINS.values() for word in _WORD.findall(f"{one.text} {one.plain}")}
 )
-_TEMPORARY = re.compile(r"(t|out|part)\d+|[A-Z]")
+# Outputs are named so, and placeholders of types, constants of templates and macros of headers.
+_GENERAL = re.compile(r"out\d+|[A-Z][A-Z0-9_]*")
+_TEMPORARY = re.compile(r"[tr]\d+|part\d+|total\d*")
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,16 @@ def lower(
 
 
 class Names:
-    """Identifiers of a kernel: each once, none that hides what its text needs."""
+    """Identifiers of a kernel: each once, none that hides what its text needs.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    own : re.Pattern
+        The names that its text gives by itself.
+    """
+
+    def __init__(self, own: re.Pattern[str]) -> None:
+        self._own = own
         self._used: set[str] = set()
 
     def take(self, wanted: str, instead: str) -> str:
@@ -115,7 +124,8 @@ class Names:
             not _WORD.fullmatch(wanted)
             or wanted.startswith("_")
             or wanted in _TAKEN
-            or _TEMPORARY.fullmatch(wanted)
+            or _GENERAL.fullmatch(wanted)
+            or self._own.fullmatch(wanted)
             or name_problem(wanted)
         )
         base = instead if bad else wanted
@@ -219,7 +229,7 @@ class _Lowering:
         self._name = name
         self._options = options
         self._argument_names = names
-        self._names = Names()
+        self._names = Names(_TEMPORARY)
         reads = list(plan.reads(part))
         self._reads = tuple(one for one in reads if not isinstance(one, Constant))
         self._params = {one: self._param(one) for one in self._reads}

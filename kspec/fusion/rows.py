@@ -10,6 +10,7 @@ The kernel is a raw one, a template of how many elements a thread takes (``kspec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from kspec.fusion.graph import (
     Number,
     Reduce,
     Scalar,
+    Step,
     Value,
     View,
     is_number,
@@ -35,6 +37,10 @@ from kspec.ir.nodes import Cast, Expression
 from kspec.ir.nodes import Name as Variable
 
 WHOLE, PER_ROW, PER_COLUMN = "whole", "per row", "per column"
+# The names that the kernel's text has besides those of arguments.
+_OWN = re.compile(
+    r"row|rows|length|lanes|k|j|r_\d+|kept\d+|[a-z]+\d+_\d+|\w+_(data|step|given|of_row|of_pack)"
+)
 _FOLDED = frozenset({"sum", "prod", "max", "min", "nanmax", "nanmin", "any", "all"})
 _BEGINNINGS = {"max": "lowest", "nanmax": "lowest", "min": "highest", "nanmin": "highest"}
 
@@ -112,6 +118,8 @@ def row_program(
         alike = one.input.sizes == domain.sizes and one.axes == axes == last
         if not alike or one.function not in {*_FOLDED, "squares"}:
             return None
+    if not all(map(_is_known_view, reachable(out.value for out in outputs))):
+        return None
     expanded = _without_squares(graph, outputs, count)
     program = _Writer(graph, expanded, name, names, domain, count)
     return replace(program.result(), options=options) if program.is_possible() else None
@@ -149,10 +157,7 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
             square = graph.apply("multiply", (away, away), element.dtype)
             return graph.cast(graph.reduce("sum", square, value.axes, element.dtype), value.dtype)
         if isinstance(value, View) and isinstance(value.input, Reduce):
-            changed = known[value.input]
-            for one in value.steps:  # other steps than these are in no row program
-                changed = graph.index(changed, one.detail) if one.kind == "index" else changed
-            return changed
+            return graph.index(known[value.input], value.steps[0].detail)
         return value
 
     for value in reachable(out.value for out in outputs):
@@ -208,11 +213,7 @@ class _Writer:
         if is_number(value) or isinstance(value, Reduce):
             return PER_ROW
         if isinstance(value, View) and isinstance(value.input, Reduce):
-            frame = (slice(None),) * len(value.input.shape) + (None,) * self._count
-            kept = len(value.steps) == 1 and value.steps[0].detail == frame
-            return PER_ROW if kept else None
-        if isinstance(value, View) and not isinstance(value.input, Argument):
-            return None
+            return PER_ROW
         rows, row = self._domain.sizes[: -self._count], self._domain.sizes[-self._count :]
         ones = (1,) * self._count
         sizes = value.sizes
@@ -288,7 +289,7 @@ class _Writer:
 
     def result(self) -> RowProgram:
         """Return the program."""
-        names = Names()
+        names = Names(_OWN)
         memory = [one for one in self._values if self._is_memory(one)]
         memory = [one for one in memory if not self._only_looked_at(one)]
         numbers = [one for one in self._values if isinstance(one, Number | Count)]
@@ -492,6 +493,20 @@ class _Writer:
                 lines.append(f"if (row.live && row.lane == 0) out{number}[row.index] = {text};")
         yield from emit(body.statements).splitlines()
         yield from lines
+
+
+def _is_known_view(value: Value) -> bool:
+    """Return whether a value is no view, or one that a row program has.
+
+    These are views of arguments, and those of reductions that put the axes of a row back in.
+    """
+    if not isinstance(value, View):
+        return True
+    source = value.input
+    if not isinstance(source, Reduce):
+        return isinstance(source, Argument)
+    frame = (slice(None),) * len(source.shape) + (None,) * len(source.axes)
+    return value.steps == (Step("index", frame),)
 
 
 def _is_given(value: Value) -> bool:

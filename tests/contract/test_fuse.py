@@ -165,6 +165,25 @@ def test_any_number_of_arguments(device: ArrayDevice) -> None:
     agree(made(x, y, y), X + Y + Y, device)
 
 
+@pytest.mark.parametrize(
+    "word", ["total", "total0", "total1", "r0", "t0", "part0", "out0", "NULL", "M_PI", "INT_MAX"]
+)
+def test_names_of_arguments(device: ArrayDevice, word: str) -> None:
+    """They may be what the text of a kernel calls something itself, or a macro of its headers."""
+    names: dict[str, Any] = {"np": np}
+    exec(
+        f"def f(x, {word}): return x * {word}, x.max() / {word} - x.sum() * {word}\n"
+        f"def g(x, {word}): return x.sum() / {word}\n"
+        f"def h(x, {word}): return (x * {word}).sum() / 2",
+        names,
+    )
+    for function in map(names.get, "fgh"):
+        assert function is not None
+        check(function, (D, 2.5), device)
+    check(names["h"], (D, D + 1), device)
+    check(names["f"], (D, np.float64(3)), device)
+
+
 def test_methods_of_classes(device: ArrayDevice) -> None:
     class Scale:
         by = 3

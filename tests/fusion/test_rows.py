@@ -222,6 +222,61 @@ def test_rows_that_meet_others(
     call(CROSSED[name], (normal(8, 8),), place, monkeypatch, launches, by_rows=False)
 
 
+# A row program reads what reductions leave where they left it.
+LOOKED_AT: dict[str, Function] = {
+    "transposed and subtracted": lambda x: x - x.sum(-1).T[..., None],
+    "a transposed variance": lambda x: x.var(-1).T,
+    "a transposed second sum": lambda x: (x - x.max(-1, keepdims=True)).sum(-1).T,
+    "reversed": lambda x: x - x.sum(-1)[::-1, :, None],
+    "of other extents": lambda x: x - x.mean(-1).reshape(9)[::-1].reshape(3, 3, 1),
+    "repeated": lambda x: (
+        np.expand_dims(np.flip(np.broadcast_to(np.ptp(x), (2,))), -1),
+        (x.max().reshape(1) - x)[:, None],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+@pytest.mark.parametrize("mode", ["always", "never"])
+def test_views_of_reductions(place: ArrayDevice, name: str, mode: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("KSPEC_FUSE_ROWS", mode)
+    x = normal(3, 3, 16)
+    wanted = LOOKED_AT[name](x)
+    for one, other in zip(
+        _tuple(fuse(device="host")(LOOKED_AT[name])(place.array(x))), _tuple(wanted), strict=True
+    ):
+        agree(one, other, place)
+
+
+# Arguments may be called what the text of a row program calls something itself.
+WORDS = [
+    ("row", "rows", "length", "lanes"),
+    ("k", "j", "r_0", "kept0"),
+    ("kept0_of_row", "out0", "out0_of_pack", "max0_0"),
+    ("sum1_0", "part0_0", "t1_0", "r1_0"),
+    ("x_data", "x_step", "x_given", "x_of_row"),
+    ("PACKS", "THREADS", "V", "NULL"),
+]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_names_of_arguments(
+    place: ArrayDevice, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    a, b, c, d = words
+    names: dict[str, Any] = {"np": np}
+    exec(
+        f"def scaled(x, {a}, {b}, {c}, {d}):\n"
+        f"    e = np.exp(x * {a} + {b} - (x * {c}).max(-1, keepdims=True))\n"
+        f"    return e / (e * {d}).sum(-1, keepdims=True) * {a} + {b} * {c} - {d}",
+        names,
+    )
+    given = (normal(4, 8), normal(8), normal(4, 1), 2.5)
+    for turn in (0, 2):
+        args = (normal(4, 8), *given[turn:], *given[:turn])
+        call(names["scaled"], args, place, monkeypatch, launches)
+
+
 def column_and_rows(x: Any, v: Any) -> Any:
     return x - x.sum(-1, keepdims=True), v * 2
 
