@@ -614,6 +614,27 @@ def test_means_of_infinities(device: ArrayDevice) -> None:
     check(lambda x: (x - x.mean(axis=1, keepdims=True), x.std(axis=1)), (x,), device)
 
 
+@pytest.mark.parametrize("rows", ["never", "always"])
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_spreads_of_infinities(
+    device: ArrayDevice, name: str, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is none, in whatever order they come; what is skipped is NaN of the argument alone."""
+    monkeypatch.setenv("KSPEC_FUSE_ROWS", rows)
+    x = np.array([[2, 4, np.inf], [np.inf, 1, 2], [1, -np.inf, np.nan], [1, np.nan, 3]], "f4")
+    text = f"np.{name}(x), np.{name}(x, axis=1), np.{name}(x[:, 2:], axis=1)"
+    check(of(text, 1), (x,), device)
+    check(of(f"np.{name}(x, axis=1)", 1), (x.astype("c8"),), device)
+
+
+def test_spreads_of_fewer_elements_than_are_subtracted(device: ArrayDevice) -> None:
+    x = np.array([[1, 2, 3], [np.nan, 1, 2], [np.nan, np.nan, 1]], "f8")
+    for name in ("var", "std", "nanvar", "nanstd"):
+        for less in (1, 2, 3):
+            check(of(f"np.{name}(x, axis=1, ddof={less})", 1), (x,), device)
+        check(of(f"np.{name}(x, axis=1, ddof=3)", 1), (I1[:, :3],), device)
+
+
 def test_attributes(device: ArrayDevice) -> None:
     seen: list[Any] = []
 
@@ -678,6 +699,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "np.sum(x, where=x > 0)": (TypeError, "np.where"),
     "np.sum(x, initial=3)": (TypeError, ""),
     "np.exp(x, order='F')": (TypeError, ""),
+    "np.var(x, ddof=1, correction=1)": (ValueError, "ddof and correction"),
     "x.reshape(3, 3)": (ValueError, "cannot reshape"),
     "x.reshape(7, 5, order='F')": (TypeError, "order='F'"),
     "x.transpose(0)": (ValueError, "axes"),

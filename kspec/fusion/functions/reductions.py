@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -152,14 +153,19 @@ def _define_position(name: str) -> None:
     FUNCTIONS[name] = defined
 
 
-def _without_nan(tracer: Tracer, value: Value, number: int) -> Value:
-    """Return a value with a number in place of NaN."""
-    if dtypes.lookup(value.dtype).kind not in "fc":
+def _has_nan(dtype: str) -> bool:
+    return dtypes.lookup(dtype).kind in "fc"
+
+
+def _without_nan(tracer: Tracer, value: Value, number: float, of: Value | None = None) -> Value:
+    """Return a value with a number where it, or another one, is NaN."""
+    of = of or value
+    if not _has_nan(of.dtype):
         return value
     graph = tracer.graph
     inputs = (
-        graph.apply("isnan", (value,), "bool"),
-        tracer.convert(graph.constant(number, "int64"), value.dtype),
+        graph.apply("isnan", (of,), "bool"),
+        tracer.convert(graph.constant(number, "float64"), value.dtype),
         value,
     )
     return graph.apply("where", inputs, value.dtype)
@@ -235,6 +241,8 @@ def _define_spread(name: str) -> None:
         correction: Any = None,
     ) -> Any:
         _refuse_where(name, where, MISSING)
+        if correction is not None and ddof:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
         graph = tracer.graph
         less = float(ddof if correction is None else correction)
 
@@ -243,7 +251,7 @@ def _define_spread(name: str) -> None:
             to = dtypes.real_part(narrow)
             wide = graph.cast(value, _wide(narrow))
             real = _wide(to)
-            skipping = name.startswith("nan")
+            skipping = name.startswith("nan") and _has_nan(value.dtype)
             if skipping or not axes or dtypes.lookup(wide.dtype).kind == "c":
                 squares, number = _squares_in_two(tracer, wide, axes, skipping, real)
             else:  # of one pass over the elements
@@ -251,7 +259,7 @@ def _define_spread(name: str) -> None:
                 number = _count(tracer, value, axes, real)
             if less:
                 number = graph.apply("subtract", (number, graph.constant(less, real)), real)
-                number = graph.apply("maximum", (number, graph.constant(0.0, real)), real)
+                number = _without_negative(tracer, number, skipping)
             found = graph.apply("divide", (squares, number), real)
             if name.endswith("std"):
                 found = graph.apply("sqrt", (found,), real)
@@ -260,6 +268,16 @@ def _define_spread(name: str) -> None:
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
 
     FUNCTIONS[name] = defined
+
+
+def _without_negative(tracer: Tracer, number: Value, skipping: bool) -> Value:
+    """Return degrees of freedom: NumPy's none are 0, and NaN where elements are skipped."""
+    graph, zero = tracer.graph, tracer.graph.constant(0.0, number.dtype)
+    if not skipping:
+        return graph.apply("maximum", (number, zero), number.dtype)
+    there = graph.apply("greater", (number, zero), "bool")
+    nothing = graph.constant(math.nan, number.dtype)
+    return graph.apply("where", (there, number, nothing), number.dtype)
 
 
 def _squares_in_two(
@@ -271,14 +289,14 @@ def _squares_in_two(
     if axes:
         mean = _kept(tracer, mean, axes, len(wide.shape))
     difference = graph.apply("subtract", (wide, mean), wide.dtype)
+    if skipping:
+        difference = _without_nan(tracer, difference, 0, of=wide)
     if dtypes.lookup(wide.dtype).kind == "c":
         other = graph.apply("conjugate", (difference,), wide.dtype)
         square = graph.apply("multiply", (difference, other), wide.dtype)
         square = graph.apply("real", (square,), real)
     else:
         square = graph.apply("multiply", (difference, difference), real)
-    if skipping:
-        square = _without_nan(tracer, square, 0)
     return _fold(tracer, "sum", square, axes, real), number
 
 
