@@ -102,9 +102,8 @@ class Tracer:
             if known is not None:
                 return (self.wrap(known),)
         kinds = tuple(kind for _, kind in pairs)
-        if dtype is not None:
-            kinds = (types.dtype_name(dtype),) * len(kinds)
-        taken, returned = types.loop(name, kinds)
+        wanted = None if dtype is None else types.dtype_name(dtype)
+        taken, returned = types.loop(name, kinds, wanted)
         if len(args) != len(taken):
             raise ValueError(f"{name} takes {len(taken)} arrays, but {len(args)} were given")
         values = [self.convert(value, to) for (value, _), to in zip(pairs, taken, strict=True)]
@@ -213,6 +212,13 @@ def _in_place(name: str) -> Callable[[Traced, Any], Traced]:
 def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Traced]]:
     """Return an operator with the array on the left, on the right, and in place."""
     return _binary(name), _binary(name, swapped=True), _in_place(name)
+
+
+def _to_the_power(self: Traced, other: Any) -> Any:
+    """Return ``x ** y``; NumPy's operator squares, which for bool is no power of its types."""
+    if type(other) is int and other == 2 and self.value.dtype == "bool":
+        return self.tracer.ufunc("square", (self,))[0]
+    return _binary("power")(self, other)
 
 
 def _unary(name: str) -> Callable[[Traced], Traced]:
@@ -443,7 +449,8 @@ class Traced:
     __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
     __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
     __mod__, __rmod__, __imod__ = _operator("remainder")
-    __pow__, __rpow__, __ipow__ = _operator("power")
+    __pow__ = _to_the_power
+    _, __rpow__, __ipow__ = _operator("power")
     __lshift__, __rlshift__, __ilshift__ = _operator("left_shift")
     __rshift__, __rrshift__, __irshift__ = _operator("right_shift")
     __and__, __rand__, __iand__ = _operator("bitwise_and")

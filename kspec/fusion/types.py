@@ -61,8 +61,19 @@ def dtype_name(spelling: Any) -> str:
 
 
 @functools.cache
-def loop(function: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def loop(
+    function: str, types: tuple[str, ...], dtype: str | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the dtypes that a ufunc takes and returns for operands of some types.
+
+    Parameters
+    ----------
+    function : str
+        Its name.
+    types : tuple of str
+        Those of the operands.
+    dtype : str, optional
+        What it has to return, as by ``dtype=``.
 
     Raises
     ------
@@ -70,11 +81,13 @@ def loop(function: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[
         If it takes no such operands.
     """
     if function in SPECIAL:
-        dtype = _special(function, types)
-        return (dtype,) * len(types), (dtype,)
+        own = _special(function, types if dtype is None else (dtype,) * len(types))
+        return (own,) * len(types), (own,)
     ufunc = getattr(np, function)
     given = [WEAK.get(one) or np.dtype(one) for one in types]
-    found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+    wanted = None if dtype is None else np.dtype(dtype)
+    signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
+    found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), signature=signature)
     names = [dtype_name(one) for one in found]
     return tuple(names[: ufunc.nin]), tuple(names[ufunc.nin :])
 

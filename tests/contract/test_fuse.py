@@ -505,7 +505,8 @@ OPERATORS: dict[str, tuple[Any, ...]] = {
     "x << (y & 3)": ((I1, I1), (I8, I1)),
     "x >> 2": ((I1, I1), (U1, U1)),
     "2 << (x & 3)": (I1, I1),
-    "x ** 2": ((X, X), (I1, I1), (C, C)),
+    "x ** 2": ((X, X), (I1, I1), (C, C), (T, T)),
+    "x ** 3, np.power(x, 2), x ** x": (T, T),
     "x ** -1": (P, P),
     "x ** y": ((P, Y), (P, P)),
     "2 ** x": (X, X),
@@ -564,6 +565,11 @@ REDUCTIONS: dict[str, tuple[Any, ...]] = {
     "np.count_nonzero(x, axis=1), np.amax(x), np.amin(x, 0)": (I1, I1),
     "x.sum(), x.mean(1), x.var(0), x.std()": ((H, H), (C, C), (U1, U1), (D, D)),
     "x.sum(dtype='f8'), np.mean(x, dtype='f8'), np.prod(x, 0, dtype='f8')": (X, X),
+    "np.mean(x, dtype='i4'), np.mean(x, 0, dtype='i2'), np.mean(x, dtype=bool)": (
+        (P * 3, X),
+        (T, T),
+    ),
+    "np.nanmean(x, dtype='i4')": ((I1, I1), (T, T)),
     "x.var(ddof=1), np.std(x, axis=1, correction=1)": (X, X),
     "x.max(), x.min(1), x.sum(0)": ((T, T), (C, C)),
     "x.sum(0), x.sum(1), x.max(1), x.sum()": (X, X),
@@ -635,6 +641,41 @@ def test_spreads_of_fewer_elements_than_are_subtracted(device: ArrayDevice) -> N
         check(of(f"np.{name}(x, axis=1, ddof=3)", 1), (I1[:, :3],), device)
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "nansum", "mean", "nanmean"])
+@pytest.mark.parametrize(
+    ("x", "out"),
+    [
+        (np.full(4, 300, "f2"), "f4"),
+        (np.full(4, 2e38, "f4"), "f8"),
+        (np.full(3, 100, "i1"), "f4"),
+        (np.full(3, 100, "u1"), "f2"),
+        (V, "f2"),
+        (V, "c8"),
+    ],
+)
+def test_outputs_that_sums_are_computed_in(
+    device: ArrayDevice, name: str, x: Any, out: str
+) -> None:
+    check(_statements(f"np.{name}(x, out=y)"), (x, np.zeros((), out)), device)
+
+
+def test_outputs_of_the_same_small_integers(device: ArrayDevice) -> None:
+    check(_statements("np.sum(x, out=y)"), (np.full(3, 100, "i1"), np.zeros((), "i1")), device)
+    check(_statements("np.prod(x, 0, out=y)"), (U1, np.zeros(7, "u1")), device)
+
+
+@pytest.mark.parametrize("text", ["np.sum(x, 0", "np.mean(x, 1", "np.max(x, 0, keepdims=True"])
+def test_outputs_of_another_shape(place: ArrayDevice, text: str) -> None:
+    with pytest.raises(ValueError, match=r"out= has shape \(5, 7\), the result"):
+        fused(of(f"{text}, out=y)"))(place.array(X), place.array(Y))
+
+
+def test_copyto_by_another_rule(device: ArrayDevice) -> None:
+    check(_statements("np.copyto(x, y, casting='unsafe')"), (I1, X), device)
+    check(_statements("np.copyto(x, 2.5, casting='unsafe', where=y > 0)"), (I1, X), device)
+    check(_statements("np.copyto(x, 5, where=1)"), (U1, X), device)
+
+
 def test_attributes(device: ArrayDevice) -> None:
     seen: list[Any] = []
 
@@ -699,6 +740,16 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "np.sum(x, where=x > 0)": (TypeError, "np.where"),
     "np.sum(x, initial=3)": (TypeError, ""),
     "np.exp(x, order='F')": (TypeError, ""),
+    "np.add(x, y, dtype='i4')": (TypeError, "Cannot cast"),
+    "np.less(x, y, dtype='f8')": (TypeError, "No loop"),
+    "np.copyto(x.astype('i4'), 2.5)": (TypeError, "float64 is not written into an array of int32"),
+    "np.copyto(x > 0, 1)": (TypeError, "int64 is not written into an array of bool"),
+    "np.copyto(x, y, casting='no', where=y)": (TypeError, "where= must be an array of bool"),
+    "np.copyto(x, y.astype('f8'), casting='safe')": (TypeError, "by casting='safe'"),
+    "np.add(x, y, out=x, where=y)": (TypeError, "where= must be an array of bool, not of float32"),
+    "np.ptp(x > 0)": (TypeError, "boolean subtract"),
+    "np.var(x, dtype='i4')": (TypeError, "dtype= of integers is not fused"),
+    "np.nanmean(x, dtype='i4')": (TypeError, "dtype= of integers is not fused"),
     "np.var(x, ddof=1, correction=1)": (ValueError, "ddof and correction"),
     "x.reshape(3, 3)": (ValueError, "cannot reshape"),
     "x.reshape(7, 5, order='F')": (TypeError, "order='F'"),

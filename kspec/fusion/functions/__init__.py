@@ -14,7 +14,7 @@ import numpy as np
 
 from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
-from kspec.fusion.functions.table import FUNCTIONS, Function, delivered
+from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
 from kspec.fusion.tracer import Tracer, refuse
 from kspec.ir.builtins import BUILTINS
 
@@ -70,8 +70,9 @@ def call_ufunc(
     if where is not True:
         if not out or out[0] is None:
             refuse(f"np.{name}: where= without out= leaves elements undefined; use np.where")
+        mask = mask_of(tracer, where, f"np.{name}")
         results = tuple(
-            FUNCTIONS["where"](tracer, where, one, old)
+            FUNCTIONS["where"](tracer, mask, one, old)
             for one, old in zip(results, out, strict=True)
         )
     return delivered(results, out, name)

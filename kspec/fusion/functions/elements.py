@@ -8,7 +8,14 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.fusion import types
-from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
+from kspec.fusion.functions.table import (
+    FUNCTIONS,
+    MISSING,
+    array_of,
+    delivered,
+    fused_function,
+    mask_of,
+)
 from kspec.fusion.tracer import Traced, Tracer, refuse
 
 
@@ -78,13 +85,15 @@ def copyto(
     """``np.copyto``."""
     if not isinstance(dst, Traced):
         refuse("copyto: the target must be an array that is passed to the function")
+    value, kind = tracer.operand(src, "copyto")
+    to = dst.value.dtype
+    held = types.common((to, kind)) if kind in types.WEAK else kind
+    if not np.can_cast(np.dtype(held), np.dtype(to), casting):  # type: ignore[arg-type]
+        refuse(f"copyto: {held} is not written into an array of {to} by casting={casting!r}")
+    new = tracer.wrap(tracer.convert(value, to))
     if where is not True:
-        old_kind = dst.value.dtype
-        value, _ = tracer.operand(src, "copyto")
-        src = FUNCTIONS["where"](
-            tracer, where, tracer.wrap(tracer.convert(value, old_kind)), dst.copy()
-        )
-    dst.assign(src, "copyto")
+        new = FUNCTIONS["where"](tracer, mask_of(tracer, where, "copyto"), new, dst.copy())
+    dst.assign(new, "copyto")
 
 
 @fused_function

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from kspec import dtypes
+from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
 from kspec.fusion.graph import Value
-from kspec.fusion.tracer import Tracer, refuse
+from kspec.fusion.tracer import Traced, Tracer, refuse
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 
@@ -32,6 +33,10 @@ def _reduced(
     axes = tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
     result = tracer.wrap(_kept(tracer, compute(x.value, axes), axes, ndim) if keepdims
                          else compute(x.value, axes))  # fmt: skip
+    if isinstance(out, Traced) and out.value.sizes != result.value.sizes:
+        raise ShapeError(
+            f"{name}: out= has shape {out.value.sizes}, the result {result.value.sizes}"
+        )
     return delivered((result,), (out,), name)
 
 
@@ -66,6 +71,13 @@ def _refuse_where(name: str, where: Any, initial: Any) -> None:
         refuse(f"{name}: where= and initial= are not fused; select with np.where first")
 
 
+def _held(tracer: Tracer, dtype: str, out: Any) -> str:
+    """Return what a sum for an output is computed in: what holds both, as NumPy does."""
+    if out is None:
+        return dtype
+    return types.common((dtype, tracer.operand(out, "out")[0].dtype))
+
+
 def _define_total(name: str, function: str) -> None:
     def defined(
         tracer: Tracer,
@@ -80,7 +92,9 @@ def _define_total(name: str, function: str) -> None:
         _refuse_where(name, where, initial)
 
         def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            to = types.total(value.dtype) if dtype is None else types.dtype_name(dtype)
+            to = types.total(value.dtype) if out is None else _held(tracer, value.dtype, out)
+            if dtype is not None:
+                to = types.dtype_name(dtype)
             if name.startswith("nan"):
                 value = _without_nan(tracer, value, 0 if function == "sum" else 1)
             return _fold(tracer, function, tracer.graph.cast(value, to), axes, to)
@@ -179,17 +193,22 @@ def _wide(dtype: str) -> str:
     return "float32" if row.itemsize < 4 else dtype
 
 
-def _narrow(dtype: str, wanted: Any) -> str:
+def _narrow(tracer: Tracer, dtype: str, wanted: Any, out: Any) -> str:
     if wanted is not None:
         return types.dtype_name(wanted)
-    return "float64" if dtypes.lookup(dtype).kind in "biu" else dtype
+    return _held(tracer, dtype if _has_nan(dtype) else "float64", out)
+
+
+def _refuse_integers(name: str, given: bool) -> None:
+    if given:
+        refuse(f"{name}: dtype= of integers is not fused; convert the result with astype")
 
 
 def _mean_of(
     tracer: Tracer, value: Value, axes: tuple[int, ...], skipping: bool
 ) -> tuple[Value, Value]:
     """Return mean and count, in the wide type."""
-    graph, wide = tracer.graph, value.dtype
+    graph, wide = tracer.graph, _wide(value.dtype)
     real = dtypes.real_part(wide)
     if skipping:
         there = graph.apply("isnan", (value,), "bool")
@@ -199,7 +218,7 @@ def _mean_of(
         number = graph.cast(count, real)
     else:
         number = _count(tracer, value, axes, real)
-    total = _fold(tracer, "sum", value, axes, wide)
+    total = graph.cast(_fold(tracer, "sum", value, axes, value.dtype), wide)
     return graph.apply("divide", (total, graph.cast(number, wide)), wide), number
 
 
@@ -217,9 +236,13 @@ def _define_mean(name: str) -> None:
         _refuse_where(name, where, MISSING)
 
         def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            to = _narrow(value.dtype, dtype)
-            wide = tracer.graph.cast(value, _wide(to))
-            found, _ = _mean_of(tracer, wide, axes, name == "nanmean")
+            skipping = name == "nanmean" and _has_nan(value.dtype)
+            to = _narrow(tracer, value.dtype, dtype, out)
+            kept = _wide(to)
+            if not _has_nan(to):  # that was asked for: the sum is one of integers
+                _refuse_integers(name, skipping)
+                kept = to
+            found, _ = _mean_of(tracer, tracer.graph.cast(value, kept), axes, skipping)
             return tracer.graph.cast(found, to)
 
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
@@ -247,7 +270,8 @@ def _define_spread(name: str) -> None:
         less = float(ddof if correction is None else correction)
 
         def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            narrow = _narrow(value.dtype, dtype)
+            narrow = _narrow(tracer, value.dtype, dtype, out)
+            _refuse_integers(name, not _has_nan(narrow))
             to = dtypes.real_part(narrow)
             wide = graph.cast(value, _wide(narrow))
             real = _wide(to)
@@ -307,7 +331,7 @@ def ptp(tracer: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: boo
     def compute(value: Value, axes: tuple[int, ...]) -> Value:
         high = _fold(tracer, "max", value, axes, value.dtype)
         low = _fold(tracer, "min", value, axes, value.dtype)
-        return tracer.graph.apply("subtract", (high, low), value.dtype)
+        return tracer.ufunc("subtract", (tracer.wrap(high), tracer.wrap(low)))[0].value
 
     return _reduced(tracer, a, axis, keepdims, out, compute, "ptp")
 

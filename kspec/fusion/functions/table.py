@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from kspec.fusion import types
 from kspec.fusion.tracer import Traced, Tracer, refuse
 
 Function = Callable[..., Any]
@@ -40,3 +41,11 @@ def array_of(tracer: Tracer, given: Any, name: str) -> Traced:
         return given
     value, _ = tracer.operand(given, name)
     return tracer.wrap(value)
+
+
+def mask_of(tracer: Tracer, where: Any, name: str) -> Any:
+    """Return a ``where=``; NumPy takes no other arrays than of truth values."""
+    _, kind = tracer.operand(where, name)
+    if kind != "bool" and kind not in types.WEAK:
+        refuse(f"{name}: where= must be an array of bool, not of {kind}; compare it with 0")
+    return where
