@@ -23,7 +23,7 @@ import numpy as np
 
 from kspec.errors import FusionAssignmentError, FusionError, ShapeError
 from kspec.fusion import types
-from kspec.fusion.graph import Constant, Graph, Index, Shape, Value, broadcast
+from kspec.fusion.graph import Constant, Graph, Index, Shape, Value, broadcast, is_number
 
 _OURS = ("kspec", "numpy", "cupy")
 _CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
@@ -36,6 +36,9 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
 }
+
+# What becomes of Python numbers: the types that they have by themselves.
+_PYTHONS = {strong: weak for weak, strong in types.STRONG.items()}
 
 Number = bool | int | float | complex | np.generic
 
@@ -101,6 +104,7 @@ class Tracer:
             known = self._beyond(name, pairs)
             if known is not None:
                 return (self.wrap(known),)
+            pairs = [(value, self._compared(kind, pairs)) for value, kind in pairs]
         kinds = tuple(kind for _, kind in pairs)
         wanted = None if dtype is None else types.dtype_name(dtype)
         taken, returned = types.loop(name, kinds, wanted)
@@ -113,6 +117,15 @@ class Tracer:
         return tuple(
             self.wrap(self.graph.apply(one, values, to))
             for one, to in zip(names, returned, strict=True)
+        )
+
+    def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
+        """Return what an operator gives: a ufunc, but of Python numbers a Python number."""
+        results = self.ufunc(name, args)
+        if not all(map(_is_pythons, args)):
+            return results
+        return tuple(
+            Traced(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
         )
 
     def _beyond(self, name: str, pairs: Sequence[tuple[Value, str]]) -> Value | None:
@@ -130,6 +143,16 @@ class Tracer:
                 truth = self.graph.constant(_COMPARISONS[name](*compared), "bool")
                 return self.graph.apply("filled", (truth, other), "bool")
         return None
+
+    def _compared(self, kind: str, pairs: Sequence[tuple[Value, str]]) -> str:
+        """Return what an operand is compared as.
+
+        An integer that is only known when kernels run may be beyond the type it is compared with.
+        """
+        if kind != "int" or all(isinstance(one, Constant) for one, weak in pairs if weak == "int"):
+            return kind
+        integers = all(np.dtype(other).kind in "iu" for _, other in pairs if other != "int")
+        return types.STRONG[kind] if integers else kind
 
     def convert(self, value: Value, dtype: str) -> Value:
         """Return a value in another type; a number that the function says becomes one of it."""
@@ -195,21 +218,25 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
         if _is_foreign(other):
             return NotImplemented
         args = (other, self) if swapped else (self, other)
-        results = self.tracer.ufunc(name, args)
+        results = self.tracer.operation(name, args)
         return results[0] if len(results) == 1 else results
 
     return method
 
 
-def _in_place(name: str) -> Callable[[Traced, Any], Traced]:
-    def method(self: Traced, other: Any) -> Traced:
+def _in_place(name: str) -> Callable[[Traced, Any], Any]:
+    apply = _binary(name)
+
+    def method(self: Traced, other: Any) -> Any:
+        if self.is_immutable:
+            return apply(self, other)
         self.assign(self.tracer.ufunc(name, (self, other))[0], name)
         return self
 
     return method
 
 
-def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Traced]]:
+def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """Return an operator with the array on the left, on the right, and in place."""
     return _binary(name), _binary(name, swapped=True), _in_place(name)
 
@@ -222,7 +249,14 @@ def _to_the_power(self: Traced, other: Any) -> Any:
 
 
 def _unary(name: str) -> Callable[[Traced], Traced]:
-    return lambda self: self.tracer.ufunc(name, (self,))[0]
+    return lambda self: self.tracer.operation(name, (self,))[0]
+
+
+def _is_pythons(operand: Any) -> bool:
+    """Return whether an operand is a Python number; the truth of numbers is taken for one."""
+    if isinstance(operand, Traced):
+        return bool(operand.weak) or (operand.value.dtype == "bool" and is_number(operand.value))
+    return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
 
 
 def _is_foreign(other: Any) -> bool:
@@ -263,6 +297,11 @@ class Traced:
     def value(self) -> Value:
         """What it is now."""
         return self._value if self._base is None else self._base[1](self._base[0].value)
+
+    @property
+    def is_immutable(self) -> bool:
+        """Whether operators in place make another one: of numbers, and of results without axes."""
+        return not self.value.shape and self.position is None and self._base is None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -533,6 +572,8 @@ def _full_index(key: Any, value: Value) -> Index:
 
 def _normalised(entry: slice, size: int) -> slice:
     start, stop, step = entry.indices(size)
+    if start < 0:  # backwards from in front of all elements: an index of -1 would be the last
+        return slice(0, 0, 1)
     if (start, stop, step) == (0, size, 1) and entry.start in (None, 0) and entry.stop is None:
         return slice(None)
     if step == -1 and entry.start is None and entry.stop is None:

@@ -25,6 +25,7 @@ HOLES = np.where(X > 1, np.float32("nan"), X)
 I1 = RANDOM.integers(-50, 50, (5, 7)).astype("i1")
 U1 = RANDOM.integers(0, 200, (5, 7)).astype("u1")
 I8 = I1.astype("i8")
+BIG = np.array([0, 5, 2**63], "u8")
 T = I1 > 0
 H = X.astype("f2")
 D = X.astype("f8")
@@ -330,6 +331,12 @@ NEP_50: dict[str, tuple[Any, ...]] = {
     "x < 300": (U1, U1),
     "x == -1": (U1, U1),
     "1000 > x": (I1, I1),
+    "x * (y + 1), x * -y, x * (1 / y) + abs(y), x * (y * 2 - True)": ((X, 2), (I1, 2), (X, 2.5)),
+    "x * ((y < 3) + 1), np.clip(x, y, y + 1)": ((X, 2), (I1, 2)),
+    "x * (y + np.float64(1)), x * np.add(y, 1)": ((X, 2.5), (I1, 2)),
+    "x < y, x >= y, x == y, y > x, np.not_equal(y, x), x <= y + 1": (
+        *((one, number) for one in (I1, U1, I8, BIG) for number in (300, -1, -129, 5)),
+    ),
 }
 
 
@@ -395,6 +402,8 @@ IN_PLACE = {
     "copyto where": ("np.copyto(x, y, where=y > 0)",),
     "clip": ("np.clip(x, -1, 1, out=x)",),
     "a temporary": ("t = x * 2", "t += y", "return t"),
+    "a total": ("t = u = x.sum()", "t += 1", "return t * u"),
+    "a total with an array": ("t = x.max()", "t -= y", "return t"),
     "a temporary is assigned": ("t = x * 2", "t[...] = 1", "return t + y"),
 }
 
@@ -402,6 +411,17 @@ IN_PLACE = {
 @pytest.mark.parametrize("lines", IN_PLACE.values(), ids=IN_PLACE)
 def test_in_place(device: ArrayDevice, lines: tuple[str, ...]) -> None:
     check(_statements(*lines), (X, Y), device)
+
+
+@pytest.mark.parametrize("lines", [
+    ("t = y", "y += 1", "return x * t, x * y"), ("y /= 2", "return x * y"), ("y -= x", "return y"),
+])  # fmt: skip
+def test_numbers_in_place(device: ArrayDevice, lines: tuple[str, ...]) -> None:
+    check(_statements(*lines), (X, 3), device)
+
+
+def test_in_place_without_axes(device: ArrayDevice) -> None:
+    check(_statements("x += y", "return x * 2"), (np.array(2.5), np.array(3.0)), device)
 
 
 def test_arrays_of_two_shapes_that_read_each_other(device: ArrayDevice) -> None:
@@ -590,7 +610,7 @@ VIEWS: dict[str, tuple[Any, ...]] = {
     "(x * 2).reshape(-1), (x * 2).reshape(-1)[3:], (x + y).flatten()": (X, Y),
     "x[0], x[1:3], x[:, ::2], x[::-1], x[..., None], x[None], x[-1, 2], x[1:3, 4]": (X, X),
     "x[1:, 1:] - x[:-1, :-1], (x * y)[1:3], (x * y)[:, ::-1] + x, (x * y[0])[2]": (X, Y),
-    "x[5:2], x[::-2], x[-1:0:-1]": (X, X),
+    "x[5:2], x[::-2], x[-1:0:-1], x[-6::-1], x[-9::-2], x[-5::-2], x[:0][::-2]": (X, X),
     "x.swapaxes(0, 1), np.moveaxis(x, 0, 1), np.transpose(x), x.transpose(1, 0)": (X, X),
     "np.expand_dims(x, 1), np.squeeze(x[:1]), np.flip(x, 0), np.flip(x)": (X, X),
     "np.broadcast_to(x[0], (5, 7)), np.broadcast_to(x[0], (2, 5, 7)) + y": (X, Y),
