@@ -58,6 +58,8 @@ class Access:
         The same, where it takes longer than to put the strides in a key.
     told : str
         What ``use_on(handle, ...)`` tells of streams other than 0.
+    wrote : str
+        Statement that takes note that the array is written to.
     names : mapping of str to object
         What the expressions refer to.
     """
@@ -74,6 +76,7 @@ class Access:
     scattered: str = ""
     uneven: str = ""
     told: str = ""
+    wrote: str = ""
     names: Mapping[str, object] = field(default_factory=dict)
 
     def named(self, name: str) -> Access:
@@ -218,7 +221,11 @@ def _torch() -> Access:
         stream="(torch_stream({d}) if {d} >= 0 else 0)",
         refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
         scattered="not {x}.is_contiguous()",
-        names={"torch_stream": raw or _public_stream},
+        wrote="wrote({x})",
+        names={
+            "torch_stream": raw or _public_stream,
+            "wrote": torch.autograd.graph.increment_version,
+        },
     )
 
 

@@ -13,10 +13,11 @@ array([ 0., 10., 20.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kspec.runtime.block import Blocks
+from kspec.runtime.libraries import Library
 
 
 class Bound:
@@ -34,6 +35,8 @@ class Bound:
         Says at each call whether it is to be made in full.
     result : object
         What calls return.
+    counted : sequence of (Library, object)
+        Arrays that it writes to whose libraries want to know.
 
     Attributes
     ----------
@@ -41,7 +44,7 @@ class Bound:
         What each call returns: the outputs, the same arrays every time.
     """
 
-    __slots__ = ("_again", "_blocks", "_in_full", "result")
+    __slots__ = ("_again", "_blocks", "_counted", "_in_full", "result")
 
     def __init__(
         self,
@@ -49,11 +52,13 @@ class Bound:
         again: Callable[[], Any],
         in_full: Callable[[], bool] | None,
         result: Any = None,
+        counted: Sequence[tuple[Library, Any]] = (),
     ) -> None:
         self.result = result
         self._again = again
         self._in_full = in_full
         self._blocks = blocks
+        self._counted = counted
         if blocks is not None and not (in_full is not None and in_full()):
             blocks.spare(blocks.fresh())
 
@@ -76,4 +81,6 @@ class Bound:
             if code:
                 blocks.relaunch(block, code)
             blocks.free[key] = block
+            for library, array in self._counted:
+                library.wrote(array)
         return self.result

@@ -194,7 +194,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         if prepared.kernel is not None:
             make = prepared.maker(prepared.parameters())
             blocks = Blocks(prepared.kernel, prepared.launch, make)
-        return Bound(blocks, again, in_full, prepared.result)
+        return Bound(blocks, again, in_full, prepared.result, prepared.counted(outputs=True))
 
     @property
     def cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:

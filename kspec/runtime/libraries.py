@@ -35,6 +35,8 @@ class Library(Protocol):
     ----------
     name : str
         What it is called.
+    counts : bool
+        Whether it wants to know what kernels write to.
     handed : bool
         Whether its arrays are lent: somebody else's memory, which is ready on the stream that
         `stream` returns, and must not be given back before a kernel has run.
@@ -43,6 +45,7 @@ class Library(Protocol):
     """
 
     name: str
+    counts: bool
     handed: bool
     read_only: str
 
@@ -67,10 +70,14 @@ class Library(Protocol):
     def finish(self, array: Any, device: Device, stream: int) -> Any:
         """Return what a caller gets for an array of `empty` that was written to on a stream."""
 
+    def wrote(self, array: Any) -> None:
+        """Take note that a kernel has written to an array."""
+
 
 class Plain:
     """What is the same for most libraries: memory of their own, arrays that are returned."""
 
+    counts = False
     handed = False
     read_only = "the array is read-only; pass a copy, or another array that can be written to"
 
@@ -81,6 +88,9 @@ class Plain:
     def finish(self, array: Any, device: Device, stream: int) -> Any:
         """Return the array."""
         return array
+
+    def wrote(self, array: Any) -> None:
+        """Do nothing."""
 
 
 class NumPy(Plain):
@@ -165,6 +175,7 @@ class Torch(Plain):
     """`torch.Tensor`, on the CPU or on torch's current stream of its GPU."""
 
     name = "torch"
+    counts = True
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type are tensors."""
@@ -228,6 +239,10 @@ class Torch(Plain):
         theirs = torch.cuda.ExternalStream(stream, device=device.ordinal)
         for array in arrays:
             array.record_stream(theirs)
+
+    def wrote(self, array: Any) -> None:
+        """Tell autograd, which refuses to use what it saved before."""
+        sys.modules["torch"].autograd.graph.increment_version(array)
 
 
 def _check_dense(torch: Any, tensor: Any) -> None:

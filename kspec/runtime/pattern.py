@@ -225,12 +225,19 @@ def _launch(pattern: Pattern, body: Sequence[str], otherwise: str) -> list[str]:
         # Another thread may have given back one that holds the same.
         "    if free.setdefault(now, block) is not block: plan.spare(block)",
         *(f"    {line}" for line in afterwards(pattern.streams, (*pattern.arrays, *pattern.made))),
+        *(f"    {line}" for line in _wrote(pattern)),
         f"    return {returned[pattern.returned]}",
     ]
 
 
 def _arrays(pattern: Pattern) -> list[Argument]:
     return [one for one in pattern.arguments if one.access]
+
+
+def _wrote(pattern: Pattern) -> list[str]:
+    """Return the lines that take note of what was written to."""
+    rows = zip(_arrays(pattern), pattern.accesses, strict=True)
+    return [access.wrote for one, access in rows if one.written and access.wrote]
 
 
 def _textures(pattern: Pattern) -> list[str]:

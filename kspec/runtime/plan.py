@@ -129,6 +129,8 @@ class Prepared:
         else:
             self._run_with_scratch(self.kernel, parameters)
         after_launch(self.device, launch.stream, lent(self.operands), self.named)
+        for library, array in self.counted(self.given):
+            library.wrote(array)
         return self.finished()
 
     def _run_with_scratch(self, kernel: LoadedKernel, parameters: Sequence[bytes]) -> None:
@@ -138,6 +140,22 @@ class Prepared:
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
                 launch = replace(launch, regions=(*launch.regions, region))
             kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
+
+    def counted(self, outputs: bool) -> list[tuple[Library, Any]]:
+        """Return the arrays that are written to whose libraries want to know.
+
+        Parameters
+        ----------
+        outputs : bool
+            Whether outputs are among them.
+        """
+        return [
+            (one.library, one.value)
+            for one in self.operands
+            if one.library is not None
+            and one.library.counts
+            and ((one.is_output and outputs) or one.param.non_const)
+        ]
 
     def finished(self) -> Any:
         """Return the result as the caller gets it."""

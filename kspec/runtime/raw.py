@@ -206,7 +206,7 @@ class RawKernel(RawCaller):
         again = functools.partial(self, grid, block, args, **options)
         in_full = (lambda: is_checked(self.checks)) if prepared.device.is_host else None
         blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
-        return Bound(blocks, again, in_full)
+        return Bound(blocks, again, in_full, counted=prepared.counted())
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""

@@ -166,6 +166,7 @@ class RawCaller(KernelAttributes):
             bound: dict[str, str] = {}
             parameters = tuple(pack_undeclared(name, operand, device) for operand in operands)
             types = ("",) * len(operands)
+            written: tuple[bool, ...] = ()
         else:
             bound = bind_types(name, params, operands)
             known = {**self._structs, **bound}
@@ -174,6 +175,7 @@ class RawCaller(KernelAttributes):
                 for param, operand in zip(params, operands, strict=True)
             )
             types = tuple(number_type(param, known) for param in params)
+            written = tuple(param.pointer and not param.const for param in params)
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
         handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
         with about(name):
@@ -187,4 +189,6 @@ class RawCaller(KernelAttributes):
         if params is None:
             check_floats(name, operands, kernel.parameter_sizes)
         named = stream is not None
-        return PreparedRaw(kernel, launch, device, operands, parameters, types, named=named)
+        return PreparedRaw(
+            kernel, launch, device, operands, parameters, types, named=named, written=written
+        )

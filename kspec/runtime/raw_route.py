@@ -20,6 +20,7 @@ arrays::
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Callable, Hashable, Sequence
@@ -35,6 +36,7 @@ from kspec.runtime.access import Access, access_of
 from kspec.runtime.block import Blocks
 from kspec.runtime.device import Device
 from kspec.runtime.launch import Launch, Three
+from kspec.runtime.libraries import Library
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedKernel
@@ -78,6 +80,8 @@ class PreparedRaw:
         Dtypes that declared numbers are converted to; empty for everything else.
     named : bool
         Whether the caller has named the stream.
+    written : tuple of bool
+        Whether the kernel writes to what an argument points to; empty if nobody says so.
     """
 
     kernel: LoadedKernel
@@ -87,11 +91,22 @@ class PreparedRaw:
     parameters: tuple[bytes, ...]
     types: tuple[str, ...]
     named: bool = field(default=False, kw_only=True)
+    written: tuple[bool, ...] = field(default=(), kw_only=True)
 
     def run(self) -> None:
         """Launch the kernel once."""
         self.kernel.launch(self.launch, ParameterBlock(self.parameters))
         after_launch(self.device, self.launch.stream, lent(self.operands), self.named)
+        for library, array in self.counted():
+            library.wrote(array)
+
+    def counted(self) -> list[tuple[Library, Any]]:
+        """Return the arrays that are written to whose libraries want to know."""
+        return [
+            (one.library, one.value)
+            for one in itertools.compress(self.operands, self.written)
+            if one.library is not None and one.library.counts
+        ]
 
 
 class Caller(Protocol):
@@ -156,6 +171,8 @@ class Value:
         How it is read if it is an array.
     written : bool
         Whether it must not be read-only.
+    varies : bool
+        Whether that is so of some calls only; plans know which.
     flat : bool
         Whether it must be C-contiguous, and its dtype is looked at.
     exact : bool
@@ -173,6 +190,7 @@ class Value:
 
     access: Access | None = None
     written: bool = False
+    varies: bool = False
     flat: bool = False
     exact: bool = False
     packed: str = "{convert}({x})"
@@ -221,7 +239,9 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
             return Value(access, packed="{p}", format="P")
         # Arrays of one element are values of what is no pointer.
         written = not param.const
-        return Value(access, written, True, packed="{p}", format="P") if param.pointer else None
+        if not param.pointer:
+            return None
+        return Value(access, written, flat=True, packed="{p}", format="P")
     if kind in _HANDLES:
         place = "{x}.device.kind, {x}.device.ordinal"
         return Value(packed="{x}.ptr", format="P", place=place)
@@ -407,5 +427,17 @@ def render_raw_route(pattern: RawPattern) -> str:
             # Another thread may have given back one that holds the same.
             "    if free.setdefault(now, block_) is not block_: plan.spare(block_)",
             *(f"    {line}" for line in afterwards(current, arrays)),
+            *(f"    {line}" for line in _wrote(pattern)),
         ]
     )
+
+
+def _wrote(pattern: RawPattern) -> list[str]:
+    """Return the lines that take note of what was written to."""
+    lines = []
+    for k, value in enumerate(pattern.values):
+        if value.access is None or not value.written or not value.access.wrote:
+            continue
+        condition = f"if plan.written[{k}]: " if value.varies else ""
+        lines.append(condition + value.access.named(f"a{k}").wrote)
+    return lines

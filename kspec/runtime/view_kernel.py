@@ -154,7 +154,15 @@ class ViewCaller:
         kernel = found.loader.kernel(symbol, device, checks.sanitize)
         named = stream is not None
         return _Prepared(
-            kernel, launch, device, operands, parameters, found.types, found, named=named
+            kernel,
+            launch,
+            device,
+            operands,
+            parameters,
+            found.types,
+            found,
+            named=named,
+            written=found.written,
         )
 
 
@@ -231,7 +239,7 @@ def _value(arg: Any) -> Value | None:
     kind = type(arg)
     access = access_of(kind)
     if access is not None:
-        return Value(access, written=True, exact=True, packed="{p}", format="P")
+        return Value(access, written=True, varies=True, exact=True, packed="{p}", format="P")
     if kind is int:
         return Value(place=_IS_NARROW)
     if kind in (bool, float, complex):
@@ -244,10 +252,10 @@ def _value(arg: Any) -> Value | None:
 class ViewPlan(Ordered, Blocks):
     """What is the same for all calls with one key, as in `kspec.runtime.raw_route`."""
 
-    __slots__ = ("convert", "device", "refuses")
+    __slots__ = ("convert", "device", "refuses", "written")
 
     def __init__(self, prepared: _Prepared, pattern: RawPattern) -> None:
-        self.device = prepared.device
+        self.device, self.written = prepared.device, prepared.written
         parameters = prepared.parameters
         super().__init__(
             prepared.kernel, prepared.launch, lambda: (parameters, None), _packer(prepared)

@@ -549,6 +549,7 @@ def test_a_stream_is_one_operand(
     """Routes write ``... if stream is None else stream_handle(stream)`` behind it."""
     torch: Any = ModuleType("torch")
     torch._C = SimpleNamespace()
+    torch.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=None))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(driver, "several_devices", lambda: several)
     made = getattr(access, library).__wrapped__().named("a0").stream

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kspec
+from kspec import jit
 
 torch = pytest.importorskip("torch")
 
@@ -79,3 +81,70 @@ def test_tensors_that_are_refused(spoil: Any, message: str) -> None:
 def test_numpy_and_cpu_tensors_mix() -> None:
     z = SQUARED_DIFF(torch.ones(3), np.zeros(3, np.float32))
     assert isinstance(z, torch.Tensor) and z.tolist() == [1, 1, 1]
+
+
+INCREMENT = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "torch_increment")
+GROW = kspec.ElementwiseKernel("T x, _non_const T y", "", "y += x", "torch_grow")
+ADD_TO = kspec.RawKernel(
+    'extern "C" __global__ void torch_add_to(const float* x, float* y)'
+    " { y[threadIdx.x] += x[threadIdx.x]; }",
+    "torch_add_to",
+    params="const float* x, float* y",
+)
+
+
+@jit.rawkernel()
+def add_to(x, y):  # type: ignore[no-untyped-def]
+    y[jit.threadIdx.x] += x[jit.threadIdx.x]
+
+
+WRITERS: dict[str, Callable[[Any, Any], Any]] = {
+    "elementwise": INCREMENT,
+    "elementwise, without a family": lambda x, y: INCREMENT(x[::1], y, block_size=64),
+    "what is not const": GROW,
+    "bound": lambda x, y: INCREMENT.bind(x, y)(),
+    "reduction": lambda x, y: TOTAL(x, out=y, axis=()),
+    "raw": lambda x, y: ADD_TO((1,), (3,), (x, y)),
+    "raw, bound": lambda x, y: ADD_TO.bind((1,), (3,), (x, y))(),
+    "jit": lambda x, y: add_to((1,), (3,), (x, y)),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_autograd_is_told_of_what_is_written_to(place: str, name: str) -> None:
+    write = WRITERS[name]
+    x, y = torch.ones(3, device=place), torch.zeros(3, device=place)
+    for _ in range(4):
+        before = x._version, y._version
+        write(x, y)
+        assert (x._version, y._version) == (before[0], before[1] + 1)
+    w = torch.full((3,), 5.0, device=place, requires_grad=True)
+    a = w * 2
+    loss = (a * a).sum()
+    write(x, a.detach())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_autograd_is_told_for_shapes_that_change(place: str) -> None:
+    for size in range(1, 40):
+        x, y = torch.ones(size, device=place), torch.zeros(size, device=place)
+        INCREMENT(x, y)
+        assert (x._version, y._version) == (0, 1)
+        assert y.tolist() == [2.0] * size
+
+
+def test_new_outputs_and_arguments_that_are_read_only_are_as_they_were(place: str) -> None:
+    x = torch.ones(3, device=place)
+    for _ in range(4):
+        assert INCREMENT(x)._version == 0 and x._version == 0
+
+
+def test_writing_to_tensors_of_inference_mode(place: str) -> None:
+    with torch.inference_mode():
+        x = torch.zeros(3, device=place)
+        for _ in range(3):
+            INCREMENT(x, x)
+    for _ in range(3):
+        INCREMENT(x, x)
+    assert x.tolist() == [6.0] * 3

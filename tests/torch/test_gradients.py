@@ -67,6 +67,23 @@ def test_inputs_without_an_expression_have_no_gradient() -> None:
     assert torch.equal(x.grad, k.detach()) and k.grad is None
 
 
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_autograd_is_told_of_what_an_operator_writes_to(
+    backend: str | None, ops: Any, place: str
+) -> None:
+    def write(a: Any) -> None:
+        ops.axpy(1.0, torch.ones_like(a), a)
+
+    call = write if backend is None else torch.compile(write, fullgraph=True, backend=backend)
+    w = torch.full((3,), 5.0, device=place, requires_grad=True)
+    a = w * 2
+    loss = (a * a).sum()
+    call(a.detach())
+    assert a._version > 0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_second_derivatives_are_refused(ops: Any) -> None:
     x = tensor("cpu", 3)
     (gradient,) = torch.autograd.grad(ops.gelu_bias(x, 0.0).sum(), x)
