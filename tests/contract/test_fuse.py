@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -563,8 +564,19 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "np.around(x), np.around(x, 1), x.round(2), np.round(x, -1)": ((D, D), (I8, I8)),
     "np.around(x)": ((T, T), (H, H), (C, C)),
     "np.nan_to_num(x), np.nan_to_num(x, nan=3.0, posinf=1)": (HOLES, HOLES),
-    "np.isclose(x, y), np.isclose(x, x + 1e-9, equal_nan=True)": (HOLES, Y),
+    "np.nan_to_num(x / 0), np.nan_to_num(x / 0, True, 2, 9, y)": ((X, Y), (H, H), (D, D)),
+    "np.nan_to_num(x), np.nan_to_num(x, nan=3.0, posinf=1, neginf=-2)": (
+        *((C * [np.nan, np.inf, 1j * np.inf, 1, 1, -np.inf, 1], X), (I1, X), (T, X)),
+    ),
+    "np.isclose(x, y), np.isclose(x, x + 1e-9, equal_nan=True)": (
+        *((HOLES, Y), (T, T), (X, T), (C, C), (X, 1), (H, np.float64(0.5))),
+    ),
+    "np.isclose(x, y, atol=1), np.isclose(y, x, 0, 30), np.isclose(3, x)": ((U1, U1), (I1, I8)),
+    "np.isclose(x, 0.1, rtol=0, atol=0), np.isclose(x, 1, y, y)": (np.full(3, 0.1, "f4"), V[:3]),
     "np.zeros_like(x), np.ones_like(x), np.full_like(x, 3), np.full_like(x, 1, dtype='i2')": (X, X),
+    "np.empty_like(x).shape == x.shape and np.empty_like(x, 'i2') * 0, np.full_like(x, y[0])": (
+        *((X, Y), (I1, X)),
+    ),
     "x.astype('f8'), x.astype(int), x.astype(bool), x.astype(np.float16)": ((X, X), (I1, I1)),
     "x.astype('f4')": (U1, U1),
     "np.iscomplexobj(x) * x, np.ndim(x) * x, np.shape(x)[0] * x, np.size(x) * x": (X, X),
@@ -581,6 +593,9 @@ REDUCTIONS: dict[str, tuple[Any, ...]] = {
     },
     "np.argmax(x), np.argmin(x, axis=1), x.argmax(0), x.argmin(1, keepdims=True)": (
         *((HOLES, X), (I1, X), (C, C), (T, T)),
+    ),
+    "np.nanargmax(x), np.nanargmin(x), np.nanargmax(x, 0), np.nanargmin(x, 1, keepdims=True)": (
+        *((HOLES, X), (-HOLES, X), (I1, X), (C + HOLES, C), (T, T)),
     ),
     "np.count_nonzero(x, axis=1), np.amax(x), np.amin(x, 0)": (I1, I1),
     "x.sum(), x.mean(1), x.var(0), x.std()": ((H, H), (C, C), (U1, U1), (D, D)),
@@ -696,6 +711,17 @@ def test_copyto_by_another_rule(device: ArrayDevice) -> None:
     check(_statements("np.copyto(x, 5, where=1)"), (U1, X), device)
 
 
+def test_nan_to_num_in_place(device: ArrayDevice) -> None:
+    check(_statements("return np.nan_to_num(x, copy=False) + 1"), (HOLES, Y), device)
+    check(_statements("return np.nan_to_num(x, copy=False) + 1"), (I1, Y), device)
+
+
+def test_numbers_that_are_close(device: ArrayDevice) -> None:
+    tenths = np.full(3, 0.1, "f4")
+    for number in (0.1, np.float64(0.1), np.float32(0.1), 0, 1):
+        check(of("np.isclose(x, y, rtol=0, atol=0)"), (tenths, number), device)
+
+
 def test_attributes(device: ArrayDevice) -> None:
     seen: list[Any] = []
 
@@ -760,6 +786,10 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "np.sum(x, where=x > 0)": (TypeError, "np.where"),
     "np.sum(x, initial=3)": (TypeError, ""),
     "np.exp(x, order='F')": (TypeError, ""),
+    "np.zeros_like(x, shape=(2, 2))": (TypeError, "zeros_like: shape= is not fused"),
+    "np.full_like(x, 3, shape=2)": (TypeError, "full_like: shape= is not fused"),
+    "np.full_like(x, y[None, None])": (ValueError, "does not fit (5, 7)"),
+    "np.full_like(x[0], y)": (ValueError, "does not fit (7,)"),
     "np.add(x, y, dtype='i4')": (TypeError, "Cannot cast"),
     "np.less(x, y, dtype='f8')": (TypeError, "No loop"),
     "np.copyto(x.astype('i4'), 2.5)": (TypeError, "float64 is not written into an array of int32"),
@@ -948,6 +978,12 @@ def test_bfloat16(device: ArrayDevice) -> None:
     got = device.numpy(fused(of("x * 2 + 1", 1))(device.array(x, kind)))
     assert got.dtype == kind
     np.testing.assert_allclose(got.astype("f4"), X * 2 + 1, rtol=2e-2, atol=2e-2)
+    x[0, :3] = np.inf, -np.inf, np.nan
+    got = device.numpy(fused(lambda x: np.nan_to_num(x))(device.array(x, kind)))
+    assert got.dtype == kind
+    most = float(ml_dtypes.finfo(kind).max)
+    np.testing.assert_array_equal(got[0, :3].astype("f8"), [most, -most, 0])
+    np.testing.assert_array_equal(got[1:], x[1:])
 
 
 # What kernels come out

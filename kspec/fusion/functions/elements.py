@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
+from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import (
     FUNCTIONS,
@@ -144,55 +145,92 @@ def nan_to_num(
 ) -> Traced:
     """``np.nan_to_num``."""
     a = array_of(tracer, x, "nan_to_num")
-    if dtypes.lookup(a.value.dtype).kind != "f":
-        return a.copy()
-    limits = np.finfo(a.dtype)
-    choose = FUNCTIONS["where"]
-    high = float(limits.max) if posinf is None else posinf
-    low = float(limits.min) if neginf is None else neginf
-    infinite, negative = np.isinf(a), np.less(a, 0)
-    result = choose(tracer, infinite, choose(tracer, negative, low, high), a)
-    found: Traced = choose(tracer, np.isnan(a), nan, result)
-    return found.astype(a.dtype)
+    result, dtype = a.copy(), a.value.dtype
+    if dtypes.lookup(dtype).kind in "fc":
+        real = dtypes.real_part(dtype)
+        most = _largest(real)
+        given = nan, most if posinf is None else posinf, -most if neginf is None else neginf
+        instead = [tracer.convert(tracer.operand(one, "nan_to_num")[0], real) for one in given]
+        result = tracer.wrap(tracer.graph.apply("nan_to_num", (a.value, *instead), dtype))
+    found: Traced = delivered((result,), () if copy else (a,), "nan_to_num")
+    return found
+
+
+def _largest(dtype: str) -> float:
+    kind = np.dtype(dtype)  # np.finfo knows NumPy's own alone
+    return float(np.nextafter(np.array(np.inf, kind), np.array(0, kind)))
 
 
 @fused_function
 def isclose(
-    tracer: Tracer, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    tracer: Tracer, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> Traced:
-    """``np.isclose``."""
-    x: Any = array_of(tracer, a, "isclose")
-    y: Any = array_of(tracer, b, "isclose")
-    near = (np.less_equal(np.absolute(x - y), atol + rtol * np.absolute(y)) & np.isfinite(y)) | (
-        x == y
-    )
+    """``np.isclose``, as which it leaves Python's numbers what they are."""
+    x, y = a, _inexact(tracer, b)
+    near = np.less_equal(abs(x - y), atol + rtol * abs(y)) & np.isfinite(y) | (x == y)
     result: Traced = near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
     return result
 
 
-@fused_function
-def zeros_like(tracer: Tracer, a: Any, dtype: Any = None, **_: Any) -> Traced:
-    """``np.zeros_like``: zeros that have the shape when they meet the array."""
-    return _full(tracer, a, 0, dtype)
+def _inexact(tracer: Tracer, given: Any) -> Any:
+    """Return what is no integer: the smallest of those has no absolute value."""
+    if not isinstance(given, Traced | np.generic):
+        return given
+    if isinstance(given, Traced) and given.weak:
+        weak = "float" if given.weak == "int" else given.weak
+        return Traced(tracer, tracer.convert(given.value, types.STRONG[weak]), weak=weak)
+    value, kind = tracer.operand(given, "isclose")
+    return tracer.wrap(tracer.convert(value, types.common((kind, "float"))))
+
+
+def _define_like(name: str, number: int) -> None:
+    def defined(
+        tracer: Tracer,
+        a: Any,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: Any = None,
+        *,
+        device: Any = None,
+    ) -> Traced:
+        return _full(tracer, a, number, dtype, name, shape)
+
+    FUNCTIONS[name] = defined
 
 
 @fused_function
-def ones_like(tracer: Tracer, a: Any, dtype: Any = None, **_: Any) -> Traced:
-    """``np.ones_like``."""
-    return _full(tracer, a, 1, dtype)
-
-
-@fused_function
-def full_like(tracer: Tracer, a: Any, fill_value: Any, dtype: Any = None, **_: Any) -> Traced:
+def full_like(
+    tracer: Tracer,
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Traced:
     """``np.full_like``."""
-    return _full(tracer, a, fill_value, dtype)
+    return _full(tracer, a, fill_value, dtype, "full_like", shape)
 
 
-def _full(tracer: Tracer, a: Any, number: Any, dtype: Any) -> Traced:
-    x = array_of(tracer, a, "full_like")
-    name = types.dtype_name(x.dtype if dtype is None else dtype)
-    value = tracer.convert(tracer.operand(number, "full_like")[0], name)
-    return tracer.wrap(tracer.graph.apply("filled", (value, x.value), name))
+def _full(
+    tracer: Tracer, a: Any, number: Any, dtype: Any, name: str = "full_like", shape: Any = None
+) -> Traced:
+    """Return a number that has an array's shape, or elements that fit it."""
+    if shape is not None:
+        refuse(f"{name}: shape= is not fused; pass the function an array of that shape")
+    x = array_of(tracer, a, name)
+    to = types.dtype_name(x.dtype if dtype is None else dtype)
+    value = tracer.convert(tracer.operand(number, name)[0], to)
+    made = tracer.wrap(tracer.graph.apply("filled", (value, x.value), to))
+    if made.value.sizes != x.value.sizes:
+        fits = f"{name}: an array of shape {value.sizes} does not fit {x.value.sizes}"
+        raise ShapeError(fits)
+    return made
 
 
+for _name, _number in {"zeros_like": 0, "ones_like": 1, "empty_like": 0}.items():
+    _define_like(_name, _number)
 FUNCTIONS["round"] = FUNCTIONS["around"]

@@ -146,7 +146,7 @@ def _define_truth(name: str) -> None:
     FUNCTIONS[name] = defined
 
 
-def _define_position(name: str) -> None:
+def _define_position(name: str, function: str, worst: float) -> None:
     def defined(
         tracer: Tracer,
         a: Any,
@@ -160,7 +160,9 @@ def _define_position(name: str) -> None:
             raise TypeError(f"{name}: axis must be an integer or None")
 
         def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            return _fold(tracer, name, value, axes, "int64")
+            if name.startswith("nan"):
+                value = _without_nan(tracer, value, worst)
+            return _fold(tracer, function, value, axes, "int64")
 
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
 
@@ -353,8 +355,10 @@ for _name in ("max", "min", "nanmax", "nanmin"):
     _define_extreme(_name, _name)
 for _name in ("any", "all"):
     _define_truth(_name)
-for _name in ("argmax", "argmin"):
-    _define_position(_name)
+for _name in ("argmax", "nanargmax"):
+    _define_position(_name, "argmax", -math.inf)
+for _name in ("argmin", "nanargmin"):
+    _define_position(_name, "argmin", math.inf)
 for _name in ("mean", "nanmean"):
     _define_mean(_name)
 for _name in ("var", "std", "nanvar", "nanstd"):
