@@ -72,7 +72,7 @@ def _name(value: Value, names: Sequence[str]) -> str:
     source = value.input if isinstance(value, View) else value
     if isinstance(source, Argument | Number) and source.position < len(names):
         return names[source.position]
-    text = value.describe()
+    text = value.describe(8)  # more than fit into 30 letters
     return text if len(text) <= 30 else f"{text[:27]}..."
 
 

@@ -14,8 +14,8 @@ element-by-element functions to what these read: they cost nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from kspec.errors import ShapeError
 
@@ -40,6 +40,7 @@ class Dim:
 
 
 Shape = tuple[Dim, ...]
+_DEPTH = 16  # of functions in functions that are told
 ONE = Dim(1)
 # One entry for each axis of what is indexed, and None where an axis of extent 1 is put in.
 Index = tuple[int | slice | None, ...]
@@ -70,8 +71,8 @@ class Value:
         """The extents as numbers."""
         return tuple(dim.size for dim in self.shape)
 
-    def describe(self) -> str:
-        """Return how it is made, without its type."""
+    def describe(self, depth: int = _DEPTH) -> str:
+        """Return how it is made, without its type; what is deeper than that is left out."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -85,7 +86,7 @@ class Argument(Value):
 
     position: int
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
         return f"x{self.position}"
 
@@ -96,7 +97,7 @@ class Number(Value):
 
     position: int
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
         return f"s{self.position}"
 
@@ -107,7 +108,7 @@ class Constant(Value):
 
     value: bool | int | float | complex
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
         return repr(self.value)
 
@@ -118,7 +119,7 @@ class Count(Value):
 
     dims: Shape
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
         return f"count({', '.join(map(str, self.dims))})"
 
@@ -133,18 +134,22 @@ class Apply(Value):
     function: str
     inputs: tuple[Value, ...]
     definition: str = ""
+    of_numbers: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of_numbers", all(map(is_number, self.inputs)))
 
     @property
     def operands(self) -> tuple[Value, ...]:
         """What it is made from."""
         return self.inputs
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
         name = self.dtype if self.function == "cast" else self.function
         if self.definition:
             name = name.partition("::")[0].rpartition("_")[0]
-        return f"{name}({', '.join(one.describe() for one in self.inputs)})"
+        return f"{name}({_listed(self.inputs, depth)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +165,10 @@ class Reduce(Value):
         """What it is made from."""
         return (self.input,)
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
         axes = " ".join(map(str, self.axes))
-        return f"{self.function}({self.input.describe()}, axes {axes})"
+        return f"{self.function}({_listed(self.operands, depth)}, axes {axes})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +182,9 @@ class Stored(Value):
         """What it is made from."""
         return (self.input,)
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
-        return f"stored({self.input.describe()})"
+        return f"stored({_listed(self.operands, depth)})"
 
 
 @dataclass(frozen=True)
@@ -216,9 +221,9 @@ class View(Value):
         """What it is made from."""
         return (self.input,)
 
-    def describe(self) -> str:
+    def describe(self, depth: int = _DEPTH) -> str:
         """Return how it is made, without its type."""
-        return self.input.describe() + "".join(map(str, self.steps))
+        return self.input.describe(depth) + "".join(map(str, self.steps))
 
 
 InMemory = Argument | Reduce | Stored | View
@@ -237,6 +242,7 @@ class Graph:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Value] = {}
+        self._views: dict[tuple[Value, Step], Value] = {}
         self.shaped = False
 
     def argument(self, position: int, dtype: str, shape: Shape) -> Argument:
@@ -282,48 +288,26 @@ class Graph:
 
     def index(self, value: Value, index: Index) -> Value:
         """Return elements by a basic index with one entry for each axis."""
-        if all(entry == slice(None) for entry in index):
-            return value
-        shape = tuple(self._indexed(value.shape, index))
-        if isinstance(value, Apply):
-            inputs = [self.index(one, _index_of(one, value, index)) for one in value.inputs]
-            return self._applied(value, inputs, shape)
-        return self._view(value, Step("index", index), shape)
+        return self._moved(value, Step("index", index))
 
     def permute(self, value: Value, order: tuple[int, ...]) -> Value:
         """Return a value with its axes in another order."""
-        if order == tuple(range(len(order))) or not value.shape:
-            return value
-        shape = tuple(value.shape[axis] for axis in order)
-        if isinstance(value, Apply):
-            inputs = [self.permute(self._expanded(one, len(order)), order) for one in value.inputs]
-            return self._applied(value, inputs, shape)
-        return self._view(value, Step("permute", order), shape)
+        return self._moved(value, Step("permute", order))
 
     def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
         """Return a value with other extents, its elements in C order."""
         if sizes == value.sizes:
             return value
-        self.shaped = True
-        if isinstance(value, Apply):
-            value = self.stored(value)
-        return self._view(value, Step("reshape", sizes), tuple(map(Dim, sizes)))
+        return self._changed(self.stored(value), Step("reshape", sizes), ())
 
     def broadcast(self, value: Value, shape: Shape) -> Value:
         """Return a value that has a shape; it must fit."""
-        if tuple(dim.size for dim in shape) == value.sizes:
-            return value
         if [dim.size for dim in broadcast([value.shape, shape])] != [dim.size for dim in shape]:
             raise ShapeError(
                 f"an array of shape {value.sizes} can not be broadcast to "
                 f"{tuple(dim.size for dim in shape)}"
             )
-        if isinstance(value, Apply):
-            return self._applied(value, [self.broadcast(one, shape) for one in value.inputs], shape)
-        if isinstance(value, Scalar):
-            return value
-        self.shaped = True
-        return self._view(value, Step("broadcast", tuple(dim.size for dim in shape)), shape)
+        return self._moved(value, Step("broadcast", tuple(dim.size for dim in shape)))
 
     def stored(self, value: Value) -> Value:
         """Return a value that is in memory."""
@@ -331,10 +315,44 @@ class Graph:
             return value
         return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
 
-    def _applied(self, old: Apply, inputs: Sequence[Value], shape: Shape) -> Value:
-        value = self.apply(old.function, inputs, old.dtype, old.definition)
-        assert value.sizes == tuple(dim.size for dim in shape) or not value.shape
-        return value
+    def _moved(self, value: Value, step: Step) -> Value:
+        """Return a view, which of a function of elements is that function of views.
+
+        What is used several times is moved once, and nothing is too deep: there is no recursion.
+        """
+        moved = self._views
+        pending = [(value, step)]
+        while pending:
+            one, change = pending[-1]
+            needs = _moved_with(one, change)
+            missing = [need for need in needs if need not in moved]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if (one, change) not in moved:
+                inputs = [moved[need] for need in needs]
+                moved[one, change] = self._changed(one, change, inputs)
+        return moved[value, step]
+
+    def _changed(self, value: Value, step: Step, inputs: Sequence[Value]) -> Value:
+        """Return a view, given those of what a function of elements reads."""
+        if _is_still(value, step):
+            return value
+        if isinstance(value, Apply):
+            return self.apply(value.function, inputs, value.dtype, value.definition)
+        if step.kind == "permute":
+            value = self._expanded(value, len(step.detail))
+        return self._view(value, step, tuple(self._shape(value.shape, step)))
+
+    def _shape(self, shape: Shape, step: Step) -> Iterable[Dim]:
+        if step.kind == "index":
+            return self._indexed(shape, step.detail)
+        numbers = cast(tuple[int, ...], step.detail)
+        if step.kind == "permute":
+            return (shape[axis] for axis in numbers)
+        self.shaped = True
+        return map(Dim, numbers)
 
     def _expanded(self, value: Value, ndim: int) -> Value:
         """Return a value with axes of extent 1 in front, if it has any axis."""
@@ -396,6 +414,25 @@ def broadcast(shapes: Iterable[Shape]) -> Shape:
     return tuple(reversed(result))
 
 
+def _is_still(value: Value, step: Step) -> bool:
+    """Return whether a view of a value is the value itself."""
+    if step.kind == "index":
+        return all(entry == slice(None) for entry in step.detail)
+    if step.kind == "permute":
+        return not value.shape or step.detail == tuple(range(len(step.detail)))
+    return step.detail == value.sizes or (step.kind == "broadcast" and is_number(value))
+
+
+def _moved_with(value: Value, step: Step) -> list[tuple[Value, Step]]:
+    """Return which views of its inputs a view of a function of elements is computed from."""
+    if not isinstance(value, Apply) or _is_still(value, step):
+        return []
+    if step.kind != "index":
+        return [(one, step) for one in value.inputs]
+    index = step.detail
+    return [(one, Step("index", _index_of(one, value, index))) for one in value.inputs]
+
+
 def _index_of(value: Value, whole: Value, index: Index) -> Index:
     """Return the index of a function's input that gives what an index of its result needs."""
     missing = len(whole.shape) - len(value.shape)
@@ -421,9 +458,12 @@ def _index_of(value: Value, whole: Value, index: Index) -> Index:
 
 def is_number(value: Value) -> bool:
     """Return whether a value is computed from numbers alone."""
-    return isinstance(value, Scalar) or (
-        isinstance(value, Apply) and all(map(is_number, value.inputs))
-    )
+    return isinstance(value, Scalar) or (isinstance(value, Apply) and value.of_numbers)
+
+
+def _listed(values: Iterable[Value], depth: int) -> str:
+    """Return how the operands of a function are made."""
+    return ", ".join(one.describe(depth - 1) for one in values) if depth else "..."
 
 
 def _product(dims: Iterable[Dim]) -> int:

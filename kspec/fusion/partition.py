@@ -157,6 +157,8 @@ class _Partitioner:
         self.passes = self._passes()
         self.pass_of = {one: part for part in self.passes for one in part.reductions}
         self.homes: dict[Value, Home | None] = {}
+        for value in self.values:
+            self.homes[value] = self._find_home(value)
 
     def result(self) -> Partition:
         elements = self._elements()
@@ -218,8 +220,6 @@ class _Partitioner:
 
     def home(self, value: Value) -> Home | None:
         """Return the pass at whose end a value can be computed."""
-        if value not in self.homes:
-            self.homes[value] = self._find_home(value)
         return self.homes[value]
 
     def _find_home(self, value: Value) -> Home | None:

@@ -648,6 +648,45 @@ def test_views(device: ArrayDevice, text: str, args: Any) -> None:
     check(of(text), args, device)
 
 
+def deep(steps: int, step: Function, look: Function) -> Function:
+    """Return a function of many steps, and a view of what they give."""
+
+    def function(x: Any) -> Any:
+        for _ in range(steps):
+            x = step(x)
+        return look(x)
+
+    return function
+
+
+LOOKS: dict[str, Function] = {
+    "as it is": lambda y: y,
+    "T": lambda y: y.T,
+    "an index": lambda y: y[0],
+    "reversed": lambda y: y[::-1],
+    "broadcast": lambda y: np.broadcast_to(y, (2, 5, 7)) * 1,
+    "a sum": lambda y: y.sum(0) * 2,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_many_steps(device: ArrayDevice, look: str) -> None:
+    check(deep(600, lambda y: y * 0.5 + 1, LOOKS[look]), (D,), device)
+    check(deep(20, lambda y: y * y - y, LOOKS[look]), (D / 9,), device)  # 2**20 ways through it
+
+
+def test_many_steps_of_a_sum_and_of_a_number(device: ArrayDevice) -> None:
+    def after(x: Any, s: Any) -> Any:
+        total = x.sum(0)
+        for _ in range(600):
+            total, s = total * 0.5 + 1, s * s - s
+        return total * s
+
+    check(after, (D, np.float64(0.5)), device)
+    text = fuse(device="host")(deep(40, lambda y: y * y + y, LOOKS["a sum"])).explain(D)
+    assert "writes multiply(sum(add(multiply(a" in text
+
+
 def test_means_of_infinities(device: ArrayDevice) -> None:
     """A mean is that of the sum, not one that deviations are measured from."""
     x = np.array([[np.inf, 1, 2], [-np.inf, np.inf, 0], [1, 2, 3]], "f4")
