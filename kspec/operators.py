@@ -11,7 +11,8 @@ sq.y(Tensor x, Scalar y) -> Tensor
 sq.x(Scalar x, Tensor y) -> Tensor
 
 Schemas are in torch's language.  An input that may be an array or a number has an overload for
-either, named by the inputs that are numbers.  Operators of elementwise and reduction kernels
+either, named by the inputs that are numbers (by their positions, ``in0_in1``, where names could be
+taken for others).  Operators of elementwise and reduction kernels
 return new arrays; what a kernel writes to is annotated, as ``Tensor(a!) y``.
 
 `kspec.torch` registers these, `kspec.build.torch_module` writes functions that call them.
@@ -39,6 +40,8 @@ ARRAY = "Tensor"
 _NUMBERS = {"f": "float", "i": "SymInt", "u": "SymInt", "b": "bool", "c": "complex"}
 # Inputs for each of which arrays and numbers are told apart, in every combination.
 _COMBINED = 3
+# What torch's object of an operator has beside overloads.
+_TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
 
 
 @dataclass(frozen=True)
@@ -157,9 +160,22 @@ def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Ope
     if not elementwise:
         arguments.append(Argument("axis", "int[1]?", default="None"))
         arguments.append(Argument("keepdims", "bool", default="False"))
-    overload = "_".join(name for name in declaration.inputs.names if name in numbers)
+    overload = _overload(declaration.inputs.names, numbers)
     results = 0 if written else len(declaration.outputs)
     return Operator(declaration, tuple(arguments), results, overload)
+
+
+def _overload(names: Sequence[str], numbers: Collection[str]) -> str:
+    """Return the name of the overload in which some inputs are numbers.
+
+    Joined names tell which they are unless one begins like another: x and y, or x_y.
+    """
+    plain = not any(
+        name in _TAKEN or any(name.startswith(f"{one}_") for one in names) for name in names
+    )
+    return "_".join(
+        name if plain else f"in{position}" for position, name in enumerate(names) if name in numbers
+    )
 
 
 def gradient_numbers(front: Operator, declaration: GeneratedDeclaration) -> tuple[str, ...]:

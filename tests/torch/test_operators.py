@@ -149,6 +149,18 @@ def test_names_of_others_are_not_taken() -> None:
         kspec.torch.register(mine, namespace="aten")
 
 
+def test_numbers_for_inputs_whose_names_are_alike() -> None:
+    alike = kspec.ElementwiseKernel(
+        "T x, T y, T x_y", "T z", "z = x * 100 + y * 10 + x_y", "torch_alike"
+    )
+    call, three = kspec.torch.register(alike).torch_alike, torch.full((2,), 3.0)
+    assert call(1.0, 2.0, three).tolist() == [123, 123]
+    assert call(1.0, three, 2.0).tolist() == [132, 132]
+    assert call(three, three, 2.0).tolist() == [332, 332]
+    lengths = kspec.ElementwiseKernel("T x, T op", "T z", "z = x - op", "torch_lengths")
+    assert kspec.torch.register(lengths).torch_lengths(three, 1.0).tolist() == [2, 2]
+
+
 def test_what_is_no_module_or_no_operator() -> None:
     with pytest.raises(ArgumentTypeError, match="numpy is no module"):
         kspec.torch.register(np)
