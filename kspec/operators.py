@@ -21,6 +21,7 @@ return new arrays; what a kernel writes to is annotated, as ``Tensor(a!) y``.
 from __future__ import annotations
 
 import itertools
+import keyword
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,8 @@ _NUMBERS = {"f": "float", "i": "SymInt", "u": "SymInt", "b": "bool", "c": "compl
 _COMBINED = 3
 # What torch's object of an operator has beside overloads.
 _TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
+# What torch's namespaces have beside operators.
+_OF_NAMESPACES = frozenset({"_dir", "name"})
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,9 @@ def outputs_are_given(declaration: GeneratedDeclaration) -> bool:
 
 def refusal(declaration: Declaration) -> str:
     """Return why a kernel can not be an operator of such a library; empty if it can."""
+    named = name_refusal(declaration)
+    if named:
+        return named
     if isinstance(declaration, RawDeclaration):
         if declaration.params is None:
             return "its parameters are not declared"
@@ -212,6 +218,17 @@ def refusal(declaration: Declaration) -> str:
             if not one.is_placeholder and dtypes.lookup(one.type).kind not in _NUMBERS
         ]
     )
+
+
+def name_refusal(declaration: Declaration) -> str:
+    """Return which name of a kernel no operator can have; empty if there is none."""
+    if declaration.name in _OF_NAMESPACES:
+        return f"torch.ops has something else called {declaration.name}; rename the kernel"
+    params = [(f"parameter {one.name}", one.name) for one in declaration.params or ()]
+    for what, name in ((f"kernel {declaration.name}", declaration.name), *params):
+        if keyword.iskeyword(name):
+            return f"{what} has a word of Python's for a name; rename it"
+    return ""
 
 
 def _not_of_tensors(params: Sequence[Param | CParam]) -> str:

@@ -8,7 +8,7 @@ turns it into the files of the package.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +17,7 @@ from kspec.build.settings import Settings
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
 from kspec.errors import SpecError
+from kspec.operators import name_refusal
 from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import Spec
@@ -89,7 +90,22 @@ def make_plan(settings: Settings) -> BuildPlan:
     taken = [file.path for file in files if file.stem in reserved]
     if taken:
         raise SpecError("\n".join(f"{path}: the package needs this name; rename" for path in taken))
+    if settings.torch:
+        _check_operators(files)
     return BuildPlan(settings, tuple(make_unit(settings, file) for file in files))
+
+
+def _check_operators(files: Iterable[SpecFile]) -> None:
+    """Refuse names that no operator can have."""
+    problems = [
+        f"{file.path}:{file.lines[spec.name, 'name']}: {spec.name} can be no operator, which "
+        f"torch = true makes of it: {reason}"
+        for file in files
+        for spec in file.specs
+        if (reason := name_refusal(spec.declaration()))
+    ]
+    if problems:
+        raise SpecError("\n".join(problems))
 
 
 def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:

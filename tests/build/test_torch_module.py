@@ -96,5 +96,19 @@ def test_what_can_not_be(tmp_path: Path, settings: str, stem: str, message: str)
         plan_project(project(tmp_path, settings, stem))
 
 
+def test_names_that_no_operator_can_have(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    spec = folder / "specs" / "gates.toml"
+    spec.write_text(spec.read_text().replace(".total]", ".name]"))
+    with pytest.raises(SpecError) as caught:
+        plan_project(folder)
+    assert str(caught.value).splitlines() == [
+        "specs/gates.toml:14: name can be no operator, which torch = true makes of it: "
+        "torch.ops has something else called name; rename the kernel",
+    ]
+    (folder / "pyproject.toml").write_text('[project]\nname = "toy"\n[tool.kspec]\n')
+    assert plan_project(folder)
+
+
 def test_the_shipped_package_has_it() -> None:
     assert plan_project(ROOT).settings.torch

@@ -171,6 +171,21 @@ def test_what_is_no_module_or_no_operator() -> None:
     assert not hasattr(kspec.torch.register(kspec_kernels), "distance")
 
 
+@pytest.mark.parametrize(
+    ("param", "name", "reason"),
+    [
+        ("in", "torch_words", "parameter in has a word of Python's"),
+        ("None", "torch_words", "parameter None has a word of Python's"),
+        ("x", "pass", "kernel pass has a word of Python's"),
+        ("x", "name", "torch.ops has something else called name; rename"),
+    ],
+)
+def test_names_that_no_operator_can_have(param: str, name: str, reason: str) -> None:
+    one = kspec.ElementwiseKernel(f"T {param}", "T y", f"y = {param}", name)
+    with pytest.raises(ArgumentTypeError, match=f"{name} can not be an operator: {reason}"):
+        kspec.torch.register(one, namespace="words")
+
+
 def test_a_tensor_that_requires_grad_without_backward(ops: Any) -> None:
     x = torch.ones(3, dtype=torch.complex128, requires_grad=True)
     with pytest.raises(ArgumentTypeError, match=r"abs_squared: z requires grad.*detach"):
