@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from kspec.errors import ShapeError
+from kspec.errors import FusionError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -288,6 +288,8 @@ class Graph:
 
     def index(self, value: Value, index: Index) -> Value:
         """Return elements by a basic index with one entry for each axis."""
+        if is_number(value):
+            return self.broadcast(value, (ONE,) * len(index))
         return self._moved(value, Step("index", index))
 
     def permute(self, value: Value, order: tuple[int, ...]) -> Value:
@@ -296,8 +298,11 @@ class Graph:
 
     def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
         """Return a value with other extents, its elements in C order."""
+        self.shaped = True  # even if these are the extents by chance
         if sizes == value.sizes:
             return value
+        if is_number(value):
+            return self.broadcast(value, tuple(map(Dim, sizes)))
         return self._changed(self.stored(value), Step("reshape", sizes), ())
 
     def broadcast(self, value: Value, shape: Shape) -> Value:
@@ -307,13 +312,31 @@ class Graph:
                 f"an array of shape {value.sizes} can not be broadcast to "
                 f"{tuple(dim.size for dim in shape)}"
             )
-        return self._moved(value, Step("broadcast", tuple(dim.size for dim in shape)))
+        sizes = tuple(dim.size for dim in shape)
+        if is_number(value) and shape:
+            return self.apply("filled", (value, self._anything(sizes)), value.dtype)
+        return self._moved(value, Step("broadcast", sizes))
 
     def stored(self, value: Value) -> Value:
         """Return a value that is in memory."""
         if not isinstance(value, Apply):
             return value
         return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
+
+    def _anything(self, sizes: tuple[int, ...]) -> Value:
+        """Return an array of some extents, whatever its elements are."""
+        self.shaped = True
+        arguments = [one for one in self._known.values() if isinstance(one, Argument)]
+        for one in arguments:
+            if one.sizes == sizes:
+                return one
+        for one in arguments:
+            if 0 not in one.sizes:
+                element = self.index(one, (0,) * len(one.shape))
+                return self._moved(element, Step("broadcast", sizes))
+        raise FusionError(
+            f"a number of shape {sizes} is made where an argument has elements, and none has"
+        )
 
     def _moved(self, value: Value, step: Step) -> Value:
         """Return a view, which of a function of elements is that function of views.

@@ -275,6 +275,63 @@ def test_slices_of_other_extents(device: ArrayDevice, text: str) -> None:
         agree(made(device.array(x)), plain(x), device)
 
 
+def test_reshapes_of_other_extents(device: ArrayDevice) -> None:
+    """What does not change the extents that are traced may change those of the next call."""
+    made = fused(lambda x: x.reshape(2, -1) * 1)
+    for rows in (2, 3, 4):
+        agree(made(device.array(D[:rows, :6])), D[:rows, :6].reshape(2, -1), device)
+    made = fused(lambda x: x.reshape(5) + 1)
+    agree(made(device.array(V[:5])), V[:5] + 1, device)
+    with pytest.raises(ValueError, match="cannot reshape array of size 7"):
+        made(device.array(V))
+
+
+def test_one_axis_stays_as_it_is(device: ArrayDevice) -> None:
+    traced: list[int] = []
+
+    def f(x: Any) -> Any:
+        traced.append(1)
+        return x.ravel() * 2, x.reshape(-1) + 1
+
+    made = fused(f)
+    for count in (3, 5, 7):
+        agree(made(device.array(V[:count])), (V[:count] * 2, V[:count] + 1), device)
+    assert len(traced) == 1
+
+
+NUMBERS: list[Function] = [
+    lambda x, s: np.broadcast_to(s, (3,)).sum() + x,
+    lambda x, s: (np.broadcast_to(s + 0, (4,)), np.broadcast_to(s, (2, 5, 7))),
+    lambda x, s: np.broadcast_to(s, x.shape) + x,
+    lambda x, s: (np.reshape(s, (1, 1)), np.expand_dims(s + 1, 0).sum(0) * x, np.ravel(s)),
+    lambda x, s: x.sum() + s[None] + (s * 2)[None, ...].sum(-1),
+]
+
+
+@pytest.mark.parametrize("place_of", range(len(NUMBERS)))
+def test_numbers_that_become_arrays(device: ArrayDevice, place_of: int) -> None:
+    for x in (X, V[:1], D):
+        check(NUMBERS[place_of], (x, np.float32(2)), device)
+        if place_of < 4:
+            check(NUMBERS[place_of], (x, 2.5), device)
+
+
+def test_numbers_in_place_as_arrays(device: ArrayDevice) -> None:
+    def f(x: Any, s: Any) -> Any:
+        x += np.broadcast_to(s, (7,))
+        x -= np.broadcast_to(s, (2, 3)).sum()
+        return np.broadcast_to(s, (2, 3))
+
+    check(f, (X, 3), device)
+
+
+def test_numbers_without_elements_next_to_them(device: ArrayDevice) -> None:
+    empty = np.ones((2, 0), "f4")
+    check(lambda x, s: np.broadcast_to(s, (2, 0)) + x, (empty, 2.0), device)
+    with pytest.raises(FusionError, match=r"a number of shape \(3,\)"):
+        fused(lambda x, s: np.broadcast_to(s, (3,)).sum() + x)(device.array(empty), 2.0)
+
+
 def test_none_chooses_code(device: ArrayDevice) -> None:
     made = fused(lambda x, y: x if y is None else x + y)
     x = device.array(X)
