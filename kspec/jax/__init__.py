@@ -9,8 +9,8 @@ on XLA's own stream and reads and writes XLA's memory, on the CPU and on CUDA de
 
 `functions` makes functions of kernels (`operators`), `abstract` derives result types from the
 declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`),
-`request` is what programs hold of a call, `target` answers them, and `call_frame` is XLA's
-C interface.
+`request` is what programs hold of a call, `target` answers them, until the process ends (`ending`),
+and `call_frame` is XLA's C interface.
 """
 
 from __future__ import annotations

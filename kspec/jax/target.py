@@ -8,11 +8,9 @@ kernel comes behind the work before it on XLA's stream.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import functools
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -21,6 +19,7 @@ import numpy as np
 from kspec.errors import KspecError, LoadError
 from kspec.jax import call_frame
 from kspec.jax.call_frame import Buffer, CallFrame
+from kspec.jax.ending import Calls
 from kspec.jax.request import Request, parse_request
 from kspec.runtime import driver
 from kspec.runtime.arrays import DeviceArray
@@ -59,9 +58,6 @@ _new_capsule = ctypes.PYFUNCTYPE(
 _keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
 
 
-_QUIET = 0.1  # seconds
-
-
 class _Lent:
     """Memory that belongs to XLA."""
 
@@ -79,7 +75,7 @@ class Target:
 
     def __init__(self) -> None:
         self._kernels: dict[str, KernelCallable[Any]] = {}
-        self._calls = 0  # on the CPU
+        self.calls = Calls()
 
     def add(self, name: str, kernel: KernelCallable[Any]) -> None:
         """Make a kernel known under a name."""
@@ -104,30 +100,14 @@ class Target:
     def register(self) -> None:
         """Give the functions to XLA."""
         for platform, run in (("cpu", self._run_on_host), ("CUDA", self._run_on_cuda)):
-            handler = call_frame.Handler(functools.partial(_guarded, run))
+            handler = call_frame.Handler(functools.partial(self._guarded, run))
             # A program may run while the interpreter shuts down and frees what it knows.
             _keep_for_ever(handler)
             address = ctypes.cast(handler, ctypes.c_void_p)
             capsule = _new_capsule(address, None, None)
             jax.ffi.register_ffi_target(NAME, capsule, platform=platform, api_version=1)
 
-    def wait(self) -> None:
-        """Wait for programs that still run on the CPU when the interpreter ends.
-
-        XLA's threads would be ended when they want to run a kernel after that, and the process
-        would wait for them for ever.  Programs whose results nobody holds can not be asked for:
-        they are over when no kernel has been run for a while.
-        """
-        before = 0
-        while before != self._calls:
-            before = self._calls
-            for one in jax.live_arrays("cpu"):
-                with contextlib.suppress(Exception):  # it failed, or was given away
-                    one.block_until_ready()
-            time.sleep(_QUIET)
-
     def _run_on_host(self, frame: CallFrame) -> int | None:
-        self._calls += 1
         inputs = [_array(one, HOST) for one in call_frame.buffers(frame.arguments)]
         outputs = [_array(one, HOST) for one in call_frame.buffers(frame.results)]
         self._run(_request(frame), inputs, outputs, 0)
@@ -155,16 +135,17 @@ class Target:
         options: Mapping[str, Any] = dict(request.options)
         kernel(*request.inputs(arrays), *outputs, stream=stream, **options)
 
-
-def _guarded(run: Any, address: int) -> int | None:
-    """Run a handler; exceptions become errors of XLA's, for C code can not pass them on."""
-    frame = CallFrame.from_address(address)
-    try:
-        return None if call_frame.answer_metadata(frame) else run(frame)
-    except BaseException as error:
-        known = isinstance(error, KspecError | TypeError | ValueError)
-        code = call_frame.INVALID_ARGUMENT if known else call_frame.INTERNAL
-        return call_frame.make_error(frame, code, f"{type(error).__name__}: {error}")
+    def _guarded(self, run: Callable[[CallFrame], int | None], address: int) -> int | None:
+        """Run a handler; exceptions become errors of XLA's, for C code can not pass them on."""
+        frame = CallFrame.from_address(address)
+        try:
+            if call_frame.answer_metadata(frame):
+                return None
+            return self.calls.run(run, frame)
+        except BaseException as error:
+            known = isinstance(error, KspecError | TypeError | ValueError)
+            code = call_frame.INVALID_ARGUMENT if known else call_frame.INTERNAL
+            return call_frame.make_error(frame, code, f"{type(error).__name__}: {error}")
 
 
 def _request(frame: CallFrame) -> Request:
@@ -189,5 +170,5 @@ def target() -> Target:
     """Return the target, registered at the first call."""
     made = Target()
     made.register()
-    atexit.register(made.wait)
+    atexit.register(made.calls.wait)
     return made
