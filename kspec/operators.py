@@ -41,6 +41,8 @@ ARRAY = "Tensor"
 _NUMBERS = {"f": "float", "i": "SymInt", "u": "SymInt", "b": "bool", "c": "complex"}
 # Inputs for each of which arrays and numbers are told apart, in every combination.
 _COMBINED = 3
+# The argument that says how many elements there are.
+_SIZE = "size"
 # What torch's object of an operator has beside overloads.
 _TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
 # What torch's namespaces have beside operators.
@@ -111,6 +113,14 @@ class Operator:
         return tuple(one for one in self.arguments if one.name in names)
 
     @property
+    def sized(self) -> bool:
+        """Whether it is told the number of elements, by its last argument."""
+        declaration = self.declaration
+        if not isinstance(declaration, ElementwiseDeclaration):
+            return False
+        return self.arguments[-1].name == _SIZE and _SIZE not in declaration.params.names
+
+    @property
     def writes(self) -> bool:
         """Whether it changes arguments."""
         return any(one.written for one in self.arguments)
@@ -159,7 +169,7 @@ def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Ope
     plain = {param.name for param in declaration.params if not param.raw}
     arrays = [one.name for one in arguments if one.is_array]
     if elementwise and arrays and plain.isdisjoint(arrays):
-        arguments.append(Argument("size", "SymInt"))
+        arguments.append(Argument(_SIZE, "SymInt"))
     if not elementwise:
         arguments.append(Argument("axis", "int[1]?", default="None"))
         arguments.append(Argument("keepdims", "bool", default="False"))
@@ -228,7 +238,19 @@ def name_refusal(declaration: Declaration) -> str:
     for what, name in ((f"kernel {declaration.name}", declaration.name), *params):
         if keyword.iskeyword(name):
             return f"{what} has a word of Python's for a name; rename it"
+    for what, name in params:
+        if name in _options(declaration):
+            return f"{what} is called as what operators of such kernels are given beside; rename it"
     return ""
+
+
+def _options(declaration: Declaration) -> tuple[str, ...]:
+    """Return the arguments of an operator that are no parameters of the kernel."""
+    if isinstance(declaration, RawDeclaration):
+        return ("grid", "block", "shared_mem")
+    if isinstance(declaration, ReductionDeclaration):
+        return ("axis", "keepdims")
+    return (_SIZE,) if all(param.raw for param in declaration.inputs) else ()
 
 
 def _not_of_tensors(params: Sequence[Param | CParam]) -> str:
@@ -284,5 +306,4 @@ def _is_decided(one: Operator) -> bool:
     arrays = {argument.name for argument in one.arguments if argument.is_array}
     bound = {param.type for param in declaration.params if param.name in arrays}
     plain = [param for param in declaration.params if param.name in arrays and not param.raw]
-    sized = bool(plain) or any(argument.name == "size" for argument in one.arguments)
-    return sized and set(declaration.placeholders) <= bound
+    return (bool(plain) or one.sized) and set(declaration.placeholders) <= bound

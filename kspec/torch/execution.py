@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kspec.declaration import RawDeclaration
+from kspec.declaration import RawDeclaration, ReductionDeclaration
 from kspec.operators import Operator
 from kspec.runtime.callable import KernelCallable
 
@@ -31,10 +31,10 @@ def make_implementation(one: Operator, kernel: KernelCallable[Any]) -> Implement
     names = [argument.name for argument in one.parameters if not argument.keyword]
     if isinstance(one.declaration, RawDeclaration):
         return _raw(one, kernel, names)
-    if one.arguments[-1].name == "keepdims":
+    if isinstance(one.declaration, ReductionDeclaration):
         return _reduction(one, kernel, len(names))
     call: Any = kernel
-    if one.arguments[-1].name == "size":
+    if one.sized:
         return lambda *args: _outcome(one, call(*map(_plain, args[:-1]), size=args[-1]))
     if one.results == 1 and not call.return_tuple:
         return lambda *args: call(*map(_plain, args))

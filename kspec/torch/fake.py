@@ -33,7 +33,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         bound = bind(declaration, arrays)
         if not one.results:
             return None
-        shape = _shape(declaration, arrays, given)
+        shape = (given["size"],) if one.sized else _shape(declaration, arrays, given)
         results = tuple(
             torch.empty(shape, dtype=dtype_of(param, bound), device=device)
             for param in declaration.outputs
@@ -88,8 +88,6 @@ def _shape(
     arrays: Mapping[str, torch.Tensor],
     given: Mapping[str, Any],
 ) -> Sizes:
-    if "size" in given:
-        return (given["size"],)
     shape = loop_shape(declaration, arrays)
     if not isinstance(declaration, ReductionDeclaration):
         return shape

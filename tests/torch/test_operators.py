@@ -161,6 +161,17 @@ def test_numbers_for_inputs_whose_names_are_alike() -> None:
     assert kspec.torch.register(lengths).torch_lengths(three, 1.0).tolist() == [2, 2]
 
 
+def test_parameters_that_are_called_as_options_of_other_kernels(place: str) -> None:
+    x, y = torch.ones(3, device=place), torch.full((3,), 2.0, device=place)
+    for name in ("size", "keepdims", "axis"):
+        kernel = kspec.ElementwiseKernel(
+            f"T x, T {name}", "T z", f"z = x + {name}", f"named_{name}"
+        )
+        found = getattr(kspec.torch.register(kernel), f"named_{name}")
+        assert found(x, y).tolist() == [3, 3, 3] and found(x, 2.0).tolist() == [3, 3, 3]
+        torch.library.opcheck(found.default, (x, y))
+
+
 def test_what_is_no_module_or_no_operator() -> None:
     with pytest.raises(ArgumentTypeError, match="numpy is no module"):
         kspec.torch.register(np)
@@ -174,14 +185,16 @@ def test_what_is_no_module_or_no_operator() -> None:
 @pytest.mark.parametrize(
     ("param", "name", "reason"),
     [
-        ("in", "torch_words", "parameter in has a word of Python's"),
-        ("None", "torch_words", "parameter None has a word of Python's"),
-        ("x", "pass", "kernel pass has a word of Python's"),
-        ("x", "name", "torch.ops has something else called name; rename"),
+        ("T in", "torch_words", "parameter in has a word of Python's"),
+        ("T None", "torch_words", "parameter None has a word of Python's"),
+        ("raw T size", "torch_words", "parameter size is called as what operators"),
+        ("T x", "pass", "kernel pass has a word of Python's"),
+        ("T x", "name", "torch.ops has something else called name; rename"),
     ],
 )
 def test_names_that_no_operator_can_have(param: str, name: str, reason: str) -> None:
-    one = kspec.ElementwiseKernel(f"T {param}", "T y", f"y = {param}", name)
+    read = param.split()[-1] + "[i]" * param.startswith("raw")
+    one = kspec.ElementwiseKernel(param, "T y", f"y = {read}", name)
     with pytest.raises(ArgumentTypeError, match=f"{name} can not be an operator: {reason}"):
         kspec.torch.register(one, namespace="words")
 
