@@ -8,7 +8,9 @@
     │   │   └── UnknownTypeError (TypeError)    a type nobody knows
     │   └── DuplicateKernelError            two kernels of one package share a name
     ├── FusionError (TypeError)             a function that can not be fused
-    │   └── FusionAssignmentError (ValueError)  it assigns to a part of an array
+    │   ├── FusionAssignmentError (ValueError)  it assigns to a part of an array
+    │   ├── FusionAttributeError (AttributeError)   it asks for what only arrays have
+    │   └── FusionIndexError (IndexError)   it indexes by what is no integer or slice
     ├── JitError                            a Python function that can not become a kernel
     │   ├── JitTypeError (TypeError)
     │   ├── JitValueError (ValueError)
@@ -118,6 +120,14 @@ class FusionError(KspecError, TypeError):
 
 class FusionAssignmentError(FusionError, ValueError):
     """A function assigns to a part of an array."""
+
+
+class FusionAttributeError(FusionError, AttributeError):
+    """A function asks a stand-in for what only an array has."""
+
+
+class FusionIndexError(FusionError, IndexError):
+    """A function indexes by an array, or by what is no integer or slice."""
 
 
 class JitError(KspecError):

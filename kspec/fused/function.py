@@ -32,6 +32,7 @@ from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
 from kspec.runtime.interop import library_of
 from kspec.runtime.views import numpy_dtype
+from kspec.runtime.writing import check_writable
 from kspec.spec.models import Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -254,12 +255,25 @@ class Fused:
         written = apart.program.written
 
         def run(args: tuple[Any, ...]) -> Any:
-            if not meet(args, written):
-                return apart.run(args)
-            runnable = self._runnable(args)
-            return runnable.run(set_apart(args, runnable.program.written))
+            try:
+                if not meet(args, written):
+                    return apart.run(args)
+                runnable = self._runnable(args)
+                return runnable.run(set_apart(args, runnable.program.written))
+            except ArgumentTypeError:
+                self._check_writable(args, written)
+                raise
 
         return run
+
+    def _check_writable(self, args: tuple[Any, ...], written: Sequence[int]) -> None:
+        """Raise `ArgumentTypeError` for a read-only argument by its name, which kernels lack."""
+        names = self._argument_names(len(args))
+        for position in written:
+            library = library_of(args[position])
+            assert library is not None
+            view = library.view(args[position])
+            check_writable(f"{self.name}: argument {names[position]}", library, view)
 
     def _is_fused(self, args: tuple[Any, ...]) -> bool:
         views = [library.view(one) for one in args if (library := library_of(one)) is not None]

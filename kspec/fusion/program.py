@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.fusion.graph import Dim, Scalar, Shape, Value
+from kspec.fusion.graph import Dim, Shape, Value, is_number
 from kspec.fusion.lower import Kernel, lower
 from kspec.fusion.partition import Output, Partition, partition
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
@@ -150,6 +150,6 @@ def _array(one: Any) -> Value:
             f"a fused function returns arrays, and a {type(one).__name__} is none: return it from "
             "outside"
         )
-    if isinstance(one.value, Scalar):
+    if is_number(one.value):
         raise ValueError("a fused function returns arrays, and a scalar is none")
     return one.value

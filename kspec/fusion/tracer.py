@@ -21,7 +21,13 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from kspec.errors import FusionAssignmentError, FusionError, ShapeError
+from kspec.errors import (
+    FusionAssignmentError,
+    FusionAttributeError,
+    FusionError,
+    FusionIndexError,
+    ShapeError,
+)
 from kspec.fusion import types
 from kspec.fusion.graph import Constant, Graph, Index, Shape, Value, broadcast, is_number
 
@@ -190,6 +196,15 @@ def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
     raise error(f"{message}{_place()}")
 
 
+def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:
+    """Raise `FusionError`, or a kind of it, for a parameter that would have to be a number."""
+    refuse(
+        f"{what} has to be known before kernels run, and a parameter is another number each time: "
+        "write it in the function, or take it from outside",
+        error,
+    )
+
+
 def _place() -> str:
     """Return where the traced function is, as the end of a message."""
     frame: FrameType | None = sys._getframe(1)
@@ -209,6 +224,13 @@ def _not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
         refuse(
             f"{what} needs a Python scalar, which an array is only when it is computed: {instead}"
         )
+
+    return method
+
+
+def _not_fused(what: str) -> Callable[[Traced, Any], NoReturn]:
+    def method(self: Traced, other: Any) -> NoReturn:
+        refuse(f"{what} is not fused; call it outside of the function")
 
     return method
 
@@ -371,14 +393,19 @@ class Traced:
         else:
             self._base[0].assign(self.tracer.wrap(self._back(value)), what)
 
-    def view(self, look: Callable[[Value], Value], back: Callable[[Value], Value] | None) -> Traced:
+    def seen(self, look: Callable[[Value], Value], back: Callable[[Value], Value] | None) -> Traced:
         """Return a view of it, which changes when it does."""
         return Traced(self.tracer, self._value, base=(self, look), back=back)
 
     def _function(self, name: str, *args: Any, **keywords: Any) -> Traced:
-        from kspec.fusion.functions import FUNCTIONS
+        from kspec.fusion.functions import call_named
 
-        return FUNCTIONS[name](self.tracer, self, *args, **keywords)  # type: ignore[no-any-return]
+        return call_named(self.tracer, name, (self, *args), keywords)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"stand-ins for arrays have no {name!r}", name=name, obj=self)
+        refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
 
     def __getitem__(self, key: Any) -> Traced:
         index = _full_index(key, self.value)
@@ -391,7 +418,7 @@ class Traced:
             def back(value: Value) -> Value:
                 return graph.index(graph.index(value, drops), flips)
 
-        return self.view(lambda value: graph.index(value, index), back)
+        return self.seen(lambda value: graph.index(value, index), back)
 
     def __setitem__(self, key: Any, new: Any) -> None:
         value, _ = self.tracer.operand(new, "assignment")
@@ -496,6 +523,7 @@ class Traced:
     __or__, __ror__, __ior__ = _operator("bitwise_or")
     __xor__, __rxor__, __ixor__ = _operator("bitwise_xor")
     __divmod__, __rdivmod__ = _binary("divmod"), _binary("divmod", swapped=True)
+    __matmul__ = __rmatmul__ = __imatmul__ = _not_fused("the operator @")
     __lt__ = _binary("less")
     __le__ = _binary("less_equal")
     __gt__ = _binary("greater")
@@ -526,7 +554,7 @@ class Traced:
     __int__ = _not_a_scalar("int()", "use x.astype(int)")
     __float__ = _not_a_scalar("float()", "use x.astype(float)")
     __complex__ = _not_a_scalar("complex()", "use x.astype(complex)")
-    __index__ = _not_a_scalar("an index", "indices of fused functions are numbers")
+    __index__ = _not_a_scalar("an index", "indices are numbers in the function, or from outside")
     item = _not_a_scalar("item()", "return the array, and ask the result")
     tolist = _not_a_scalar("tolist()", "return the array, and ask the result")
 
@@ -584,10 +612,13 @@ def _normalised(entry: slice, size: int) -> slice:
 def _position(entry: Any, axis: int, size: int) -> int:
     many = hasattr(entry, "shape") and not isinstance(entry, np.integer)
     if isinstance(entry, bool) or many or not isinstance(entry, SupportsIndex):
-        kind = "an array" if isinstance(entry, Traced) or hasattr(entry, "shape") else repr(entry)
-        raise IndexError(
+        if isinstance(entry, Traced) and is_number(entry.value):
+            refuse_unknown("an index", FusionIndexError)
+        kind = "an array" if hasattr(entry, "shape") else repr(entry)
+        refuse(
             f"{kind} as an index is not fused: integers, slices, None and ... are; select with "
-            "np.where, or index outside of the function"
+            "np.where, or index outside of the function",
+            FusionIndexError,
         )
     number = int(entry.__index__())
     if not -size <= number < size:

@@ -846,7 +846,25 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x + [1, 2]": (TypeError, "pass it to the function as an argument"),
     "np.where(x > 0, np.zeros(7), x)": (TypeError, "pass it to the function as an argument"),
     "np.matmul(x, y)": (TypeError, "call it outside"),
-    "x @ y": (TypeError, ""),
+    "x @ y": (TypeError, "the operator @ is not fused; call it outside"),
+    "np.zeros((7, 5)) @ x": (TypeError, "matmul is not fused; call it outside"),
+    "x.__imatmul__(y)": (TypeError, "the operator @ is not fused; call it outside"),
+    "x.cumsum()": (TypeError, "cumsum is not fused; call it outside"),
+    "x.sort()": (AttributeError, "sort is not fused; call it outside"),
+    "x.dot(y)": (TypeError, "dot is not fused; call it outside"),
+    "x.view('i4')": (TypeError, "view is not fused; call it outside"),
+    "x.sum(foo=1)": (TypeError, "sum: got an unexpected keyword argument 'foo'"),
+    "x.mean(0, None, None, False, 1)": (TypeError, "mean: too many positional arguments"),
+    "x.sum(s)": (TypeError, "sum: axis= has to be known before kernels run"),
+    "x.sum((0, s))": (TypeError, "sum: axis= has to be known"),
+    "np.round(x, s)": (TypeError, "round: decimals= has to be known"),
+    "x.reshape(s, -1)": (TypeError, "reshape: shape= has to be known"),
+    "np.flip(x, s)": (TypeError, "flip: axis= has to be known"),
+    "x.var(ddof=s)": (TypeError, "var: ddof= has to be known"),
+    "x[s]": (IndexError, "an index has to be known before kernels run"),
+    "x[:s]": (TypeError, "indices are numbers in the function, or from outside"),
+    "(x, s + 1)": (ValueError, "a scalar is none"),
+    "-s": (ValueError, "a scalar is none"),
     "np.cumsum(x)": (TypeError, "call it outside"),
     "np.sort(x)": (TypeError, "call it outside"),
     "np.dot(x, y)": (TypeError, "call it outside"),
@@ -909,11 +927,11 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_refusals(place: ArrayDevice, text: str, launches: list[str]) -> None:
     kind, message = REFUSED[text]
-    made = fused(of(text))
+    made = fused(eval(f"lambda x, y, s: ({text})", {"np": np}))
     x, y = place.array(X), place.array(Y)
     for _ in range(2):
         with pytest.raises(kind) as caught:
-            made(x, y)
+            made(x, y, 1)
         assert message in str(caught.value)
     assert launches == []
 
@@ -925,6 +943,30 @@ def test_messages_show_the_line(place: ArrayDevice) -> None:
 
     with pytest.raises(FusionError, match=r"test_fuse.py:\d+, in f\n.*# here"):
         fused(f)(place.array(X))
+
+
+@pytest.mark.parametrize(
+    "text", ["x[x > 0]", "x[s]", "x @ x", "x.sort()", "x.sum(s)", "x.sum(a=1)"]
+)
+def test_messages_of_refusals_show_the_line(place: ArrayDevice, text: str) -> None:
+    made = fused(eval(f"lambda x, s: ({text})", {"np": np}))
+    with pytest.raises(FusionError, match=r"\n  <string>:1, in <lambda>"):
+        made(place.array(X), 1)
+
+
+def test_what_stand_ins_lack_is_absent() -> None:
+    seen: list[bool] = []
+    fused(lambda x: seen.extend((hasattr(x, "sort"), hasattr(x, "nonsense"))) or x + 1)(X)  # type: ignore[func-returns-value]
+    assert seen == [False, False]
+
+
+def test_read_only_arguments_are_named() -> None:
+    x, y = X.copy(), X.copy()
+    y.flags.writeable = False
+    made = fused(_statements("x += 1", "y *= 2", "return x - y"))
+    with pytest.raises(TypeError, match="f: argument y is written to, but the array is read-only"):
+        made(x, y)
+    np.testing.assert_array_equal(y, X)
 
 
 def test_kernels_inside(place: ArrayDevice) -> None:

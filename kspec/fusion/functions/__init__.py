@@ -15,13 +15,14 @@ import numpy as np
 from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
-from kspec.fusion.tracer import Tracer, refuse
+from kspec.fusion.tracer import Traced, Tracer, refuse, refuse_unknown
 from kspec.ir.builtins import BUILTINS
 
 __all__ = [
     "FUNCTIONS",
     "call_function",
     "call_kernel",
+    "call_named",
     "call_ufunc",
     "elements",
     "reductions",
@@ -35,6 +36,15 @@ _REDUCTIONS_OF = {
     "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
 _SYNONYMS = {"amax": "max", "amin": "min", "round": "around", "absolute": "abs"}
+
+
+# Parameters that decide which kernels there are, and so are no stand-ins.
+_KNOWN = frozenset(
+    {
+        *("axis", "axes", "axis1", "axis2", "source", "destination", "shape", "keepdims"),
+        *("decimals", "ddof", "correction", "deg", "equal_nan", "dtype", "order", "copy"),
+    }
+)
 
 
 def call_ufunc(
@@ -88,16 +98,30 @@ def call_function(
     FusionError
         If it is one that is not fused.
     """
-    name = function.__name__
+    given = {key: value for key, value in keywords.items() if value is not np._NoValue}
+    return call_named(tracer, function.__name__, args, given)
+
+
+def call_named(tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """Return what a function of the table is for stand-ins.
+
+    Raises
+    ------
+    FusionError
+        If there is none of that name, or it takes no such arguments.
+    """
     found = FUNCTIONS.get(_SYNONYMS.get(name, name))
     if found is None:
         refuse(f"{name} is not fused; call it outside of the function")
-    given = {key: value for key, value in keywords.items() if value is not np._NoValue}
     try:
-        inspect.signature(found).bind(tracer, *args, **given)
+        bound = inspect.signature(found).bind(tracer, *args, **keywords)
     except TypeError as error:
         refuse(f"{name}: {error}")
-    return found(tracer, *args, **given)
+    for key, value in bound.arguments.items():
+        entries = value if isinstance(value, tuple | list) else (value,)
+        if key in _KNOWN and any(isinstance(one, Traced) for one in entries):
+            refuse_unknown(f"{name}: {key}=")
+    return found(tracer, *args, **keywords)
 
 
 def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:

@@ -33,7 +33,7 @@ def reshape(tracer: Tracer, a: Any, /, shape: Any = None, order: str = "C", **_:
     def back(value: Value) -> Value:
         return graph.reshape(value, x.value.sizes)
 
-    return x.view(lambda value: graph.reshape(value, wanted), back)
+    return x.seen(lambda value: graph.reshape(value, wanted), back)
 
 
 @fused_function
@@ -52,7 +52,7 @@ def transpose(tracer: Tracer, a: Any, axes: Any = None) -> Traced:
         raise ValueError("axes don't match array")
     graph = tracer.graph
     inverse = tuple(int(one) for one in np.argsort(order))
-    return x.view(
+    return x.seen(
         lambda value: graph.permute(value, order), lambda value: graph.permute(value, inverse)
     )
 
