@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kspec.dtypes import canonical_name
-from kspec.errors import SpecError, UnknownTypeError
+from kspec.errors import KspecError, SpecError, UnknownTypeError
 from kspec.runtime.views import numpy_dtype
 from kspec.spec.loader import load_spec_file
 from kspec.spec.models import Spec
@@ -104,8 +105,27 @@ def frozen_specs(target: str, arguments: Sequence[str]) -> tuple[Spec, ...]:
             raise SpecError(f"module {module_name!r} has no {name!r}")
     if not hasattr(found, "to_spec"):
         raise SpecError(f"{target} can not be frozen: only fused and jitted functions have kernels")
-    specs: tuple[Spec, ...] = found.to_spec(*parse_arguments(arguments))
+    given = parse_arguments(arguments)
+    try:
+        specs: tuple[Spec, ...] = found.to_spec(*given)
+    except KspecError:
+        raise
+    except Exception as error:  # of the function, whatever it may be
+        called = f"{target} called with {', '.join(arguments) or 'nothing'}"
+        place = _place(error, sys.modules[module_name].__file__)
+        raise SpecError(f"{called}: {type(error).__name__}: {error}{place}") from error
+    if not specs:
+        raise SpecError(f"{target} has no kernels: it returns no array, and writes to none")
     return specs
+
+
+def _place(error: Exception, file: str | None) -> str:
+    """Return the line of a file that an error comes from, as the end of a message."""
+    lines = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == file]
+    if not lines:
+        return ""
+    last = lines[-1]
+    return f"\n  {last.filename}:{last.lineno}, in {last.name}\n    {last.line}"
 
 
 def write_specs(path: Path, specs: Sequence[Spec], origin: str) -> None:

@@ -39,6 +39,16 @@ def spread(x):
     return x.max(axis=1) - x.min(axis=1)
 
 
+@fuse
+def silent(x):
+    return None
+
+
+@fuse
+def returned(x):
+    return x.sum(), x.shape
+
+
 @jit.rawkernel()
 def scale(x, y, a):
     i, j = jit.grid(2)
@@ -115,13 +125,26 @@ def test_files_are_added_to(project: Path, run: Run) -> None:
         (["nowhere:f"], "there is no module 'nowhere'"),
         (["functions:nothing"], "module 'functions' has no 'nothing'"),
         (["functions:plain", "int"], "only fused and jitted functions have kernels"),
+        (
+            ["functions:spread"],
+            "functions:spread called with nothing: TypeError: missing a required",
+        ),
+        (
+            ["functions:spread", "int8[2,2]", "int"],
+            "int8[2,2], int: TypeError: too many positional",
+        ),
+        (["functions:spread", "None"], "functions:spread called with None: AttributeError: "),
+        (["functions:spread", "None"], "in spread return x.max(axis=1)"),
+        (["functions:returned", "float32[3]"], "ValueError: a fused function returns arrays"),
+        (["functions:spread", "float32[3]"], "axis 1 is out of bounds"),
+        (["functions:silent", "float32[3]"], "it returns no array, and writes to none"),
         (["functions:spread", "float33[2]"], "an array is written float32[4096,1024]"),
         (["functions:spread", "float32[2"], "an array is written float32[4096,1024]"),
     ],
 )
 def test_wrong_calls(project: Path, run: Run, call: list[str], message: str) -> None:
     status, _, err = run("freeze", *call)
-    assert status == 2 and message in err.replace("\n", " ")
+    assert status == 2 and message in " ".join(err.split())
     assert not list((project / "specs").iterdir())
 
 
