@@ -178,7 +178,17 @@ class Fused:
         run = self._runs.get(key)
         if run is None:
             run = self._find(args, key)
-        return run(args)
+        try:
+            return run(args)
+        except OverflowError:
+            self._check_integers(args)
+            raise
+
+    def _check_integers(self, args: tuple[Any, ...]) -> None:
+        """Say which Python integer no kernel takes."""
+        for name, one in zip(self._argument_names(len(args)), args, strict=True):
+            if type(one) is int and one.bit_length() > 63:
+                raise FusionError(f"{self.name}: {name} is beyond int64; pass np.uint64 or float")
 
     def explain(self, *args: Any, **keywords: Any) -> str:
         """Return how a call is computed: its kernels, what they read and write, and why so many.

@@ -13,6 +13,8 @@ from kspec.fusion.graph import Step
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.interop import library_of
 
+_MODULES = {"jaxlib": "jax.numpy"}  # of arrays whose package is not that of their functions
+
 
 def look(array: Any, step: Step) -> Any:
     """Return a view of an array of any library."""
@@ -33,8 +35,8 @@ def look(array: Any, step: Step) -> Any:
         return np.broadcast_to(array, detail)
     if isinstance(array, DeviceArray):
         return array.broadcast_to(detail)
-    module = sys.modules[type(array).__module__.partition(".")[0]]
-    return module.broadcast_to(array, detail)
+    name = type(array).__module__.partition(".")[0]
+    return sys.modules[_MODULES.get(name, name)].broadcast_to(array, detail)
 
 
 def _is_c_contiguous(array: Any) -> bool:

@@ -238,6 +238,8 @@ def _not_fused(what: str) -> Callable[[Traced, Any], NoReturn]:
 def _binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
     def method(self: Traced, other: Any) -> Any:
         if _is_foreign(other):
+            if name in ("equal", "not_equal"):  # Python would say that they differ, and go on
+                refuse(f"{name}: an array is compared with {other!r}; use `is` for None")
             return NotImplemented
         args = (other, self) if swapped else (self, other)
         results = self.tracer.operation(name, args)
@@ -318,12 +320,22 @@ class Traced:
     @property
     def value(self) -> Value:
         """What it is now."""
-        return self._value if self._base is None else self._base[1](self._base[0].value)
+        return self.looked(self.root._value)
+
+    @property
+    def root(self) -> Traced:
+        """What it is a view of in the end; itself if it is none."""
+        return self if self._base is None else self._base[0].root
+
+    def looked(self, value: Value) -> Value:
+        """Return what it would be if its root had another value."""
+        return value if self._base is None else self._base[1](self._base[0].looked(value))
 
     @property
     def is_immutable(self) -> bool:
         """Whether operators in place make another one: of numbers, and of results without axes."""
-        return not self.value.shape and self.position is None and self._base is None
+        root = self.root
+        return not self.value.shape and not root._value.shape and root.position is None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -356,10 +368,18 @@ class Traced:
         """Real part."""
         return self._function("real")
 
+    @real.setter
+    def real(self, new: Any) -> None:
+        self.real[...] = new
+
     @property
     def imag(self) -> Traced:
         """Imaginary part."""
         return self._function("imag")
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        self.imag[...] = new
 
     def assign(self, new: Any, what: str = "assignment") -> None:
         """Write into it, as ``x[...] = new`` does.
@@ -410,19 +430,17 @@ class Traced:
     def __getitem__(self, key: Any) -> Traced:
         index = _full_index(key, self.value)
         graph = self.tracer.graph
-        back = None
-        if all(entry is None or entry in (slice(None), slice(None, None, -1)) for entry in index):
-            flips = tuple(entry for entry in index if entry is not None)
-            drops = tuple(0 if entry is None else slice(None) for entry in index)
-
-            def back(value: Value) -> Value:
-                return graph.index(graph.index(value, drops), flips)
-
+        inverse = _inverse(index, self.value)
+        back = None if inverse is None else lambda value: graph.index(value, inverse)
         return self.seen(lambda value: graph.index(value, index), back)
 
     def __setitem__(self, key: Any, new: Any) -> None:
         value, _ = self.tracer.operand(new, "assignment")
-        self[key].assign(self.tracer.wrap(self.tracer.convert(value, self.value.dtype)))
+        part = self[key]
+        extra = len(value.shape) - part.ndim
+        if extra > 0 and value.sizes[:extra] == (1,) * extra:
+            value = self.tracer.graph.index(value, (0,) * extra + (slice(None),) * part.ndim)
+        part.assign(self.tracer.wrap(self.tracer.convert(value, self.value.dtype)))
 
     def __len__(self) -> int:
         if not self.value.shape:
@@ -434,15 +452,18 @@ class Traced:
             raise TypeError("iteration over a 0-d array")
         return (self[k] for k in range(len(self)))
 
-    def reshape(self, *shape: Any, order: str = "C") -> Traced:
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Traced:
         """Return it with other extents."""
-        return self._function("reshape", shape[0] if len(shape) == 1 else shape, order=order)
+        wanted = shape[0] if len(shape) == 1 else shape
+        return self._function("reshape", wanted, order=order, copy=copy)
 
     def ravel(self, order: str = "C") -> Traced:
         """Return it with one axis."""
-        return self._function("reshape", -1, order=order)
+        return self._function("ravel", order=order)
 
-    flatten = ravel
+    def flatten(self, order: str = "C") -> Traced:
+        """Return its present value with one axis."""
+        return self._function("reshape", -1, order=order, copy=True)
 
     def transpose(self, *axes: Any) -> Traced:
         """Return it with its axes in another order."""
@@ -459,8 +480,10 @@ class Traced:
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Traced:
         """Return it in another type."""
-        value = self.tracer.graph.cast(self.value, types.dtype_name(dtype))
-        return self.tracer.wrap(value)
+        name = types.dtype_name(dtype)
+        if not copy and name == self.value.dtype:
+            return self
+        return self.tracer.wrap(self.tracer.graph.cast(self.value, name))
 
     def copy(self, order: str = "C") -> Traced:
         """Return its present value."""
@@ -595,6 +618,22 @@ def _full_index(key: Any, value: Value) -> Index:
         else:
             found.append(_position(entry, axis, value.shape[axis].size))
             axis += 1
+    return tuple(found)
+
+
+def _inverse(index: Index, value: Value) -> Index | None:
+    """Return the index that undoes another one; None if that leaves elements out."""
+    sizes = iter(value.sizes)
+    found: list[int | slice | None] = []
+    for entry in index:
+        if entry is None:
+            found.append(0)
+            continue
+        size = next(sizes)
+        count = len(range(*entry.indices(size))) if isinstance(entry, slice) else 1
+        if count != size:
+            return None
+        found.append(entry if isinstance(entry, slice) else None)
     return tuple(found)
 
 

@@ -408,6 +408,16 @@ def test_numbers_are_not_checked(device: ArrayDevice) -> None:
     agree(fused(of("x + y"))(device.array(I1), 300), I1 + np.int8(44), device)
 
 
+@pytest.mark.parametrize("text", ["x + y", "x < y"])
+def test_numbers_that_no_kernel_takes(device: ArrayDevice, text: str) -> None:
+    x, made = device.array(BIG), fused(of(text))
+    made(x, 1)
+    for number in (2**63, -(2**63) - 1, 2**70):
+        with pytest.raises(FusionError, match="y is beyond int64; pass np"):
+            made(x, number)
+    agree(made(x, np.uint64(2**63)), of(text)(BIG, np.uint64(2**63)), device)
+
+
 def test_broadcasting(device: ArrayDevice) -> None:
     for first, second in (((5, 7), (7,)), ((5, 1), (1, 7)), ((), (3,)), ((2, 1, 4), (3, 1))):
         x, y = np.ones(first, "f4"), np.full(second, 2, "f4")
@@ -446,6 +456,25 @@ IN_PLACE = {
     "through a reversed view": ("x[::-1] += y",),
     "a reversed view is assigned": ("x[:, ::-1] = y",),
     "through another shape": ("x.reshape(-1)[...] = y.reshape(-1) + 1",),
+    "through a row of one": ("x.reshape(5, 1, 7)[:, 0] *= y",),
+    "through what is all of it": ("x[0:5, 6::-1] += y",),
+    "with axes in front": ("x[...] = y[None, None]", "y[:] = x[2][None, None]"),
+    "another shape of a transpose is a copy": ("t = x.T.reshape(-1)", "t += 1", "return t"),
+    "but one that splits axes": ("t = x.T.reshape(7, 5, 1)", "t += 1", "return t"),
+    "rows turned around": (
+        "t = x[::-1].ravel()",
+        "u = x[::-1, :1].ravel()",
+        "x += 1",
+        "return t, u",
+    ),
+    "columns": ("t = x[:, 0].reshape(5, 1)", "u = x[:, 0].ravel()", "x += 1", "return t + u"),
+    "flattened": ("t = x.flatten()", "t += 1", "return t"),
+    "raveled": ("t = x.ravel()", "t += 1", "return t"),
+    "reshaped to a copy": ("t = np.reshape(x, (7, 5), copy=True)", "t += 1", "return t"),
+    "its own type": ("t = x.astype(x.dtype, copy=False)", "t += 1", "return t"),
+    "broadcast": ("t = np.broadcast_to(x, (2, 5, 7))", "x += 1", "return t * 1"),
+    "without NaN": ("x[...] = np.sqrt(x)", "np.nan_to_num(x, copy=False, nan=3.0)"),
+    "its real part": ("x.real += 1", "y.real = 5"),
     "a view sees it": ("t = x.T", "x += 1", "return t * 2"),
     "a copy does not": ("t = x.copy()", "x += 1", "return t * 2"),
     "after a reduction": ("s = x.sum(0)", "x *= 2", "return s"),
@@ -469,6 +498,24 @@ IN_PLACE = {
 @pytest.mark.parametrize("lines", IN_PLACE.values(), ids=IN_PLACE)
 def test_in_place(device: ArrayDevice, lines: tuple[str, ...]) -> None:
     check(_statements(*lines), (X, Y), device)
+
+
+@pytest.mark.parametrize("text", ["x[...] = y.T", "x.squeeze()[...] = 2 * y", "x.T[0] = y[..., None]",
+    "x[0] += 1", "x[-1, ..., 0] = y[0][::-1]"])  # fmt: skip
+def test_all_of_axes_of_one(device: ArrayDevice, text: str) -> None:
+    check(_statements(text), (V.reshape(1, 7, 1), Y[:1]), device)
+
+
+@pytest.mark.parametrize("text", ["x.imag[...] = 0", "x.real[:] += 1", "x.real += 1", "x.imag = y",
+    "np.broadcast_to(x, (2, 5, 7))[...] = 1", "y.imag[...] = 1"])  # fmt: skip
+def test_parts_that_are_not_written(device: ArrayDevice, text: str) -> None:
+    with pytest.raises(FusionError, match="a part of an array is not assigned to") as caught:
+        fused(_statements(text))(device.array(C), device.array(X))
+    assert isinstance(caught.value, ValueError)
+
+
+def test_real_and_imaginary_parts_are_views(device: ArrayDevice) -> None:
+    check(_statements("t, u = x.real, x.imag", "x *= 2", "return t + u"), (C, 0), device)
 
 
 @pytest.mark.parametrize("lines", [
@@ -637,6 +684,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "x.astype('f8'), x.astype(int), x.astype(bool), x.astype(np.float16)": ((X, X), (I1, I1)),
     "x.astype('f4')": (U1, U1),
     "np.iscomplexobj(x) * x, np.ndim(x) * x, np.shape(x)[0] * x, np.size(x) * x": (X, X),
+    "x * np.size(x, 0), x * np.size(x, (0, 1)), x.astype(np.result_type(x, 1.0))": (X, I1),
+    "x.astype(np.result_type(x, y, 'i2'))": ((I1, 2.5), (I1, U1), (X, D)),
 }
 REDUCTIONS: dict[str, tuple[Any, ...]] = {
     **{
@@ -667,6 +716,7 @@ REDUCTIONS: dict[str, tuple[Any, ...]] = {
     "x.sum(0), x.sum(1), x.max(1), x.sum()": (X, X),
     "np.sqrt((x * x).sum(1)) + 1, (x * y).sum()": (X, Y),
     "(x - np.sum(x)) * 2": (X, X),
+    "np.sum(x.sum(), axis=0) + np.max(x.max(), axis=-1), np.argmax(x.max(), 0)": (X, X),
     "x - x.mean(1, keepdims=True)": ((X, X), (H, H)),
     "(x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True) * y[0]": (X, Y),
     "np.exp(x - x.max(1, keepdims=True)) / np.exp(x - x.max(1, keepdims=True))"
@@ -890,6 +940,12 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x + None": (TypeError, ""),
     "x + y[:, :3]": (ValueError, "could not be broadcast"),
     "x.sum(2)": (np.exceptions.AxisError, "out of bounds"),
+    "x.sum().mean(0)": (np.exceptions.AxisError, "out of bounds"),
+    "x.sum().max(1)": (np.exceptions.AxisError, "out of bounds"),
+    "x == None": (TypeError, "compared with None"),
+    "x != 'text'": (TypeError, "compared with 'text'"),
+    "x.T.reshape(-1, copy=False)": (ValueError, "Unable to avoid creating a copy"),
+    "x.reshape(-5, 7)": (ValueError, "cannot reshape"),
     "x.sum((0, 0))": (ValueError, "repeated"),
     "x.argmax((0, 1))": (TypeError, ""),
     "np.add(x)": (TypeError, ""),

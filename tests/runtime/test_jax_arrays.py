@@ -114,3 +114,10 @@ def test_sharded_arrays() -> None:
     assert kspec.asnumpy(x).tolist() == list(range(8))
     shards = [DOUBLE(one.data) for one in x.addressable_shards]
     assert [float(one[0]) for one in shards] == [0, 8]
+
+
+def test_fused_functions_broadcast() -> None:
+    x = np.arange(8, dtype="f4").reshape(4, 2)
+    found = kspec.fuse(device="host")(lambda x: np.broadcast_to(x.sum(0), (4, 2)))(jnp.asarray(x))
+    assert isinstance(found, jax.Array)
+    np.testing.assert_array_equal(found, np.broadcast_to(x.sum(0), (4, 2)))

@@ -130,8 +130,9 @@ def angle(tracer: Tracer, z: Any, deg: bool = False) -> Traced:
 def _part(tracer: Tracer, given: Any, name: str) -> Traced:
     x = array_of(tracer, given, name)
     if dtypes.lookup(x.value.dtype).kind != "c":
-        return x if name == "real" else _full(tracer, x, 0, None)
-    return tracer.wrap(tracer.graph.apply(name, (x.value,), dtypes.real_part(x.value.dtype)))
+        return x if name == "real" else x.seen(lambda _: _full(tracer, x, 0, None).value, None)
+    dtype = dtypes.real_part(x.value.dtype)
+    return x.seen(lambda value: tracer.graph.apply(name, (value,), dtype), None)
 
 
 @fused_function

@@ -18,6 +18,8 @@ from kspec.fusion.tracer import Traced, Tracer, refuse
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 
+_WITH_AXES = frozenset({"mean", "var", "std"})  # what NumPy looks for axes of, where there are none
+
 
 def _reduced(
     tracer: Tracer,
@@ -30,6 +32,8 @@ def _reduced(
 ) -> Any:
     x = array_of(tracer, a, name)
     ndim = len(x.value.shape)
+    if ndim == 0 and name not in _WITH_AXES and axis in (0, -1):
+        axis = None  # as for NumPy's numbers
     axes = tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
     result = tracer.wrap(_kept(tracer, compute(x.value, axes), axes, ndim) if keepdims
                          else compute(x.value, axes))  # fmt: skip

@@ -2,44 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.stride_tricks import as_strided
 
 from kspec import dtypes
+from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function
-from kspec.fusion.graph import Value
+from kspec.fusion.graph import Argument, Dim, Value, View
 from kspec.fusion.tracer import Traced, Tracer, refuse
 
 
 @fused_function
-def reshape(tracer: Tracer, a: Any, /, shape: Any = None, order: str = "C", **_: Any) -> Traced:
+def reshape(
+    tracer: Tracer,
+    a: Any,
+    /,
+    shape: Any = None,
+    order: str = "C",
+    *,
+    newshape: Any = None,
+    copy: bool | None = None,
+) -> Traced:
     """``np.reshape`` in C order."""
     if order not in ("C", "A"):
         refuse(f"reshape: order={order!r} is not fused")
     x = array_of(tracer, a, "reshape")
-    sizes = [int(one) for one in (shape if isinstance(shape, tuple | list) else (shape,))]
-    if x.ndim == 1 and sizes == [-1]:  # stays as it is, whatever its extent
-        return x[...]
-    known = int(np.prod([one for one in sizes if one != -1], dtype=np.int64))
-    have = int(np.prod(x.value.sizes, dtype=np.int64))
-    if sizes.count(-1) == 1 and known and have % known == 0:
-        sizes[sizes.index(-1)] = have // known
-    if -1 in sizes or int(np.prod(sizes, dtype=np.int64)) != have:
-        raise ValueError(f"cannot reshape array of size {have} into shape {tuple(sizes)}")
-    graph, wanted = tracer.graph, tuple(sizes)
-
-    def back(value: Value) -> Value:
-        return graph.reshape(value, x.value.sizes)
-
-    return x.seen(lambda value: graph.reshape(value, wanted), back)
+    wanted = _extents(x, newshape if shape is None else shape)
+    is_view = is_view_with(x, wanted)
+    if copy is False and not is_view:
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return _reshaped(x, wanted, bool(copy) or not is_view)
 
 
 @fused_function
 def ravel(tracer: Tracer, a: Any, order: str = "C") -> Traced:
     """``np.ravel``."""
-    return reshape(tracer, a, -1, order=order)
+    if order not in ("C", "A"):
+        refuse(f"ravel: order={order!r} is not fused")
+    x = array_of(tracer, a, "ravel")
+    seen = layout(x)
+    return _reshaped(x, _extents(x, -1), seen is not None and not seen.flags.c_contiguous)
+
+
+def _extents(x: Traced, shape: Any) -> tuple[int, ...]:
+    """Return the extents of a new shape, one of which may be left to its size."""
+    given = shape if isinstance(shape, tuple | list) else (shape,)
+    sizes = [int(one) for one in given]
+    # What is one axis stays so, however long it is; other extents may be given for these alone.
+    x.tracer.graph.shaped |= not (sizes == [-1] and x.ndim == 1)
+    known = int(np.prod([one for one in sizes if one != -1], dtype=np.int64))
+    have = int(np.prod(x.value.sizes, dtype=np.int64))
+    if sizes.count(-1) == 1 and known and have % known == 0:
+        sizes[sizes.index(-1)] = have // known
+    if min(sizes, default=0) < 0 or int(np.prod(sizes, dtype=np.int64)) != have:
+        raise ValueError(f"cannot reshape array of size {have} into shape {tuple(sizes)}")
+    return tuple(sizes)
+
+
+def _reshaped(x: Traced, wanted: tuple[int, ...], copy: bool) -> Traced:
+    sizes = x.value.sizes
+
+    def shaped(value: Value, extents: tuple[int, ...]) -> Value:
+        one_axis = len(value.shape) == len(extents) == 1  # which has as many elements as before
+        return value if one_axis else x.tracer.graph.reshape(value, extents)
+
+    if copy:
+        return x.tracer.wrap(shaped(x.value, wanted))
+    return x.seen(lambda value: shaped(value, wanted), lambda value: shaped(value, sizes))
+
+
+# The steps of a view, of an array of NumPy's.
+_LOOKS: dict[str, Callable[[Any, Any], Any]] = {
+    "index": lambda array, index: array[(*index, ...)],
+    "permute": np.transpose,
+    "reshape": np.reshape,
+    "broadcast": np.broadcast_to,
+}
+
+
+def layout(x: Traced) -> np.ndarray[Any, Any] | None:
+    """Return an array that lies in memory as a view does, to be looked at, not read.
+
+    What it is a view of is taken to be in C order. None for parts of complex numbers.
+    """
+    root = x.root.value
+    found = x.looked(Argument(root.dtype, root.shape, -1))
+    if not isinstance(found, Argument | View):
+        return None
+    lengths = np.cumprod([1, *reversed(root.sizes)])[:-1]
+    array = as_strided(np.empty(1, "i1"), root.sizes, tuple(map(int, reversed(lengths))))
+    for step in found.steps if isinstance(found, View) else ():
+        array = _LOOKS[step.kind](array, step.detail)
+    return array
+
+
+def is_view_with(x: Traced, wanted: tuple[int, ...]) -> bool:
+    """Return whether NumPy gives a view, not a copy, with other extents."""
+    seen = layout(x)
+    if seen is None or seen.size == 0:
+        return True
+    # How many elements there are to the right of each place where they do not lie on evenly ...
+    breaks: set[int] = set()
+    count, following = 1, None
+    for size, stride in zip(reversed(seen.shape), reversed(seen.strides), strict=True):
+        if size == 1:
+            continue
+        if following is not None and stride != following:
+            breaks.add(count)
+        count *= size
+        following = stride * size
+    # ... must be where axes of the new shape end.
+    return breaks <= {int(one) for one in np.cumprod(wanted[::-1])}
 
 
 @fused_function
@@ -115,8 +192,6 @@ def flip(tracer: Tracer, m: Any, axis: Any = None) -> Traced:
 @fused_function
 def broadcast_to(tracer: Tracer, array: Any, shape: Any, subok: bool = False) -> Traced:
     """``np.broadcast_to``."""
-    from kspec.fusion.graph import Dim
-
     x = array_of(tracer, array, "broadcast_to")
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     dims = x.value.shape
@@ -126,10 +201,29 @@ def broadcast_to(tracer: Tracer, array: Any, shape: Any, subok: bool = False) ->
         for k, size in enumerate(sizes)
     )  # fmt: skip
     tracer.graph.shaped = True
-    return tracer.wrap(tracer.graph.broadcast(x.value, wanted))
+    return x.seen(lambda value: tracer.graph.broadcast(value, wanted), None)
+
+
+@fused_function
+def result_type(tracer: Tracer, *arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """``np.result_type``."""
+    return np.result_type(*map(_typed, arrays_and_dtypes))
+
+
+def _typed(one: Any) -> Any:
+    """Return something that has the type of an array or number."""
+    if not isinstance(one, Traced):
+        return one
+    return types.WEAK[one.weak](0) if one.weak else one.dtype
 
 
 FUNCTIONS["iscomplexobj"] = lambda tracer, x: dtypes.lookup(x.value.dtype).kind == "c"
 FUNCTIONS["shape"] = lambda tracer, x: x.shape
 FUNCTIONS["ndim"] = lambda tracer, x: x.ndim
-FUNCTIONS["size"] = lambda tracer, x: x.size
+
+
+@fused_function
+def size(tracer: Tracer, a: Any, axis: Any = None) -> int:
+    """``np.size``."""
+    x = array_of(tracer, a, "size")
+    return x.size if axis is None else int(np.prod([x.shape[k] for k in np.atleast_1d(axis)]))
