@@ -1,7 +1,7 @@
 """What an operator runs: the kernel, on the tensors as they are.
 
 Autograd and autocast are done by then: nobody tracks gradients any more, and what must not be
-differentiated is refused (`kspec.torch.refusals`).
+differentiated is refused (`kspec.torch.derivatives`).
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from kspec.runtime.identity import kernel_of
 from kspec.runtime.package import modules_of
 from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
+from kspec.torch.derivatives import make_derivatives
 from kspec.torch.execution import make_implementation
 from kspec.torch.fake import make_fake
-from kspec.torch.refusals import make_refusal
 
 # The key of torch's dispatcher under which a device's operators are found while autocast is on.
 _AUTOCAST = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
@@ -158,14 +158,13 @@ def _implement(
         if autocast is not None:
             library.impl(one.name, autocast, autocast_key)
     torch.library.register_fake(name, make_fake(one), lib=library)
+    gradients = None
     if found is not None:
         backward, made = found
         gradients = Gradients(one, backward, _overload(namespace, made), made.writes)
-        torch.library.register_autograd(
-            name, gradients.compute, setup_context=gradients.save, lib=library
-        )
-    elif (refuse := make_refusal(one, _overload(namespace, one))) is not None:
-        library.impl(one.name, refuse, "Autograd")
+    derivatives = make_derivatives(one, _overload(namespace, one), gradients)
+    if derivatives is not None:
+        library.impl(one.name, derivatives, "Autograd")
 
 
 def _overload(namespace: str, one: Operator) -> Any:

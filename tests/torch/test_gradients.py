@@ -10,6 +10,7 @@ import torch
 
 import kspec
 import kspec.torch
+from kspec.errors import ArgumentTypeError
 
 # Torch warns of itself, of its compiler and of what GPUs could do.
 pytestmark = [
@@ -171,6 +172,45 @@ def test_compiled_operators_without_gradients_refuse_tensors_that_want_them(
         assert compiled(w.detach()) == function(w.detach())
         with torch.no_grad():
             assert compiled(w) == function(w)
+
+
+def bias_of(ops: Any) -> Callable[[Any], Any]:
+    return lambda x: ops.gelu_bias(x, 0.5)
+
+
+def test_forward_derivatives_are_refused(ops: Any, place: str) -> None:
+    x = torch.ones(3, device=place)
+    square = kspec.torch.register(SQUARE).torch_square
+    message = "x has a tangent, but kernels have no forward derivatives"
+    for call in (square, bias_of(ops)):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, x)
+            for mode in (torch.enable_grad(), torch.no_grad()):
+                with mode, pytest.raises(ArgumentTypeError, match=message):
+                    call(dual)
+            assert torch.equal(call(x), call(x.clone()))
+        for transform in (
+            lambda f: torch.func.jvp(f, (x,), (x,)),
+            lambda f: torch.func.jacfwd(f)(x),
+        ):
+            with pytest.raises(ArgumentTypeError, match=message):
+                transform(call)
+
+
+def test_transforms_of_torch_func_are_refused(ops: Any, place: str) -> None:
+    x = torch.ones(3, device=place)
+    with pytest.raises(ArgumentTypeError, match=r"gelu_bias: x is differentiated by torch\.func"):
+        torch.func.grad(lambda x: ops.gelu_bias(x, 0.5).sum())(x)
+    square = kspec.torch.register(SQUARE).torch_square
+    with pytest.raises(ArgumentTypeError, match="torch_square: x requires grad"):
+        torch.func.vjp(square, x)
+
+
+def test_vmap(ops: Any, place: str) -> None:
+    x = torch.rand(3, 4, device=place)
+    assert torch.equal(torch.vmap(bias_of(ops))(x), bias_of(ops)(x))
+    with pytest.raises(RuntimeError, match="Batching rule not implemented"):
+        torch.vmap(lambda x: ops.axpy(2.0, x, torch.zeros_like(x)))(x)
 
 
 def test_compiled_indices_need_no_gradients(ops: Any) -> None:

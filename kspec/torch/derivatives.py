@@ -1,0 +1,106 @@
+"""What autograd finds of an operator: its gradients, or a refusal of what it does not have.
+
+It is a function of the dispatcher, not of the kernel's: `torch.compile` asks autograd when it
+traces, and never again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd.forward_ad import unpack_dual
+
+from kspec.declaration import RawDeclaration
+from kspec.errors import ArgumentTypeError
+from kspec.operators import Operator
+from kspec.torch.autograd import Gradients
+
+
+def make_derivatives(
+    one: Operator, call: Callable[..., Any], gradients: Gradients | None
+) -> Callable[..., Any] | None:
+    """Return what an operator does for autograd; None if that is nothing.
+
+    Parameters
+    ----------
+    one : Operator
+        Which.
+    call : callable
+        The operator.
+    gradients : Gradients or None
+        How it is differentiated; None: it is not.
+    """
+    if not _has_gradients(one):
+        return None
+    names = [argument.name for argument in one.arguments]
+    below = torch._C._AutoDispatchBelowAutograd
+    tensor, is_grad_enabled = torch.Tensor, torch.is_grad_enabled
+    apply = _function(one, call, gradients).apply if gradients is not None else None
+    in_transform = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+
+    def refuse(name: str, reason: str) -> None:
+        raise ArgumentTypeError(f"{one.declaration.name}: {name} {reason}")
+
+    def run(*args: Any, **keywords: Any) -> Any:
+        wanted = ""
+        for name, value in zip(names, args, strict=False):
+            if not isinstance(value, tensor):
+                continue
+            if value.requires_grad and not wanted and is_grad_enabled():
+                wanted = name
+            if unpack_dual(value).tangent is not None:
+                refuse(name, _FORWARD)
+        if wanted and apply is None:
+            refuse(wanted, f"requires grad, but {_reason(one)}")
+        if wanted and in_transform():
+            refuse(wanted, _TRANSFORM)
+        if wanted and apply is not None:
+            return apply(*args)
+        with below():
+            return call(*args, **keywords)
+
+    return run
+
+
+_FORWARD = (
+    "has a tangent, but kernels have no forward derivatives; use reverse mode (`backward`), or "
+    "call .detach() on it"
+)
+_TRANSFORM = (
+    "is differentiated by torch.func, which does not know the gradients of kernels; use "
+    "torch.autograd.grad or .backward()"
+)
+
+
+def _function(
+    one: Operator, call: Callable[..., Any], gradients: Gradients
+) -> type[torch.autograd.Function]:
+    """Return the function of autograd's with the gradients of an operator."""
+
+    def forward(*args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return call(*args)
+
+    parts = {"forward": forward, "setup_context": gradients.save, "backward": gradients.compute}
+    members = {name: staticmethod(part) for name, part in parts.items()}
+    return type(one.declaration.name, (torch.autograd.Function,), members)
+
+
+def _reason(one: Operator) -> str:
+    if one.writes:
+        return (
+            "the kernel writes to its arguments, which autograd can not follow; "
+            "call .detach() on it"
+        )
+    return "the kernel has no gradients; call .detach() on it, or declare `backward`"
+
+
+def _has_gradients(one: Operator) -> bool:
+    """Return whether a result could have gradients: indices, for one, have none."""
+    declaration = one.declaration
+    if isinstance(declaration, RawDeclaration):
+        return True
+    whole = ("int", "uint", "bool")
+    return any(not param.type.startswith(whole) for param in declaration.outputs)
