@@ -7,8 +7,8 @@
 A kernel becomes a call of XLA's foreign function interface, without a compiled extension: it runs
 on XLA's own stream and reads and writes XLA's memory, on the CPU and on CUDA devices.
 
-`functions` makes functions of kernels (`operators`), `abstract` derives result types from the
-declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`),
+`functions` makes functions of kernels (`operators`, `options`), `abstract` derives result types
+from the declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`),
 `request` is what programs hold of a call, `target` answers them, until the process ends (`ending`),
 and `call_frame` is XLA's C interface.
 """

@@ -8,7 +8,6 @@ is set to have none.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,17 +18,13 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.jax.abstract import Value, check_count, evaluate
 from kspec.jax.calls import TracedCall
 from kspec.jax.gradients import differentiable
+from kspec.jax.options import OPTIONS, hashable_options
 from kspec.jax.request import Number
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
-from kspec.runtime.arrays import as_shape
 from kspec.runtime.identity import Kernel, PackagedKernel, identity_of
-from kspec.runtime.views import dtype_name, numpy_dtype
+from kspec.runtime.views import numpy_dtype
 
-_OPTIONS = {
-    "elementwise": ("size", "dtype", "raw_shapes"),
-    "reduction": ("axis", "keepdims", "dtype"),
-}
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
@@ -81,7 +76,7 @@ class JaxFunction:
         self._compiled = jax.jit(
             trace,
             static_argnums=self._static,
-            static_argnames=_OPTIONS[declaration.kind],
+            static_argnames=OPTIONS[declaration.kind],
             inline=True,
         )
 
@@ -124,18 +119,7 @@ class JaxFunction:
         jax.errors.JaxRuntimeError
             When the program runs: what the kernel raises, as text.
         """
-        known = _OPTIONS[self.kernel.declaration.kind]
-        for name in options:
-            if name not in known:
-                raise ArgumentTypeError(
-                    f"{self.__name__}() has no option {name!r} in JAX, but {', '.join(known)}"
-                )
-        if "axis" in options:
-            options["axis"] = _hashable_axis(options["axis"])
-        if options.get("raw_shapes") is not None:
-            options["raw_shapes"] = tuple(map(as_shape, options["raw_shapes"]))
-        if options.get("dtype") is not None:
-            options["dtype"] = dtype_name(np.dtype(options["dtype"]))
+        options = hashable_options(self.__name__, self.kernel.declaration.kind, options)
         check_count(self.kernel.declaration, args)
         given = [
             _number(where, value) if number in self._static else _array(where, value)
@@ -189,10 +173,6 @@ def _program_name(kernel: Kernel) -> str:
         return f"{identity.module}.{identity.name}"
     # Kernels that are declared in Python may share a name.
     return f"{kernel.name}-{identity.digest[:16]}"
-
-
-def _hashable_axis(axis: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
-    return tuple(axis) if isinstance(axis, list) else axis  # type: ignore[return-value]
 
 
 def _array(where: str, value: Any) -> Any:

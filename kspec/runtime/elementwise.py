@@ -245,6 +245,19 @@ def _checked_block_size(kernel: str, block_size: object) -> int | None:
     return threads
 
 
+def checked_size(kernel: str, size: object) -> int:
+    """Return a number of elements as an integer; -1 if it was not given."""
+    try:
+        count = None if isinstance(size, bool) else operator.index(size)  # type: ignore[arg-type]
+    except TypeError:  # an array of several integers has __index__ too
+        count = None
+    if count is None:
+        raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
+    if count < -1:
+        raise ShapeError(f"{kernel}: size must not be negative, got {count}")
+    return count
+
+
 def check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
     """Check that arrays are given where the kernel needs one, and scalars where it needs one."""
     for operand in call.inputs:
@@ -279,11 +292,7 @@ def _loop_shape(kernel: str, call: Call, size: int) -> Shape:
             raise ShapeError(
                 f"{kernel}: Specified 'size' can be used only if all of the array arguments are raw"
             )
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
-        if size < 0:
-            raise ShapeError(f"{kernel}: size must not be negative, got {size}")
-        return (size,)
+        return (checked_size(kernel, size),)
     if shape is None:
         raise ShapeError(
             f"{kernel}: Loop size is undecided. Pass an array that is not raw, or give size="

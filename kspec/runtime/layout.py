@@ -140,15 +140,21 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     normal = []
     for one in axes:
-        try:
-            index = operator.index(one)
-        except TypeError:  # an array of several integers has __index__ too
-            index = None
-        if index is None or isinstance(one, bool):
-            raise ArgumentTypeError(f"axis must be an integer or a tuple of integers, not {one!r}")
+        index = axis_index(one)
         if not -ndim <= index < ndim:
             raise AxisError(index, ndim)
         normal.append(index % ndim)
     if len(set(normal)) != len(normal):
         raise ShapeError(f"duplicate value in 'axis': {axis!r}")
     return tuple(sorted(normal))
+
+
+def axis_index(axis: object) -> int:
+    """Return one axis as a number; raise `ArgumentTypeError` unless it is an integer."""
+    try:
+        index = None if isinstance(axis, bool) else operator.index(axis)  # type: ignore[arg-type]
+    except TypeError:  # an array of several integers has __index__ too
+        index = None
+    if index is None:
+        raise ArgumentTypeError(f"axis must be an integer or a tuple of integers, not {axis!r}")
+    return index

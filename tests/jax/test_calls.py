@@ -188,6 +188,39 @@ def test_wrong_arguments() -> None:
             call()
 
 
+def test_wrong_options() -> None:
+    """They are refused as in plain calls, before JAX looks at them."""
+    x = jnp.ones((2, 3))
+    l2norm, counts = kspec.jax.function(norms.l2norm), kspec.jax.function(COUNTS)
+    convert = kspec.jax.function(math.squared_diff_super_generic)
+    no_axis = "axis must be an integer or a tuple of integers, not "
+    wrong: list[tuple[type[Exception], str, Any]] = [
+        (ArgumentTypeError, no_axis + r"\{1\}", lambda: l2norm(x, axis={1})),
+        (ArgumentTypeError, no_axis + r"Array\(\[0, 1\]", lambda: l2norm(x, axis=jnp.arange(2))),
+        (ArgumentTypeError, no_axis + "True", lambda: l2norm(x, axis=(True,))),
+        (ArgumentTypeError, no_axis, lambda: jax.jit(lambda k: l2norm(x, axis=k))(1)),
+        (ShapeError, "size must not be negative, got -3", lambda: counts(x, size=-3)),
+        (ArgumentTypeError, "size must be an integer, not float", lambda: counts(x, size=3.0)),
+        (ArgumentTypeError, "size must be an integer, not list", lambda: counts(x, size=[3])),
+        (ShapeError, "raw_shapes must not be", lambda: counts(x, size=3, raw_shapes=[(2, -3)])),
+        (ArgumentTypeError, "raw_shapes must be a", lambda: counts(x, size=3, raw_shapes=3)),
+        (UnsupportedDTypeError, "nonsense", lambda: convert(x, x, dtype="nonsense")),
+    ]
+    for kind, message, call in wrong:
+        with pytest.raises(kind, match=message):
+            call()
+
+
+def test_options_that_are_integers() -> None:
+    x = jnp.array([[3.0, 4.0], [6.0, 8.0]])
+    l2norm = kspec.jax.function(norms.l2norm)
+    for axis in (jnp.array(1), np.int64(-1), [1], range(1, 2)):
+        np.testing.assert_allclose(l2norm(x, axis=axis), [5, 10])
+    assert l2norm(x, keepdims=[1]).shape == (1, 1)
+    y, _ = kspec.jax.function(COUNTS)(x, size=jnp.array(2), raw_shapes=(4,))
+    np.testing.assert_array_equal(y, [3, 4])
+
+
 def test_types_that_no_input_decides() -> None:
     run = kspec.jax.function(math.squared_diff_super_generic)
     x = jnp.arange(3.0)
