@@ -24,6 +24,11 @@ from kspec.torch.fake import make_fake
 
 # The key of torch's dispatcher under which a device's operators are found while autocast is on.
 _AUTOCAST = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
+# Keys of tensors that kernels do not take: the call itself says so, with the way out.
+_REFUSED = (
+    *("MkldnnCPU", "NestedTensorCPU", "QuantizedCPU", "SparseCPU", "SparseCsrCPU"),
+    *("NestedTensorCUDA", "QuantizedCUDA", "SparseCUDA", "SparseCsrCUDA"),
+)
 
 
 def register(module: Any, namespace: str | None = None) -> Any:
@@ -157,6 +162,8 @@ def _implement(
         autocast = make_autocast(one, _overload(namespace, one), device)
         if autocast is not None:
             library.impl(one.name, autocast, autocast_key)
+    for key in _REFUSED:
+        library.impl(one.name, run, key)
     torch.library.register_fake(name, make_fake(one), lib=library)
     gradients = None
     if found is not None:

@@ -218,6 +218,25 @@ def test_gradients_of_complex_numbers_are_refused(ops: Any) -> None:
         ops.squared_diff_generic(z, z.detach())
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: x.to_sparse(), r"sparse \(torch.sparse_coo\): pass x.to_dense"),
+        (lambda x: x.to_sparse_csr(), r"sparse \(torch.sparse_csr\): pass x.to_dense"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), r"pass x\.dequantize"),
+        (lambda x: torch.nested.nested_tensor([x, x[:2]]), r"nested .*pass x\.to_padded_tensor"),
+    ],
+)
+def test_tensors_that_are_not_dense(ops: Any, place: str, make: Any, message: str) -> None:
+    one = make(torch.eye(3, device=place))
+    with pytest.raises(
+        ArgumentTypeError, match=f"gelu_bias: argument x: the tensor is .*{message}"
+    ):
+        ops.gelu_bias(one, 0.0)
+    with pytest.raises(ArgumentTypeError, match=message):
+        ops.l2norm(one)
+
+
 def test_dtypes_that_do_not_fit(ops: Any) -> None:
     x, y = torch.ones(3), torch.ones(3, dtype=torch.float64)
     for where in ("cpu", "meta"):
