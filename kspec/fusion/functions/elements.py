@@ -47,6 +47,10 @@ def clip(
     """``np.clip``."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     result = array_of(tracer, a, "clip")
+    if result.dtype.kind in "iu":  # bounds beyond its type hold nothing back
+        limits = np.iinfo(result.dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
     if low is not None:
         result = tracer.ufunc("maximum", (result, low), dtype)[0]
     if high is not None:
@@ -61,6 +65,8 @@ def around(tracer: Tracer, a: Any, decimals: int = 0, out: Any = None) -> Any:
     """``np.around``."""
     x = array_of(tracer, a, "around")
     kind = dtypes.lookup(x.value.dtype).kind
+    if kind == "b" and decimals:
+        refuse("around: decimals= of bool is not fused; convert it with astype")
     if kind in "biu" and decimals >= 0:
         result = x.astype("float16" if kind == "b" else x.dtype)
     elif decimals == 0:

@@ -210,6 +210,11 @@ def _refuse_integers(name: str, given: bool) -> None:
         refuse(f"{name}: dtype= of integers is not fused; convert the result with astype")
 
 
+def _refuse_complex(name: str, *given: str) -> None:
+    if any(dtypes.lookup(one).kind == "c" for one in given):
+        refuse(f"{name}: dtype= of or for complex numbers is not fused; convert with astype")
+
+
 def _mean_of(
     tracer: Tracer, value: Value, axes: tuple[int, ...], skipping: bool
 ) -> tuple[Value, Value]:
@@ -277,7 +282,9 @@ def _define_spread(name: str) -> None:
 
         def compute(value: Value, axes: tuple[int, ...]) -> Value:
             narrow = _narrow(tracer, value.dtype, dtype, out)
-            _refuse_integers(name, not _has_nan(narrow))
+            if dtype is not None:
+                _refuse_integers(name, not _has_nan(narrow))
+                _refuse_complex(name, value.dtype, narrow)
             to = dtypes.real_part(narrow)
             wide = graph.cast(value, _wide(narrow))
             real = _wide(to)
