@@ -24,6 +24,7 @@ from types import FunctionType
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, LoadError
+from kspec.runtime.callable import KernelCallable
 from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.once import OnceMap
 from kspec.runtime.reduction import ReductionCallable
@@ -107,8 +108,8 @@ def kernel_of(given: object) -> Kernel:
     """
     if isinstance(given, Kernel):
         return given
-    found = _called_by(given) if isinstance(given, FunctionType) else None
-    if found is not None:
+    found = called_by(given) if isinstance(given, FunctionType) else None
+    if isinstance(found, Kernel):
         return found
     raise ArgumentTypeError(
         "expected an elementwise or reduction kernel (kspec.ElementwiseKernel, "
@@ -117,10 +118,10 @@ def kernel_of(given: object) -> Kernel:
 
 
 @functools.lru_cache(maxsize=1024)
-def _called_by(function: FunctionType) -> Kernel | None:
-    """Return the kernel of a generated function; None for any other."""
+def called_by(function: FunctionType) -> KernelCallable[Any] | None:
+    """Return the kernel of a generated function, of any kind; None for any other function."""
     called = (function.__globals__.get(name) for name in function.__code__.co_names)
-    found = next((one for one in called if isinstance(one, Kernel)), None)
+    found = next((one for one in called if isinstance(one, KernelCallable)), None)
     if found is not None and function.__module__ in _modules_of(found):
         return found
     return None
@@ -158,7 +159,7 @@ def _declared(digest: str, kernel: Kernel) -> DeclaredKernel:
     return DeclaredKernel(digest, _DECLARED.get_or_make(digest, lambda: kernel))
 
 
-def _modules_of(kernel: Kernel) -> Iterator[str]:
+def _modules_of(kernel: KernelCallable[Any]) -> Iterator[str]:
     """Yield the names of the imported module that a generated kernel is of."""
     if kernel.origin is None:
         return

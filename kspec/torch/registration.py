@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -14,8 +14,9 @@ from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.operators import Operator, gradient_numbers, operator, operators, refusal
 from kspec.runtime.callable import KernelCallable
-from kspec.runtime.identity import kernel_of
+from kspec.runtime.identity import called_by, kernel_of
 from kspec.runtime.package import modules_of
+from kspec.runtime.raw import RawKernel
 from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
 from kspec.torch.derivatives import make_derivatives
@@ -45,7 +46,8 @@ def register(module: Any, namespace: str | None = None) -> Any:
     ----------
     module : module or kernel
         A generated module, a generated package with all its modules, or one kernel: a
-        `kspec.ElementwiseKernel`, say, or a generated function.
+        `kspec.ElementwiseKernel`, say, or a generated function of any kind. A `kspec.RawKernel`
+        is in no spec, and refused.
     namespace : str, optional
         Default: the name of the package; ``"kspec"`` for a kernel.
 
@@ -62,7 +64,7 @@ def register(module: Any, namespace: str | None = None) -> Any:
         If it is neither a generated module nor a kernel, or a kernel that can be no operator.
     """
     if not isinstance(module, ModuleType):
-        kernel = module if isinstance(module, KernelCallable) else kernel_of(module)
+        kernel = _kernel_of(module)
         reason = refusal(kernel.declaration)
         if reason:
             raise ArgumentTypeError(f"{kernel.name} can not be an operator: {reason}")
@@ -76,6 +78,19 @@ def register(module: Any, namespace: str | None = None) -> Any:
         raise ArgumentTypeError(f"namespace {namespace!r} is no identifier")
     _REGISTRY.add(namespace, [one for one in kernels if not refusal(one.declaration)])
     return getattr(torch.ops, namespace)
+
+
+def _kernel_of(given: Any) -> KernelCallable[Any]:
+    """Return a kernel, or that of a generated function."""
+    if isinstance(given, KernelCallable):
+        return given
+    if isinstance(given, RawKernel):
+        raise ArgumentTypeError(
+            f"{given.name} is a kspec.RawKernel, of which no spec says what an operator takes; "
+            "declare it as a raw kernel in a spec file"
+        )
+    found = called_by(given) if isinstance(given, FunctionType) else None
+    return kernel_of(given) if found is None else found
 
 
 def _package_of(module: Any) -> str:

@@ -172,7 +172,17 @@ def test_parameters_that_are_called_as_options_of_other_kernels(place: str) -> N
         torch.library.opcheck(found.default, (x, y))
 
 
+def test_a_generated_function_of_a_raw_kernel() -> None:
+    found = kspec.torch.register(kspec_kernels.raw.my_add, namespace="raw_functions")
+    x, y, z = torch.ones(3), torch.full((3,), 2.0), torch.zeros(3)
+    found.my_add(x, y, z, grid=[1], block=[3])
+    assert z.tolist() == [3, 3, 3]
+
+
 def test_what_is_no_module_or_no_operator() -> None:
+    raw = kspec.RawKernel('extern "C" __global__ void alone(float* x) {}', "alone")
+    with pytest.raises(ArgumentTypeError, match=r"alone is a kspec\.RawKernel, of which no spec"):
+        kspec.torch.register(raw)
     with pytest.raises(ArgumentTypeError, match="numpy is no module"):
         kspec.torch.register(np)
     with pytest.raises(ArgumentTypeError, match="namespace 'a b'"):
