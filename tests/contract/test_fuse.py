@@ -685,6 +685,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "np.empty_like(x).shape == x.shape and np.empty_like(x, 'i2') * 0, np.full_like(x, y[0])": (
         *((X, Y), (I1, X)),
     ),
+    "np.full_like(x, y[None, None]), np.full_like(x, y[:, :1], 'f8'), np.full_like(x[0], y[:1])": (
+        *((X, Y), (I1, X)),
+    ),
     "x.astype('f8'), x.astype(int), x.astype(bool), x.astype(np.float16)": ((X, X), (I1, I1)),
     "x.astype('f4')": (U1, U1),
     "np.iscomplexobj(x) * x, np.ndim(x) * x, np.shape(x)[0] * x, np.size(x) * x": (X, X),
@@ -962,7 +965,6 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "np.exp(x, order='F')": (TypeError, ""),
     "np.zeros_like(x, shape=(2, 2))": (TypeError, "zeros_like: shape= is not fused"),
     "np.full_like(x, 3, shape=2)": (TypeError, "full_like: shape= is not fused"),
-    "np.full_like(x, y[None, None])": (ValueError, "does not fit (5, 7)"),
     "np.full_like(x[0], y)": (ValueError, "does not fit (7,)"),
     "np.add(x, y, dtype='i4')": (TypeError, "Cannot cast"),
     "np.less(x, y, dtype='f8')": (TypeError, "No loop"),

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
-from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import (
     FUNCTIONS,
@@ -231,10 +230,10 @@ def _full(
     x = array_of(tracer, a, name)
     to = types.dtype_name(x.dtype if dtype is None else dtype)
     value = tracer.convert(tracer.operand(number, name)[0], to)
-    made = tracer.wrap(tracer.graph.apply("filled", (value, x.value), to))
-    if made.value.sizes != x.value.sizes:
-        fits = f"{name}: an array of shape {value.sizes} does not fit {x.value.sizes}"
-        raise ShapeError(fits)
+    if not value.shape:
+        return tracer.wrap(tracer.graph.apply("filled", (value, x.value), to))
+    made = _full(tracer, x, 0, to)
+    made[...] = number
     return made
 
 
