@@ -490,7 +490,11 @@ class Traced:
         return self.tracer.wrap(self.value)
 
     def __round__(self, digits: int | None = None) -> Traced:
-        return self._function("round", digits or 0)
+        rounded = self._function("round", digits or 0)
+        if not self.weak:
+            return rounded
+        weak = "int" if digits is None else self.weak
+        return Traced(self.tracer, rounded.astype(types.STRONG[weak]).value, weak=weak)
 
     def fill(self, value: Any) -> None:
         """Write a number into it."""
@@ -500,7 +504,7 @@ class Traced:
         """Return the complex conjugate, which the method of real arrays is not asked for."""
         if self.dtype.kind != "c":
             return self
-        return self.tracer.ufunc("conjugate", (self,))[0]
+        return self.tracer.operation("conjugate", (self,))[0]
 
     conjugate = conj
 

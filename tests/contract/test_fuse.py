@@ -391,6 +391,7 @@ NEP_50: dict[str, tuple[Any, ...]] = {
     "1000 > x": (I1, I1),
     "x * (y + 1), x * -y, x * (1 / y) + abs(y), x * (y * 2 - True)": ((X, 2), (I1, 2), (X, 2.5)),
     "x * ((y < 3) + 1), np.clip(x, y, y + 1)": ((X, 2), (I1, 2)),
+    "x * round(y), x * round(y, 1), x * y.conjugate()": ((X, 2.77), (I1, 2)),
     "x * (y + np.float64(1)), x * np.add(y, 1)": ((X, 2.5), (I1, 2)),
     "x < y, x >= y, x == y, y > x, np.not_equal(y, x), x <= y + 1": (
         *((one, number) for one in (I1, U1, I8, BIG) for number in (300, -1, -129, 5)),
@@ -458,7 +459,7 @@ IN_PLACE = {
     "through another shape": ("x.reshape(-1)[...] = y.reshape(-1) + 1",),
     "through a row of one": ("x.reshape(5, 1, 7)[:, 0] *= y",),
     "through what is all of it": ("x[0:5, 6::-1] += y",),
-    "with axes in front": ("x[...] = y[None, None]", "y[:] = x[2][None, None]"),
+    "with axes in front": ("x[...] = y[None, None]", "np.copyto(y, x[2][None, None])"),
     "another shape of a transpose is a copy": ("t = x.T.reshape(-1)", "t += 1", "return t"),
     "but one that splits axes": ("t = x.T.reshape(7, 5, 1)", "t += 1", "return t"),
     "rows turned around": (

@@ -99,7 +99,7 @@ def copyto(
     new = tracer.wrap(tracer.convert(value, to))
     if where is not True:
         new = FUNCTIONS["where"](tracer, mask_of(tracer, where, "copyto"), new, dst.copy())
-    dst.assign(new, "copyto")
+    dst[...] = new
 
 
 @fused_function
