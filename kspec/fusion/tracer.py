@@ -197,10 +197,10 @@ def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
 
 
 def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:
-    """Raise `FusionError`, or a kind of it, for a parameter that would have to be a number."""
+    """Raise `FusionError`, or a kind of it, for a stand-in that would have to be a number."""
     refuse(
-        f"{what} has to be known before kernels run, and a parameter is another number each time: "
-        "write it in the function, or take it from outside",
+        f"{what} has to be known before kernels run, which no parameter or result is: write a "
+        "number in the function, or take it from outside",
         error,
     )
 
@@ -583,7 +583,10 @@ class Traced:
     __int__ = _not_a_scalar("int()", "use x.astype(int)")
     __float__ = _not_a_scalar("float()", "use x.astype(float)")
     __complex__ = _not_a_scalar("complex()", "use x.astype(complex)")
-    __index__ = _not_a_scalar("an index", "indices are numbers in the function, or from outside")
+
+    def __index__(self) -> NoReturn:
+        refuse_unknown("an index or extent")
+
     item = _not_a_scalar("item()", "return the array, and ask the result")
     tolist = _not_a_scalar("tolist()", "return the array, and ask the result")
 
