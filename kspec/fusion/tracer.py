@@ -544,8 +544,7 @@ class Traced:
     __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
     __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
     __mod__, __rmod__, __imod__ = _operator("remainder")
-    __pow__ = _to_the_power
-    _, __rpow__, __ipow__ = _operator("power")
+    __pow__, __rpow__, __ipow__ = _to_the_power, *_operator("power")[1:]
     __lshift__, __rlshift__, __ilshift__ = _operator("left_shift")
     __rshift__, __rrshift__, __irshift__ = _operator("right_shift")
     __and__, __rand__, __iand__ = _operator("bitwise_and")
