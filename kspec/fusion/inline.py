@@ -26,7 +26,8 @@ from typing import Any
 
 from kspec import dtypes
 from kspec.fusion.graph import Value, is_number
-from kspec.fusion.tracer import Traced, Tracer, refuse
+from kspec.fusion.refusals import refuse
+from kspec.fusion.tracer import Traced, Tracer
 from kspec.signature import Param
 from kspec.spec.models import ElementwiseSpec
 

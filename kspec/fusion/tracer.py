@@ -12,26 +12,22 @@ it by its protocols, CuPy's by theirs; what they may be is in `kspec.fusion.func
 
 from __future__ import annotations
 
-import linecache
 import operator
-import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 import numpy as np
 
 from kspec.errors import (
     FusionAssignmentError,
     FusionAttributeError,
-    FusionError,
-    FusionIndexError,
     ShapeError,
 )
 from kspec.fusion import types
-from kspec.fusion.graph import Constant, Graph, Index, Shape, Value, broadcast, is_number
+from kspec.fusion.graph import Constant, Graph, Shape, Value, broadcast, is_number
+from kspec.fusion.indices import full_index, inverse_of
+from kspec.fusion.refusals import refuse, refuse_unknown
 
-_OURS = ("kspec", "numpy", "cupy")
 _CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -189,34 +185,6 @@ class Tracer:
             other = base if number == 3 else square
             return self.graph.apply("multiply", (square, other), returned)
         return self.graph.apply("power", values, returned)
-
-
-def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
-    """Raise `FusionError`, or a kind of it, that shows the user's line."""
-    raise error(f"{message}{_place()}")
-
-
-def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:
-    """Raise `FusionError`, or a kind of it, for a stand-in that would have to be a number."""
-    refuse(
-        f"{what} has to be known before kernels run, which no parameter or result is: write a "
-        "number in the function, or take it from outside",
-        error,
-    )
-
-
-def _place() -> str:
-    """Return where the traced function is, as the end of a message."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not any(name == one or name.startswith(f"{one}.") for one in _OURS):
-            code = frame.f_code
-            line = linecache.getline(code.co_filename, frame.f_lineno).strip()
-            place = f"\n  {code.co_filename}:{frame.f_lineno}, in {code.co_name}"
-            return place + (f"\n    {line}" if line else "")
-        frame = frame.f_back
-    return ""
 
 
 def _not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
@@ -428,9 +396,9 @@ class Traced:
         refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
 
     def __getitem__(self, key: Any) -> Traced:
-        index = _full_index(key, self.value)
+        index = full_index(key, self.value)
         graph = self.tracer.graph
-        inverse = _inverse(index, self.value)
+        inverse = inverse_of(index, self.value)
         back = None if inverse is None else lambda value: graph.index(value, inverse)
         return self.seen(lambda value: graph.index(value, index), back)
 
@@ -593,81 +561,3 @@ class Traced:
 def _outputs(keywords: dict[str, Any]) -> tuple[Any, ...]:
     out = keywords.get("out")
     return out if isinstance(out, tuple) else (out,)
-
-
-def _full_index(key: Any, value: Value) -> Index:
-    """Return a basic index with an entry for each axis.
-
-    Raises
-    ------
-    IndexError
-        For what is no basic index, or points beside the array.
-    """
-    entries = key if isinstance(key, tuple) else (key,)
-    if sum(entry is Ellipsis for entry in entries) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    taken = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    ndim = len(value.shape)
-    if taken > ndim:
-        raise IndexError(f"too many indices: the array has {ndim} axes, {taken} were given")
-    if not any(entry is Ellipsis for entry in entries):
-        entries = (*entries, Ellipsis)
-    found: list[int | slice | None] = []
-    axis = 0
-    for entry in entries:
-        if entry is None:
-            found.append(None)
-        elif entry is Ellipsis:
-            found += [slice(None)] * (ndim - taken)
-            axis += ndim - taken
-        elif isinstance(entry, slice):
-            found.append(_normalised(entry, value.shape[axis].size))
-            axis += 1
-        else:
-            found.append(_position(entry, axis, value.shape[axis].size))
-            axis += 1
-    return tuple(found)
-
-
-def _inverse(index: Index, value: Value) -> Index | None:
-    """Return the index that undoes another one; None if that leaves elements out."""
-    sizes = iter(value.sizes)
-    found: list[int | slice | None] = []
-    for entry in index:
-        if entry is None:
-            found.append(0)
-            continue
-        size = next(sizes)
-        count = len(range(*entry.indices(size))) if isinstance(entry, slice) else 1
-        if count != size:
-            return None
-        found.append(entry if isinstance(entry, slice) else None)
-    return tuple(found)
-
-
-def _normalised(entry: slice, size: int) -> slice:
-    start, stop, step = entry.indices(size)
-    if start < 0:  # backwards from in front of all elements: an index of -1 would be the last
-        return slice(0, 0, 1)
-    if (start, stop, step) == (0, size, 1) and entry.start in (None, 0) and entry.stop is None:
-        return slice(None)
-    if step == -1 and entry.start is None and entry.stop is None:
-        return slice(None, None, -1)
-    return slice(start, None if stop < 0 else stop, step)
-
-
-def _position(entry: Any, axis: int, size: int) -> int:
-    many = hasattr(entry, "shape") and not isinstance(entry, np.integer)
-    if isinstance(entry, bool) or many or not isinstance(entry, SupportsIndex):
-        if isinstance(entry, Traced) and is_number(entry.value):
-            refuse_unknown("an index", FusionIndexError)
-        kind = "an array" if hasattr(entry, "shape") else repr(entry)
-        refuse(
-            f"{kind} as an index is not fused: integers, slices, None and ... are; select with "
-            "np.where, or index outside of the function",
-            FusionIndexError,
-        )
-    number = int(entry.__index__())
-    if not -size <= number < size:
-        raise IndexError(f"index {number} is out of bounds for axis {axis} with size {size}")
-    return number

@@ -15,7 +15,8 @@ import numpy as np
 from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
-from kspec.fusion.tracer import Traced, Tracer, refuse, refuse_unknown
+from kspec.fusion.refusals import refuse, refuse_unknown
+from kspec.fusion.tracer import Traced, Tracer
 from kspec.ir.builtins import BUILTINS
 
 __all__ = [

@@ -16,7 +16,8 @@ from kspec.fusion.functions.table import (
     fused_function,
     mask_of,
 )
-from kspec.fusion.tracer import Traced, Tracer, refuse
+from kspec.fusion.refusals import refuse
+from kspec.fusion.tracer import Traced, Tracer
 
 
 @fused_function

@@ -14,7 +14,8 @@ from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
 from kspec.fusion.graph import Value
-from kspec.fusion.tracer import Traced, Tracer, refuse
+from kspec.fusion.refusals import refuse
+from kspec.fusion.tracer import Traced, Tracer
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kspec.fusion import types
-from kspec.fusion.tracer import Traced, Tracer, refuse
+from kspec.fusion.refusals import refuse
+from kspec.fusion.tracer import Traced, Tracer
 
 Function = Callable[..., Any]
 FunctionT = TypeVar("FunctionT", bound=Function)

@@ -13,7 +13,8 @@ from kspec import dtypes
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function
 from kspec.fusion.graph import Argument, Dim, Value, View
-from kspec.fusion.tracer import Traced, Tracer, refuse
+from kspec.fusion.refusals import refuse
+from kspec.fusion.tracer import Traced, Tracer
 
 
 @fused_function
