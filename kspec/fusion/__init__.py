@@ -2,8 +2,8 @@
 
 ::
 
-    tracer, functions   a Python function called with stand-ins for its arrays; what has no kernel
-                        is refused (refusals), brackets are read by indices
+    tracer, functions   a Python function called with stand-ins for its arrays
+    refusals, indices   what it may not do, and what it writes in brackets
     graph               what it computes: values, their types and shapes, each once
     partition           which values are computed together, and why not more of them
     lower, rows         each of these as a spec
