@@ -26,6 +26,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -193,14 +194,15 @@ def run_part(
         **in_turn(part.number),
     }
     with output.open("w", encoding="utf-8") as file:
-        process = subprocess.Popen(
-            command(tool, part, log, arguments),
-            env=environment,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        _RUNNING.add(process)
+        with _STARTING:
+            process = subprocess.Popen(
+                command(tool, part, log, arguments),
+                env=environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            _RUNNING.add(process)
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -217,6 +219,7 @@ def run_part(
 
 # In sessions of their own, so that what they start ends with them; an interrupt does not reach them.
 _RUNNING: set[subprocess.Popen[bytes]] = set()
+_STARTING = threading.Lock()  # never held by the main thread, which is interrupted
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -232,15 +235,13 @@ def run_tool(
     marks = _TOGETHER + (" and not threads" if tool == "racecheck" else "")
     parts = [Part(number, workers, marks) for number in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
-        outcomes = list(
-            pool.map(
-                lambda one: run_part(
-                    tool, one, folder / f"{tool}.{one.number}.log", arguments, limit
-                ),
-                parts,
-            )
-        )
-    outcomes.append(run_part(tool, Part(), folder / f"{tool}.alone.log", arguments, limit))
+
+        def run(part: Part) -> Outcome:
+            name = part.number if part.marks == marks else "alone"
+            return run_part(tool, part, folder / f"{tool}.{name}.log", arguments, limit)
+
+        outcomes = list(pool.map(run, parts))
+        outcomes += pool.map(run, [Part()])
     for one in outcomes:
         for report, count in one.findings.kinds():
             print(f"{tool}, {count} times: {report}\n", flush=True)
@@ -257,6 +258,7 @@ def run_tool(
 
 
 def _interrupted(number: int, frame: object) -> None:
+    _STARTING.acquire()  # for good: nothing starts any more
     for process in list(_RUNNING):
         end(process)
     os._exit(128 + number)  # threads wait for the rest
