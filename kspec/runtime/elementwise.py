@@ -21,7 +21,7 @@ from kspec.runtime.checked import checks_of_call, regions_of_operands
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call
 from kspec.runtime.launch import Launch
-from kspec.runtime.layout import Shape
+from kspec.runtime.layout import Shape, integer
 from kspec.runtime.loop import make_loop
 from kspec.runtime.plan import Prepared
 from kspec.runtime.route import ABSENT, given_of, types_of
@@ -247,10 +247,7 @@ def _checked_block_size(kernel: str, block_size: object) -> int | None:
 
 def checked_size(kernel: str, size: object) -> int:
     """Return a number of elements as an integer; -1 if it was not given."""
-    try:
-        count = None if isinstance(size, bool) else operator.index(size)  # type: ignore[arg-type]
-    except TypeError:  # an array of several integers has __index__ too
-        count = None
+    count = integer(size)
     if count is None:
         raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
     if count < -1:

@@ -149,12 +149,17 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     return tuple(sorted(normal))
 
 
+def integer(value: object) -> int | None:
+    """Return an integer of any library as Python's; None for what is none, and for truth values."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # an array of several integers has __index__ too
+        return None
+
+
 def axis_index(axis: object) -> int:
     """Return one axis as a number; raise `ArgumentTypeError` unless it is an integer."""
-    try:
-        index = None if isinstance(axis, bool) else operator.index(axis)  # type: ignore[arg-type]
-    except TypeError:  # an array of several integers has __index__ too
-        index = None
+    index = integer(axis)
     if index is None:
         raise ArgumentTypeError(f"axis must be an integer or a tuple of integers, not {axis!r}")
     return index
