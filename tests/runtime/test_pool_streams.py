@@ -482,7 +482,9 @@ class TestOnAGpu:
             driver.check(driver.bindings().cuStreamDestroy(mine.ptr))
             return right
 
+        gc.collect()
+        before = self.pool.used_bytes()  # plans of calls in other tests keep some
         with ThreadPoolExecutor(8) as threads:
             assert all(threads.map(work, range(0, 80, 10)))
         gc.collect()
-        assert self.pool.used_bytes() == 0
+        assert self.pool.used_bytes() == before
