@@ -10,18 +10,27 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.autograd.forward_ad import unpack_dual
+from torch.autograd import forward_ad
 
 from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError
 from kspec.operators import Operator
 from kspec.torch.autograd import Gradients
+from kspec.torch.execution import Implementation
+
+# What the dispatcher asks after autograd, and what is left of it for plain tensors: nothing but
+# their device, no mode, no transform, no subclass.
+_AFTER = torch._C._after_autograd_keyset.remove(torch._C.DispatchKey.ADInplaceOrView).raw_repr()
+_PLAIN = frozenset(
+    torch._C.DispatchKeySet(key).raw_repr()
+    for key in (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
+)
 
 
 def make_derivatives(
-    one: Operator, call: Callable[..., Any], gradients: Gradients | None
+    one: Operator, call: Callable[..., Any], gradients: Gradients | None, run: Implementation
 ) -> Callable[..., Any] | None:
-    """Return what an operator does for autograd; None if that is nothing.
+    """Return what an operator does for autograd, given the keys; None if that is nothing.
 
     Parameters
     ----------
@@ -31,6 +40,8 @@ def make_derivatives(
         The operator.
     gradients : Gradients or None
         How it is differentiated; None: it is not.
+    run : callable
+        What it does on a device.
     """
     if not _has_gradients(one):
         return None
@@ -43,14 +54,15 @@ def make_derivatives(
     def refuse(name: str, reason: str) -> None:
         raise ArgumentTypeError(f"{one.declaration.name}: {name} {reason}")
 
-    def run(*args: Any, **keywords: Any) -> Any:
+    def derive(keys: torch._C.DispatchKeySet, *args: Any, **keywords: Any) -> Any:
         wanted = ""
+        forward = forward_ad._current_level >= 0
         for name, value in zip(names, args, strict=False):
             if not isinstance(value, tensor):
                 continue
             if value.requires_grad and not wanted and is_grad_enabled():
                 wanted = name
-            if unpack_dual(value).tangent is not None:
+            if forward and forward_ad.unpack_dual(value).tangent is not None:
                 refuse(name, _FORWARD)
         if wanted and apply is None:
             refuse(wanted, f"requires grad, but {_reason(one)}")
@@ -58,10 +70,12 @@ def make_derivatives(
             refuse(wanted, _TRANSFORM)
         if wanted and apply is not None:
             return apply(*args)
+        if keys.raw_repr() & _AFTER in _PLAIN:  # where the dispatcher would go, 1.5 us later
+            return run(*args, **keywords)
         with below():
             return call(*args, **keywords)
 
-    return run
+    return derive
 
 
 _FORWARD = (

@@ -184,9 +184,9 @@ def _implement(
     if found is not None:
         backward, made = found
         gradients = Gradients(one, backward, _overload(namespace, made), made.writes)
-    derivatives = make_derivatives(one, _overload(namespace, one), gradients)
+    derivatives = make_derivatives(one, _overload(namespace, one), gradients, run)
     if derivatives is not None:
-        library.impl(one.name, derivatives, "Autograd")
+        library.impl(one.name, derivatives, "Autograd", with_keyset=True)
 
 
 def _overload(namespace: str, one: Operator) -> Any:

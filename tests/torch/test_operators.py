@@ -302,6 +302,41 @@ def test_autocast_makes_no_integers() -> None:
             call(x, torch.full((3,), 2.5))
 
 
+def test_modes_see_the_operator(ops: Any, place: str) -> None:
+    """Operators run at once where the dispatcher has nothing left to ask; a mode is something."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: list[Any] = []
+
+    class Note(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.arange(3.0, device=place)
+    with Note():
+        y = ops.squared_diff(x, 2 * x)
+    assert overload(ops, "squared_diff") in seen
+    assert y.tolist() == [0, 1, 4]
+    seen.clear()
+    ops.squared_diff(x, x)
+    assert seen == []
+
+
+def test_lazy_conjugates(place: str) -> None:
+    """A bit of the tensor says that its elements are to be conjugated: they are, before."""
+    twice = kspec.ElementwiseKernel("T x", "T y", "y = x + x", "twice_complex")
+    ops = kspec.torch.register(twice, namespace="conjugates")
+    x = torch.tensor([1 + 2j, 3 - 1j], device=place)
+    assert x.conj().is_conj()
+    np.testing.assert_array_equal(ops.twice_complex(x.conj()).cpu(), [2 - 4j, 6 + 2j])
+    assert ops.twice_complex(x.imag).tolist() == [4, -2]
+    assert x.conj().imag.is_neg()
+    assert ops.twice_complex(x.conj().imag).tolist() == [-4, 2]
+
+
 def test_the_generated_module_calls_the_operators(ops: Any) -> None:
     from kspec_kernels import torch as functions
 
