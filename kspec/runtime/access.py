@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -221,12 +221,24 @@ def _torch() -> Access:
         stream="(torch_stream({d}) if {d} >= 0 else 0)",
         refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
         scattered="not {x}.is_contiguous()",
-        wrote="wrote({x})",
-        names={
-            "torch_stream": raw or _public_stream,
-            "wrote": torch.autograd.graph.increment_version,
-        },
+        wrote="wrote(({x},))",
+        names={"torch_stream": raw or _public_stream, "wrote": _version_counter()},
     )
+
+
+def _version_counter() -> Callable[[Sequence[Any]], object]:
+    """Return what tells autograd that tensors were written to, in half of the public way's time."""
+    torch = sys.modules["torch"]
+    public = torch.autograd.graph
+    try:
+        private: Callable[[Sequence[Any]], object] = torch._C._increment_version
+        example = torch.empty(0)
+        private((example,))
+        if example._version == 1:
+            return private
+    except Exception:  # what torch raises where it has changed is its own
+        pass
+    return lambda tensors: [public.increment_version(one) for one in tensors]
 
 
 def _public_stream(ordinal: int) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 import kspec
 from kspec import jit
+from kspec.runtime import access
 
 torch = pytest.importorskip("torch")
 
@@ -124,6 +125,18 @@ def test_autograd_is_told_of_what_is_written_to(place: str, name: str) -> None:
     write(x, a.detach())
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_autograd_is_told_by_any_version_of_torch(
+    older: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if older:
+        monkeypatch.setattr(torch._C, "_increment_version", lambda tensor: tensor.data_ptr())
+        monkeypatch.setattr(torch.autograd.graph, "increment_version", lambda x: x.add_(0))
+    tensors = torch.zeros(3), torch.zeros(3)
+    access._version_counter()(tensors)
+    assert [one._version for one in tensors] == [1, 1]
 
 
 def test_autograd_is_told_for_shapes_that_change(place: str) -> None:
