@@ -12,8 +12,9 @@ ends under racecheck when the GPU is shared with other processes.  What a tool r
 kernel of another library (CuPy fills and casts arrays, torch sorts them) is counted apart and is no
 failure; every other report is, and so is a test that fails.  Tests that provoke what the tools look
 for, or that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
-Tests marked ``threads`` are not for racecheck, and processes that a test starts are not watched:
-compilers are most of them, and each takes the tools seconds.
+Tests marked ``threads`` are not for racecheck and initcheck, which lose track of launches that
+several threads make at once.  Processes that a test starts are not watched: compilers are most of
+them, and each takes the tools seconds.
 """
 
 from __future__ import annotations
@@ -99,9 +100,11 @@ def parse_log(log: str) -> Findings:
     return Findings(tuple(ours), tuple(foreign), max(0, counted - len(reports)))
 
 
+_CONFUSED_BY_THREADS = ("racecheck", "initcheck")
 # The tests that are run side by side, and those that are not.
 _TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and not unsanitized"
-_NO_TESTS = 5  # pytest's exit status when none is selected
+_NO_TESTS = 5  # pytest's exit status when none is selected; the tool may have another
+_NONE_SELECTED = re.compile(r"^collected .*\b0 (?:items|selected)$", re.MULTILINE)
 _SILENT = -1  # of a tool that has left no log
 
 
@@ -210,8 +213,9 @@ def run_part(
             status = process.wait()
         _RUNNING.discard(process)
     said = output.read_text(encoding="utf-8", errors="replace")
-    if status == _NO_TESTS:  # there is nothing to watch, which the tool calls an error
-        return Outcome(parse_log(""), status, said)
+    if status == _NO_TESTS or _NONE_SELECTED.search(said):
+        # There is nothing to watch, which the tool calls an error.
+        return Outcome(parse_log(""), _NO_TESTS, said)
     if not log.exists():
         return Outcome(parse_log(""), status or _SILENT, said)
     return Outcome(parse_log(log.read_text(encoding="utf-8", errors="replace")), status, said)
@@ -232,7 +236,7 @@ def run_tool(
     tool: str, workers: int, folder: Path, arguments: Sequence[str], limit: float | None = None
 ) -> tuple[bool, str]:
     """Run the tests under one tool; return whether all is well, and a line about it."""
-    marks = _TOGETHER + (" and not threads" if tool == "racecheck" else "")
+    marks = _TOGETHER + (" and not threads" if tool in _CONFUSED_BY_THREADS else "")
     parts = [Part(number, workers, marks) for number in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
 

@@ -103,7 +103,11 @@ def test_no_tests_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     done = run_with(tmp_path, monkeypatch, f"{said} > $LOG; exit 5")
     assert (done.is_fine, done.findings.errors, done.text) == (True, 0, "no tests")
-    done = run_with(tmp_path, monkeypatch, f"{said} > $LOG; exit 3")
+    none = "echo 'collected 103 items / 103 deselected / 0 selected'"
+    done = run_with(tmp_path, monkeypatch, f"{none}; {said} > $LOG; exit 255")
+    assert (done.is_fine, done.findings.errors, done.text) == (True, 0, "no tests")
+    some = "echo 'collected 103 items / 3 deselected / 100 selected'"
+    done = run_with(tmp_path, monkeypatch, f"{some}; {said} > $LOG; exit 3")
     assert (done.is_fine, done.findings.errors, done.text) == (False, 1, "exit status 3")
 
 

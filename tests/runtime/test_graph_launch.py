@@ -253,6 +253,7 @@ class TestCapture:
                     done.set()
 
         other_stream = cupy.cuda.Stream(non_blocking=True)
+        cupy.cuda.Device().synchronize()
         for _ in range(3):
             ADD(a, 1.0, b, stream=other_stream)  # compiled and loaded before
         thread = threading.Thread(target=other)

@@ -86,7 +86,9 @@ def test_dropped_on_a_stream_of_the_callers(use: str, hot: int, library: Any) ->
     """The library would use the memory anew at once: nothing waits on its own stream."""
     z = library.full(0)
     for _ in range(hot):
-        USES[use](library.full(0), z, library.side)
+        x = library.full(0)
+        driver.synchronize(0)  # whoever names a stream sees to it that the arrays are there
+        USES[use](x, z, library.side)
     driver.synchronize(0)
     x = library.full(1)
     driver.synchronize(0)
@@ -105,7 +107,10 @@ def test_what_has_run_is_let_go() -> None:
     pool = cupy.get_default_memory_pool()
     z = cupy.zeros(COUNT, "int32")
     for _ in range(50):
-        NEXT(cupy.full(COUNT, 1, "int32"), z, stream=side)
+        x = cupy.full(COUNT, 1, "int32")
+        driver.synchronize(0)
+        NEXT(x, z, stream=side)
+        del x
         side.synchronize()
     NEXT(z, z, stream=side)
     side.synchronize()
