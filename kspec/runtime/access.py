@@ -207,19 +207,18 @@ def _cupy() -> Access:
 @functools.cache
 def _torch() -> Access:
     torch = sys.modules["torch"]
-    # Of tensors that are not contiguous the sign may be kept as a flag (x.conj().imag).
-    strides = "({x}.stride(), {x}.is_neg())"
-    bare = "{x}.dtype, {x}.is_neg(), {d}"
+    bare = "{x}.dtype, {d}"
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # the public way makes an object
     return Access(
         "{x}.data_ptr()",
-        f"{{x}}.dtype, {{x}}.shape, {{x}}.is_contiguous() or {strides}, {{d}}",
-        f"{{x}}.dtype, {{x}}.shape, {strides}, {{d}}",
+        "{x}.dtype, {x}.shape, {x}.is_contiguous() or {x}.stride(), {d}",
+        "{x}.dtype, {x}.shape, {x}.stride(), {d}",
         bare,
         bare,
         device="{x}.get_device()",
         stream="(torch_stream({d}) if {d} >= 0 else 0)",
-        refused="{x}.requires_grad or not {p}",  # tensors of the meta device have no memory
+        # The sign may be kept as a flag (x.conj().imag); tensors of the meta device have no memory.
+        refused="{x}.requires_grad or {x}.is_neg() or not {p}",
         scattered="not {x}.is_contiguous()",
         wrote="wrote(({x},))",
         names={"torch_stream": raw or _public_stream, "wrote": _version_counter()},

@@ -273,11 +273,8 @@ def make_plan(prepared: Prepared) -> Plan | None:
             continue
         if dtypes.lookup(view.dtype).fields:
             return None  # NumPy takes structs that differ in their alignment for equal
-        if operand.is_output and not prepared.given:
-            if view.ptr % ALIGNMENT:
-                return None  # keys hold the alignment of arguments only
-        elif operand.library and operand.library.name == "torch" and view.size <= 1:
-            return None  # contiguous, whatever its strides: its sign may be kept as a flag
+        if operand.is_output and not prepared.given and view.ptr % ALIGNMENT:
+            return None  # keys hold the alignment of arguments only
     return Plan(prepared)
 
 

@@ -161,3 +161,32 @@ def test_writing_to_tensors_of_inference_mode(place: str) -> None:
     for _ in range(3):
         INCREMENT(x, x)
     assert x.tolist() == [6.0] * 3
+
+
+def test_signs_that_are_flags_of_contiguous_tensors(place: str) -> None:
+    """Calls with other tensors of the same shape do not hide them."""
+    for shape in (), (1,), (4,):
+        x, y = torch.ones(shape, device=place), torch.zeros(shape, device=place)
+        for _ in range(5):
+            INCREMENT(x)
+            INCREMENT(x, y)
+            TOTAL(x)
+        flagged = torch._neg_view(x)
+        assert flagged.is_contiguous() and flagged.is_neg()
+        for call in (
+            lambda flagged=flagged: INCREMENT(flagged),
+            lambda flagged=flagged, x=x: INCREMENT(x, flagged),
+            lambda flagged=flagged: TOTAL(flagged),
+        ):
+            with pytest.raises(kspec.ArgumentTypeError, match="negative by a flag only"):
+                call()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_calls_with_one_element_have_plans(shape: tuple[int, ...], place: str) -> None:
+    kernel = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "one_element")
+    x = torch.ones(shape, device=place)
+    for _ in range(4):
+        assert kernel(x).tolist() == (x + 1).tolist()
+    (route,) = (one for one in kernel._routes.values() if one is not None)
+    assert len(route.__globals__["plans"]) == 1
