@@ -19,7 +19,7 @@ Implementation = Callable[..., Any]
 
 
 def make_implementation(one: Operator, kernel: KernelCallable[Any]) -> Implementation:
-    """Return the function that runs an operator, on tensors that require no gradients.
+    """Return the function that runs an operator.
 
     Parameters
     ----------
@@ -35,19 +35,14 @@ def make_implementation(one: Operator, kernel: KernelCallable[Any]) -> Implement
         return _reduction(one, kernel, len(names))
     call: Any = kernel
     if one.sized:
-        return lambda *args: _outcome(one, call(*args[:-1], size=args[-1]))
+        return lambda *args: _outcome(one, call(*map(_plain, args[:-1]), size=args[-1]))
     if one.results == 1 and not call.return_tuple:
-        run: Implementation = call
-        return run
-    return lambda *args: _outcome(one, call(*args))
-
-
-def without_history(run: Implementation) -> Implementation:
-    """Return the same for any tensors: without the history that autograd keeps of some."""
-    return lambda *args, **keywords: run(*map(_plain, args), **keywords)
+        return lambda *args: call(*map(_plain, args))
+    return lambda *args: _outcome(one, call(*map(_plain, args)))
 
 
 def _plain(value: Any) -> Any:
+    """Return a tensor without the history that autograd keeps; everything else as it is."""
     return value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
 
 
@@ -68,7 +63,8 @@ def _reduction(one: Operator, kernel: KernelCallable[Any], count: int) -> Implem
         # One axis is the usual case, and has the shorter way.
         if axis is not None:
             axis = axis[0] if len(axis) == 1 else tuple(axis)
-        return _outcome(one, call(*args[:count], axis=axis, keepdims=keepdims))
+        values = map(_plain, args[:count])
+        return _outcome(one, call(*values, axis=axis, keepdims=keepdims))
 
     return run
 
@@ -80,7 +76,7 @@ def _raw(one: Operator, kernel: KernelCallable[Any], names: Sequence[str]) -> Im
     follows = bool(one.declaration.rules)
 
     def run(*args: Any, **keywords: Any) -> None:
-        values = {**dict(zip(names, args, strict=True)), **keywords}
+        values = {**dict(zip(names, map(_plain, args), strict=True)), **keywords}
         sizes = [values.pop(name, None) for name in ("grid", "block")]
         grid, block = (None if size is None else tuple(size) for size in sizes)
         shared_mem = values.pop("shared_mem", None)

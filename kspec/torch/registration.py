@@ -20,7 +20,7 @@ from kspec.runtime.raw import RawKernel
 from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
 from kspec.torch.derivatives import make_derivatives
-from kspec.torch.execution import make_implementation, without_history
+from kspec.torch.execution import make_implementation
 from kspec.torch.fake import make_fake
 
 # The key of torch's dispatcher under which a device's operators are found while autocast is on.
@@ -172,22 +172,21 @@ def _implement(
     name = f"{namespace}::{one.name}"
     found = _gradients_of(one, kernel)
     run = make_implementation(one, kernel)
-    on_device = without_history(run)
     for device, autocast_key in _AUTOCAST.items():
-        library.impl(one.name, on_device, device.upper())
+        library.impl(one.name, run, device.upper())
         autocast = make_autocast(one, _overload(namespace, one), device)
         if autocast is not None:
             library.impl(one.name, autocast, autocast_key)
     for key in _REFUSED:
-        library.impl(one.name, on_device, key)
+        library.impl(one.name, run, key)
     torch.library.register_fake(name, make_fake(one), lib=library)
     gradients = None
     if found is not None:
         backward, made = found
         gradients = Gradients(one, backward, _overload(namespace, made), made.writes)
-    derivatives = make_derivatives(one, _overload(namespace, one), gradients, run)
+    derivatives = make_derivatives(one, _overload(namespace, one), gradients)
     if derivatives is not None:
-        library.impl(one.name, derivatives, "Autograd", with_keyset=True)
+        library.impl(one.name, derivatives, "Autograd")
 
 
 def _overload(namespace: str, one: Operator) -> Any:

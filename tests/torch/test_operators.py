@@ -303,7 +303,6 @@ def test_autocast_makes_no_integers() -> None:
 
 
 def test_modes_see_the_operator(ops: Any, place: str) -> None:
-    """Operators run at once where the dispatcher has nothing left to ask; a mode is something."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     seen: list[Any] = []
@@ -323,6 +322,19 @@ def test_modes_see_the_operator(ops: Any, place: str) -> None:
     seen.clear()
     ops.squared_diff(x, x)
     assert seen == []
+
+
+def test_kernels_that_are_replaced() -> None:
+    """By `torch.library`, as for a test that does without a kernel."""
+    twice = kspec.ElementwiseKernel("T x", "T y", "y = x + x", "replaced")
+    ops = kspec.torch.register(twice, namespace="replacements")
+    x = torch.ones(3)
+    assert ops.replaced(x).tolist() == [2, 2, 2]
+    library = torch.library.Library("replacements", "IMPL")
+    library.impl("replaced", lambda x: x * 0, "CPU", allow_override=True)
+    assert ops.replaced(x).tolist() == [0, 0, 0]
+    library._destroy()
+    assert ops.replaced(x).tolist() == [2, 2, 2]
 
 
 def test_lazy_conjugates(place: str) -> None:
