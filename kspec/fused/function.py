@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
 from kspec.errors import ArgumentTypeError, FusionError, SpecError
 from kspec.fused.overlaps import first_of_same, meet, set_apart
 from kspec.fused.rows import fits, row_spec
@@ -348,6 +350,12 @@ class Fused:
             if one is None:
                 found.append(None)
             elif library is not None:
+                if _has_operators_of_its_own(type(one)):
+                    name = self._argument_names(len(args))[position]
+                    raise FusionError(
+                        f"{self.name}: {name} is a {type(one).__name__}, whose operators are not "
+                        f"those of arrays; pass np.asarray({name})"
+                    )
                 view = library.view(one)
                 numpy_dtype(view.dtype)  # NumPy learns of types that it does not have
                 if view.dtype.startswith(("{", "V")):
@@ -362,6 +370,14 @@ class Fused:
                     f"{type(one).__name__}"
                 )
         return tuple(found)
+
+
+def _has_operators_of_its_own(kind: type) -> bool:
+    """Return whether a class of NumPy's arrays computes differently, as `numpy.matrix` does."""
+    own = "__mul__", "__array_ufunc__", "__array_function__"
+    return issubclass(kind, np.ndarray) and any(
+        getattr(kind, name) is not getattr(np.ndarray, name) for name in own
+    )
 
 
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:

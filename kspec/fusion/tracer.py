@@ -39,6 +39,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "not_equal": operator.ne,
 }
 
+# What Python's bools have operators of their own for.
+_OF_BOOLS = {*_COMPARISONS, "bitwise_and", "bitwise_or", "bitwise_xor"}
 # What becomes of Python numbers: the types that they have by themselves.
 _PYTHONS = {strong: weak for weak, strong in types.STRONG.items()}
 
@@ -123,12 +125,21 @@ class Tracer:
 
     def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
         """Return what an operator gives: a ufunc, but of Python numbers a Python number."""
-        results = self.ufunc(name, args)
         if not all(map(_is_pythons, args)):
-            return results
+            return self.ufunc(name, args)
+        if name not in _OF_BOOLS:  # True + True is 2, and ~True -2
+            args = tuple(map(self._counted, args))
+        results = self.ufunc(name, args)
         return tuple(
             Traced(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
         )
+
+    def _counted(self, number: Any) -> Any:
+        """Return a Python number, an integer in place of a bool."""
+        value, kind = self.operand(number, "operators")
+        if kind != "bool":
+            return number
+        return Traced(self, self.convert(value, types.STRONG["int"]), weak="int")
 
     def _beyond(self, name: str, pairs: Sequence[tuple[Value, str]]) -> Value | None:
         """Return a comparison with an integer beyond a type, which is the same for all of it."""
@@ -235,7 +246,8 @@ def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callab
 
 def _to_the_power(self: Traced, other: Any) -> Any:
     """Return ``x ** y``; NumPy's operator squares, which for bool is no power of its types."""
-    if type(other) is int and other == 2 and self.value.dtype == "bool":
+    is_square = type(other) is int and other == 2 and not _is_pythons(self)
+    if is_square and self.value.dtype == "bool":
         return self.tracer.ufunc("square", (self,))[0]
     return _binary("power")(self, other)
 
@@ -310,6 +322,10 @@ class Traced:
         """Type of the elements."""
         return np.dtype(self.value.dtype)
 
+    @dtype.setter
+    def dtype(self, new: Any) -> None:
+        refuse("dtype is not assigned to; make another array with astype", FusionAttributeError)
+
     @property
     def ndim(self) -> int:
         """Number of axes."""
@@ -320,6 +336,10 @@ class Traced:
         """Extents; the function is traced anew for others then."""
         self.tracer.graph.shaped |= bool(self.value.shape)
         return self.value.sizes
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        refuse("shape is not assigned to; look at the array with reshape", FusionAttributeError)
 
     @property
     def size(self) -> int:
@@ -366,7 +386,7 @@ class Traced:
         value = self.tracer.convert(value, old.dtype)
         if tuple(dim.size for dim in broadcast([value.shape, old.shape])) != old.sizes:
             raise ShapeError(f"{what}: an array of shape {value.sizes} does not fit {old.sizes}")
-        if value.sizes != old.sizes:
+        if value.sizes != old.sizes or is_number(value) > is_number(old):
             value = graph.apply("filled", (value, old), old.dtype)
         if self._base is None:
             self._value = value
@@ -396,6 +416,13 @@ class Traced:
         refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
 
     def __getitem__(self, key: Any) -> Traced:
+        part = self._part(key)
+        whole = any(one is Ellipsis for one in (key if isinstance(key, tuple) else (key,)))
+        # An element is a number, which does not change with the array; x[0, ...] is a view.
+        return part if part.value.shape or whole else part.copy()
+
+    def _part(self, key: Any) -> Traced:
+        """Return a view of some elements."""
         index = full_index(key, self.value)
         graph = self.tracer.graph
         inverse = inverse_of(index, self.value)
@@ -404,7 +431,7 @@ class Traced:
 
     def __setitem__(self, key: Any, new: Any) -> None:
         value, _ = self.tracer.operand(new, "assignment")
-        part = self[key]
+        part = self._part(key)
         extra = len(value.shape) - part.ndim
         if extra > 0 and value.sizes[:extra] == (1,) * extra:
             value = self.tracer.graph.index(value, (0,) * extra + (slice(None),) * part.ndim)
@@ -457,11 +484,17 @@ class Traced:
         """Return its present value."""
         return self.tracer.wrap(self.value)
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> Traced:
+        return self.copy()
+
     def __round__(self, digits: int | None = None) -> Traced:
-        rounded = self._function("round", digits or 0)
-        if not self.weak:
+        number = self.tracer._counted(self) if _is_pythons(self) else self
+        rounded = number._function("round", digits or 0)
+        if not number.weak:
             return rounded
-        weak = "int" if digits is None else self.weak
+        weak = "int" if digits is None else number.weak
         return Traced(self.tracer, rounded.astype(types.STRONG[weak]).value, weak=weak)
 
     def fill(self, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import threading
 import warnings
@@ -607,6 +608,63 @@ def test_two_returned_arrays_share_nothing(device: ArrayDevice) -> None:
     agree(second, X + 1, device)
 
 
+def _element(x: Any) -> Any:
+    y = x[0]
+    x += 1
+    return y + x
+
+
+def _elements(x: Any) -> Any:
+    a, b, c = x
+    x[...] = x[::-1]
+    return a * x, b * x, c * x
+
+
+def _element_of_a_result(x: Any) -> Any:
+    t = x * 2
+    y = t[-1]
+    t += 1
+    return t + y
+
+
+def _element_in_place(x: Any) -> Any:
+    y = x[0]
+    y += 5
+    return y + x
+
+
+def _element_of_the_array_in_place(x: Any) -> Any:
+    x[:1][0] += 5
+    return x * 2
+
+
+def _copied(x: Any) -> Any:
+    y, z = copy.copy(x), copy.deepcopy(x)
+    y += 1
+    z *= 2
+    return x * 2, y, z
+
+
+@pytest.mark.parametrize(
+    "function", [_element, _elements, _element_of_a_result, _element_in_place, _copied]
+)
+def test_elements_and_copies_stay_what_they_are(device: ArrayDevice, function: Function) -> None:
+    check(function, (np.arange(3.0),), device)
+
+
+@pytest.mark.parametrize("index", ["()", "...", "0", "0, ..."])
+def test_elements_of_arrays_without_axes(device: ArrayDevice, index: str) -> None:
+    x = np.array([7.0]) if "0" in index else np.array(7.0)
+    check(_statements(f"z = x[{index}]; z += 5; x *= 2; x += z; return x + z"), (x, 0), device)
+
+
+@pytest.mark.parametrize(
+    "line", ["x[...] = 5", "x[...] = y", "x.fill(3)", "x[()] = y; x += 1", "x *= 0; x[...] = 2"]
+)
+def test_numbers_into_arrays_without_axes(device: ArrayDevice, line: str) -> None:
+    check(_statements(line, "return x, x * 2, x.sum()"), (np.array(2.0), 7), device)
+
+
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
 def test_empty_arrays(device: ArrayDevice, shape: tuple[int, ...]) -> None:
     x = np.ones(shape, "f4")
@@ -1034,6 +1092,50 @@ def test_read_only_arguments_are_named() -> None:
     with pytest.raises(TypeError, match="f: argument y is written to, but the array is read-only"):
         made(x, y)
     np.testing.assert_array_equal(y, X)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "f4"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("n + n", "~n", "-n", "+n", "n ** 2", "n * 3", "n - n", "n << 2", "n / 2", "n // n"),
+        *("n & n", "n | True", "n ^ 3", "n == n", "abs(n)", "round(n)", "divmod(n, n)[0]"),
+        *("(s > 0) + (s > 2)", "(s > 0) - (s < 0)", "-(s > 0)", "~(s > 0)", "(s > 0) & n"),
+    ],
+)
+def test_operators_of_pythons_bools(device: ArrayDevice, text: str, dtype: str) -> None:
+    x = np.arange(4).astype(dtype)
+    check(eval(f"lambda x, n, s: x + ({text})"), (x, True, 5), device)
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (np.array([3, 5], "u1"), "np.isclose(x, 5, rtol=0.5)"),
+        (np.array([True, False]), "np.isclose(x, True)"),
+        (np.array([1, 2.5], "f4"), "np.isclose(x, 1)"),
+        (np.array([1, 2.5j], "c8"), "np.isclose(x, 2.5j)"),
+    ],
+)
+def test_numbers_that_integers_are_close_to(device: ArrayDevice, x: Any, text: str) -> None:
+    check(eval(f"lambda x: {text}", {"np": np}), (x,), device)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_arrays_with_operators_of_their_own() -> None:
+    made = fused(lambda x, y: x * y)
+    x = np.matrix([[1, 2], [3, 4]])
+    for _ in range(2):
+        with pytest.raises(FusionError, match=r"y is a matrix, .* pass np\.asarray\(y\)"):
+            made(np.asarray(x), x)
+    np.testing.assert_array_equal(made(np.asarray(x), np.asarray(x)), [[1, 4], [9, 16]])
+
+
+@pytest.mark.parametrize("text", ["shape", "dtype"])
+def test_attributes_that_are_not_assigned_to(place: ArrayDevice, text: str) -> None:
+    function = _statements(f"x.{text} = x.{text}", "return x * 2")
+    with pytest.raises(AttributeError, match=f"{text} is not assigned to"):
+        fused(function)(place.array(X), 0)
 
 
 def test_kernels_inside(place: ArrayDevice) -> None:

@@ -182,7 +182,7 @@ def isclose(
 def _inexact(tracer: Tracer, given: Any) -> Any:
     """Return what is no integer: the smallest of those has no absolute value."""
     if not isinstance(given, Traced | np.generic):
-        return given
+        return float(given) if isinstance(given, int) else given
     if isinstance(given, Traced) and given.weak:
         weak = "float" if given.weak == "int" else given.weak
         return Traced(tracer, tracer.convert(given.value, types.STRONG[weak]), weak=weak)
