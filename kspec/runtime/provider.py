@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 Wanted = Specialization | RawSymbol
 _Key = tuple[Wanted, Device, tuple[str, ...]]
 
+# Shared objects stay loaded, and a process may have 65,530 mappings. Kernels that are made anew in
+# each call of a function, or unpickled in each task, are loaded once if they are equal; nobody can
+# reach variables of theirs.
+_SHARED: OnceMap[bytes, LoadedModule] = OnceMap()
+
 
 class Provider(Protocol):
     """Answers with an image, or None."""
@@ -271,7 +276,10 @@ class KernelLoader:
 
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)
-        module = self._module(image, device, self._home(wanted, device, image, sanitize))
+        if isinstance(wanted, Specialization) and device.is_host and not sanitize:
+            module = _SHARED.get_or_make(image.code, lambda: load_module(image, device))
+        else:
+            module = self._module(image, device, self._home(wanted, device, image, sanitize))
         kernel = module.get_kernel(self.symbol(wanted, device, image))
         if isinstance(kernel, HostKernel):
             kernel.show_lines(functools.partial(self._line, wanted))

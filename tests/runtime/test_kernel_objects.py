@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.runtime import provider
 from tests.devices import ArrayDevice
 from tests.projects import BLOCKED, ROOT, run_python
 
@@ -284,6 +285,34 @@ class TestCopies:
         assert (again.factor, again.unit) == (3, "m")
         again.factor = 4
         assert kernel.factor == 3
+
+    @pytest.mark.parametrize("pickled", [False, True])
+    def test_equal_kernels_are_loaded_once(
+        self, pickled: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On the host device, where a process may have so many mappings."""
+        loaded: list[str] = []
+        load = provider.load_module
+        monkeypatch.setattr(
+            provider,
+            "load_module",
+            lambda image, device, home=None: (
+                loaded.append(device.kind),
+                load(image, device, home),
+            )[1],
+        )
+        x = np.arange(3.0)
+        add = kspec.ElementwiseKernel("T x", "T y", f"y = x + {1 + pickled}", "loaded_once")
+        for _ in range(3):
+            np.testing.assert_array_equal(add(x), x + 1 + pickled)
+            add = (
+                pickle.loads(pickle.dumps(add))
+                if pickled
+                else kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "loaded_once")
+            )
+        other = kspec.ElementwiseKernel("T x", "T y", "y = x - 1", "loaded_once")
+        np.testing.assert_array_equal(other(x), x - 1)
+        assert len(loaded) <= 2  # another test may have loaded them
 
     def test_a_copy_has_its_own_identity(self, place: ArrayDevice) -> None:
         kernel = reduction()
