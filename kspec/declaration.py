@@ -129,6 +129,9 @@ class ReductionDeclaration(_Generated):
     indexed : bool or None
         The map (or the reduce expression, or the identity) depends on where an element is or how
         many there are, so parts of an array can not be reduced by themselves. None: nobody knows.
+    counts : bool
+        The post-map reads how many elements or outputs there are, so who reduces some of the
+        outputs must tell it how many there are of all. Their ratio alone is the same for all.
     """
 
     has_identity: bool = True
@@ -136,6 +139,7 @@ class ReductionDeclaration(_Generated):
     scalars: tuple[str, ...] = ()
     accumulator: str = ""
     indexed: bool | None = None
+    counts: bool = False
 
     kind = "reduction"
 

@@ -183,9 +183,7 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
-    if isinstance(kernel, ElementwiseDeclaration) and not kernel.counts:
-        del data["counts"]
-    for name in ("backward", "forward"):
+    for name in ("counts", "backward", "forward"):
         if not data.get(name, True):
             del data[name]
     if isinstance(kernel, RawDeclaration):

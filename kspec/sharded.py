@@ -20,6 +20,7 @@ expression (`kspec.runtime.parts`).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,9 +31,9 @@ from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.conversions import asarray, asnumpy
 from kspec.runtime.device import Device, devices
 from kspec.runtime.identity import Kernel, kernel_of
-from kspec.runtime.interop import library_of
+from kspec.runtime.interop import Library, library_of
 from kspec.runtime.layout import normalize_axes
-from kspec.runtime.parts import split_of
+from kspec.runtime.parts import Part, SplitReduction, split_of
 from kspec.runtime.parts_plan import Repeated
 from kspec.runtime.reduction import ReductionCallable
 
@@ -180,17 +181,40 @@ def _reduce(
     ndim = max(_ndim(one) for one in calls[0])
     reduced = normalize_axes(axis, ndim)
     (divided,) = normalize_axes(along, ndim)
+    kept = reduced if keepdims else ()
     if divided not in reduced:
+        if kernel.declaration.counts:
+            return _transposed(_reduce_each(split_of(kernel), calls, reduced, kept))
         within = functools.partial(kernel, axis=reduced, keepdims=keepdims)
         return _transposed(_on_each(within, calls))
-    split, kept = split_of(kernel), reduced if keepdims else ()
+    split = split_of(kernel)
 
     def in_full() -> Any:
         parts = _on_each(lambda *args: split.partial(args, reduced), calls)
-        library = next(filter(None, map(library_of, calls[0])), None)
-        return split.finish(parts, calls[0], kept, library=library)
+        return split.finish(parts, calls[0], kept, library=_library(calls[0]))
 
     return _repeated(kernel)(calls, reduced, kept, in_full)
+
+
+def _reduce_each(
+    split: SplitReduction,
+    calls: Sequence[tuple[Any, ...]],
+    reduced: tuple[int, ...],
+    kept: tuple[int, ...],
+) -> list[Any]:
+    """Return what each shard is reduced to by a post-map that asks how many outputs all have."""
+    parts = _on_each(lambda *args: split.partial(args, reduced), calls)
+    outputs = sum(math.prod(part.outputs) for part in parts)
+
+    def finish(part: Part, *args: Any) -> Any:
+        return split.finish([part], args, kept, library=_library(args), outputs=outputs)
+
+    return _on_each(finish, [(part, *args) for part, args in zip(parts, calls, strict=True)])
+
+
+def _library(args: Sequence[Any]) -> Library | None:
+    """Return whose arrays results are: those of the first argument that is an array."""
+    return next(filter(None, map(library_of, args)), None)
 
 
 def _ndim(value: Any) -> int:

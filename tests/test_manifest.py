@@ -18,6 +18,7 @@ X, Y = Param("T", "x"), Param("float32", "y", raw=True)
 KERNELS = (
     ElementwiseDeclaration("e", Signature((X, Y)), Signature((X,)), "Doc.", ordered=True),
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),
+    ReductionDeclaration("c", Signature((X,)), Signature((X,)), indexed=False, counts=True),
     RawDeclaration("k", ("k<int>",), (CParam("int", "p", pointer=True, const=True),)),
     RawDeclaration("u", ("u",), None),
     RawDeclaration(

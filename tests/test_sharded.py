@@ -26,6 +26,19 @@ MOMENTS = kspec.ReductionKernel(
     reduce_type="Pair<T>",
     preamble="template <class T> struct Pair { T sum; long long count; };",
 )
+SIZES = kspec.ReductionKernel(
+    "T x, T s",
+    "int64 elements, int64 outputs, T y",
+    "x",
+    "a + b",
+    "elements = _in_ind.size(); outputs = _out_ind.size(); y = a + s",
+    "0",
+    "sharded_sizes",
+    reduce_type="T",
+)
+LEFT_OVER = kspec.ReductionKernel(
+    "T x", "T y", "x", "a + b", "y = _in_ind.size() - a", "0", "sharded_left_over"
+)
 AXES = [None, 0, 1, -1, (0, 1), (0, 2), (1, 2), ()]
 
 
@@ -149,6 +162,28 @@ class TestApply:
         np.testing.assert_allclose(mean, 2 * x.mean(axis), rtol=1e-12)
         assert (count == x.size // mean.size).all()
 
+    @pytest.mark.parametrize("keepdims", [False, True])
+    @pytest.mark.parametrize("axis", AXES)
+    @pytest.mark.parametrize("along", [0, 1, -1])
+    def test_post_maps_see_the_sizes_of_the_whole(
+        self, shards: Shards, along: int, axis: Any, keepdims: bool
+    ) -> None:
+        x = np.arange(24.0).reshape(4, 2, 3)
+        expected = SIZES(x, 0.5, axis=axis, keepdims=keepdims)
+        got = sharded.apply(
+            SIZES, shards.scatter(x, along), 0.5, along=along, axis=axis, keepdims=keepdims
+        )
+        axes = range(3) if axis is None else [one % 3 for one in np.atleast_1d(axis)]
+        place = along % 3
+        for one, other in zip(got, expected, strict=True):
+            if place in axes:
+                result = shards.numpy(one)
+            else:
+                behind = place if keepdims else place - sum(axis < place for axis in axes)
+                result = np.concatenate(list(map(shards.numpy, one)), axis=behind)
+            assert result.dtype == other.dtype
+            np.testing.assert_array_equal(result, other)
+
     def test_large_and_again(self, shards: Shards) -> None:
         """Memory of one call is not overwritten by the next ones."""
         x = np.random.default_rng(4).random((2000, 1000)).astype("float32")
@@ -161,6 +196,15 @@ class TestApply:
         x = np.ones((1, 4))
         got = sharded.apply(L2NORM, shards.scatter(x), axis=0)
         np.testing.assert_array_equal(shards.numpy(got), [1, 1, 1, 1])
+
+
+def test_results_within_shards_are_of_their_library() -> None:
+    jax = pytest.importorskip("jax")
+    pieces = [jax.numpy.ones((2, 3)), jax.numpy.ones((1, 3))]
+    for kernel in L2NORM, LEFT_OVER:
+        got = sharded.apply(kernel, pieces, axis=1)
+        assert all(isinstance(one, jax.Array) for one in got)
+    assert [one.tolist() for one in got] == [[6, 6], [6]]
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

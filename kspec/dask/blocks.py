@@ -66,15 +66,25 @@ class Combine:
 
 @dataclass(frozen=True)
 class Finish:
-    """The last stage."""
+    """The last stage.
+
+    Attributes
+    ----------
+    identity, rest
+        As of the others.
+    outputs : int or None
+        How many outputs all blocks have together; None: the kernel does not ask.
+    """
 
     identity: Identity
     rest: tuple[Any, ...]
+    outputs: int | None = None
 
     def __call__(self, parts: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         """Return the block of the result, or a tuple of them."""
         kept = axis if keepdims else ()
-        return _split(self.identity).finish(list(_flat(parts)), _filled(self.rest), kept)
+        split, rest = _split(self.identity), _filled(self.rest)
+        return split.finish(list(_flat(parts)), rest, kept, outputs=self.outputs)
 
 
 @dataclass(frozen=True)

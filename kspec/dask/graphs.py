@@ -93,7 +93,7 @@ def reduce_blocks(
     result = da.reduction(
         parts,
         same,
-        Finish(identity, found.rest),
+        Finish(identity, found.rest, _outputs_of_all(kernel, parts, axes)),
         combine=Combine(identity, found.rest),
         axis=axes,
         keepdims=keepdims,
@@ -221,6 +221,21 @@ def _check_length(kernel: ReductionCallable, found: _Arguments, axes: Sequence[i
         raise ShapeError(
             f"zero-size array to reduction operation {kernel.__name__} which has no identity"
         )
+
+
+def _outputs_of_all(kernel: ReductionCallable, parts: da.Array, axes: Sequence[int]) -> int | None:
+    """Return how many outputs all blocks have, for kernels that ask; None where none is needed."""
+    kept = [axis for axis in range(parts.ndim) if axis not in axes]
+    if not kernel.declaration.counts or all(parts.numblocks[axis] == 1 for axis in kept):
+        return None
+    outputs = math.prod(parts.shape[axis] for axis in kept)
+    if math.isnan(outputs):
+        raise ShapeError(
+            f"{kernel.__name__}: its post-map reads how many elements or outputs there are "
+            "(_in_ind.size(), _out_ind.size()), and the chunks have unknown sizes; call "
+            "compute_chunk_sizes() on the array first"
+        )
+    return int(outputs)
 
 
 def _outputs(kernel: Kernel, found: _Arguments, result: da.Array, always: bool = False) -> Any:

@@ -204,6 +204,7 @@ class SplitReduction:
         kept: Sequence[int] = (),
         stream: Any = None,
         library: Library | None = None,
+        outputs: int | None = None,
     ) -> Any:
         """Return the outputs of a reduction, where the first part is.
 
@@ -215,6 +216,9 @@ class SplitReduction:
             Axes of the outputs with extent 1 that were reduced.
         library : Library, optional
             Who makes the outputs; default: that of the first part.
+        outputs : int, optional
+            How many outputs the whole array has, which the post-map may ask for; default: those of
+            the parts.
 
         Raises
         ------
@@ -222,7 +226,7 @@ class SplitReduction:
             Nothing was reduced, and there is no identity.
         """
         joined = self._joined(parts, stream)
-        return self.prepare_finish(joined, args, kept, stream, library).run()
+        return self.prepare_finish(joined, args, kept, stream, library, outputs).run()
 
     def prepare_finish(
         self,
@@ -231,6 +235,7 @@ class SplitReduction:
         kept: Sequence[int] = (),
         stream: Any = None,
         library: Library | None = None,
+        outputs: int | None = None,
     ) -> Prepared:
         """Return the launch of `finish`, given all accumulators as one part."""
         kernel, declaration = self.kernel, self.kernel.declaration
@@ -249,7 +254,7 @@ class SplitReduction:
         if 0 in shape:
             return Prepared(result, device=call.device, library=call.library)
         fold, loaded = self._fold(joined, call, part, tuple(shape), kept, str, checks)
-        head = _head(math.prod(shape), joined.length, part)
+        head = _head(math.prod(shape) if outputs is None else outputs, joined.length, part)
         operands = (*call.inputs, *call.outputs)
         size = joined.array.shape[-1]
         stage = _Stage(loaded, fold, head, operands, (*operands, part), joined.binding, size)

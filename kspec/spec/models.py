@@ -12,6 +12,7 @@ that the renderer can trust.  `kspec.spec.building` makes a `SpecError` of a use
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -48,7 +49,11 @@ from kspec.spec.macros import split_macros
 _NO_PARAMS = Signature()
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
 _INDICES = frozenset({"_J", "_i"})
-_REDUCTION_ORDER = _INDICES | {"_in_ind", "_out_ind"}
+_COUNTS = frozenset({"_in_ind", "_out_ind"})
+_REDUCTION_ORDER = _INDICES | _COUNTS
+# How many elements each output has, which is the same for any number of outputs: in brackets of
+# its own, for what stands on its left would be divided twice.
+_RATIO = re.compile(r"\(\s*_in_ind\s*\.\s*size\s*\(\s*\)\s*/\s*_out_ind\s*\.\s*size\s*\(\s*\)\s*\)")
 
 
 class _GeneratedSpec(BaseSpec):
@@ -258,6 +263,7 @@ class ReductionSpec(_GeneratedSpec):
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
             indexed=self._is_indexed(),
+            counts=mentions(set(_COUNTS), _RATIO.sub(" ", self.post_map)),
             backward=self.backward_kernel,
         )
 

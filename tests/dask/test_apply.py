@@ -25,6 +25,16 @@ BOTH = kspec.ElementwiseKernel(
 LOOKED_UP = kspec.ElementwiseKernel("int64 k, raw T table", "T y", "y = table[k]", "dask_looked_up")
 DOT = kspec.ReductionKernel("T x, T y", "T z", "x * y", "a + b", "z = a", "0", "dask_dot")
 LARGEST = kspec.ReductionKernel("T x", "T y", "x", "max(a, b)", "y = a", None, "dask_largest")
+SIZES = kspec.ReductionKernel(
+    "T x, T s",
+    "int64 elements, int64 outputs, T y",
+    "int(x * 8)",
+    "a + b",
+    "elements = _in_ind.size(); outputs = _out_ind.size(); y = a + s",
+    "0",
+    "dask_sizes",
+    reduce_type="T",
+)
 ONE_TUPLE = kspec.ElementwiseKernel("T x", "T y", "y = x", "dask_tuple", return_tuple=True)
 AXES = [None, 0, 1, 2, -1, (0, 1), (0, 2), (1, -1), (0, 1, 2), ()]
 
@@ -160,6 +170,16 @@ class TestReductions:
         y = kspec.dask.apply(norms.rms_scale, chunked(x, 7, 11, 4), 1e-6, axis=(0, 2))
         np.testing.assert_allclose(y.compute(), norms.rms_scale(x, 1e-6, axis=(0, 2)))
 
+    @pytest.mark.parametrize("keepdims", [False, True])
+    @pytest.mark.parametrize("axis", AXES)
+    def test_post_maps_see_the_sizes_of_the_whole(
+        self, x: np.ndarray, axis: Any, keepdims: bool
+    ) -> None:
+        got = kspec.dask.apply(SIZES, chunked(x, 17, 11, 4), 0.5, axis=axis, keepdims=keepdims)
+        expected = SIZES(x, 0.5, axis=axis, keepdims=keepdims)
+        for one, other in zip(dask.compute(*got), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
     def test_types(self, x: np.ndarray) -> None:
         for dtype in ("float16", "float32"):
             small = x.astype(dtype)
@@ -203,6 +223,18 @@ class TestUnknownSizes:
             np.testing.assert_allclose(
                 kspec.dask.apply(kernel, some, axis=axis).compute(), expected
             )
+
+    def test_sizes_of_the_whole(self, x: np.ndarray) -> None:
+        some = chunked(x[:, :, 0], 7, 30)
+        some = some[some[:, 0] > 0.5]
+        kept = x[x[:, 0, 0] > 0.5, :, 0]
+        got = dask.compute(*kspec.dask.apply(SIZES, some, 0.5, axis=0))
+        for one, other in zip(got, SIZES(kept, 0.5, axis=0), strict=True):
+            np.testing.assert_array_equal(one, other)
+        with pytest.raises(
+            kspec.ShapeError, match=r"dask_sizes: its post-map reads .*compute_chunk_sizes"
+        ):
+            kspec.dask.apply(SIZES, some, 0.5, axis=1)
 
     def test_nothing_is_left(self, x: np.ndarray) -> None:
         none = chunked(x, 7, 30, 6)

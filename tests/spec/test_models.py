@@ -142,6 +142,25 @@ def test_reduction_order(word: str) -> None:
     assert not reduction(map=f"x /* {word} */").declaration().ordered
 
 
+@pytest.mark.parametrize(
+    ("post_map", "counts"),
+    [
+        ("y = a", False),
+        ("y = a /* _in_ind.size() */", False),
+        ("y = a / (_in_ind.size() / _out_ind.size())", False),
+        ("y = sqrt(a / ( _in_ind . size( )/_out_ind.size() ) + s)", False),
+        ("y = a / _in_ind.size() / _out_ind.size()", True),
+        ("y = a + _out_ind.size()", True),
+        ("y = a / (_in_ind.size() / _out_ind.size()) + _in_ind.size()", True),
+        ("auto n = _in_ind; y = a / n.size()", True),
+    ],
+)
+def test_reductions_that_count(post_map: str, counts: bool) -> None:
+    declaration = reduction(post_map=post_map).declaration()
+    assert declaration.counts is counts
+    assert not declaration.whole
+
+
 def test_reduction_scalars() -> None:
     spec = reduction(
         inputs="T x, f4 s, f4 t, raw f4 table, T a",
