@@ -6,6 +6,7 @@ calls make equal tasks.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,12 @@ from kspec.runtime.parts import Part, SplitReduction, split_of
 from kspec.runtime.reduction import ReductionCallable
 
 
+class Place(enum.Enum):
+    """What stands in place of a task's inputs; None would be an argument, which calls refuse."""
+
+    BLOCK = "block"
+
+
 @dataclass(frozen=True)
 class Apply:
     """An elementwise call on blocks.
@@ -28,7 +35,7 @@ class Apply:
     identity : Identity
         The kernel.
     rest : tuple
-        Its inputs; None where a block belongs.
+        Its inputs; `Place.BLOCK` where a block belongs.
     """
 
     identity: Identity
@@ -112,7 +119,7 @@ def _split(identity: Identity) -> SplitReduction:
 def _filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """Return the inputs of a call; without blocks, those of a later stage."""
     left = iter(blocks)
-    return tuple(_block(next(left, None)) if one is None else _aligned(one) for one in rest)
+    return tuple(_block(next(left, None)) if one is Place.BLOCK else _aligned(one) for one in rest)
 
 
 def _flat(parts: Any) -> Iterator[Part]:

@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, same
+from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, Place, same
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.runtime import dispatch
 from kspec.runtime.dispatch import Call
@@ -38,7 +38,7 @@ class _Arguments:
     arrays : tuple of dask arrays
         Those that are divided into blocks.
     rest : tuple
-        All others; None where one of the arrays belongs.
+        All others; `Place.BLOCK` where one of the arrays belongs.
     outputs : tuple of arrays
         What each output is like: arrays without elements and without axes.
     """
@@ -137,13 +137,13 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
                     "divide it; pass a Dask array"
                 )
             arrays.append(da.asanyarray(value))
-            rest.append(None)
+            rest.append(Place.BLOCK)
         else:
             rest.append(value)
     if not any(isinstance(value, da.Array) for value in args):
         raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
     left = iter(arrays)
-    samples = [_sample(next(left)) if one is None else _of_raw(one) for one in rest]
+    samples = [_sample(next(left)) if one is Place.BLOCK else _of_raw(one) for one in rest]
     call = dispatch.classify(declaration, samples)
     binding = dispatch.resolve_types(declaration, call)
     like = arrays[0]._meta
@@ -206,7 +206,7 @@ def _blockwise(
 def _divided(kernel: Kernel, found: _Arguments) -> list[Any]:
     """Return the parameters of the arrays."""
     inputs = kernel.declaration.inputs
-    return [param for param, one in zip(inputs, found.rest, strict=True) if one is None]
+    return [param for param, one in zip(inputs, found.rest, strict=True) if one is Place.BLOCK]
 
 
 def _check_length(kernel: ReductionCallable, found: _Arguments, axes: Sequence[int]) -> None:

@@ -345,6 +345,18 @@ X = da.ones((6, 4), chunks=3)
             "Type is mismatched. dask_add: T is float64 by x",
         ),
         ((ADD, X, "abc", X), {}, TypeError, "argument y must be an array or a number, not str"),
+        (
+            (ADD, X, None, X),
+            {},
+            TypeError,
+            "dask_add: argument y must be an array or a number, not NoneType",
+        ),
+        (
+            (norms.rms_scale, X, None),
+            {},
+            TypeError,
+            "rms_scale: argument eps must be an array or a number, not NoneType",
+        ),
         ((ADD, X, X[:5], X), {}, ValueError, r"dask_add: x \(6, 4\), y \(5, 4\)"),
         ((ADD, X, X, X), {"axis": 0}, TypeError, "dask_add is elementwise: axis, keepdims"),
         ((norms.l2norm, X), {"axis": 2}, ValueError, "axis 2 is out of bounds"),
