@@ -76,7 +76,7 @@ class JaxFunction:
         self._compiled = jax.jit(
             trace,
             static_argnums=self._static,
-            static_argnames=OPTIONS[declaration.kind],
+            static_argnames=(*OPTIONS[declaration.kind], "truths"),
             inline=True,
         )
 
@@ -125,7 +125,9 @@ class JaxFunction:
             _number(where, value) if number in self._static else _array(where, value)
             for number, (where, value) in enumerate(zip(self._places, args, strict=True))
         ]
-        return self._compiled(*given, **options)
+        # JAX has weak numbers, but no weak bools: those of Python are told apart here.
+        truths = tuple(number for number, one in enumerate(given) if type(one) is bool)
+        return self._compiled(*given, truths=truths, **options)
 
     @functools.cached_property
     def backward(self) -> JaxFunction | None:
@@ -135,11 +137,13 @@ class JaxFunction:
             return None
         return JaxFunction(gradients.kernel, self._callback)
 
-    def _trace(self, *args: Any, **options: Any) -> Any:
-        """Return the outputs of a call as JAX's values."""
+    def _trace(self, *args: Any, truths: tuple[int, ...], **options: Any) -> Any:
+        """Return the outputs of a call as JAX's values; `truths`: which were bools of Python's."""
         declaration = self.kernel.declaration
         values = [
-            Value((), "", number=one.value) if number in self._static else _value(where, one)
+            Value((), "", number=one.value)
+            if number in self._static
+            else _value(where, one, number in truths)
             for number, (where, one) in enumerate(zip(self._places, args, strict=True))
         ]
         evaluation = evaluate(declaration, values, **options)
@@ -207,8 +211,8 @@ def _number(where: str, value: Any) -> _Fixed:
     return _Fixed(value, repr(value))
 
 
-def _value(where: str, value: Any) -> Value:
-    """Return what is known of an array while a program is traced."""
+def _value(where: str, value: Any, truth: bool) -> Value:
+    """Return what is known of an array, or a bool of Python's, while a program is traced."""
     kind = jax.typeof(value)
     name = str(kind.dtype)
     if name not in DTYPES:
@@ -216,7 +220,7 @@ def _value(where: str, value: Any) -> Value:
             f"{where} has dtype {name}, which kernels do not take from JAX; they take "
             f"{', '.join(sorted(DTYPES))}"
         )
-    return Value(kind.shape, name, kind.weak_type)
+    return Value(kind.shape, name, truth or kind.weak_type)
 
 
 def _converted(array: Any, dtype: str) -> Any:

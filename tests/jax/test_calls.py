@@ -79,6 +79,22 @@ def test_numbers_take_the_type_of_arrays(place: str) -> None:
         run(jnp.arange(3), 2.5)
 
 
+def test_bools_of_python_are_numbers(place: str) -> None:
+    run = kspec.jax.function(scale)
+    for dtype in (jnp.int32, jnp.float16, jnp.bool_):
+        x = jnp.arange(3).astype(dtype)
+        for y in (run(x, True), run(True, x), jax.jit(lambda x: run(x, True))(x)):
+            assert y.dtype == dtype
+            np.testing.assert_array_equal(y, x)
+        np.testing.assert_array_equal(run(x, False), jnp.zeros(3, dtype))
+    assert run(True, True).dtype == jnp.bool_
+    assert run(True, 2).dtype == jnp.int32
+    slope = jax.grad(lambda x: kspec.jax.function(math.squared_diff)(x, True))
+    np.testing.assert_array_equal(slope(3.0), 4)
+    with pytest.raises(ArgumentTypeError, match="T is int32 by x, but factor has dtype bool"):
+        run(jnp.arange(3), jnp.array(True))
+
+
 def test_several_outputs(place: str) -> None:
     run = jax.jit(kspec.jax.function(both))
     a, b = run(jnp.ones(3), jnp.arange(3))
