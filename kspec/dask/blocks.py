@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
+from kspec.runtime.dispatch import is_aligned
 from kspec.runtime.identity import Identity
 from kspec.runtime.interop import library_of
 from kspec.runtime.parts import Part, SplitReduction, split_of
@@ -136,7 +136,8 @@ def _block(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else _aligned(value)
 
 
-# What copies an array of libraries that leave it where the network has put it: anywhere.
+# What copies an array of libraries that leave it where the network has put it, or where it is in a
+# struct: anywhere.
 _COPIES = {"numpy": "copy", "torch": "clone"}
 
 
@@ -146,6 +147,6 @@ def _aligned(value: Any) -> Any:
     if library is None or library.name not in _COPIES:
         return value
     view = library.view(value)
-    if view.device.is_host and view.ptr % dtypes.lookup(view.dtype).alignment:
+    if view.device.is_host and not is_aligned(view):
         return getattr(value, _COPIES[library.name])()
     return value

@@ -281,14 +281,19 @@ def _advice(kernel: str, value: object) -> str:
     return ""
 
 
-def _check_alignment(where: str, view: ArrayView) -> None:
+def is_aligned(view: ArrayView) -> bool:
+    """Return whether kernels can read the elements of an array where they are."""
     alignment = dtypes.lookup(view.dtype).alignment
     # NumPy leaves any stride along an axis that nobody steps along.
     steps = [stride for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
-    if view.size and any(address % alignment for address in (view.ptr, *steps)):
+    return not view.size or not any(address % alignment for address in (view.ptr, *steps))
+
+
+def _check_alignment(where: str, view: ArrayView) -> None:
+    if not is_aligned(view):
         raise ArgumentTypeError(
             f"{where} is not aligned: the addresses of {view.dtype} elements must be multiples "
-            f"of {alignment}; pass a copy"
+            f"of {dtypes.lookup(view.dtype).alignment}; pass a copy"
         )
 
 

@@ -101,6 +101,19 @@ class TestElementwise:
             kspec.dask.apply(ADD, moved, 1.0, moved).compute(), 2 * x[:, 0, 0]
         )
 
+    def test_elements_may_be_any_distance_apart(self) -> None:
+        """Fields of structs are where nobody has to copy them from, but kernels can not read."""
+        packed = np.zeros((4, 6), [("value", "f4"), ("flag", "i1")])
+        packed["value"] = np.arange(24).reshape(4, 6)
+        values = chunked(packed, 3, 2)["value"]
+        got = kspec.dask.apply(ADD, values, 1.0, values)
+        np.testing.assert_array_equal(got.compute(), 2 * packed["value"])
+        norm = kspec.dask.apply(norms.l2norm, values, axis=0)
+        np.testing.assert_allclose(norm.compute(), np.linalg.norm(packed["value"], axis=0))
+        table = packed["value"][0]
+        got = kspec.dask.apply(LOOKED_UP, chunked(np.array([0, 2, 1]), 2), table)
+        np.testing.assert_array_equal(got.compute(), [0, 2, 1])
+
     def test_tensors_may_begin_anywhere(self, x: np.ndarray) -> None:
         torch = pytest.importorskip("torch")
         moved = chunked(x[:, 0, 0], 7).map_blocks(
