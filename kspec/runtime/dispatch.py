@@ -261,7 +261,10 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
     try:
         view = library.view(value)
     except ArgumentTypeError as error:
-        raise type(error)(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}") from error.__cause__
+    except Exception as error:  # of whose array it is
+        error.add_note(f"for {where}")
+        raise
     if len(view.shape) > MAX_NDIM:
         raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
     if output or param.non_const:

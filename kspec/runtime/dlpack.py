@@ -181,11 +181,12 @@ def import_array(array: Any) -> Imported:
     Raises
     ------
     ArgumentTypeError
-        If it is on a device without kernels, or does not export itself.
+        If it is on a device without kernels, or does not export itself. What else its methods
+        raise is raised as it is.
     UnsupportedDTypeError
         If kernels do not know its dtype.
     """
-    kind, ordinal = map(int, array.__dlpack_device__())
+    kind, ordinal = _place_of(array)
     if kind not in _DEVICES:
         name = _OTHER_DEVICES.get(kind, f"DLPack device type {kind}")
         raise ArgumentTypeError(
@@ -205,6 +206,19 @@ def import_array(array: Any) -> Imported:
     readonly = bool(flags & (_READ_ONLY | _IS_COPY))
     ptr = (tensor.data or 0) + tensor.byte_offset
     return Imported(ptr, shape, strides, dtype, device, readonly, capsule)
+
+
+def _place_of(array: Any) -> tuple[int, int]:
+    """Return the device type and ordinal that an exporter says."""
+    place = array.__dlpack_device__()
+    try:
+        kind, ordinal = map(int, place)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentTypeError(
+            f"__dlpack_device__ of this {type(array).__name__} returns {place!r}, not a device "
+            "type and an ordinal"
+        ) from None
+    return kind, ordinal
 
 
 def _exported(array: Any, options: Mapping[str, Any]) -> object:

@@ -24,7 +24,7 @@ from kspec.runtime.arrays import show
 from kspec.runtime.device import Device
 from kspec.runtime.libraries import CuPy, Library, NumPy, Own, Plain, Torch
 from kspec.runtime.protocol_libraries import Jax, Numba
-from kspec.runtime.protocols import DLPACK, CudaArrayInterface
+from kspec.runtime.protocols import DLPACK, CudaArrayInterface, speaks
 from kspec.runtime.views import ArrayView
 
 __all__ = [
@@ -42,7 +42,7 @@ class CuPyConvertible(Plain):
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type have an array to give."""
-        return hasattr(kind, "__cupy_get_ndarray__")
+        return speaks(kind, "__cupy_get_ndarray__")
 
     def view(self, array: Any) -> ArrayView:
         """Return where the elements of its array are."""

@@ -141,7 +141,7 @@ def about(kernel: str) -> Iterator[None]:
     try:
         yield
     except (ArgumentTypeError, LaunchError) as error:
-        raise type(error)(f"{kernel}: {error}") from None
+        raise type(error)(f"{kernel}: {error}") from error.__cause__
 
 
 def _check_sizes(name: str, sizes: Three, limits: Three) -> None:

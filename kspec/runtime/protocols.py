@@ -19,6 +19,11 @@ from kspec.runtime.libraries import Own
 from kspec.runtime.views import ArrayView, c_strides, dtype_name
 
 
+def speaks(kind: type, protocol: str) -> bool:
+    """Return whether objects of a type have a protocol; None says that they do not."""
+    return getattr(kind, protocol, None) is not None
+
+
 class CudaArrayInterface(Own):
     """Any other object with ``__cuda_array_interface__``."""
 
@@ -31,7 +36,7 @@ class CudaArrayInterface(Own):
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type export CUDA memory."""
-        return hasattr(kind, "__cuda_array_interface__")
+        return speaks(kind, "__cuda_array_interface__")
 
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are; the legacy default stream waits for its stream."""
@@ -75,7 +80,7 @@ class DLPack(Own):
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type export themselves by DLPack."""
-        return hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")
+        return speaks(kind, "__dlpack__") and speaks(kind, "__dlpack_device__")
 
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are; the legacy default stream waits for them."""

@@ -47,7 +47,10 @@ class RawArgument:
             try:
                 self.view = self.library.view(value)
             except ArgumentTypeError as error:
-                raise type(error)(f"argument {number}: {error}") from None
+                raise type(error)(f"argument {number}: {error}") from error.__cause__
+            except Exception as error:  # of whose array it is
+                error.add_note(f"for argument {number}")
+                raise
 
 
 def listed_arguments(name: str, args: object) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import re
 from typing import Any
 
 import ml_dtypes
@@ -203,10 +204,57 @@ class TestDLPackOnTheHost:
             def __dlpack__(self, **_: Any) -> object:
                 return self.array
 
-        with pytest.raises(ArgumentTypeError, match=r"Refusing does not export .*: not today"):
-            DOUBLE(Refusing(np.ones(3)))
+        for call, where in (
+            (lambda: DOUBLE(Refusing(np.ones(3))), "double_it: argument x"),
+            (lambda: RAW((1,), (3,), (Refusing(np.ones(3)),)), "inc: argument 0"),
+        ):
+            with pytest.raises(
+                ArgumentTypeError, match=rf"{where}: this Refusing does not export .*: not today"
+            ) as caught:
+                call()
+            assert isinstance(caught.value.__cause__, BufferError)
         with pytest.raises(ArgumentTypeError, match="returns no unused DLPack capsule"):
             DOUBLE(Lying(np.ones(3)))
+
+    @pytest.mark.parametrize("place", [7, None, (1,), (1, 0, 0), ("cpu", 0), (float("inf"), 0)])
+    def test_places_that_are_none(self, place: Any) -> None:
+        class Nowhere(NumPyInDisguise):
+            def __dlpack_device__(self) -> Any:
+                return place
+
+        message = re.escape(f"__dlpack_device__ of this Nowhere returns {place!r}, not a device")
+        with pytest.raises(ArgumentTypeError, match=f"double_it: argument x: {message}"):
+            DOUBLE(Nowhere(np.ones(3)))
+        with pytest.raises(ArgumentTypeError, match=f"inc: argument 0: {message}"):
+            RAW((1,), (3,), (Nowhere(np.ones(3)),))
+
+    @pytest.mark.parametrize("method", ["__dlpack__", "__dlpack_device__"])
+    @pytest.mark.parametrize("error", [KeyError("gone"), TypeError("gone"), MemoryError("gone")])
+    def test_what_exporters_raise_is_not_disguised(self, method: str, error: Exception) -> None:
+        def fail(self: Any, **_: Any) -> object:
+            raise error
+
+        kind = type("Failing", (NumPyInDisguise,), {method: fail})
+        with pytest.raises(type(error), match="gone") as caught:
+            DOUBLE(kind(np.ones(3)))
+        assert caught.value is error
+        assert error.__notes__[-1] == "for double_it: argument x"
+        with pytest.raises(type(error), match="gone"):
+            RAW((1,), (3,), (kind(np.ones(3)),))
+        assert error.__notes__[-1] == "for argument 0"
+
+    @pytest.mark.parametrize(
+        "method",
+        ["__dlpack__", "__dlpack_device__", "__cuda_array_interface__", "__cupy_get_ndarray__"],
+    )
+    def test_none_for_a_protocol_is_no_protocol(self, method: str) -> None:
+        others = {"__dlpack_device__": lambda self: (1, 0)} if method == "__dlpack__" else {}
+        others |= {"__dlpack__": print} if method == "__dlpack_device__" else {}
+        kind = type("Without", (), {**others, method: None})
+        with pytest.raises(
+            ArgumentTypeError, match="argument x must be an array or a number, not Without"
+        ):
+            DOUBLE(kind())
 
     def test_consumed_capsules_are_refused(self) -> None:
         class Used(NumPyInDisguise):
