@@ -246,7 +246,8 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         if isinstance(value, TextureObject | SurfaceObject):
             _check_handle(where, kind, param, value, output)
             return Operand(param, value, None, None)
-        if hasattr(value, "toarray") and hasattr(value, "nnz"):  # of SciPy and CuPy
+        # Of SciPy and CuPy; objects of other types may have attributes of any name.
+        if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
         if output or param.raw or param.non_const:
             raise ArgumentTypeError(
@@ -275,7 +276,10 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
 
 def _advice(kernel: str, value: object) -> str:
     """Return what takes a value that a call does not."""
-    if type(value).__module__.partition(".")[0] == "dask":
+    module = type(value).__module__
+    if module == "dask.delayed":
+        return " of Dask, which is only computed later: pass what its compute() returns"
+    if module.partition(".")[0] == "dask":
         return f" of Dask; kspec.dask.apply({kernel}, ...) takes those"
     if isinstance(value, list | tuple):
         return f"; kspec.sharded.apply({kernel}, ...) takes lists of arrays on several devices"

@@ -370,6 +370,12 @@ X = da.ones((6, 4), chunks=3)
             TypeError,
             "rms_scale: argument eps must be an array or a number, not NoneType",
         ),
+        (
+            (ADD, X, dask.delayed(2.0), X),
+            {},
+            TypeError,
+            r"dask_add: argument y must be .*Delayed.* of Dask, .* pass what its compute\(\) returns",
+        ),
         ((ADD, X, X[:5], X), {}, ValueError, r"dask_add: x \(6, 4\), y \(5, 4\)"),
         ((ADD, X, X, X), {"axis": 0}, TypeError, "dask_add is elementwise: axis, keepdims"),
         ((norms.l2norm, X), {"axis": 2}, ValueError, "axis 2 is out of bounds"),

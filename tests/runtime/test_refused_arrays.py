@@ -190,6 +190,15 @@ class TestNumPy:
             DOUBLE(np.ones(3), x)
         assert DOUBLE(x.astype(x.dtype.newbyteorder("="))).tolist() == [0, 2, 4]
 
+    def test_objects_with_attributes_of_any_name(self) -> None:
+        class Anything:
+            def __getattr__(self, name: str) -> object:
+                return self
+
+        message = "argument x must be an array or a number, not Anything"
+        with pytest.raises(kspec.ArgumentTypeError, match=message):
+            DOUBLE(Anything())
+
     def test_scipys_sparse_matrices(self) -> None:
         scipy = pytest.importorskip("scipy.sparse")
         for matrix in scipy.eye(3), scipy.csr_array(np.eye(3)):
