@@ -146,7 +146,10 @@ def _aligned(value: Any) -> Any:
     library = library_of(value)
     if library is None or library.name not in _COPIES:
         return value
-    view = library.view(value)
+    try:
+        view = library.view(value)
+    except Exception:  # the call says it better
+        return value
     if view.device.is_host and not is_aligned(view):
         return getattr(value, _COPIES[library.name])()
     return value

@@ -155,9 +155,13 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
 
 
 def _sample(array: da.Array) -> Any:
-    """Return an array of NumPy with the dtype and the axes of another, and no elements."""
+    """Return an array of NumPy with the dtype and the axes of another, and no elements.
+
+    It is masked if the blocks are, which calls refuse.
+    """
+    make = np.ma.empty if isinstance(array._meta, np.ma.MaskedArray) else np.empty
     try:
-        return np.empty((0,) * array.ndim, array.dtype)
+        return make((0,) * array.ndim, array.dtype)
     except TypeError:
         raise ArgumentTypeError(
             f"the Dask array has blocks of dtype {array.dtype}, which Dask does not know: tell it "

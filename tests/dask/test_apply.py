@@ -405,6 +405,28 @@ def test_refused(args: Any, keywords: Any, error: type[Exception], message: str)
     assert isinstance(caught.value, kspec.KspecError) or "axis 2" in message
 
 
+def test_masked_arrays() -> None:
+    masked = da.ma.masked_greater(X, 0)
+    message = r"argument {}: masked arrays are not supported; pass array\.filled"
+    for kernel, args, name in (
+        (ADD, (masked, 1.0, X), "x"),
+        (ADD, (X, 1.0, np.ma.ones(4)), "w"),
+        (norms.l2norm, (masked,), "x"),
+    ):
+        with pytest.raises(kspec.UnsupportedDTypeError, match=message.format(name)):
+            kspec.dask.apply(kernel, *args)
+    kept = kspec.dask.apply(ADD, da.ma.filled(masked, 2.0), 1.0, X)
+    np.testing.assert_array_equal(kept.compute(), np.full((6, 4), 3.0))
+    # Dask does not know what blocks are before they are there.
+    hidden = X.map_blocks(np.ma.masked_array, meta=np.empty((0, 0)))
+    for lazy, message in (
+        (kspec.dask.apply(ADD, 1.0, hidden, X), "dask_add: argument y: masked"),
+        (kspec.dask.apply(norms.l2norm, hidden, axis=0), "l2norm: argument x: masked"),
+    ):
+        with pytest.raises(kspec.UnsupportedDTypeError, match=message):
+            lazy.compute()
+
+
 def test_calls_with_dask_arrays_name_this() -> None:
     for call in (lambda: ADD(X, X, X), lambda: norms.l2norm(X), lambda: LOOKED_UP(1, X)):
         with pytest.raises(kspec.ArgumentTypeError, match=r"of Dask; kspec\.dask\.apply\("):
