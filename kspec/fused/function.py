@@ -33,7 +33,7 @@ from kspec.fusion.program import ArgumentType, ArrayType, trace
 from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
 from kspec.runtime.interop import library_of
-from kspec.runtime.views import numpy_dtype
+from kspec.runtime.views import ArrayView, numpy_dtype
 from kspec.runtime.writing import check_writable
 from kspec.spec.models import Spec
 
@@ -273,22 +273,22 @@ class Fused:
                 runnable = self._runnable(args)
                 return runnable.run(set_apart(args, runnable.program.written))
             except ArgumentTypeError:
-                self._check_writable(args, written)
+                self._check_arrays(args, written)
                 raise
 
         return run
 
-    def _check_writable(self, args: tuple[Any, ...], written: Sequence[int]) -> None:
-        """Raise `ArgumentTypeError` for a read-only argument by its name, which kernels lack."""
+    def _check_arrays(self, args: tuple[Any, ...], written: Sequence[int]) -> None:
+        """Raise `ArgumentTypeError` for an argument by its name, which kernels lack."""
         names = self._argument_names(len(args))
-        for position in written:
-            library = library_of(args[position])
-            assert library is not None
-            view = library.view(args[position])
-            check_writable(f"{self.name}: argument {names[position]}", library, view)
+        for position, one in enumerate(args):
+            view, library = self._view(args, position), library_of(one)
+            if view is not None and library is not None and position in written:
+                check_writable(f"{self.name}: argument {names[position]}", library, view)
 
     def _is_fused(self, args: tuple[Any, ...]) -> bool:
-        views = [library.view(one) for one in args if (library := library_of(one)) is not None]
+        found = (self._view(args, position) for position in range(len(args)))
+        views = [view for view in found if view is not None]
         on_host = [view.device.is_host for view in views]
         if not views or (all(on_host) and not self._on_host):
             return False
@@ -298,6 +298,17 @@ class Fused:
                 f"{self.name}: {place} is on the host next to arrays on a GPU; move it there first"
             )
         return True
+
+    def _view(self, args: tuple[Any, ...], position: int) -> ArrayView | None:
+        """Return where the elements of an argument are; None if it is no array."""
+        library = library_of(args[position])
+        if library is None:
+            return None
+        try:
+            return library.view(args[position])
+        except ArgumentTypeError as error:
+            name = self._argument_names(len(args))[position]
+            raise type(error)(f"{self.name}: argument {name}: {error}") from error.__cause__
 
     def _runnable(self, args: tuple[Any, ...]) -> Runnable:
         described = self._describe(args)
@@ -346,17 +357,16 @@ class Fused:
     def _describe(self, args: tuple[Any, ...]) -> tuple[ArgumentType, ...]:
         found: list[ArgumentType] = []
         for position, one in enumerate(args):
-            library = None if one is None else library_of(one)
+            view = self._view(args, position)
             if one is None:
                 found.append(None)
-            elif library is not None:
+            elif view is not None:
                 if _has_operators_of_its_own(type(one)):
                     name = self._argument_names(len(args))[position]
                     raise FusionError(
                         f"{self.name}: {name} is a {type(one).__name__}, whose operators are not "
                         f"those of arrays; pass np.asarray({name})"
                     )
-                view = library.view(one)
                 numpy_dtype(view.dtype)  # NumPy learns of types that it does not have
                 if view.dtype.startswith(("{", "V")):
                     raise FusionError(f"{self.name}: structs are not fused")

@@ -1138,6 +1138,32 @@ def test_attributes_that_are_not_assigned_to(place: ArrayDevice, text: str) -> N
         fused(function)(place.array(X), 0)
 
 
+def test_arrays_that_no_kernel_takes_are_named() -> None:
+    masked = np.ma.masked_array(X)
+    refused = pytest.raises(kspec.UnsupportedDTypeError, match="f: argument y: masked arrays")
+    for body in (("return x + y",), ("x += y", "return x")):
+        made = fused(_statements(*body))
+        with refused:
+            made(X.copy(), masked)
+        made(X.copy(), X)
+        with refused:  # of types and shapes that are known by now
+            made(X.copy(), masked)
+        with refused:
+            made.explain(X, masked)
+
+
+@pytest.mark.parametrize("body", [("return x + y",), ("x += y", "return x")])
+def test_tensors_that_require_grad_are_named(body: tuple[str, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    made, one = fused(_statements(*body)), torch.ones(3)
+    for _ in range(3):
+        with pytest.raises(
+            kspec.ArgumentTypeError, match="f: argument y: the tensor requires grad"
+        ):
+            made(one.clone(), torch.ones(3, requires_grad=True))
+        made(one.clone(), one)
+
+
 def test_kernels_inside(place: ArrayDevice) -> None:
     elementwise = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "add_one")
     indexed = kspec.ElementwiseKernel("T x", "T y", "y = x + i", "add_index")
