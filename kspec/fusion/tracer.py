@@ -484,10 +484,11 @@ class Traced:
         """Return its present value."""
         return self.tracer.wrap(self.value)
 
-    __copy__ = copy
+    def __copy__(self) -> Traced:
+        return self if self.is_immutable else self.copy()
 
     def __deepcopy__(self, memo: Any) -> Traced:
-        return self.copy()
+        return self.__copy__()
 
     def __round__(self, digits: int | None = None) -> Traced:
         number = self.tracer._counted(self) if _is_pythons(self) else self

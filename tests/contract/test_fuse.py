@@ -652,6 +652,11 @@ def test_elements_and_copies_stay_what_they_are(device: ArrayDevice, function: F
     check(function, (np.arange(3.0),), device)
 
 
+def test_copies_of_pythons_numbers(device: ArrayDevice) -> None:
+    function: Function = lambda x, n: (x + copy.copy(n), x * copy.deepcopy(n))  # noqa: E731
+    check(function, (np.arange(3, dtype="i1"), 2), device)
+
+
 @pytest.mark.parametrize("index", ["()", "...", "0", "0, ..."])
 def test_elements_of_arrays_without_axes(device: ArrayDevice, index: str) -> None:
     x = np.array([7.0]) if "0" in index else np.array(7.0)
