@@ -206,7 +206,16 @@ def test_timeout(program, name, blocks):
     assert fault.kind == "timeout" and time.perf_counter() - start < 5
 
 
+@pytest.fixture
+def interruptible():
+    """What runs in the background (`nohup`, CI) may have been told to ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("blocks", [1, 8])
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt(program, blocks):
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
