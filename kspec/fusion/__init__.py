@@ -3,7 +3,8 @@
 ::
 
     tracer, functions   a Python function called with stand-ins for its arrays
-    refusals, indices   what it may not do, and what it writes in brackets
+    methods, indices    what operators are, and what it writes in brackets
+    refusals            what it may not do
     graph               what it computes: values, their types and shapes, each once
     partition           which values are computed together, and why not more of them
     lower, rows         each of these as a spec

@@ -26,6 +26,14 @@ from kspec.errors import (
 from kspec.fusion import types
 from kspec.fusion.graph import Constant, Graph, Shape, Value, broadcast, is_number
 from kspec.fusion.indices import full_index, inverse_of
+from kspec.fusion.methods import (
+    binary,
+    method_of,
+    not_a_scalar,
+    not_fused,
+    operator_of,
+    unary,
+)
 from kspec.fusion.refusals import refuse, refuse_unknown
 
 _CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
@@ -198,62 +206,12 @@ class Tracer:
         return self.graph.apply("power", values, returned)
 
 
-def _not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
-    def method(self: Traced) -> NoReturn:
-        refuse(
-            f"{what} needs a Python scalar, which an array is only when it is computed: {instead}"
-        )
-
-    return method
-
-
-def _not_fused(what: str) -> Callable[[Traced, Any], NoReturn]:
-    def method(self: Traced, other: Any) -> NoReturn:
-        refuse(f"{what} is not fused; call it outside of the function")
-
-    return method
-
-
-def _binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
-    def method(self: Traced, other: Any) -> Any:
-        if _is_foreign(other):
-            if name in ("equal", "not_equal"):  # Python would say that they differ, and go on
-                refuse(f"{name}: an array is compared with {other!r}; use `is` for None")
-            return NotImplemented
-        args = (other, self) if swapped else (self, other)
-        results = self.tracer.operation(name, args)
-        return results[0] if len(results) == 1 else results
-
-    return method
-
-
-def _in_place(name: str) -> Callable[[Traced, Any], Any]:
-    apply = _binary(name)
-
-    def method(self: Traced, other: Any) -> Any:
-        if self.is_immutable:
-            return apply(self, other)
-        self.assign(self.tracer.ufunc(name, (self, other))[0], name)
-        return self
-
-    return method
-
-
-def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Return an operator with the array on the left, on the right, and in place."""
-    return _binary(name), _binary(name, swapped=True), _in_place(name)
-
-
 def _to_the_power(self: Traced, other: Any) -> Any:
     """Return ``x ** y``; NumPy's operator squares, which for bool is no power of its types."""
     is_square = type(other) is int and other == 2 and not _is_pythons(self)
     if is_square and self.value.dtype == "bool":
         return self.tracer.ufunc("square", (self,))[0]
-    return _binary("power")(self, other)
-
-
-def _unary(name: str) -> Callable[[Traced], Traced]:
-    return lambda self: self.tracer.operation(name, (self,))[0]
+    return binary("power")(self, other)
 
 
 def _is_pythons(operand: Any) -> bool:
@@ -261,18 +219,6 @@ def _is_pythons(operand: Any) -> bool:
     if isinstance(operand, Traced):
         return bool(operand.weak) or (operand.value.dtype == "bool" and is_number(operand.value))
     return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
-
-
-def _is_foreign(other: Any) -> bool:
-    return isinstance(other, str | bytes | dict | set) or other is None
-
-
-def _method(name: str) -> Callable[..., Traced]:
-    def method(self: Traced, *args: Any, **keywords: Any) -> Traced:
-        return self._function(name, *args, **keywords)
-
-    method.__name__ = name
-    return method
 
 
 class Traced:
@@ -540,56 +486,56 @@ class Traced:
     def __repr__(self) -> str:
         return f"<traced {self.value}>"
 
-    __add__, __radd__, __iadd__ = _operator("add")
-    __sub__, __rsub__, __isub__ = _operator("subtract")
-    __mul__, __rmul__, __imul__ = _operator("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
-    __mod__, __rmod__, __imod__ = _operator("remainder")
-    __pow__, __rpow__, __ipow__ = _to_the_power, *_operator("power")[1:]
-    __lshift__, __rlshift__, __ilshift__ = _operator("left_shift")
-    __rshift__, __rrshift__, __irshift__ = _operator("right_shift")
-    __and__, __rand__, __iand__ = _operator("bitwise_and")
-    __or__, __ror__, __ior__ = _operator("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _operator("bitwise_xor")
-    __divmod__, __rdivmod__ = _binary("divmod"), _binary("divmod", swapped=True)
-    __matmul__ = __rmatmul__ = __imatmul__ = _not_fused("the operator @")
-    __lt__ = _binary("less")
-    __le__ = _binary("less_equal")
-    __gt__ = _binary("greater")
-    __ge__ = _binary("greater_equal")
-    __eq__ = _binary("equal")
-    __ne__ = _binary("not_equal")
-    __neg__ = _unary("negative")
-    __pos__ = _unary("positive")
-    __abs__ = _unary("absolute")
-    __invert__ = _unary("invert")
+    __add__, __radd__, __iadd__ = operator_of("add")
+    __sub__, __rsub__, __isub__ = operator_of("subtract")
+    __mul__, __rmul__, __imul__ = operator_of("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = operator_of("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = operator_of("floor_divide")
+    __mod__, __rmod__, __imod__ = operator_of("remainder")
+    __pow__, __rpow__, __ipow__ = _to_the_power, *operator_of("power")[1:]
+    __lshift__, __rlshift__, __ilshift__ = operator_of("left_shift")
+    __rshift__, __rrshift__, __irshift__ = operator_of("right_shift")
+    __and__, __rand__, __iand__ = operator_of("bitwise_and")
+    __or__, __ror__, __ior__ = operator_of("bitwise_or")
+    __xor__, __rxor__, __ixor__ = operator_of("bitwise_xor")
+    __divmod__, __rdivmod__ = binary("divmod"), binary("divmod", swapped=True)
+    __matmul__ = __rmatmul__ = __imatmul__ = not_fused("the operator @")
+    __lt__ = binary("less")
+    __le__ = binary("less_equal")
+    __gt__ = binary("greater")
+    __ge__ = binary("greater_equal")
+    __eq__ = binary("equal")
+    __ne__ = binary("not_equal")
+    __neg__ = unary("negative")
+    __pos__ = unary("positive")
+    __abs__ = unary("absolute")
+    __invert__ = unary("invert")
 
-    sum = _method("sum")
-    prod = _method("prod")
-    min = _method("min")
-    max = _method("max")
-    mean = _method("mean")
-    var = _method("var")
-    std = _method("std")
-    any = _method("any")
-    all = _method("all")
-    argmin = _method("argmin")
-    argmax = _method("argmax")
-    ptp = _method("ptp")
-    clip = _method("clip")
-    round = _method("round")
+    sum = method_of("sum")
+    prod = method_of("prod")
+    min = method_of("min")
+    max = method_of("max")
+    mean = method_of("mean")
+    var = method_of("var")
+    std = method_of("std")
+    any = method_of("any")
+    all = method_of("all")
+    argmin = method_of("argmin")
+    argmax = method_of("argmax")
+    ptp = method_of("ptp")
+    clip = method_of("clip")
+    round = method_of("round")
 
-    __bool__ = _not_a_scalar("a truth value (if, and, or, not)", "use np.where, &, | or ~")
-    __int__ = _not_a_scalar("int()", "use x.astype(int)")
-    __float__ = _not_a_scalar("float()", "use x.astype(float)")
-    __complex__ = _not_a_scalar("complex()", "use x.astype(complex)")
+    __bool__ = not_a_scalar("a truth value (if, and, or, not)", "use np.where, &, | or ~")
+    __int__ = not_a_scalar("int()", "use x.astype(int)")
+    __float__ = not_a_scalar("float()", "use x.astype(float)")
+    __complex__ = not_a_scalar("complex()", "use x.astype(complex)")
 
     def __index__(self) -> NoReturn:
         refuse_unknown("an index or extent")
 
-    item = _not_a_scalar("item()", "return the array, and ask the result")
-    tolist = _not_a_scalar("tolist()", "return the array, and ask the result")
+    item = not_a_scalar("item()", "return the array, and ask the result")
+    tolist = not_a_scalar("tolist()", "return the array, and ask the result")
 
 
 def _outputs(keywords: dict[str, Any]) -> tuple[Any, ...]:
