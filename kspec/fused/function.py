@@ -280,11 +280,11 @@ class Fused:
 
     def _check_arrays(self, args: tuple[Any, ...], written: Sequence[int]) -> None:
         """Raise `ArgumentTypeError` for an argument by its name, which kernels lack."""
-        names = self._argument_names(len(args))
         for position, one in enumerate(args):
             view, library = self._view(args, position), library_of(one)
             if view is not None and library is not None and position in written:
-                check_writable(f"{self.name}: argument {names[position]}", library, view)
+                name = self._name_of(position, args)
+                check_writable(f"{self.name}: argument {name}", library, view)
 
     def _is_fused(self, args: tuple[Any, ...]) -> bool:
         found = (self._view(args, position) for position in range(len(args)))
@@ -307,7 +307,7 @@ class Fused:
         try:
             return library.view(args[position])
         except ArgumentTypeError as error:
-            name = self._argument_names(len(args))[position]
+            name = self._name_of(position, args)
             raise type(error)(f"{self.name}: argument {name}: {error}") from error.__cause__
 
     def _runnable(self, args: tuple[Any, ...]) -> Runnable:
@@ -348,6 +348,9 @@ class Fused:
                 names.append(name)
         return tuple(names)
 
+    def _name_of(self, position: int, args: tuple[Any, ...]) -> str:
+        return self._argument_names(len(args))[position]
+
     def _more(self, count: int) -> int:
         """Return how many of so many arguments are those of ``*args``."""
         several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
@@ -362,7 +365,7 @@ class Fused:
                 found.append(None)
             elif view is not None:
                 if _has_operators_of_its_own(type(one)):
-                    name = self._argument_names(len(args))[position]
+                    name = self._name_of(position, args)
                     raise FusionError(
                         f"{self.name}: {name} is a {type(one).__name__}, whose operators are not "
                         f"those of arrays; pass np.asarray({name})"
@@ -374,7 +377,7 @@ class Fused:
             elif (number := types.type_of_number(one)) is not None:
                 found.append(number)
             else:
-                name = self._argument_names(len(args))[position]
+                name = self._name_of(position, args)
                 raise FusionError(
                     f"{self.name}: {name} must be an array, a number or None, not a "
                     f"{type(one).__name__}"
