@@ -227,8 +227,7 @@ def _torch() -> Access:
 
 def _version_counter() -> Callable[[Sequence[Any]], object]:
     """Return what tells autograd that tensors were written to, in half of the public way's time."""
-    torch = sys.modules["torch"]
-    public = torch.autograd.graph
+    torch, public = sys.modules["torch"], Torch()
     try:
         private: Callable[[Sequence[Any]], object] = torch._C._increment_version
         example = torch.empty(0)
@@ -237,7 +236,12 @@ def _version_counter() -> Callable[[Sequence[Any]], object]:
             return private
     except Exception:  # what torch raises where it has changed is its own
         pass
-    return lambda tensors: [public.increment_version(one) for one in tensors]
+
+    def one_by_one(tensors: Sequence[Any]) -> None:
+        for one in tensors:
+            public.wrote(one)
+
+    return one_by_one
 
 
 def _public_stream(ordinal: int) -> int:
