@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 
 import pytest
@@ -46,6 +48,9 @@ class _Failures:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("KSPEC_POOL_LIMIT") == "0":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("cupy").cuda.set_allocator(None)  # it has no variable for it
     if config.getoption("--part"):
         config.pluginmanager.register(_Failures(config))
 

@@ -13,7 +13,8 @@ kernel of another library (CuPy fills and casts arrays, torch sorts them) is cou
 failure; every other report is, and so is a test that fails.  Tests that provoke what the tools look
 for, or that would take too long and tell them nothing, are marked ``unsanitized`` with the reason.
 Tests marked ``threads`` are not for racecheck and initcheck, which lose track of launches that
-several threads make at once.  Processes that a test starts are not watched: compilers are most of
+several threads make at once.  Under memcheck no library keeps a pool of memory, so that what is
+read behind an array's end is nobody's; tests marked ``pools`` are not for it.  Processes that a test starts are not watched: compilers are most of
 them, and each takes the tools seconds.
 """
 
@@ -100,7 +101,19 @@ def parse_log(log: str) -> Findings:
     return Findings(tuple(ours), tuple(foreign), max(0, counted - len(reports)))
 
 
-_CONFUSED_BY_THREADS = ("racecheck", "initcheck")
+# What a tool is not for.
+_NOT_FOR = {
+    "memcheck": " and not pools",
+    "racecheck": " and not threads",
+    "initcheck": " and not threads",
+    "synccheck": "",
+}
+# Each array has an allocation of its own; tests/conftest.py asks CuPy for the same.
+NO_POOLS = {
+    "KSPEC_POOL_LIMIT": "0",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+    "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
+}
 # The tests that are run side by side, and those that are not.
 _TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and not unsanitized"
 _NO_TESTS = 5  # pytest's exit status when none is selected; the tool may have another
@@ -195,6 +208,7 @@ def run_part(
         "HYPOTHESIS_PROFILE": FEW,
         "XLA_FLAGS": "--xla_gpu_autotune_level=0",  # it would try kernels for minutes
         **in_turn(part.number),
+        **(NO_POOLS if tool == "memcheck" else {}),
     }
     with output.open("w", encoding="utf-8") as file:
         with _STARTING:
@@ -236,7 +250,7 @@ def run_tool(
     tool: str, workers: int, folder: Path, arguments: Sequence[str], limit: float | None = None
 ) -> tuple[bool, str]:
     """Run the tests under one tool; return whether all is well, and a line about it."""
-    marks = _TOGETHER + (" and not threads" if tool in _CONFUSED_BY_THREADS else "")
+    marks = _TOGETHER + _NOT_FOR[tool]
     parts = [Part(number, workers, marks) for number in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
 
