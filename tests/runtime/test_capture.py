@@ -194,6 +194,7 @@ def test_given_outputs(name: str, warm: int, library: Any) -> None:
     assert int(library.numpy(library.outside(lambda: call(kernel, x, z))).max()) == one
 
 
+@pytest.mark.pools
 @pytest.mark.parametrize("warm", [2, 8])
 @pytest.mark.parametrize("name", ALLOCATING)
 def test_allocated_outputs(name: str, warm: int, library: Any) -> None:
@@ -327,6 +328,7 @@ def test_builders_are_streams(warm: int) -> None:
     assert (kspec.asnumpy(z) == 4).all()
 
 
+@pytest.mark.pools
 def test_other_libraries_streams_are_left_alone(library: Any) -> None:
     """Own arrays are on the default stream, which no graph can wait for."""
     kernel = add()

@@ -214,6 +214,7 @@ class TestCapture:
                 stream.synchronize()
                 np.testing.assert_array_equal(cupy.asnumpy(y), np.full(SIZE, k + 5))
 
+    @pytest.mark.pools
     def test_torch(self, cupy: Any) -> None:
         torch = pytest.importorskip("torch")
         x, y = torch.ones(SIZE, device="cuda"), torch.zeros(SIZE, device="cuda")

@@ -275,6 +275,7 @@ def test_training_converges_as_with_torchs_own(ops: Any, place: str, compiled: b
     assert found == pytest.approx(own, rel=5e-3)
 
 
+@pytest.mark.pools
 @pytest.mark.gpu
 def test_a_training_step_in_a_cuda_graph(ops: Any) -> None:
     if not torch.cuda.is_available():
@@ -306,6 +307,7 @@ def test_a_training_step_in_a_cuda_graph(ops: Any) -> None:
     assert loss.item() < 0.5 * first
 
 
+@pytest.mark.pools
 @pytest.mark.gpu
 def test_compiled_with_cuda_graphs(ops: Any) -> None:
     if not torch.cuda.is_available():
