@@ -14,7 +14,7 @@ from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.operators import Operator, gradient_numbers, operator, operators, refusal
 from kspec.runtime.callable import KernelCallable
-from kspec.runtime.identity import called_by, kernel_of
+from kspec.runtime.identity import Kernel, called_by, identity_of, kernel_of
 from kspec.runtime.package import modules_of
 from kspec.runtime.raw import RawKernel
 from kspec.torch.autocast import make_autocast
@@ -40,7 +40,8 @@ def register(module: Any, namespace: str | None = None) -> Any:
     autocast; it is differentiable where the spec has `backward`. Kernels that take structs,
     textures or parameters that are not declared are left out.
 
-    Registering a module again does nothing.
+    Registering a module again does nothing, nor does registering a kernel that was declared again
+    as it was.
 
     Parameters
     ----------
@@ -91,6 +92,21 @@ def _kernel_of(given: Any) -> KernelCallable[Any]:
         )
     found = called_by(given) if isinstance(given, FunctionType) else None
     return kernel_of(given) if found is None else found
+
+
+def _are_equal(known: KernelCallable[Any], kernel: KernelCallable[Any]) -> bool:
+    """Return whether two objects are one kernel: of the same module, or declared alike in Python.
+
+    Whether kernels that compute their gradients are equal is asked when those are registered.
+    """
+    if known.is_same(kernel):
+        return True
+    if not (isinstance(known, Kernel) and isinstance(kernel, Kernel)):
+        return False
+    if known.origin or kernel.origin or identity_of(known) != identity_of(kernel):
+        return False
+    mine, other = known.backward, kernel.backward
+    return (mine and mine.kernel.name) == (other and other.kernel.name)
 
 
 def _package_of(module: Any) -> str:
@@ -147,7 +163,7 @@ class _Registry:
         """Raise unless a name is free, or that of the same kernel."""
         known = self._kernels.get((namespace, kernel.name))
         taken = known is None and hasattr(getattr(torch.ops, namespace), kernel.name)
-        if taken or (known is not None and not known.is_same(kernel)):
+        if taken or (known is not None and not _are_equal(known, kernel)):
             raise DuplicateKernelError(
                 f"torch has an operator {namespace}::{kernel.name} already, of something else; "
                 "register with another namespace="

@@ -137,6 +137,21 @@ def test_a_namespace_of_ones_own() -> None:
     assert torch.equal(found.squared_diff(torch.ones(3), torch.zeros(3)), torch.ones(3))
 
 
+def test_kernels_that_are_declared_again() -> None:
+    def declare(slope: str, name: str) -> kspec.ElementwiseKernel:
+        gradients = kspec.ElementwiseKernel("T grad_y", "T grad_x", f"grad_x = {slope}", name)
+        return kspec.ElementwiseKernel("T x", "T y", "y = 2 * x", "twice", backward=gradients)
+
+    x = torch.ones(2, requires_grad=True)
+    for _ in range(2):  # as when a cell of a notebook is run again
+        found = kspec.torch.register(declare("2 * grad_y", "slope"), namespace="again")
+        (gradient,) = torch.autograd.grad(found.twice(x).sum(), x)
+        assert torch.equal(gradient, torch.full((2,), 2.0))
+    for slope, name, kept in (("3 * grad_y", "slope", "slope"), ("3 * grad_y", "steep", "twice")):
+        with pytest.raises(DuplicateKernelError, match=f"again::{kept} already"):
+            kspec.torch.register(declare(slope, name), namespace="again")
+
+
 def test_names_of_others_are_not_taken() -> None:
     one = kspec.ElementwiseKernel("T x", "T y", "y = x", "kspec_clash")
     other = kspec.ElementwiseKernel("T x", "T y", "y = 2 * x", "kspec_clash")
