@@ -144,7 +144,7 @@ class TracedCall:
             for one, dtype in zip(arrays, self.dtypes, strict=True)
         ]
         batch = self._batch(given)
-        outputs = [np.empty(batch + shape, numpy_dtype(dtype)) for shape, dtype in self._outputs]
+        outputs = [np.zeros(batch + shape, numpy_dtype(dtype)) for shape, dtype in self._outputs]
         request = self._request
         kernel: Any = self.kernel
         kernel(*request.inputs(given), *outputs, **dict(request.options))

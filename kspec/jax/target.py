@@ -22,7 +22,7 @@ from kspec.jax.call_frame import Buffer, CallFrame
 from kspec.jax.ending import Calls
 from kspec.jax.request import Request, parse_request
 from kspec.runtime import driver
-from kspec.runtime.arrays import DeviceArray
+from kspec.runtime.arrays import DeviceArray, clear
 from kspec.runtime.callable import KernelCallable
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.views import c_strides, numpy_dtype
@@ -133,6 +133,9 @@ class Target:
     ) -> None:
         kernel: Any = self.kernel(request.kernel)
         options: Mapping[str, Any] = dict(request.options)
+        for param, output in zip(kernel.declaration.outputs, outputs, strict=True):
+            if param.raw:  # which elements are written is the kernel's business
+                clear(output, stream)
         kernel(*request.inputs(arrays), *outputs, stream=stream, **options)
 
     def _guarded(self, run: Callable[[CallFrame], int | None], address: int) -> int | None:

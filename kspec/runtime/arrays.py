@@ -355,11 +355,16 @@ def zeros(
 ) -> DeviceArray:
     """Return a new C-ordered array of zeros; parameters as for `empty`."""
     array = empty(shape, dtype, device)
+    clear(array)
+    return array
+
+
+def clear(array: DeviceArray, stream: int = 0) -> None:
+    """Fill a C-contiguous array with zeros, on a GPU in the order of a stream."""
     if array.device.is_host:
         ctypes.memset(array._ptr, 0, array.nbytes)
     elif array.nbytes:
-        driver_memory.zero_async(array.device.ordinal, array._ptr, array.nbytes, 0)
-    return array
+        driver_memory.zero_async(array.device.ordinal, array._ptr, array.nbytes, stream)
 
 
 def from_numpy(source: npt.NDArray[Any], device: Device | str | None = None) -> DeviceArray:

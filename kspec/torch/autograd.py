@@ -99,8 +99,10 @@ class Gradients:
         made = []
         for param in declaration.outputs:
             front = param.name.removeprefix(PREFIX)
+            # A kernel may add to the elements of a raw one, and leave some of them as they are.
+            make = torch.zeros if param.raw else torch.empty
             shape = ctx.shapes[front] if param.raw else ctx.shape
-            made.append(torch.empty(shape, dtype=dtype_of(param, bound), device=device))
+            made.append(make(shape, dtype=dtype_of(param, bound), device=device))
         self._call(*arguments, *made)
         return made
 

@@ -357,6 +357,17 @@ def test_wrong_gradients_are_found(backward: dict[str, str], wrong: str, types: 
     assert bool(problem) == bool(wrong)
 
 
+def test_gradients_that_are_added_up() -> None:
+    scatter = kspec.ElementwiseKernel(
+        "T grad_y, int32 k", "raw T grad_x", "atomicAdd(&grad_x[k], grad_y)", "scatter"
+    )
+    kernel = elementwise_kernel(scatter, in_params="raw T x, int32 k", operation="y = x[k]")
+    example = {"shapes": {"x": [4], "k": [3]}, "low": 0, "high": 2}
+    fields = {**dict(kernel.spec), "types": {"T": ["float64"]}, "example": example}
+    for _ in range(3):
+        assert not gradient_problem(kernel, build_spec(ElementwiseSpec, **fields), HOST)
+
+
 def test_gradients_that_nobody_has_types_for() -> None:
     kernel = elementwise_kernel({"x": "grad_y"})
     fields = {**dict(kernel.spec), "types": {"T": ["int32", "float16"]}}

@@ -129,6 +129,24 @@ def test_gradients_are_derivatives(place: str) -> None:
     check_grads(kspec.jax.function(cube), (jnp.linspace(0.1, 1, 5),), 1, modes=["rev"], rtol=1e-2)
 
 
+@pytest.mark.parametrize("callback", [False, True])
+def test_gradients_that_are_added_up(callback: bool, place: str) -> None:
+    scatter = kspec.ElementwiseKernel(
+        "T grad_y, int32 index", "raw T grad_x", "atomicAdd(&grad_x[index], grad_y)", "jax_scatter"
+    )
+    gather = kspec.ElementwiseKernel(
+        "raw T x, int32 index", "T y", "y = x[index]", "jax_gather", backward=scatter
+    )
+    run = kspec.jax.function(gather, callback=callback)
+    x, index = jnp.arange(100.0), jnp.array([3, 5, 3])
+    gradient = jax.grad(lambda x: run(x, index).sum())
+    wanted = jnp.zeros(100).at[index].add(1)
+    for _ in range(3):
+        jnp.full(100, 7.0).block_until_ready()  # whose memory is used again
+        np.testing.assert_array_equal(jax.jit(gradient)(x), wanted)
+        np.testing.assert_array_equal(jax.vmap(gradient)(jnp.stack([x, x])), [wanted, wanted])
+
+
 def test_a_number_that_was_traced(place: str) -> None:
     run = kspec.jax.function(math.squared_diff)
     x = jnp.arange(4, dtype=jnp.float32)

@@ -69,6 +69,28 @@ def test_inputs_without_an_expression_have_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_gradients_that_are_added_up(backend: str | None, place: str) -> None:
+    scatter = kspec.ElementwiseKernel(
+        "T grad_y, int64 index",
+        "raw T grad_x",
+        "atomicAdd(&grad_x[index], grad_y)",
+        "torch_scatter",
+    )
+    gather = kspec.ElementwiseKernel(
+        "raw T x, int64 index", "T y", "y = x[index]", "torch_gather", backward=scatter
+    )
+    call: Any = kspec.torch.register(gather).torch_gather
+    if backend is not None:
+        call = torch.compile(call, fullgraph=True, backend=backend)
+    x, index = tensor(place, 100), torch.tensor([3, 5, 3], device=place)
+    for _ in range(3):
+        torch.full_like(x, 7)  # whose memory is used again
+        (found,) = torch.autograd.grad(call(x, index).sum(), x)
+        wanted = torch.zeros_like(x).index_add(0, index, torch.ones_like(x[:3]))
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_autograd_is_told_of_what_an_operator_writes_to(
     backend: str | None, ops: Any, place: str
 ) -> None:

@@ -171,7 +171,7 @@ class _Trial:
             known = {COUNT: count(self._shape, self._axis), **known}
         arguments = [self._place(known[name]) for name in self._backward.takes]
         if self._backward.writes_arrays:
-            arguments += [self._place(np.empty_like(one)) for one in self._like()]
+            arguments += [self._place(np.zeros_like(one)) for one in self._like()]
         results = self._fetch(self._backward.kernel(*arguments))
         for name, result in zip(self._backward.differentiable, results, strict=True):
             whole = np.broadcast_to(result, self._shape) if np.ndim(result) else result
