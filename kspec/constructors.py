@@ -22,7 +22,7 @@ from kspec.runtime.elementwise import ElementwiseCallable
 from kspec.runtime.reduction import ReductionCallable
 from kspec.spec.building import build_spec
 from kspec.spec.faults import Fault, error_for
-from kspec.spec.gradients import gradient_spec
+from kspec.spec.gradients import gradient_spec, kernel_faults
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 # Fields of specs that CuPy's constructors call differently.
@@ -48,6 +48,9 @@ def _gradients(
 ) -> Callable[[], KernelCallable[Any]] | None:
     """Return what returns the kernel of the gradients, or None where there are none."""
     if isinstance(backward, KernelCallable):
+        wrong = tuple(kernel_faults(spec, backward.declaration))
+        if wrong:
+            raise error_for(spec.name, wrong)
         return functools.partial(_itself, backward)
     if spec.backward is None:
         return None

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 
 from kspec import dtypes
 from kspec.backward import COUNT, PREFIX, count, kept_shape
+from kspec.declaration import Declaration, RawDeclaration
 from kspec.signature import Param, Signature
 from kspec.spec.base import Example
 from kspec.spec.building import check_spec
@@ -63,18 +64,18 @@ def gradient_spec(
     )
 
 
-def kernel_faults(spec: Spec, other: Spec) -> Iterator[Fault]:
+def kernel_faults(spec: Spec, other: Declaration) -> Iterator[Fault]:
     """Check that a kernel can compute the gradients of another.
 
     Parameters
     ----------
     spec : Spec
         The kernel in front, whose `backward` names the other.
-    other : Spec
+    other : Declaration
         The kernel that is named.
     """
     inputs, outputs = spec.declaration().sides
-    takes, gives = other.declaration().sides
+    takes, gives = other.sides
     known = [*inputs, *outputs, *(f"{PREFIX}{name}" for name in outputs)]
     known += [COUNT] if isinstance(spec, ReductionSpec) else []
     wanted = [f"{PREFIX}{name}" for name in inputs]
@@ -89,6 +90,13 @@ def kernel_faults(spec: Spec, other: Spec) -> Iterator[Fault]:
             yield Fault(where, f"{message} {', '.join(wanted)}")
     if not gives:
         yield Fault(where, f"{name!r} has no output, so it gives no gradient")
+    if isinstance(other, RawDeclaration):
+        return
+    decided = {param.type for param in other.inputs if param.name not in other.scalars}
+    for param in other.outputs:
+        if param.name in wanted and param.is_placeholder and param.type not in decided:
+            message = f"no input of {name!r} decides the type {param.type} of {param.name}"
+            yield Fault(where, f"{message}; let it take {param.name.removeprefix(PREFIX)}")
 
 
 def _parameters(

@@ -178,7 +178,8 @@ def _check_gradients(readers: Iterable[_Reader], files: Iterable[SpecFile]) -> N
             if not isinstance(name, str):
                 continue
             if name in kernels:
-                reader.report_of(spec, kernel_faults(spec, kernels[name]))
+                faults = kernel_faults(spec, kernels[name].declaration())
+                reader.report_of(spec, faults)
             elif name not in declared:  # one that is wrong itself has been reported
                 near = difflib.get_close_matches(name, kernels, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -108,6 +108,23 @@ def test_a_kernel_is_given_itself() -> None:
         kspec.ElementwiseKernel.from_spec(kernel.spec)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "output", "message"),
+    [
+        ("T grad_y, T dx", "T grad_x", "'slope' has a parameter 'dx', but gradients are made of"),
+        ("T grad_y", "T grad_z", "'slope' has an output 'grad_z', but gradients are called grad_x"),
+        ("float32 grad_y", "T grad_x", "no input of 'slope' decides .* T of grad_x; let it take x"),
+    ],
+)
+def test_kernels_that_do_not_fit_are_refused_when_a_kernel_is_made(
+    inputs: str, output: str, message: str
+) -> None:
+    name = output.split()[-1]
+    slope = kspec.ElementwiseKernel(inputs, output, f"{name} = 2 * grad_y", "slope")
+    with pytest.raises(SpecError, match=message):
+        kspec.ElementwiseKernel("T x", "float32 y", "y = 2 * x", backward=slope)
+
+
 def test_wrong_expressions_are_refused_when_a_kernel_is_made() -> None:
     with pytest.raises(SpecError, match="'z' is not an input"):
         kspec.ElementwiseKernel("T x", "T y", "y = x", backward={"z": "grad_y"})
