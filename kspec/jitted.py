@@ -307,16 +307,14 @@ class JitKernel(ViewCaller):
         return tuple(bound.arguments[name] for name in self._names)
 
     def _given(self, args: Sequence[Any]) -> tuple[Type, ...]:
-        values = self.complete(args)
-        operands = [RawArgument(k, value, pointer=True) for k, value in enumerate(values)]
-        return tuple(map(self._type_of, self._names, operands))
+        return tuple(map(self._type_of, self._names, self.operands(self.complete(args))))
 
     def _type_of(self, name: str, operand: RawArgument) -> Type:
         view, value = operand.view, operand.value
         if view is not None:
             wide = is_wide(view)
             return ArrayType(view.dtype, len(view.shape), view.is_c_contiguous, wide)
-        where = f"{self.name}: argument {name}"
+        where = operand.where
         if name in self._annotated:
             return self._annotated[name]
         if isinstance(value, str):

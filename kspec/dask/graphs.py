@@ -23,6 +23,7 @@ from kspec.runtime.elementwise import ElementwiseCallable, check_kinds
 from kspec.runtime.identity import Kernel, identity_of
 from kspec.runtime.interop import library_of
 from kspec.runtime.layout import broadcast_shapes, normalize_axes
+from kspec.runtime.plan import pack_operand
 from kspec.runtime.reduction import ReductionCallable
 from kspec.runtime.views import numpy_dtype
 
@@ -146,6 +147,9 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
     samples = [_sample(next(left)) if one is Place.BLOCK else _of_raw(one) for one in rest]
     call = dispatch.classify(declaration, samples)
     binding = dispatch.resolve_types(declaration, call)
+    for operand in call.inputs:
+        if operand.dtype is None:
+            pack_operand(operand, binding)  # which says if a number does not fit
     like = arrays[0]._meta
     outputs = tuple(
         meta_from_array(like, ndim=0, dtype=numpy_dtype(dispatch.param_dtype(param, binding)))

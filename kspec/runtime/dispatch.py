@@ -45,6 +45,8 @@ class Operand:
         Whose array it is.
     is_output : bool
         Whether it is written to.
+    where : str
+        What messages call it, if it is a number.
     """
 
     param: Param
@@ -52,6 +54,7 @@ class Operand:
     view: ArrayView | None
     library: Library | None
     is_output: bool = False
+    where: str = ""
 
     @property
     def dtype(self) -> str | None:
@@ -258,7 +261,7 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
                 f"{where} must be an array or a number, not {type(value).__name__}"
                 f"{_advice(kernel, value)}"
             )
-        return Operand(param, value, None, None)
+        return Operand(param, value, None, None, where=where)
     try:
         view = library.view(value)
     except ArgumentTypeError as error:

@@ -73,11 +73,12 @@ def is_scalar(value: object) -> bool:
     return is_number(value) or isinstance(value, np.void)
 
 
-def convert_scalar(value: object, dtype: str) -> bytes:
+def convert_scalar(value: object, dtype: str, where: str = "") -> bytes:
     """Return a Python or NumPy scalar as bytes of a dtype, by NumPy's assignment rules.
 
     A number given to a struct sets each of its fields; a struct gives its fields in their order.
-    Raw bytes are copied from anything, truncated or filled up with zeros.
+    Raw bytes are copied from anything, truncated or filled up with zeros.  Messages begin with
+    `where`: which argument of which kernel it is.
 
     Raises
     ------
@@ -88,6 +89,15 @@ def convert_scalar(value: object, dtype: str) -> bytes:
     ArgumentTypeError
         For a complex number given to a real parameter, or a value that is no number.
     """
+    try:
+        return _converted(value, dtype)
+    except (ArgumentTypeError, OverflowError, ValueError) as error:
+        if not where:
+            raise
+        raise type(error)(f"{where}: {error}") from None
+
+
+def _converted(value: object, dtype: str) -> bytes:
     row = dtypes.lookup(dtype)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise OverflowError(f"Python int {value} is too large for a kernel parameter")
@@ -115,12 +125,12 @@ _INTEGERS = dict(zip(("int8", "int16", "int32", "int64"), "bhiq", strict=True))
 _UNSIGNED = dict(zip(("uint8", "uint16", "uint32", "uint64"), "BHIQ", strict=True))
 
 
-def converter(kind: type, dtype: str) -> Callable[[Any], bytes]:
+def converter(kind: type, dtype: str, where: str = "") -> Callable[[Any], bytes]:
     """Return `convert_scalar` for values of one class.
 
     It is faster where the class is Python's own, or has that dtype.
     """
-    general = functools.partial(convert_scalar, dtype=dtype)
+    general = functools.partial(convert_scalar, dtype=dtype, where=where)
     if issubclass(kind, np.number | np.bool_) and np.dtype(kind).name == dtype:
         copied: Callable[[Any], bytes] = kind.tobytes
         return copied

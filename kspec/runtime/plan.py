@@ -183,7 +183,9 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
         if operand.dtype is not None:
             return marshal.pack_handle(operand.value.ptr)
         dtype = dispatch.param_dtype(param, binding)
-        return marshal.pack_input(None, marshal.convert_scalar(operand.value, dtype), dtype)
+        return marshal.pack_input(
+            None, marshal.convert_scalar(operand.value, dtype, operand.where), dtype
+        )
     if param.raw:
         return marshal.pack_raw(view)
     if param.non_const or operand.is_output:
@@ -323,7 +325,8 @@ def _converter(operand: Operand, binding: Binding) -> Callable[[Any], bytes] | N
         return None
     if isinstance(operand.value, TextureObject):
         return lambda texture: texture.ptr.to_bytes(8, "little")
-    return marshal.converter(type(operand.value), dispatch.param_dtype(operand.param, binding))
+    dtype = dispatch.param_dtype(operand.param, binding)
+    return marshal.converter(type(operand.value), dtype, operand.where)
 
 
 def _makers(prepared: Prepared) -> tuple[Maker, ...]:

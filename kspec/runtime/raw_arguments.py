@@ -30,10 +30,37 @@ class RawArgument:
 
     A structured NumPy array of one element is a C struct, passed by value, unless its parameter
     is declared as a `pointer`.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of the kernel.
+    number : int
+        Its position.
+    value : object
+        What was given.
+    name : str, optional
+        That of its parameter, if parameters have names.
+    pointer : bool, default False
+        Whether its parameter is declared as a pointer.
+
+    Attributes
+    ----------
+    label, where : str
+        What messages call it, without and with the kernel.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is an array that kernels do not take.
     """
 
-    def __init__(self, number: int, value: Any, *, pointer: bool = False) -> None:
+    def __init__(
+        self, kernel: str, number: int, value: Any, name: str = "", *, pointer: bool = False
+    ) -> None:
         self.number = number
+        self.label = f"argument {name or number}"
+        self.where = f"{kernel}: {self.label}"
         self.value = value
         structured = (
             not pointer
@@ -47,9 +74,9 @@ class RawArgument:
             try:
                 self.view = self.library.view(value)
             except ArgumentTypeError as error:
-                raise type(error)(f"argument {number}: {error}") from error.__cause__
+                raise type(error)(f"{self.where}: {error}") from error.__cause__
             except Exception as error:  # of whose array it is
-                error.add_note(f"for argument {number}")
+                error.add_note(f"for {self.where}")
                 raise
 
 
@@ -72,7 +99,7 @@ def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
 
 def regions_of(checks: Checks, operands: Sequence[RawArgument]) -> tuple[Region, ...]:
     """Return the memory that a checked kernel may touch."""
-    named = ((f"argument {one.number}", one.value, one.view) for one in operands)
+    named = ((one.label, one.value, one.view) for one in operands)
     return regions_of_call(checks, named)
 
 
@@ -87,11 +114,11 @@ def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Librar
         return (devices.pop() if len(devices) == 1 else default_device()), None
     # Next to CUDA arrays, NumPy arrays of one element are values (CuPy's rule).
     chosen = cuda or arrays
-    places: dict[Device, int] = {}
+    places: dict[Device, str] = {}
     for one in sorted((*chosen, *handles), key=lambda one: one.number):
-        places.setdefault(one.value.device if one.view is None else one.view.device, one.number)
+        places.setdefault(one.value.device if one.view is None else one.view.device, one.label)
     if len(places) > 1:
-        listed = ", ".join(f"argument {number} on {place}" for place, number in places.items())
+        listed = ", ".join(f"{label} on {place}" for place, label in places.items())
         raise DeviceMismatchError(
             f"{name}: arguments live on different devices: {listed}; copy them to one device first"
         )
@@ -129,7 +156,7 @@ def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
         If an integer has more than 64 bits.
     """
     value, view = operand.value, operand.view
-    where = f"{name}: argument {operand.number}"
+    where = operand.where
     if view is not None:
         if view.device == device:
             return struct.pack("P", view.ptr)
@@ -168,6 +195,6 @@ def check_floats(name: str, operands: Sequence[RawArgument], sizes: tuple[int, .
         if type(value) in (float, complex) and size * 2 == (8 if type(value) is float else 16):
             narrow = "numpy.float32" if type(value) is float else "numpy.complex64"
             raise ArgumentTypeError(
-                f"{name}: argument {operand.number} is a Python {type(value).__name__}, in C a "
+                f"{operand.where} is a Python {type(value).__name__}, in C a "
                 f"double, but the parameter has {size} bytes; pass {narrow}({value!r})"
             )

@@ -157,8 +157,7 @@ class RawCaller(KernelAttributes):
         name, params = self.name, self._params
         args = listed_arguments(name, args)
         if params is None:
-            with about(name):
-                operands = tuple(RawArgument(number, value) for number, value in enumerate(args))
+            operands = tuple(RawArgument(name, number, value) for number, value in enumerate(args))
         else:
             operands = declared_arguments(name, params, args)
         device, library = place_of(name, operands)

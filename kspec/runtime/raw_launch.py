@@ -242,7 +242,7 @@ class _Completion:
         """Return an argument as the number that the kernel sees."""
         if isinstance(value, np.integer):
             return value.item()
-        operand = RawArgument(position, value)
+        operand = RawArgument(self.kernel, position, value, self.params[position].name)
         return self.converted(position, operand)
 
     def converted(self, position: int, operand: RawArgument) -> Any:

@@ -17,7 +17,6 @@ from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
 from kspec.runtime import marshal
 from kspec.runtime.device import Device
-from kspec.runtime.launch import about
 from kspec.runtime.raw_arguments import RawArgument, is_address
 from kspec.runtime.views import dtype_name, numpy_dtype
 from kspec.runtime.writing import check_writable
@@ -42,11 +41,10 @@ def declared_arguments(
         raise ArgumentTypeError(
             f"{name} takes {len(params)} parameters ({listed}), but {len(args)} were given"
         )
-    with about(name):
-        return tuple(
-            RawArgument(number, value, pointer=param.pointer)
-            for number, (param, value) in enumerate(zip(params, args, strict=True))
-        )
+    return tuple(
+        RawArgument(name, number, value, param.name, pointer=param.pointer)
+        for number, (param, value) in enumerate(zip(params, args, strict=True))
+    )
 
 
 def bind_types(
@@ -116,10 +114,7 @@ def pack_declared(
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be a number, not {type(value).__name__}"
         )
-    try:
-        return marshal.convert_scalar(value, row.name)
-    except (ArgumentTypeError, OverflowError, ValueError) as error:
-        raise type(error)(f"{where} is declared {param}: {error}") from None
+    return marshal.convert_scalar(value, row.name, f"{where} is declared {param}")
 
 
 def _row(param: CParam, types: Types) -> DType | None:

@@ -279,7 +279,7 @@ class RawPlan(Ordered, Blocks):
         parameters = prepared.parameters  # not the arrays
         super().__init__(prepared.kernel, prepared.launch, lambda: (parameters, None), pack)
         self.convert = tuple(
-            marshal.converter(type(operand.value), dtype) if dtype else None
+            marshal.converter(type(operand.value), dtype, operand.where) if dtype else None
             for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
         )
         self.refuses = refusal_of(prepared)

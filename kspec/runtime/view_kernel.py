@@ -94,6 +94,7 @@ class ViewCaller:
     checks: Checks | None = None
     _routes: RawRoutes
     _params: Sequence[CParam] | None = None
+    _names: Sequence[str]
 
     @property
     def name(self) -> str:
@@ -107,6 +108,13 @@ class ViewCaller:
     def complete(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Return the arguments of a call with those that it leaves out."""
         raise NotImplementedError
+
+    def operands(self, args: Sequence[Any]) -> tuple[RawArgument, ...]:
+        """Return what the arguments of a call are, of which none is left out."""
+        return tuple(
+            RawArgument(self.name, number, value, name, pointer=True)
+            for number, (name, value) in enumerate(zip(self._names, args, strict=True))
+        )
 
     def forget(self) -> None:
         """Look at the next calls anew."""
@@ -129,18 +137,16 @@ class ViewCaller:
         """Check a call, with parameters and errors as those of the call."""
         name = self.name
         args = self.complete(listed_arguments(name, args))
-        with about(name):
-            operands = tuple(RawArgument(k, value, pointer=True) for k, value in enumerate(args))
+        operands = self.operands(args)
         device, library = place_of(name, operands)
         for one in operands:
             if one.view is not None and one.view.device != device:
                 raise ArgumentTypeError(
-                    f"{name}: argument {one.number} is a NumPy array next to CUDA arrays; move it "
-                    f"to {device} first"
+                    f"{one.where} is a NumPy array next to CUDA arrays; move it to {device} first"
                 )
         found = self.kernel_for(operands)
         parameters = tuple(
-            _pack(name, one, dtype, written)
+            _pack(one, dtype, written)
             for one, dtype, written in zip(operands, found.types, found.written, strict=True)
         )
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
@@ -182,18 +188,14 @@ def is_wide(view: ArrayView) -> bool:
     return span + itemsize > _WIDE
 
 
-def _pack(name: str, operand: RawArgument, dtype: str, written: bool) -> bytes:
+def _pack(operand: RawArgument, dtype: str, written: bool) -> bytes:
     view = operand.view
     if view is None:
-        where = f"{name}: argument {operand.number}"
         if isinstance(operand.value, np.void):
             return operand.value.tobytes()
-        try:
-            return marshal.convert_scalar(operand.value, dtype)
-        except (ArgumentTypeError, OverflowError, ValueError) as error:
-            raise type(error)(f"{where} is {dtype}: {error}") from None
+        return marshal.convert_scalar(operand.value, dtype, operand.where)
     if written and operand.library is not None:
-        check_writable(f"{name}: argument {operand.number}", operand.library, view)
+        check_writable(operand.where, operand.library, view)
     return pack_view(view)
 
 
@@ -261,7 +263,7 @@ class ViewPlan(Ordered, Blocks):
             prepared.kernel, prepared.launch, lambda: (parameters, None), _packer(prepared)
         )
         self.convert = tuple(
-            marshal.converter(type(operand.value), dtype) if dtype else None
+            marshal.converter(type(operand.value), dtype, operand.where) if dtype else None
             for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
         )
         is_stale, refused = prepared.found.is_stale, refusal_of(prepared)

@@ -364,6 +364,7 @@ X = da.ones((6, 4), chunks=3)
             TypeError,
             "dask_add: argument y must be an array or a number, not NoneType",
         ),
+        ((ADD, X, 2j, X), {}, TypeError, "dask_add: argument y: can not pass 2j as float64"),
         (
             (norms.rms_scale, X, None),
             {},

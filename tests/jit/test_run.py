@@ -131,3 +131,9 @@ def test_lambdas(place: ArrayDevice) -> None:
     y: Any = place.zeros(4, np.float32)
     jit.rawkernel()(lambda y: jit.atomic_add(y, jit.threadIdx.x, 3))[1, 4](y)
     assert place.numpy(y).tolist() == [3.0] * 4
+
+
+def test_messages_name_the_argument() -> None:
+    x, swapped = np.ones(3), np.ones(3, ">f8")
+    with pytest.raises(TypeError, match=r"^saxpy: argument y: .* not in native byte order"):
+        saxpy[1, 4](x, swapped, 2.0, 3)

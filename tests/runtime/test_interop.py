@@ -241,7 +241,7 @@ class TestDLPackOnTheHost:
         assert error.__notes__[-1] == "for double_it: argument x"
         with pytest.raises(type(error), match="gone"):
             RAW((1,), (3,), (kind(np.ones(3)),))
-        assert error.__notes__[-1] == "for argument 0"
+        assert error.__notes__[-1] == "for inc: argument 0"
 
     @pytest.mark.parametrize(
         "method",

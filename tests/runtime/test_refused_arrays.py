@@ -260,7 +260,7 @@ class TestTorch:
             assert isinstance(e.value, kspec.ArgumentTypeError)
         with pytest.raises(TypeError, match=f"double_refused: argument y: .*{message}"):
             DOUBLE(torch.ones(3), x)
-        with pytest.raises(TypeError, match=f"f: argument 1: .*{message}"):
+        with pytest.raises(TypeError, match=f"f: argument y: .*{message}"):
             RAW((1,), (1,), (torch.ones(3), x))
 
     def test_what_is_behind_a_route(self) -> None:

@@ -100,6 +100,30 @@ def test_integers_of_more_than_64_bits(dtype: str) -> None:
             converted(value, dtype)
 
 
+def test_messages_name_the_argument(place: ArrayDevice) -> None:
+    scaled = kspec.ElementwiseKernel("T x, T factor", "T y", "y = x * factor", "scaled")
+    total = kspec.ReductionKernel(
+        "T x, int32 power", "T y", "x * power", "a + b", "y = a", "0", "total"
+    )
+    code = 'extern "C" __global__ void fill(double* x, int n) { x[threadIdx.x] = n; }'
+    declared = kspec.RawKernel(code, "fill", params="double* x, int n")
+    x = place.zeros(4)
+    calls = {
+        "scaled: argument factor:": lambda number: scaled(x, number),
+        "total: argument power:": lambda number: total(x, number),
+        "fill: argument n": lambda number: declared((1,), (4,), (x, number)),
+    }
+    for where, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{where}.* can not pass 2j as"):
+            call(2j)
+        for _ in range(3):  # the later ones have a plan
+            call(1)
+            with pytest.raises(OverflowError, match=f"^{where}.* too large for a kernel parameter"):
+                call(2**64)
+    with pytest.raises(TypeError, match=r"fill: argument x: .* not in native byte order"):
+        declared((1,), (4,), (np.ones(4, ">f8"), 4))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_floats_are_rounded_silently(dtype: str) -> None:
     with warnings.catch_warnings():
