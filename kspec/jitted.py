@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kspec.by_name import ByName
 from kspec.errors import (
     ArgumentTypeError,
     JitNotSupportedError,
@@ -86,7 +87,7 @@ def rawkernel(
     return decorate
 
 
-class DeviceFunction:
+class DeviceFunction(ByName):
     """A function that kernels call.
 
     Parameters
@@ -107,12 +108,16 @@ class DeviceFunction:
         _checked(capture(function))
         self.device_function = function
 
+    def made_of(self) -> tuple[Any, ...]:
+        """Return the arguments that make another one."""
+        return (self.device_function,)
+
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Raise `RuntimeError`: it is called by kernels."""
         raise JitRuntimeError(f"{self.__name__} is a device function: kernels call it")
 
 
-class JitKernel(ViewCaller):
+class JitKernel(ByName, ViewCaller):
     """A kernel made of a Python function.
 
     It is launched by ``kernel[grid, block](x, y)`` or by ``kernel((grid,), (block,), (x, y))``.
@@ -150,6 +155,10 @@ class JitKernel(ViewCaller):
     def name(self) -> str:
         """Name of the function."""
         return self.__name__
+
+    def made_of(self) -> tuple[Any, ...]:
+        """Return the arguments that make another one; copies and pickles of local functions do."""
+        return self.function, self.mode
 
     def __getitem__(self, sizes: tuple[Any, Any]) -> Callable[..., None]:
         """Return what launches the kernel with a grid and blocks of some size."""

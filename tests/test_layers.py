@@ -24,6 +24,7 @@ BASE = (
     "dtypes",
     "definitions",
     "names",
+    "by_name",
     "signature",
     "c_params",
     "expressions",

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from kspec.by_name import ByName
 from kspec.errors import ArgumentTypeError, FusionError, SpecError
 from kspec.fused.overlaps import first_of_same, meet, set_apart
 from kspec.fused.rows import fits, row_spec
@@ -108,7 +109,7 @@ def fuse(
     return Fused(function, kernel_name, device, options)
 
 
-class Fused:
+class Fused(ByName):
     """A function that runs as few kernels.
 
     Parameters
@@ -152,6 +153,10 @@ class Fused:
         self._names = tuple(self._signature.parameters)
         self._lock = threading.RLock()
         self.clear_cache()
+
+    def made_of(self) -> tuple[Any, ...]:
+        """Return the arguments that make another one; copies and pickles of local functions do."""
+        return self.func, self.name, "host" if self._on_host else None, self._options
 
     def clear_cache(self) -> None:
         """Forget what was traced; the next call traces anew."""

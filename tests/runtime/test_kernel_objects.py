@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec import jit
 from kspec.runtime import provider
 from tests.devices import ArrayDevice
 from tests.projects import BLOCKED, ROOT, run_python
@@ -350,6 +351,61 @@ class TestCopies:
         again = pickle.loads(pickle.dumps(module))
         again.get_function("inc<float>")((1,), (3,), (x,))
         np.testing.assert_array_equal(place.numpy(x), [16] * 3)
+
+
+@kspec.fuse(device="host")
+def shifted(x):
+    return np.exp(x) + 1
+
+
+@jit.rawkernel(device=True)
+def cube(x):
+    return x * x * x
+
+
+@jit.rawkernel()
+def cubed(x):
+    x[jit.threadIdx.x] = cube(x[jit.threadIdx.x])
+
+
+class Holder:
+    """What has a fused function as a method."""
+
+    @kspec.fuse(device="host")
+    def shift(self, x):
+        return x + 1
+
+
+class TestDecoratedFunctions:
+    """They take the place of functions, and are pickled and copied as these are."""
+
+    @pytest.mark.parametrize("one", [shifted, cube, cubed, Holder.shift])
+    def test_by_name(self, one: Any) -> None:
+        assert pickle.loads(pickle.dumps(one)) is one
+        assert copy.copy(one) is one and copy.deepcopy([one])[0] is one
+
+    def test_to_a_new_process(self) -> None:
+        x = np.arange(3.0)
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            found = pool.submit(shifted, x).result()
+        np.testing.assert_allclose(found, np.exp(x) + 1)
+
+    def test_local_functions_are_copied(self, place: ArrayDevice) -> None:
+        def plus(x):
+            return x + 2
+
+        def double(x):
+            x[jit.threadIdx.x] *= 2
+
+        fused = kspec.fuse(kernel_name="plus_two", device="host")(plus)
+        again = copy.deepcopy(fused)
+        assert again is not fused and again.name == "plus_two"
+        np.testing.assert_array_equal(again(np.arange(3.0)), [2, 3, 4])
+        x = place.array(np.arange(3.0))
+        copy.deepcopy(jit.rawkernel(mode="numpy")(double))((1,), (3,), (x,))
+        np.testing.assert_array_equal(place.numpy(x), [0, 2, 4])
+        with pytest.raises((AttributeError, pickle.PicklingError), match="local object"):
+            pickle.dumps(fused)
 
 
 GENERATED = """

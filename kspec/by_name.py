@@ -1,0 +1,32 @@
+"""Objects that decorators put in the place of functions, and that travel as these do: by name.
+
+::
+
+    pickle.loads(pickle.dumps(module.softmax)) is module.softmax      # softmax is @kspec.fuse
+
+`kspec.fuse` and `kspec.jit` make such objects; what they have traced and loaded stays where it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class ByName:
+    """Base of objects that are pickled by the name that their module has them under.
+
+    A copy of such an object is the object, as it is with functions.  Others are pickled, and
+    copied, as what they were made of.
+    """
+
+    def made_of(self) -> tuple[Any, ...]:
+        """Return the arguments that make another one."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name: str = getattr(self, "__qualname__", "")
+        found: object = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (type(self), self.made_of())
