@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kspec.declaration import GeneratedDeclaration, RawDeclaration, ReductionDeclaration
-from kspec.errors import ArgumentTypeError, DeviceMismatchError
+from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError
 from kspec.operators import Operator
 from kspec.runtime.layout import normalize_axes
 from kspec.signature import Param
@@ -73,13 +73,21 @@ def dtype_of(param: Param, bound: Mapping[str, torch.dtype]) -> torch.dtype:
 
 
 def loop_shape(declaration: GeneratedDeclaration, arrays: Mapping[str, torch.Tensor]) -> Sizes:
-    """Return the shape that the inputs broadcast to."""
+    """Return the shape that the inputs broadcast to; `ShapeError` if they do not."""
     shapes = [
         arrays[param.name].shape
         for param in declaration.inputs
         if param.name in arrays and not param.raw
     ]
-    found: Sizes = torch.broadcast_shapes(*shapes) if len(shapes) != 1 else shapes[0]
+    try:
+        found: Sizes = torch.broadcast_shapes(*shapes) if len(shapes) != 1 else shapes[0]
+    except RuntimeError as error:
+        if type(error) is not RuntimeError:  # what torch has to say of extents that nobody knows
+            raise
+        listed = " ".join(str(tuple(shape)) for shape in shapes)
+        raise ShapeError(
+            f"{declaration.name}: operands could not be broadcast together with shapes {listed}"
+        ) from None
     return found
 
 

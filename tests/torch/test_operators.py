@@ -13,7 +13,7 @@ import torch
 import kspec
 import kspec.torch
 from kspec.declaration import RawDeclaration
-from kspec.errors import ArgumentTypeError, DuplicateKernelError
+from kspec.errors import ArgumentTypeError, DuplicateKernelError, ShapeError
 from kspec.operators import operators, refusal
 from kspec.runtime.package import modules_of
 
@@ -279,6 +279,8 @@ def test_meta_tensors(ops: Any) -> None:
     assert ops.gelu_bias(x.transpose(0, 1), 0.5).stride() == (15, 5, 1)
     with pytest.raises(ValueError, match="axis"):
         ops.l2norm(x, axis=3)
+    with pytest.raises(ShapeError, match=r"gelu_bias: operands .* shapes \(3, 4, 5\) \(4,\)"):
+        ops.gelu_bias(x, x[0, :, 0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
