@@ -117,6 +117,11 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
             "arrays (x.compute(), or one chunk and map_blocks), or let it take indices from an "
             "array: 'T x, int64 index'"
         )
+    if getattr(declaration, "no_return", False):
+        raise NotSupportedError(
+            f"{name} returns nothing (no_return), so there are no blocks to make an array of; "
+            "declare it without"
+        )
     if len(args) != len(declaration.inputs):
         raise ArgumentTypeError(
             f"{name} has {len(declaration.inputs)} inputs ({declaration.inputs}), but {len(args)} "

@@ -25,6 +25,7 @@ BOTH = kspec.ElementwiseKernel(
 LOOKED_UP = kspec.ElementwiseKernel("int64 k, raw T table", "T y", "y = table[k]", "dask_looked_up")
 DOT = kspec.ReductionKernel("T x, T y", "T z", "x * y", "a + b", "z = a", "0", "dask_dot")
 LARGEST = kspec.ReductionKernel("T x", "T y", "x", "max(a, b)", "y = a", None, "dask_largest")
+SILENT = kspec.ElementwiseKernel("T x", "T y", "y = x", "dask_silent", no_return=True)
 SIZES = kspec.ReductionKernel(
     "T x, T s",
     "int64 elements, int64 outputs, T y",
@@ -396,6 +397,7 @@ X = da.ones((6, 4), chunks=3)
             NotImplementedError,
             "add_reverse",
         ),
+        ((SILENT, X), {}, NotImplementedError, "dask_silent returns nothing"),
         ((np.add, X, X), {}, TypeError, "expected an elementwise or reduction kernel"),
         ((np.sum, X), {}, TypeError, "expected an elementwise or reduction kernel"),
     ],
