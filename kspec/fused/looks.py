@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kspec.fused.copies import copy
-from kspec.fusion.graph import Step
+from kspec.fusion.steps import Step
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.interop import library_of
 

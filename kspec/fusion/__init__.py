@@ -6,6 +6,7 @@
     methods, indices    what operators are, and what it writes in brackets
     refusals            what it may not do
     graph               what it computes: values, their types and shapes, each once
+    steps               what views of them choose
     partition           which values are computed together, and why not more of them
     lower, rows         each of these as a spec
 

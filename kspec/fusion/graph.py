@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kspec.errors import FusionError, ShapeError
+from kspec.fusion.steps import Index, Step, index_to, joined
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,6 @@ class Dim:
 Shape = tuple[Dim, ...]
 _DEPTH = 16  # of functions in functions that are told
 ONE = Dim(1)
-# One entry for each axis of what is indexed, and None where an axis of extent 1 is put in.
-Index = tuple[int | slice | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,28 +186,6 @@ class Stored(Value):
         return f"stored({_listed(self.operands, depth)})"
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step of a view.
-
-    Attributes
-    ----------
-    kind : str
-        ``index``, ``permute``, ``reshape`` or ``broadcast``.
-    detail : tuple
-        An `Index`, an order of axes, or extents.
-    """
-
-    kind: str
-    detail: tuple[int | slice | None, ...]
-
-    def __hash__(self) -> int:
-        return hash((self.kind, tuple(map(str, self.detail))))  # slices have no hash before 3.12
-
-    def __str__(self) -> str:
-        return f".{self.kind}({', '.join(map(_entry_text, self.detail))})"
-
-
 @dataclass(frozen=True, eq=False)
 class View(Value):
     """Elements of a value in memory, at other places."""
@@ -303,6 +280,9 @@ class Graph:
             return value
         if is_number(value):
             return self.broadcast(value, tuple(map(Dim, sizes)))
+        index = index_to(value.sizes, sizes)
+        if index is not None:
+            return self.index(value, index)
         return self._changed(self.stored(value), Step("reshape", sizes), ())
 
     def broadcast(self, value: Value, shape: Shape) -> Value:
@@ -388,7 +368,9 @@ class Graph:
         source = value
         steps: tuple[Step, ...] = (step,)
         if isinstance(value, View):
-            source, steps = value.input, (*value.steps, step)
+            source, steps = value.input, joined(value.steps, step)
+            if not steps:
+                return source
         key = "view", id(source), steps
         return self._once(key, lambda: View(value.dtype, shape, source, steps))
 
@@ -494,10 +476,3 @@ def _product(dims: Iterable[Dim]) -> int:
     for dim in dims:
         result *= dim.size
     return result
-
-
-def _entry_text(entry: int | slice | None) -> str:
-    if not isinstance(entry, slice):
-        return str(entry)
-    parts = ["" if part is None else str(part) for part in (entry.start, entry.stop, entry.step)]
-    return f"{parts[0]}:{parts[1]}" + (f":{parts[2]}" if parts[2] else "")

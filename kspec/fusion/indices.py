@@ -7,8 +7,9 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from kspec.errors import FusionIndexError
-from kspec.fusion.graph import Index, Value, is_number
+from kspec.fusion.graph import Value, is_number
 from kspec.fusion.refusals import refuse, refuse_unknown
+from kspec.fusion.steps import Index
 
 
 def full_index(key: Any, value: Value) -> Index:

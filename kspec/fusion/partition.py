@@ -16,7 +16,6 @@ from kspec.fusion.graph import (
     Apply,
     Argument,
     Graph,
-    Index,
     Reduce,
     Scalar,
     Stored,
@@ -24,6 +23,7 @@ from kspec.fusion.graph import (
     View,
     is_number,
 )
+from kspec.fusion.steps import Index
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from kspec.fusion.graph import (
     Number,
     Reduce,
     Scalar,
-    Step,
     Value,
     View,
     is_number,
 )
 from kspec.fusion.lower import Body, Names, definitions
 from kspec.fusion.partition import Output, arguments_of, reachable
+from kspec.fusion.steps import Step
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression
 from kspec.ir.nodes import Name as Variable

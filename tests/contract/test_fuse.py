@@ -803,6 +803,12 @@ VIEWS: dict[str, tuple[Any, ...]] = {
     "(x * 2).reshape(-1), (x * 2).reshape(-1)[3:], (x + y).flatten()": (X, Y),
     "x[0], x[1:3], x[:, ::2], x[::-1], x[..., None], x[None], x[-1, 2], x[1:3, 4]": (X, X),
     "x[1:, 1:] - x[:-1, :-1], (x * y)[1:3], (x * y)[:, ::-1] + x, (x * y[0])[2]": (X, Y),
+    "x.sum(1)[:, None][:, 0], x.sum(1)[:, None, None][::2, :, 0], x[:, None, None][:, ::-1, 0]": (
+        *((X, X), (I1, X)),
+    ),
+    "x[:, None][:, :0], x[None][0, :, None][1:, 0], x.mean(1, keepdims=True).squeeze() * 2": (X, X),
+    "x[:, :1].reshape(1, 5), np.exp(x[:1]).reshape(7, 1, 1), (x.max(0) - 1).reshape(1, -1)": (X, X),
+    "x[:0].reshape(1, 0, 7, 1), x.sum().reshape(1, 1) + y, x[:1, :1].reshape(())": (X, Y),
     "x[5:2], x[::-2], x[-1:0:-1], x[-6::-1], x[-9::-2], x[-5::-2], x[:0][::-2]": (X, X),
     "x.swapaxes(0, 1), np.moveaxis(x, 0, 1), np.transpose(x), x.transpose(1, 0)": (X, X),
     "np.expand_dims(x, 1), np.squeeze(x[:1]), np.flip(x, 0), np.flip(x)": (X, X),
@@ -1341,6 +1347,9 @@ def test_bfloat16(device: ArrayDevice) -> None:
         ("(x * 2).reshape(-1)", 1),
         ("x.sum(1)[::2]", 1),
         ("x.mean().reshape(1, 1)", 1),
+        ("x.mean(1, keepdims=True).squeeze(1)", 1),
+        ("x.mean(1, keepdims=True)[:, 0] + x.max(1)[None, :, None][0, ..., -1]", 1),
+        ("x.sum(1).reshape(-1, 1) / 3", 1),
     ],
 )
 def test_how_many_kernels(text: str, count: int) -> None:
@@ -1397,7 +1406,11 @@ def test_the_first_array_decides_what_comes_back_beside_it() -> None:
 
 def test_one_kernel_for_rows() -> None:
     text = fused(of("x - x.max(axis=1, keepdims=True)")).explain(X, Y)
-    assert text.startswith("1 kernel on GPUs: fused, rows of 7 elements kept in registers\n")
+    begin = "1 kernel on GPUs: fused, rows of 7 elements kept in registers\n"
+    assert text.startswith(begin)
+    total = "np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))"
+    for other in (f"(x.max(1, keepdims=True) + {total})[:, 0]", "x / x.sum(1).reshape(-1, 1)"):
+        assert fused(of(other)).explain(X, Y).startswith(begin)
     assert "elsewhere 2 kernels\n1. fused_0: reduction over axes (1,)" in text
     assert max(map(len, text.splitlines())) <= 80
 
