@@ -24,8 +24,8 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from kspec.by_name import ByName
-from kspec.errors import ArgumentTypeError, FusionError, SpecError
-from kspec.fused.overlaps import first_of_same, meet, set_apart
+from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
+from kspec.fused.overlaps import first_of_same, meet, set_apart, views_of
 from kspec.fused.rows import fits, row_spec
 from kspec.fused.running import Run, Runnable
 from kspec.fusion import types
@@ -33,13 +33,15 @@ from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, ArrayType, trace
 from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
+from kspec.runtime.dispatch import check_alignment
 from kspec.runtime.interop import library_of
 from kspec.runtime.views import ArrayView, numpy_dtype
-from kspec.runtime.writing import check_writable
+from kspec.runtime.writing import Place, check_overlaps, check_writable
 from kspec.spec.models import Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _MOST_SHAPES = 4096  # whose programs are found without comparing extents
+_ALIGNED = 16  # no element needs an address that is a multiple of more
 
 
 @overload
@@ -193,8 +195,9 @@ class Fused(ByName):
 
     def _check_integers(self, args: tuple[Any, ...]) -> None:
         """Say which Python integer no kernel takes."""
-        for name, one in zip(self._argument_names(len(args)), args, strict=True):
+        for position, one in enumerate(args):
             if type(one) is int and one.bit_length() > 63:
+                name = self._name_of(position, args)
                 raise FusionError(f"{self.name}: {name} is beyond int64; pass np.uint64 or float")
 
     def explain(self, *args: Any, **keywords: Any) -> str:
@@ -270,26 +273,44 @@ class Fused(ByName):
         with self._lock:
             apart = self._program(described, tuple(range(len(args))))
         written = apart.program.written
+        writing = [
+            one for one in apart.program.kernels if any(w.target is not None for w in one.writes)
+        ]
+        checked: set[object] = set()
 
         def run(args: tuple[Any, ...]) -> Any:
             try:
-                if not meet(args, written):
+                views = views_of(args)
+                if len(writing) > 1:  # none of them may have run when another is refused
+                    self._check_integers(args)
+                    layout = tuple([_layout(view) for view in views.values()])
+                    if layout not in checked:
+                        self._check_arrays(args, written)
+                        if len(checked) >= _MOST_SHAPES:
+                            checked.clear()
+                        checked.add(layout)
+                if not meet(views, written):
                     return apart.run(args)
                 runnable = self._runnable(args)
-                return runnable.run(set_apart(args, runnable.program.written))
-            except ArgumentTypeError:
+                names = self._argument_names(len(args))
+                return runnable.run(set_apart(args, runnable.program.written, self.name, names))
+            except (ArgumentTypeError, OverlapError):
                 self._check_arrays(args, written)
                 raise
 
         return run
 
     def _check_arrays(self, args: tuple[Any, ...], written: Sequence[int]) -> None:
-        """Raise `ArgumentTypeError` for an argument by its name, which kernels lack."""
+        """Raise what kernels raise for an array, by the name of the argument, which they lack."""
         for position, one in enumerate(args):
             view, library = self._view(args, position), library_of(one)
-            if view is not None and library is not None and position in written:
-                name = self._name_of(position, args)
+            if view is None or library is None:
+                continue
+            name = self._name_of(position, args)
+            check_alignment(f"{self.name}: argument {name}", view)
+            if position in written:
                 check_writable(f"{self.name}: argument {name}", library, view)
+                check_overlaps(self.name, [Place(name, view, written=True)])
 
     def _is_fused(self, args: tuple[Any, ...]) -> bool:
         found = (self._view(args, position) for position in range(len(args)))
@@ -396,6 +417,11 @@ def _has_operators_of_its_own(kind: type) -> bool:
     return issubclass(kind, np.ndarray) and any(
         getattr(kind, name) is not getattr(np.ndarray, name) for name in own
     )
+
+
+def _layout(view: ArrayView) -> object:
+    """Return what decides whether kernels take an array, beside its type."""
+    return view.ptr % _ALIGNED, view.shape, view.strides, view.readonly
 
 
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import FusionError
 from kspec.fused.copies import copy
 from kspec.runtime.interop import library_of
+from kspec.runtime.views import ArrayView
+from kspec.runtime.writing import share_memory
 
 
 def first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
@@ -22,13 +24,18 @@ def first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def meet(args: Sequence[Any], written: Sequence[int]) -> bool:
-    """Return whether an argument that is written to shares memory with another, or may."""
-    bounds = {
-        k: library.view(one).bounds
+def views_of(args: Sequence[Any]) -> dict[int, ArrayView]:
+    """Return where the elements of those arguments are that are arrays, by position."""
+    return {
+        k: library.view(one)
         for k, one in enumerate(args)
         if (library := library_of(one)) is not None
     }
+
+
+def meet(views: Mapping[int, ArrayView], written: Sequence[int]) -> bool:
+    """Return whether an argument that is written to shares memory with another, or may."""
+    bounds = {k: view.bounds for k, view in views.items()}
     return any(
         k != other and bounds[k][0] < high and low < bounds[k][1]
         for k in (written if len(bounds) > 1 else ())
@@ -36,8 +43,12 @@ def meet(args: Sequence[Any], written: Sequence[int]) -> bool:
     )
 
 
-def set_apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
+def set_apart(
+    args: tuple[Any, ...], written: Sequence[int], name: str, names: Sequence[str]
+) -> tuple[Any, ...]:
     """Return the arguments with copies of those that overlap with others that are written to.
+
+    `name` is that of the function, `names` those of its arguments, for messages.
 
     Raises
     ------
@@ -48,17 +59,15 @@ def set_apart(args: tuple[Any, ...], written: Sequence[int]) -> tuple[Any, ...]:
     same = first_of_same(args)
     for position in written:
         target = library_of(args[position]).view(args[position])  # type: ignore[union-attr]
-        low, high = target.bounds
         for k, one in enumerate(args):
             library = library_of(one)
             if library is None or same[k] == same[position]:
                 continue
-            view = library.view(one)
-            other_low, other_high = view.bounds
-            if view.device == target.device and low < other_high and other_low < high:
+            if share_memory(target, library.view(one)):
                 if k in written:
                     raise FusionError(
-                        f"arguments {position} and {k} are written to, and overlap; pass copies"
+                        f"{name}: arguments {names[position]} and {names[k]} are written to, and "
+                        "overlap; pass copies"
                     )
                 found[k] = copy(one)
     return tuple(found)

@@ -273,7 +273,7 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
     if output or param.non_const:
         check_writable(where, library, view)
-    _check_alignment(where, view)
+    check_alignment(where, view)
     return Operand(param, value, view, library, output)
 
 
@@ -299,7 +299,8 @@ def is_aligned(view: ArrayView) -> bool:
     return not view.size or not any(address % alignment for address in (view.ptr, *steps))
 
 
-def _check_alignment(where: str, view: ArrayView) -> None:
+def check_alignment(where: str, view: ArrayView) -> None:
+    """Raise `ArgumentTypeError` if kernels can not read an array where it is."""
     if not is_aligned(view):
         raise ArgumentTypeError(
             f"{where} is not aligned: the addresses of {view.dtype} elements must be multiples "

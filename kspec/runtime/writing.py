@@ -62,7 +62,7 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
             # Of two that are written to, the later one is compared with the earlier.
             if position == number or (other.written and position > number):
                 continue
-            if _meet(target.view, other.view) and (
+            if share_memory(target.view, other.view) and (
                 other.written or elements(target.view) != elements(other.view)
             ):
                 raise OverlapError(
@@ -79,7 +79,7 @@ def elements(view: ArrayView) -> tuple[Any, ...]:
     return view.device, view.ptr, dtypes.lookup(view.dtype).itemsize, tuple(steps)
 
 
-def _meet(one: ArrayView, other: ArrayView) -> bool:
+def share_memory(one: ArrayView, other: ArrayView) -> bool:
     """Return whether two arrays share memory; True if that takes too long to find out."""
     (low, high), (other_low, other_high) = one.bounds, other.bounds
     if one.device != other.device or low >= other_high or other_low >= high:

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import kspec
 from kspec import fuse
@@ -558,9 +559,23 @@ def test_in_place_next_to_what_overlaps(device: ArrayDevice) -> None:
 
 def test_two_written_arrays_that_overlap(device: ArrayDevice) -> None:
     array = device.array(np.arange(10.0))
-    with pytest.raises(FusionError, match="written to, and overlap"):
+    with pytest.raises(FusionError, match="f: arguments x and y are written to, and overlap"):
         fused(_statements("x += 1", "y += 1"))(array[1:], array[:-1])
     agree(array, np.arange(10.0), device)
+
+
+def test_two_written_arrays_between_each_other(device: ArrayDevice) -> None:
+    """They share no memory, although each lies in the bounds of the other."""
+    buffer = np.arange(10.0)
+    array = device.array(buffer)
+    function = _statements("t = x.copy()", "x += y", "y -= t", "return x * y")
+    made, wanted = fused(function), function(buffer[::2], buffer[1::2])
+    agree(made(array[::2], array[1::2]), wanted, device)
+    agree(array, buffer, device)
+    summed = _statements("x += y[:2].sum()", "y *= 2")
+    fused(summed)(array[::2], array[1:8:2])
+    summed(buffer[::2], buffer[1:8:2])
+    agree(array, buffer, device)
 
 
 def test_what_is_not_written() -> None:
@@ -1103,6 +1118,35 @@ def test_read_only_arguments_are_named() -> None:
     with pytest.raises(TypeError, match="f: argument y is written to, but the array is read-only"):
         made(x, y)
     np.testing.assert_array_equal(y, X)
+
+
+def test_nothing_is_written_by_calls_that_are_refused() -> None:
+    """Arrays of two shapes are written to by two kernels; the second may not be the first to say."""
+
+    def function(x: Any, y: Any, s: Any) -> None:
+        x += 1
+        y += s
+
+    made = fused(function)
+    x, y = np.zeros(3, "f4"), np.zeros(4, "f4")
+    read_only, buffer = y.copy(), np.zeros(17, "u1")
+    read_only.flags.writeable = False
+    refused: list[tuple[Any, Any, type[Exception], str]] = [
+        (read_only, 1, TypeError, "argument y is written to, but the array is read-only"),
+        (buffer[1:].view("f4"), 1, TypeError, "argument y is not aligned"),
+        (np.broadcast_to(y[:1], 4), 1, TypeError, "read-only"),
+        (as_strided(y, (4,), (0,)), 1, ValueError, "argument y is written to, but several of its"),
+        (y, 2**63, TypeError, "s is beyond int64"),
+    ]
+    for number in range(2):
+        for other, s, kind, message in refused:
+            with pytest.raises(kind, match=message):
+                made(x, other, s)
+            with pytest.raises(kind, match=message):
+                made(x[None], other, s)
+        np.testing.assert_array_equal(x, number)
+        np.testing.assert_array_equal(y, number)
+        made(x, y, 1)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "f4"])
