@@ -74,10 +74,10 @@ def around(tracer: Tracer, a: Any, decimals: int = 0, out: Any = None) -> Any:
     else:
         scale = 10.0 ** abs(decimals)
         first, second = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
-        result = tracer.ufunc(first, (x, scale))[0]
-        result = tracer.ufunc(second, (_rounded(tracer, result), scale))[0]
-        if kind in "biu":
-            result = result.astype(x.dtype)
+        # The scale is a number, next to which bfloat16 is float32; NumPy's steps keep the type.
+        scaled = tracer.ufunc(first, (x, scale))[0]
+        scaled = scaled if kind in "biu" else scaled.astype(x.dtype)
+        result = tracer.ufunc(second, (_rounded(tracer, scaled), scale))[0].astype(x.dtype)
     return delivered((result,), (out,), "around")
 
 
