@@ -138,17 +138,25 @@ def _returned(result: Any) -> Value | tuple[Value | None, ...] | None:
         return None if result is None else _array(result)
     if not isinstance(result, tuple):
         raise ValueError(
-            f"a fused function returns an array, a tuple of arrays or None, not a "
-            f"{type(result).__name__}"
+            f"a fused function returns an array, a tuple of arrays or None, not a {_kind(result)}"
         )
     return tuple(None if one is None else _array(one) for one in result)
+
+
+def _kind(one: Any) -> str:
+    """Return what something is that was not computed of the arguments."""
+    name = type(one).__name__
+    return (
+        f"concrete {name} (np.zeros_like and its kin make one of an argument)"
+        if hasattr(one, "shape")
+        else name
+    )
 
 
 def _array(one: Any) -> Value:
     if not isinstance(one, Traced):
         raise ValueError(
-            f"a fused function returns arrays, and a {type(one).__name__} is none: return it from "
-            "outside"
+            f"a fused function returns arrays, and a {_kind(one)} is none: return it from outside"
         )
     if is_number(one.value):
         raise ValueError("a fused function returns arrays, and a scalar is none")

@@ -481,7 +481,15 @@ class Traced:
         return self._function(name, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
-        refuse("an array that is only computed later can not become a NumPy array")
+        refuse(
+            "an array that is only computed later can not become a NumPy array: use it as it is, "
+            "or convert it with astype; several are returned as a tuple"
+        )
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            refuse("an array that is only computed later has no digits: return it, and print it")
+        return repr(self)
 
     def __repr__(self) -> str:
         return f"<traced {self.value}>"
@@ -528,7 +536,7 @@ class Traced:
 
     __bool__ = not_a_scalar("a truth value (if, and, or, not)", "use np.where, &, | or ~")
     __int__ = not_a_scalar("int()", "use x.astype(int)")
-    __float__ = not_a_scalar("float()", "use x.astype(float)")
+    __float__ = not_a_scalar("float()", "use x.astype(float), and np.sqrt for math.sqrt")
     __complex__ = not_a_scalar("complex()", "use x.astype(complex)")
 
     def __index__(self) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import math
 import threading
 import warnings
 from collections.abc import Callable
@@ -979,6 +980,12 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x and y": (TypeError, "Python scalar"),
     "int(x)": (TypeError, "Python scalar"),
     "float(x)": (TypeError, "Python scalar"),
+    "math.sqrt(x.sum()) * y": (TypeError, "np.sqrt for math.sqrt"),
+    "f'{x.sum():.3f}'": (TypeError, "return it, and print it"),
+    "np.zeros(x.shape)": (ValueError, "or None, not a concrete ndarray (np.zeros_like"),
+    "(x, np.zeros(7))": (ValueError, "a concrete ndarray (np.zeros_like and its kin make one"),
+    "np.float32(s) * x": (TypeError, "use it as it is, or convert it with astype"),
+    "np.array([x[0], x[1]])": (TypeError, "several are returned as a tuple"),
     "complex(x)": (TypeError, "Python scalar"),
     "range(x)": (TypeError, "an index or extent has to be known"),
     "x.item()": (TypeError, "Python scalar"),
@@ -1078,7 +1085,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_refusals(place: ArrayDevice, text: str, launches: list[str]) -> None:
     kind, message = REFUSED[text]
-    made = fused(eval(f"lambda x, y, s: ({text})", {"np": np}))
+    made = fused(eval(f"lambda x, y, s: ({text})", {"np": np, "math": math}))
     x, y = place.array(X), place.array(Y)
     for _ in range(2):
         with pytest.raises(kind) as caught:
@@ -1366,6 +1373,10 @@ def test_bfloat16(device: ArrayDevice) -> None:
     got = device.numpy(fused(of("x * 2 + 1", 1))(device.array(x, kind)))
     assert got.dtype == kind
     np.testing.assert_allclose(got.astype("f4"), X * 2 + 1, rtol=2e-2, atol=2e-2)
+    for decimals in (1, -1):
+        got = device.numpy(fused(of(f"np.round(x * 50, {decimals})", 1))(device.array(x, kind)))
+        assert got.dtype == kind
+        np.testing.assert_array_equal(got, np.round(x * 50, decimals))
     x[0, :3] = np.inf, -np.inf, np.nan
     got = device.numpy(fused(lambda x: np.nan_to_num(x))(device.array(x, kind)))
     assert got.dtype == kind
