@@ -36,7 +36,8 @@ class Runnable:
         self._kernels = [_kernel(one.spec) for one in program.kernels]
         self._rows = RowCaller(program.rows) if program.rows else None
         self._saved = _overwritten(program)
-        self.run = self._direct() or self._run
+        run, record = self._direct() or self._run, program.record
+        self.run: Run = run if record is None else lambda args: record(run(args))
 
     def _direct(self) -> Run | None:
         """Return a short way for one kernel that is given the arguments as they are."""

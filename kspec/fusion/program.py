@@ -53,6 +53,8 @@ class Program:
         What the function gives back.
     returned : Value, tuple of (Value or None), or None
         What the function returns.
+    record : callable or None
+        What makes the named tuple of a tuple that it returns.
     shaped : bool
         Whether it is for these extents only.
     written : tuple of int
@@ -65,6 +67,7 @@ class Program:
     parts: Partition
     outputs: Sequence[Output]
     returned: Value | tuple[Value | None, ...] | None
+    record: Callable[[tuple[Any, ...]], Any] | None
     shaped: bool
     written: tuple[int, ...]
     rows: RowProgram | None
@@ -123,8 +126,9 @@ def trace(
     rows = None
     if wants_rows(outputs, len(kernels)):
         rows = row_program(tracer.graph, outputs, kernel_name, names, options)
-    written = tuple(tracer.written)
-    return Program(kernels, parts, outputs, returned, tracer.graph.shaped, written, rows)
+    written, shaped = tuple(tracer.written), tracer.graph.shaped
+    record = getattr(type(result), "_make", None) if isinstance(returned, tuple) else None
+    return Program(kernels, parts, outputs, returned, record, shaped, written, rows)
 
 
 def _dims(position: int, sizes: Sequence[int]) -> Shape:
@@ -146,11 +150,9 @@ def _returned(result: Any) -> Value | tuple[Value | None, ...] | None:
 def _kind(one: Any) -> str:
     """Return what something is that was not computed of the arguments."""
     name = type(one).__name__
-    return (
-        f"concrete {name} (np.zeros_like and its kin make one of an argument)"
-        if hasattr(one, "shape")
-        else name
-    )
+    if hasattr(one, "shape"):
+        return f"concrete {name} (np.zeros_like and its kin make one of an argument)"
+    return name
 
 
 def _array(one: Any) -> Value:

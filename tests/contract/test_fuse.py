@@ -8,7 +8,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -616,6 +616,32 @@ def test_what_is_returned(device: ArrayDevice) -> None:
     for text in ("[x]", "{'x': x}", "3", "x.shape", "x.ndim", "(x, 2)", "'text'"):
         with pytest.raises(ValueError, match="a fused function returns"):
             fused(of(text, 1))(x)
+
+
+class Moments(NamedTuple):
+    mean: Any
+    most: Any
+
+
+def test_named_tuples(device: ArrayDevice) -> None:
+    def moments(x: Any) -> Moments:
+        return Moments(x.mean(0), x.max(0))
+
+    def state(x: Any, y: Any) -> Moments:
+        x += y
+        return Moments(mean=x * 2, most=None)
+
+    made = fused(moments)
+    for _ in range(3):
+        got = made(device.array(X))
+        assert isinstance(got, Moments)
+        agree(got.most, X.max(0), device)
+        agree(got.mean, X.mean(0), device)
+    got = fused(state)(device.array(X), device.array(Y))
+    assert isinstance(got, Moments)
+    assert got.most is None
+    agree(got.mean, (X + Y) * 2, device)
+    agree(fused(lambda x: made(x).most * 2)(device.array(X)), X.max(0) * 2, device)
 
 
 def test_two_returned_arrays_share_nothing(device: ArrayDevice) -> None:
