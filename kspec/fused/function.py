@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -166,6 +167,23 @@ class Fused(ByName):
         self._programs: dict[object, Runnable] = {}
         self._arrays: set[type] = set()
 
+    def __copy__(self) -> Fused:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Fused:
+        """Return itself, as functions do."""
+        return self
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Be pickled by name, as functions are, or as what it was made of if that has another."""
+        name = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name
+        return Fused, (self.func, self.name, "host" if self._on_host else None, self._options)
+
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
 
@@ -223,7 +241,10 @@ class Fused(ByName):
         return (rows,) if rows else tuple(kernel.spec for kernel in program.kernels)
 
     def _all_arguments(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-        bound = self._signature.bind(*args, **keywords)
+        try:
+            bound = self._signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
         bound.apply_defaults()
         found: list[Any] = []
         for name, value in bound.arguments.items():

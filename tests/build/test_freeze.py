@@ -127,11 +127,11 @@ def test_files_are_added_to(project: Path, run: Run) -> None:
         (["functions:plain", "int"], "only fused and jitted functions have kernels"),
         (
             ["functions:spread"],
-            "functions:spread called with nothing: TypeError: missing a required",
+            "functions:spread called with nothing: TypeError: spread: missing a required",
         ),
         (
             ["functions:spread", "int8[2,2]", "int"],
-            "int8[2,2], int: TypeError: too many positional",
+            "int8[2,2], int: TypeError: spread: too many positional",
         ),
         (["functions:spread", "None"], "functions:spread called with None: AttributeError: "),
         (["functions:spread", "None"], "in spread return x.max(axis=1)"),
