@@ -22,6 +22,7 @@ from kspec.fusion.graph import (
     Scalar,
     Value,
     View,
+    is_number,
 )
 from kspec.fusion.partition import Elements, Home, Output, Part, Partition, Pass, leaves, reachable
 from kspec.ir.builtins import BUILTINS
@@ -158,6 +159,11 @@ class Body:
         self.statements: list[Statement] = []
 
     @property
+    def known(self) -> dict[Value, Expression]:
+        """Expressions of all that is computed, or was given."""
+        return dict(self._known)
+
+    @property
     def definitions(self) -> list[str]:
         """C++ that has to be in front of the statements."""
         return definitions(self._known)
@@ -239,14 +245,16 @@ class _Lowering:
     def elements(self) -> Kernel:
         """Return the kernel of functions of elements."""
         assert isinstance(self._part, Elements)
-        body = Body(dict(self._params))
         writes = self._part.outputs
+        before = self._before_elements(writes)
+        body = Body(before.known)
         targets = [Name(f"out{number}", one.value.dtype) for number, one in enumerate(writes)]
         values = [body.expression(one.value) for one in writes]
         for target, value in zip(targets, values, strict=True):
             body.assign(target, value)
         names = {one.name: one.type for one in (*self._params.values(), *targets)}
-        check(body.statements, names)
+        statements = (*before.statements, *body.statements)
+        check(statements, names)
         spec = build_spec(
             ElementwiseSpec,
             name=self._name,
@@ -254,9 +262,23 @@ class _Lowering:
             inputs=self._inputs(),
             outputs=", ".join(f"{one.type} {one.name}" for one in targets),
             preamble="\n".join(body.definitions),
+            loop_prep=emit(before.statements),
             operation=emit(body.statements),
         )
-        return Kernel(spec, self._reads, writes, None, tuple(body.statements))
+        return Kernel(spec, self._reads, writes, None, statements)
+
+    def _before_elements(self, writes: Sequence[Output]) -> Body:
+        """Return what is computed of numbers alone by functions: once in each thread.
+
+        Compilers move operators out of loops by themselves, but not a power of two doubles, which
+        would take longer for each element than to read it.
+        """
+        body = Body(self._params, "r")
+        for one in writes:
+            for value in reachable_within(one.value, self._params):
+                if is_number(value) and _is_called(value):
+                    body.expression(value)
+        return body
 
     def reduction(self) -> Kernel:
         """Return the kernel of a pass."""
@@ -361,6 +383,13 @@ class _Lowering:
         else:
             wanted = instead = "given"
         return Name(self._names.take(wanted, instead), value.dtype)
+
+
+def _is_called(value: Value) -> bool:
+    """Return whether a value is that of a function, not of an operator."""
+    if not isinstance(value, Apply) or value.function not in BUILTINS:
+        return False
+    return "(" in BUILTINS[value.function].spelling(*(one.dtype for one in value.inputs))
 
 
 def _let_cast(body: Body, value: Expression, fold: Fold) -> Expression:

@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 import kspec
 from kspec import fuse
 from kspec.errors import FusionError, ShapeError, SpecError
+from kspec.spec.models import ElementwiseSpec
 from tests.devices import ArrayDevice
 
 RANDOM = np.random.default_rng(7)
@@ -1463,6 +1464,30 @@ def test_bfloat16(device: ArrayDevice) -> None:
 def test_how_many_kernels(text: str, count: int) -> None:
     lines = fused(of(text)).explain(X, Y).splitlines()
     assert sum(line.endswith((f"{count} kernel", f"{count} kernels")) for line in lines) == 1
+
+
+def test_functions_of_numbers_are_not_computed_for_each_element(device: ArrayDevice) -> None:
+    def adam(p: Any, m: Any, v: Any, t: Any, b: Any = 0.9, lr: Any = 0.1, r0: Any = 2) -> None:
+        m *= b
+        v *= b * b
+        p -= lr * (m / (1 - b**t)) / (np.sqrt(v / (1 - (b * b) ** t)) + np.exp(-r0 * lr))
+
+    (spec,) = fused(adam).to_spec(X, Y, P, 3)
+    assert isinstance(spec, ElementwiseSpec)
+    assert spec.loop_prep.count("pow(") == 2
+    assert spec.loop_prep.count("exp(") == 1
+    assert "pow(" not in spec.operation and "exp(" not in spec.operation
+    made = fused(adam)
+    for t in (1, 4, np.float32(2.5)):
+        wanted, given = [X.copy(), Y.copy(), P.copy()], [device.array(one) for one in (X, Y, P)]
+        adam(*wanted, t)
+        made(*given, t)
+        agree(tuple(given), tuple(wanted), device)
+    check(lambda x, s: (x + np.sqrt(s), x.sum() * np.log(s), np.exp(x) ** s), (X, 2.0), device)
+    check(lambda x, s: np.hypot(s, 2.0) * np.ones_like(x) + np.floor(s // 3) % 2, (I1, 7), device)
+    (spec,) = fused(of("x * (1 - y) / -y")).to_spec(X, 2.0)
+    assert isinstance(spec, ElementwiseSpec)
+    assert not spec.loop_prep
 
 
 @pytest.mark.parametrize(
