@@ -427,7 +427,8 @@ class Fused(ByName):
                 name = self._name_of(position, args)
                 raise FusionError(
                     f"{self.name}: {name} must be an array, a number or None, not a "
-                    f"{type(one).__name__}"
+                    f"{type(one).__name__}; take what is none of these from a variable around the "
+                    "function"
                 )
         return tuple(found)
 

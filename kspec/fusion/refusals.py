@@ -21,7 +21,8 @@ def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoRetur
     """Raise `FusionError`, or a kind of it, for a stand-in that would have to be a number."""
     refuse(
         f"{what} has to be known before kernels run, which no parameter or result is: write a "
-        "number in the function, or take it from outside",
+        "number in the function, or take it from a variable around it (what has a default, or "
+        "functools.partial gives by name, is a parameter, too)",
         error,
     )
 

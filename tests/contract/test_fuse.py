@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import math
 import pickle
@@ -246,6 +247,23 @@ def test_numpy_next_to_a_gpu() -> None:
 def test_structs_are_refused(place: ArrayDevice) -> None:
     with pytest.raises(TypeError):
         fused(of("x", 1))(np.zeros(3, [("a", "f4"), ("b", "i4")]))
+
+
+def test_what_decides_about_kernels_comes_from_variables(place: ArrayDevice) -> None:
+    def summed(x: Any, axis: Any = 0) -> Any:
+        return x.sum(axis) * 2
+
+    def around(axis: Any) -> Function:
+        return lambda x: summed(x, axis)
+
+    x = place.array(X)
+    for made in (fused(summed), fused(functools.partial(summed, axis=1))):
+        with pytest.raises(FusionError, match=r"from a variable around it .*functools\.partial"):
+            made(x)
+    with pytest.raises(FusionError, match=r"axis must be .* not a tuple; take .* from a variable"):
+        fused(functools.partial(summed, axis=(0, 1)))(x)
+    for axis in (0, 1, (0, 1)):
+        agree(fused(around(axis))(x), summed(X, axis), place)
 
 
 def test_nested(device: ArrayDevice) -> None:
