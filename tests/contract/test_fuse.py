@@ -751,6 +751,19 @@ def test_elements_of_arrays_without_axes(device: ArrayDevice, index: str) -> Non
     check(_statements(f"z = x[{index}]; z += 5; x *= 2; x += z; return x + z"), (x, 0), device)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_views_without_axes(device: ArrayDevice, shape: tuple[int, ...]) -> None:
+    for look in ("np.squeeze(x)", "x.squeeze()", "x.reshape(())", "x[None].squeeze()"):
+        check(
+            _statements(f"t = {look}; t *= 2; x += y; return t + x"),
+            (np.full(shape, 2.5), 7),
+            device,
+        )
+    if shape:
+        lines = "s = x.sum(0, keepdims=True) * 1", "t = s.squeeze()", "t += 5", "return s, t * y"
+        check(_statements(*lines), (np.full(shape, 2.5), 7), device)
+
+
 @pytest.mark.parametrize(
     "line", ["x[...] = 5", "x[...] = y", "x.fill(3)", "x[()] = y; x += 1", "x *= 0; x[...] = 2"]
 )

@@ -179,7 +179,8 @@ def squeeze(tracer: Tracer, a: Any, axis: Any = None) -> Traced:
         axes = normalize_axis_tuple(axis, x.ndim)
         if any(sizes[k] != 1 for k in axes):
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return x[tuple(0 if k in axes else slice(None) for k in range(x.ndim))]
+    # The ellipsis makes it a view, not an element, even if no axis is left.
+    return x[(*(0 if k in axes else slice(None) for k in range(x.ndim)), ...)]
 
 
 @fused_function
