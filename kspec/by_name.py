@@ -10,14 +10,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Self
 
 
 class ByName:
     """Base of objects that are pickled by the name that their module has them under.
 
-    A copy of such an object is the object, as it is with functions.  Others are pickled, and
-    copied, as what they were made of.
+    Those without such a name are pickled as what they were made of.  A copy of one is itself, as
+    it is with functions.
     """
 
     def made_of(self) -> tuple[Any, ...]:
@@ -30,3 +30,9 @@ class ByName:
         for part in name.split("."):
             found = getattr(found, part, None)
         return name if found is self else (type(self), self.made_of())
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self

@@ -157,7 +157,7 @@ class JitKernel(ByName, ViewCaller):
         return self.__name__
 
     def made_of(self) -> tuple[Any, ...]:
-        """Return the arguments that make another one; copies and pickles of local functions do."""
+        """Return the arguments that make another one."""
         return self.function, self.mode
 
     def __getitem__(self, sizes: tuple[Any, Any]) -> Callable[..., None]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -158,7 +157,7 @@ class Fused(ByName):
         self.clear_cache()
 
     def made_of(self) -> tuple[Any, ...]:
-        """Return the arguments that make another one; copies and pickles of local functions do."""
+        """Return the arguments that make another one."""
         return self.func, self.name, "host" if self._on_host else None, self._options
 
     def clear_cache(self) -> None:
@@ -166,23 +165,6 @@ class Fused(ByName):
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._programs: dict[object, Runnable] = {}
         self._arrays: set[type] = set()
-
-    def __copy__(self) -> Fused:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Fused:
-        """Return itself, as functions do."""
-        return self
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        """Be pickled by name, as functions are, or as what it was made of if that has another."""
-        name = getattr(self, "__qualname__", "")
-        found: Any = sys.modules.get(self.__module__)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is self:
-            return name
-        return Fused, (self.func, self.name, "host" if self._on_host else None, self._options)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
