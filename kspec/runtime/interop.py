@@ -74,6 +74,7 @@ class CuPyConvertible(Plain):
         return NumPy() if device.is_host else CuPy()
 
 
+_INTERFACE = CudaArrayInterface()
 # The first that recognises a type wins; protocols come after the libraries that have them, and
 # CuPy's own, which says more, before the general ones.
 _LIBRARIES: tuple[Library, ...] = (
@@ -84,7 +85,7 @@ _LIBRARIES: tuple[Library, ...] = (
     Jax(),
     Numba(),
     CuPyConvertible(),
-    CudaArrayInterface(),
+    _INTERFACE,
     DLPACK,
 )
 
@@ -98,7 +99,8 @@ def library_of(value: object) -> Library | None:
     """Return the library a value is an array of, or None if it is no array."""
     if isinstance(value, np.generic):
         return None  # NumPy scalars have array interfaces, but are scalars
-    return _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable
+    library = _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable
+    return _INTERFACE if library is None and _INTERFACE.is_set_on(value) else library
 
 
 def default_library(device: Device) -> Library:

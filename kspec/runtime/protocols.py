@@ -38,6 +38,11 @@ class CudaArrayInterface(Own):
         """Whether objects of a type export CUDA memory."""
         return speaks(kind, "__cuda_array_interface__")
 
+    def is_set_on(self, value: object) -> bool:
+        """Whether an object exports CUDA memory though its class does not."""
+        own = getattr(value, "__dict__", None)  # of classes it is no dict
+        return isinstance(own, dict) and own.get("__cuda_array_interface__") is not None
+
     def view(self, array: Any) -> ArrayView:
         """Return where the array's elements are; the legacy default stream waits for its stream."""
         try:

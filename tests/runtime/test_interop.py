@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -358,6 +359,20 @@ class TestCudaArrayInterface:
         assert view == ArrayView(8192, (2, 3), (4, 8), "float32", Device("cuda", 2), True)
         assert waited.calls == []
 
+    def test_what_is_set_on_an_object(self, waited: FakeDriver) -> None:
+        """Holders of memory are objects of any class; what the class has goes before."""
+        interface = CudaInterface().__cuda_array_interface__
+        holder = SimpleNamespace(__cuda_array_interface__=interface)
+        assert view_of(holder) == view_of(CudaInterface())
+        assert library_of(SimpleNamespace()) is None
+        assert library_of(SimpleNamespace(__cuda_array_interface__=None)) is None
+        assert library_of(CudaInterface) is None
+        with pytest.raises(TypeError, match=r"argument x must be .* not SimpleNamespace"):
+            DOUBLE(SimpleNamespace(shape=(3,)))
+        read_only = SimpleNamespace(__cuda_array_interface__={**interface, "data": (4096, True)})
+        with pytest.raises(TypeError, match="y is written to, but the array is read-only"):
+            DOUBLE(holder, read_only)
+
     def test_version_2_without_strides(self, waited: FakeDriver) -> None:
         view = view_of(CudaInterface(version=2, typestr="|b1", shape=[2, 3]))
         assert view == ArrayView(4096, (2, 3), (3, 1), "bool", Device("cuda", 1))
@@ -419,6 +434,17 @@ class TestCudaArrayInterface:
 
         with pytest.raises(TypeError, match=r"this Alone is no CUDA array .I am on the CPU"):
             DOUBLE(Alone())
+
+
+@pytest.mark.gpu
+def test_results_of_what_is_set_on_an_object(self) -> None:
+    for k in range(4):  # the later calls would have a plan
+        own = kspec.asarray(np.arange(5.0) + k, device="cuda:0")
+        holder = SimpleNamespace(__cuda_array_interface__=own.__cuda_array_interface__)
+        np.testing.assert_array_equal(kspec.asnumpy(DOUBLE(holder)), (np.arange(5.0) + k) * 2)
+        if k:
+            with pytest.raises(TypeError, match=r"argument x must be .* not SimpleNamespace"):
+                DOUBLE(SimpleNamespace())
 
 
 class TestSubclasses:
