@@ -437,7 +437,7 @@ class TestCudaArrayInterface:
 
 
 @pytest.mark.gpu
-def test_results_of_what_is_set_on_an_object(self) -> None:
+def test_results_of_what_is_set_on_an_object() -> None:
     for k in range(4):  # the later calls would have a plan
         own = kspec.asarray(np.arange(5.0) + k, device="cuda:0")
         holder = SimpleNamespace(__cuda_array_interface__=own.__cuda_array_interface__)

@@ -437,12 +437,16 @@ class TestOnAGpu:
         FILL(1, away, stream=stream)
         driver.synchronize(0)
         again, out = self.left_behind()
-        mode = bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+        # Threads of libraries that were imported before may do what they like.
+        mode = bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         driver.check(bindings.cuStreamBeginCapture(stream.ptr, mode))
-        FILL(7, again, stream=stream)
-        y = ONE_MORE(again, stream=stream)
-        del away  # is freed while the graph is made
-        graph = driver.check(bindings.cuStreamEndCapture(stream.ptr))
+        try:
+            FILL(7, again, stream=stream)
+            y = ONE_MORE(again, stream=stream)
+            del away  # is freed while the graph is made
+        finally:  # or every later test of the process would fail
+            ended = bindings.cuStreamEndCapture(stream.ptr)
+        graph = driver.check(ended)
         launchable = driver.check(bindings.cuGraphInstantiate(graph, 0))
         other = Stream(NON_BLOCKING)
         driver.check(bindings.cuGraphLaunch(launchable, other.ptr))
