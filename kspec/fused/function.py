@@ -30,7 +30,7 @@ from kspec.fused.rows import fits, row_spec
 from kspec.fused.running import Run, Runnable
 from kspec.fusion import types
 from kspec.fusion.explain import explain
-from kspec.fusion.program import ArgumentType, ArrayType, trace
+from kspec.fusion.program import ArgumentType, ArrayType, Known, trace
 from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
 from kspec.runtime.dispatch import check_alignment
@@ -153,6 +153,11 @@ class Fused(ByName):
         plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
         self._count = len(kinds) if plain else -1  # of arguments that need no sorting out
         self._names = tuple(self._signature.parameters)
+        self._defaults = {
+            name: Known(one.default)
+            for name, one in self._signature.parameters.items()
+            if one.default is not inspect.Parameter.empty and library_of(one.default) is None
+        }
         self._lock = threading.RLock()
         self.clear_cache()
 
@@ -227,6 +232,7 @@ class Fused(ByName):
             bound = self._signature.bind(*args, **keywords)
         except TypeError as error:
             raise TypeError(f"{self.name}: {error}") from None
+        given = set(bound.arguments)
         bound.apply_defaults()
         found: list[Any] = []
         for name, value in bound.arguments.items():
@@ -236,14 +242,14 @@ class Fused(ByName):
             elif kind is inspect.Parameter.VAR_KEYWORD and value:
                 raise FusionError(f"{self.name}: keyword arguments by any name are not fused")
             elif kind is not inspect.Parameter.VAR_KEYWORD:
-                found.append(value)
+                found.append(value if name in given else self._defaults.get(name, value))
         return tuple(found)
 
     def _plain(self, args: tuple[Any, ...]) -> Any:
         """Call the function as it is."""
         positional: list[Any] = []
         named: dict[str, Any] = {}
-        values = iter(args)
+        values = iter([one.value if isinstance(one, Known) else one for one in args])
         for name, one in self._signature.parameters.items():
             if one.kind is inspect.Parameter.VAR_POSITIONAL:
                 positional += itertools.islice(values, self._more(len(args)))
@@ -390,8 +396,8 @@ class Fused(ByName):
         found: list[ArgumentType] = []
         for position, one in enumerate(args):
             view = self._view(args, position)
-            if one is None:
-                found.append(None)
+            if one is None or isinstance(one, Known):
+                found.append(one)
             elif view is not None:
                 if _has_operators_of_its_own(type(one)):
                     name = self._name_of(position, args)
@@ -409,8 +415,8 @@ class Fused(ByName):
                 name = self._name_of(position, args)
                 raise FusionError(
                     f"{self.name}: {name} must be an array, a number or None, not a "
-                    f"{type(one).__name__}; take what is none of these from a variable around the "
-                    "function"
+                    f"{type(one).__name__}; what is none of these is a default that calls leave "
+                    "out, or a variable around the function"
                 )
         return tuple(found)
 

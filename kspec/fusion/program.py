@@ -35,8 +35,21 @@ class ArrayType:
     sizes: tuple[int, ...]
 
 
-# An array, the type of a scalar, or None for None.
-ArgumentType = ArrayType | str | None
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An argument that is left at its default, which is known before the arrays are.
+
+    Attributes
+    ----------
+    value : object
+        The default.
+    """
+
+    value: Any
+
+
+# An array, the type of a scalar, a default, or None for None.
+ArgumentType = ArrayType | str | Known | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +100,7 @@ def trace(
     ----------
     function : callable
         It is called once.
-    arguments : sequence of ArrayType, str or None
+    arguments : sequence of ArrayType, str, Known or None
         What it is called with.
     names : sequence of str
         What it calls its arguments, for messages and in kernels.
@@ -106,12 +119,12 @@ def trace(
         If it returns something else than arrays.
     """
     tracer = Tracer()
-    stand_ins: list[Traced | None] = []
+    stand_ins: list[Any] = []
     for position, one in enumerate(arguments):
         if same and same[position] != position:
             stand_ins.append(stand_ins[same[position]])
-        elif one is None:
-            stand_ins.append(None)
+        elif one is None or isinstance(one, Known):
+            stand_ins.append(one and one.value)
         elif isinstance(one, str):
             stand_ins.append(tracer.number(position, one))
         else:

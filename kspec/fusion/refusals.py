@@ -20,9 +20,9 @@ def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
 def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:
     """Raise `FusionError`, or a kind of it, for a stand-in that would have to be a number."""
     refuse(
-        f"{what} has to be known before kernels run, which no parameter or result is: write a "
-        "number in the function, or take it from a variable around it (what has a default, or "
-        "functools.partial gives by name, is a parameter, too)",
+        f"{what} has to be known before kernels run, which no result or given argument is: write "
+        "a number in the function, or as a default that calls leave out, or take it from a "
+        "variable around the function",
         error,
     )
 

@@ -249,21 +249,47 @@ def test_structs_are_refused(place: ArrayDevice) -> None:
         fused(of("x", 1))(np.zeros(3, [("a", "f4"), ("b", "i4")]))
 
 
-def test_what_decides_about_kernels_comes_from_variables(place: ArrayDevice) -> None:
-    def summed(x: Any, axis: Any = 0) -> Any:
-        return x.sum(axis) * 2
+def test_defaults_decide_about_kernels(device: ArrayDevice) -> None:
+    def summed(x: Any, axis: Any = 0, power: int = 2, kind: str = "plain") -> Any:
+        return (x**power).sum(axis) * (2 if kind == "plain" else 3)
 
     def around(axis: Any) -> Function:
         return lambda x: summed(x, axis)
 
-    x = place.array(X)
-    for made in (fused(summed), fused(functools.partial(summed, axis=1))):
-        with pytest.raises(FusionError, match=r"from a variable around it .*functools\.partial"):
-            made(x)
-    with pytest.raises(FusionError, match=r"axis must be .* not a tuple; take .* from a variable"):
-        fused(functools.partial(summed, axis=(0, 1)))(x)
-    for axis in (0, 1, (0, 1)):
-        agree(fused(around(axis))(x), summed(X, axis), place)
+    x, partial = device.array(X), functools.partial
+    for _ in range(2):
+        agree(fused(summed)(x), summed(X), device)
+        for axis in (0, 1, (0, 1)):
+            agree(fused(around(axis))(x), summed(X, axis), device)
+            agree(fused(partial(summed, axis=axis))(x), summed(X, axis), device)
+        agree(fused(partial(summed, kind="other"))(x), summed(X, kind="other"), device)
+    assert fused(summed).explain(x).splitlines()[0].endswith("1 kernel")
+    made = fused(summed)
+    agree(made(x, power=3), summed(X, power=3), device)  # a number of the call
+    agree(made(x), summed(X), device)
+    np.testing.assert_array_equal(fuse(summed)(X, axis=1), summed(X, axis=1))  # not fused
+    np.testing.assert_array_equal(fuse(summed)(X), summed(X))
+    with pytest.raises(FusionError, match=r"axis= has to be known .* a default that calls leave"):
+        made(x, 1)
+    with pytest.raises(
+        FusionError, match=r"axis must be .* not a tuple; what is none of these is a"
+    ):
+        made(x, (0, 1))
+
+
+ONE = np.float32(1)
+
+
+def test_defaults_are_constants_of_specs() -> None:
+    def scaled(x: Any, s: float = 2.0, *, shift: Any = ONE, y: Any = Y) -> Any:
+        return x * s + shift + y
+
+    (spec,) = fused(scaled).to_spec(X)
+    assert isinstance(spec, ElementwiseSpec)
+    assert str(spec.inputs) == "float32 x, float32 y"
+    (spec,) = fused(scaled).to_spec(X, 3.0)
+    assert isinstance(spec, ElementwiseSpec)
+    assert str(spec.inputs) == "float32 x, float32 y, float64 s"
 
 
 def test_nested(device: ArrayDevice) -> None:
@@ -1498,12 +1524,12 @@ def test_how_many_kernels(text: str, count: int) -> None:
 
 
 def test_functions_of_numbers_are_not_computed_for_each_element(device: ArrayDevice) -> None:
-    def adam(p: Any, m: Any, v: Any, t: Any, b: Any = 0.9, lr: Any = 0.1, r0: Any = 2) -> None:
+    def adam(p: Any, m: Any, v: Any, t: Any, r0: Any, b: Any = 0.9, lr: Any = 0.1) -> None:
         m *= b
         v *= b * b
         p -= lr * (m / (1 - b**t)) / (np.sqrt(v / (1 - (b * b) ** t)) + np.exp(-r0 * lr))
 
-    (spec,) = fused(adam).to_spec(X, Y, P, 3)
+    (spec,) = fused(adam).to_spec(X, Y, P, 3, 2)
     assert isinstance(spec, ElementwiseSpec)
     assert spec.loop_prep.count("pow(") == 2
     assert spec.loop_prep.count("exp(") == 1
@@ -1511,8 +1537,8 @@ def test_functions_of_numbers_are_not_computed_for_each_element(device: ArrayDev
     made = fused(adam)
     for t in (1, 4, np.float32(2.5)):
         wanted, given = [X.copy(), Y.copy(), P.copy()], [device.array(one) for one in (X, Y, P)]
-        adam(*wanted, t)
-        made(*given, t)
+        adam(*wanted, t, 2)
+        made(*given, t, 2)
         agree(tuple(given), tuple(wanted), device)
     check(lambda x, s: (x + np.sqrt(s), x.sum() * np.log(s), np.exp(x) ** s), (X, 2.0), device)
     check(lambda x, s: np.hypot(s, 2.0) * np.ones_like(x) + np.floor(s // 3) % 2, (I1, 7), device)
