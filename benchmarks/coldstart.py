@@ -266,7 +266,8 @@ def _build(project: Path, machine: Machine, name: str) -> Figure:
         subprocess.run(
             command,
             cwd=ROOT,
-            env=_with_bytecode(project),
+            # What this machine has compiled before is not found there.
+            env={**_with_bytecode(project), "KSPEC_CACHE_DIR": str(project / "cache")},
             capture_output=True,
             text=True,
             timeout=_TIMEOUT,
