@@ -106,10 +106,9 @@ _NOT_FOR = {
     "memcheck": " and not pools",
     "racecheck": " and not threads",
     "initcheck": " and not threads",
-    "synccheck": "",
 }
 # Each array has an allocation of its own; tests/conftest.py asks CuPy for the same.
-NO_POOLS = {
+_NO_POOLS = {
     "KSPEC_POOL_LIMIT": "0",
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
     "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
@@ -208,7 +207,7 @@ def run_part(
         "HYPOTHESIS_PROFILE": FEW,
         "XLA_FLAGS": "--xla_gpu_autotune_level=0",  # it would try kernels for minutes
         **in_turn(part.number),
-        **(NO_POOLS if tool == "memcheck" else {}),
+        **(_NO_POOLS if tool == "memcheck" else {}),
     }
     with output.open("w", encoding="utf-8") as file:
         with _STARTING:
@@ -250,7 +249,7 @@ def run_tool(
     tool: str, workers: int, folder: Path, arguments: Sequence[str], limit: float | None = None
 ) -> tuple[bool, str]:
     """Run the tests under one tool; return whether all is well, and a line about it."""
-    marks = _TOGETHER + _NOT_FOR[tool]
+    marks = _TOGETHER + _NOT_FOR.get(tool, "")
     parts = [Part(number, workers, marks) for number in range(workers)]
     with ThreadPoolExecutor(workers) as pool:
 

@@ -35,13 +35,13 @@ from kspec.fusion.tracer import Traced
 from kspec.names import name_problem
 from kspec.runtime.dispatch import check_alignment
 from kspec.runtime.interop import library_of
+from kspec.runtime.plan import ALIGNMENT
 from kspec.runtime.views import ArrayView, numpy_dtype
 from kspec.runtime.writing import Place, check_overlaps, check_writable
 from kspec.spec.models import Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _MOST_SHAPES = 4096  # whose programs are found without comparing extents
-_ALIGNED = 16  # no element needs an address that is a multiple of more
 
 
 @overload
@@ -431,7 +431,7 @@ def _has_operators_of_its_own(kind: type) -> bool:
 
 def _layout(view: ArrayView) -> object:
     """Return what decides whether kernels take an array, beside its type."""
-    return view.ptr % _ALIGNED, view.shape, view.strides, view.readonly
+    return view.ptr % ALIGNMENT, view.shape, view.strides, view.readonly
 
 
 def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:

@@ -159,9 +159,9 @@ class Body:
         self.statements: list[Statement] = []
 
     @property
-    def known(self) -> dict[Value, Expression]:
+    def known(self) -> Mapping[Value, Expression]:
         """Expressions of all that is computed, or was given."""
-        return dict(self._known)
+        return self._known
 
     @property
     def definitions(self) -> list[str]:
@@ -285,7 +285,7 @@ class _Lowering:
         assert isinstance(self._part, Pass)
         part = self._part
         folds = [FOLDS[one.function](one) for one in part.reductions]
-        body = Body(dict(self._params))
+        body = Body(self._params)
         elements = [body.expression(one.input) for one in part.reductions]
         mapped = [
             fold.element(emit_expression(_let_cast(body, value, fold)))

@@ -123,8 +123,10 @@ def trace(
     for position, one in enumerate(arguments):
         if same and same[position] != position:
             stand_ins.append(stand_ins[same[position]])
-        elif one is None or isinstance(one, Known):
-            stand_ins.append(one and one.value)
+        elif one is None:
+            stand_ins.append(None)
+        elif isinstance(one, Known):
+            stand_ins.append(one.value)
         elif isinstance(one, str):
             stand_ins.append(tracer.number(position, one))
         else:

@@ -17,7 +17,7 @@ from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, Unb
 from kspec.runtime import marshal
 from kspec.runtime.arrays import use_on
 from kspec.runtime.device import HOST, Device, default_device
-from kspec.runtime.interop import Library, library_of
+from kspec.runtime.interop import Library, library_of, view_of
 from kspec.runtime.layout import Shape, broadcast_shapes
 from kspec.runtime.order import stream_of_call
 from kspec.runtime.texture import SurfaceObject, TextureObject
@@ -262,13 +262,7 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
                 f"{_advice(kernel, value)}"
             )
         return Operand(param, value, None, None, where=where)
-    try:
-        view = library.view(value)
-    except ArgumentTypeError as error:
-        raise type(error)(f"{where}: {error}") from error.__cause__
-    except Exception as error:  # of whose array it is
-        error.add_note(f"for {where}")
-        raise
+    view = view_of(where, library, value)
     if len(view.shape) > MAX_NDIM:
         raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
     if output or param.non_const:

@@ -32,6 +32,7 @@ __all__ = [
     "default_library",
     "library_of",
     "overriding",
+    "view_of",
 ]
 
 
@@ -101,6 +102,27 @@ def library_of(value: object) -> Library | None:
         return None  # NumPy scalars have array interfaces, but are scalars
     library = _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable
     return _INTERFACE if library is None and _INTERFACE.is_set_on(value) else library
+
+
+def view_of(where: str, library: Library, value: Any) -> ArrayView:
+    """Return where the elements of an argument are; what is raised says which one it is.
+
+    Parameters
+    ----------
+    where : str
+        What messages call it.
+    library : Library
+        Whose array it is.
+    value : object
+        The array.
+    """
+    try:
+        return library.view(value)
+    except ArgumentTypeError as error:
+        raise type(error)(f"{where}: {error}") from error.__cause__
+    except Exception as error:  # of whose array it is
+        error.add_note(f"for {where}")
+        raise
 
 
 def default_library(device: Device) -> Library:

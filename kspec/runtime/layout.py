@@ -14,6 +14,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from numpy.exceptions import AxisError
 
@@ -49,6 +50,12 @@ def size_of(shape: Shape) -> int:
     return math.prod(shape)
 
 
+def refusal_to_broadcast(shapes: Sequence[Sequence[Any]]) -> str:
+    """Return what NumPy says of shapes that do not fit."""
+    listed = " ".join(str(tuple(shape)) for shape in shapes)
+    return f"operands could not be broadcast together with shapes {listed}"
+
+
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
     """Return the common shape by NumPy's rules.
 
@@ -64,8 +71,7 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
             if extent == 1 or extent == result[axis]:
                 continue
             if result[axis] != 1:
-                listed = " ".join(map(str, shapes))
-                raise ShapeError(f"operands could not be broadcast together with shapes {listed}")
+                raise ShapeError(refusal_to_broadcast(shapes))
             result[axis] = extent
     return tuple(result)
 

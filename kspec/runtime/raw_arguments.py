@@ -19,7 +19,7 @@ from kspec.host.device import Region
 from kspec.runtime.arrays import use_on
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
-from kspec.runtime.interop import Library, library_of
+from kspec.runtime.interop import Library, library_of, view_of
 from kspec.runtime.order import stream_of_call
 from kspec.runtime.texture import CUDAarray, SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
@@ -71,13 +71,7 @@ class RawArgument:
         self.library: Library | None = None if structured else library_of(value)
         self.view: ArrayView | None = None
         if self.library is not None:
-            try:
-                self.view = self.library.view(value)
-            except ArgumentTypeError as error:
-                raise type(error)(f"{self.where}: {error}") from error.__cause__
-            except Exception as error:  # of whose array it is
-                error.add_note(f"for {self.where}")
-                raise
+            self.view = view_of(self.where, self.library, value)
 
 
 def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
@@ -145,7 +139,7 @@ def stream_of(
     return handle
 
 
-def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
+def pack_undeclared(operand: RawArgument, device: Device) -> bytes:
     """Return an argument's bytes by CuPy's rules (`kspec.RawKernel` lists them).
 
     Raises
@@ -155,8 +149,7 @@ def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
     OverflowError
         If an integer has more than 64 bits.
     """
-    value, view = operand.value, operand.view
-    where = operand.where
+    value, view, where = operand.value, operand.view, operand.where
     if view is not None:
         if view.device == device:
             return struct.pack("P", view.ptr)
@@ -188,7 +181,7 @@ def pack_undeclared(name: str, operand: RawArgument, device: Device) -> bytes:
     raise ArgumentTypeError(f"{where}: can not pass a {type(value).__name__} to a kernel")
 
 
-def check_floats(name: str, operands: Sequence[RawArgument], sizes: tuple[int, ...] | None) -> None:
+def check_floats(operands: Sequence[RawArgument], sizes: tuple[int, ...] | None) -> None:
     """Refuse a Python float or complex for a smaller parameter, which would read half of it."""
     for operand, size in zip(operands, sizes or (), strict=False):
         value = operand.value

@@ -163,14 +163,14 @@ class RawCaller(KernelAttributes):
         device, library = place_of(name, operands)
         if params is None:
             bound: dict[str, str] = {}
-            parameters = tuple(pack_undeclared(name, operand, device) for operand in operands)
+            parameters = tuple(pack_undeclared(operand, device) for operand in operands)
             types = ("",) * len(operands)
             written: tuple[bool, ...] = ()
         else:
             bound = bind_types(name, params, operands)
             known = {**self._structs, **bound}
             parameters = tuple(
-                pack_declared(name, param, operand, known, device)
+                pack_declared(param, operand, known, device)
                 for param, operand in zip(params, operands, strict=True)
             )
             types = tuple(number_type(param, known) for param in params)
@@ -186,7 +186,7 @@ class RawCaller(KernelAttributes):
         self._loader.check_captured(symbol, device, handle)
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:
-            check_floats(name, operands, kernel.parameter_sizes)
+            check_floats(operands, kernel.parameter_sizes)
         named = stream is not None
         return PreparedRaw(
             kernel, launch, device, operands, parameters, types, named=named, written=written

@@ -250,7 +250,7 @@ class _Completion:
         param = self.params[position]
         row = dtypes.from_ctype(param.type)
         assert row is not None
-        data = pack_declared(self.kernel, param, operand, {}, HOST)  # a number
+        data = pack_declared(param, operand, {}, HOST)  # a number
         return np.frombuffer(data, numpy_dtype(row.name)).item()
 
     def error(

@@ -79,9 +79,7 @@ def number_type(param: CParam, types: Types) -> str:
     return row.name if row is not None and not row.fields and not param.pointer else ""
 
 
-def pack_declared(
-    name: str, param: CParam, operand: RawArgument, types: Types, device: Device
-) -> bytes:
+def pack_declared(param: CParam, operand: RawArgument, types: Types, device: Device) -> bytes:
     """Return an argument's bytes as a declared parameter of a launch on `device` has them.
 
     Raises
@@ -91,10 +89,9 @@ def pack_declared(
     OverflowError, ValueError
         If a number does not fit the parameter.
     """
-    where = f"{name}: argument {param.name}"
-    row = _row(param, types)
+    where, row = operand.where, _row(param, types)
     if param.pointer:
-        return _pack_pointer(where, param, operand, row, device)
+        return _pack_pointer(param, operand, row, device)
     view = operand.view
     if param.type in HANDLES:
         return _pack_handle(where, param, operand.value)
@@ -123,10 +120,8 @@ def _row(param: CParam, types: Types) -> DType | None:
     return dtypes.from_ctype(param.type)
 
 
-def _pack_pointer(
-    where: str, param: CParam, operand: RawArgument, row: DType | None, device: Device
-) -> bytes:
-    view = operand.view
+def _pack_pointer(param: CParam, operand: RawArgument, row: DType | None, device: Device) -> bytes:
+    view, where = operand.view, operand.where
     if operand.value is None:
         return struct.pack("P", 0)
     if view is None:

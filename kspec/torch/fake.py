@@ -13,7 +13,7 @@ import torch
 from kspec.declaration import GeneratedDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError
 from kspec.operators import Operator
-from kspec.runtime.layout import normalize_axes
+from kspec.runtime.layout import normalize_axes, refusal_to_broadcast
 from kspec.signature import Param
 
 Sizes = Sequence[Any]
@@ -84,10 +84,7 @@ def loop_shape(declaration: GeneratedDeclaration, arrays: Mapping[str, torch.Ten
     except RuntimeError as error:
         if type(error) is not RuntimeError:  # what torch has to say of extents that nobody knows
             raise
-        listed = " ".join(str(tuple(shape)) for shape in shapes)
-        raise ShapeError(
-            f"{declaration.name}: operands could not be broadcast together with shapes {listed}"
-        ) from None
+        raise ShapeError(f"{declaration.name}: {refusal_to_broadcast(shapes)}") from None
     return found
 
 
