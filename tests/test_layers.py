@@ -88,7 +88,7 @@ THIRD_PARTY = {
     "cuda.bindings": (),
     "cuda.core": ("runtime/",),
     "cuda.bindings.nvjitlink": ("compiler/link.py",),
-    "cuda.pathfinder": ("compiler/headers.py", "compiler/nvcc.py", "compiler/link.py"),
+    "cuda.pathfinder": ("compiler/toolkit.py",),
     "ml_dtypes": ("runtime/views.py",),
     "ziglang": ("compiler/host.py", "compiler/locate.py"),
     "pydantic": ("spec/",),

@@ -180,13 +180,16 @@ def _version_of_nvrtc() -> tuple[int, int] | None:
 def _tool(
     section: str, name: str, find: Callable[[], str], without: str, fix: str
 ) -> Callable[[], Iterable[Row]]:
-    """Return a probe: what `find` says, or that the thing is missing."""
+    """Return a probe: what `find` says, or that the thing is missing.
+
+    `fix` is for messages that do not say what to install.
+    """
 
     def probe() -> Iterable[Row]:
         try:
             yield Row(section, name, OK, find())
         except KspecError as error:
-            yield Row(section, name, MISSING, _reason(error), without, fix)
+            yield Row(section, name, MISSING, _reason(error), without, _advice(error) or fix)
 
     return probe
 
@@ -194,6 +197,12 @@ def _tool(
 def _reason(error: KspecError | str) -> str:
     """Return the first line of a message, without the advice that has a field of its own."""
     return str(error).partition("\n")[0].partition(": pip install")[0]
+
+
+def _advice(error: KspecError) -> str:
+    """Return what the first line of a message says to install; empty if it says nothing."""
+    _, pip, what = str(error).partition("\n")[0].partition(": pip install")
+    return f"{pip[2:]}{what}"
 
 
 def _nvrtc() -> str:

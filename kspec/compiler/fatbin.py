@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kspec.errors import LoadError, ToolNotFoundError
+from kspec.compiler.toolkit import bindings_of
+from kspec.errors import LoadError
 from kspec.stages import Image
 
 # zstd over all members: 1.19 MB of cubins and PTX become 43 kB (measured, 60 kernels, 6 archs).
@@ -103,13 +104,8 @@ def _check_members(images: Sequence[Image]) -> None:
 
 def _library() -> Any:
     """Import the bindings and load nvFatbin, or say what to install."""
-    try:
+    with bindings_of("nvfatbin"):
         from cuda.bindings import nvfatbin
 
         nvfatbin.version()
-    except (ImportError, RuntimeError) as error:  # cuda.pathfinder's error is a RuntimeError
-        raise ToolNotFoundError(
-            "nvFatbin is not installed: pip install 'kspec[build]' (it also needs cuda-bindings "
-            f"13.2, or 12.9.6, or newer)\n  cause: {type(error).__name__}: {error}"
-        ) from error
     return nvfatbin

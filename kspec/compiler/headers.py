@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kspec.compiler.options import include_dirs
+from kspec.compiler.toolkit import find_headers
 from kspec.errors import CompileError, SpecError, ToolNotFoundError
 from kspec.limits import SOURCE_BYTES
 from kspec.stages import CudaSource, Header, Target
@@ -130,7 +131,7 @@ def toolkit_include_dirs(nvrtc_version: tuple[int, int]) -> tuple[Path, ...]:
         If there are no headers, or those found are of another version than NVRTC: CUDA's
         headers only work with the compiler they come with.
     """
-    runtime = _locate("cudart")
+    runtime = find_headers("cudart")
     extra = f"kspec[cu{nvrtc_version[0]}]"
     if runtime is None:
         raise ToolNotFoundError(
@@ -143,7 +144,7 @@ def toolkit_include_dirs(nvrtc_version: tuple[int, int]) -> tuple[Path, ...]:
             f"version {_dotted(found)}; they only work together: pip install '{extra}' "
             f"'cuda-toolkit[nvrtc,cudart,cccl]=={_dotted(nvrtc_version)}.*'"
         )
-    cccl = _locate("cccl")
+    cccl = find_headers("cccl")
     return (runtime,) if cccl is None or cccl == runtime else (runtime, cccl)
 
 
@@ -166,8 +167,8 @@ def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tupl
     if chosen:
         return tuple(place for path in chosen for place in (path, path / "cccl") if place.is_dir())
     libraries = _library_dirs(missing)
-    toolkit = (place for place in (_locate("cudart"), _locate("cccl")) if place is not None)
-    places = (*toolkit, *libraries)
+    toolkit = (find_headers("cudart"), find_headers("cccl"))
+    places = (*(place for place in toolkit if place is not None), *libraries)
     if not any((place / name).is_file() for place in places for name in missing):
         return ()
     found = toolkit_include_dirs(nvrtc_version)
@@ -177,7 +178,7 @@ def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tupl
 def _library_dirs(names: Iterable[str]) -> tuple[Path, ...]:
     """Return the directories of libraries beside the toolkit whose headers are among `names`."""
     wanted = {one for one in _LIBRARIES for name in names if name.startswith(one)}
-    places = (_locate(library) for library in sorted(wanted))
+    places = (find_headers(library) for library in sorted(wanted))
     return tuple(place for place in places if place is not None)
 
 
@@ -187,7 +188,7 @@ def host_dirs_for(source: CudaSource) -> tuple[Path, ...]:
     Only that: the toolkit's other headers would clash with the host device's dialect.
     """
     names = missing_includes(source)
-    cccl = _locate("cccl") if any(name.startswith("cuda/") for name in names) else None
+    cccl = find_headers("cccl") if any(name.startswith("cuda/") for name in names) else None
     return () if cccl is None else (cccl,)
 
 
@@ -262,16 +263,6 @@ def _renamed(text: str, includer: _Found, roots: Sequence[Path]) -> str:
         return match[0] if found is None else f"{match[1]}{match[2]}{found.name}{match[4]}"
 
     return _INCLUDE.sub(respell, text)
-
-
-def _locate(library: str) -> Path | None:
-    """Ask cuda.pathfinder for a toolkit component's headers."""
-    try:
-        from cuda.pathfinder import find_nvidia_header_directory
-    except ImportError:
-        return None
-    found = find_nvidia_header_directory(library)
-    return Path(found) if found else None
 
 
 def _is_toolkit(directory: Path) -> bool:

@@ -19,10 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kspec.compiler.toolkit import bindings_of, find_static_library
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import Image
-
-_INSTALL = "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
 
 
 def nvjitlink_version() -> tuple[int, int]:
@@ -118,32 +117,21 @@ def device_runtime() -> Path:
     ToolNotFoundError
         If no toolkit has it.
     """
-    try:
-        from cuda.pathfinder import StaticLibNotFoundError, find_static_lib
-    except ImportError as error:
+    path = find_static_library("cudadevrt")
+    if path is None:
         raise ToolNotFoundError(
-            "finding CUDA's device runtime needs a newer cuda-pathfinder: "
-            "pip install --upgrade cuda-pathfinder"
-        ) from error
-    try:
-        return Path(find_static_lib("cudadevrt"))
-    except StaticLibNotFoundError as error:
-        raise ToolNotFoundError(
-            f"CUDA's device runtime, which -dc links with, is not installed: {_INSTALL}"
-        ) from error
+            "CUDA's device runtime, which -dc links with, is not installed: "
+            "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
+        )
+    return path
 
 
 def _library() -> ModuleType:
     """Import the bindings and load nvJitLink, or say what to install."""
-    try:
+    with bindings_of("nvjitlink"):
         from cuda.bindings import nvjitlink
 
         nvjitlink.version()
-    except (ImportError, RuntimeError) as error:  # cuda.pathfinder's error is a RuntimeError
-        raise ToolNotFoundError(
-            f"nvJitLink, which links what -dc makes, is not installed: {_INSTALL}\n"
-            f"  cause: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        ) from error
     return nvjitlink  # type: ignore[no-any-return]
 
 

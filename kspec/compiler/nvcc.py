@@ -26,6 +26,7 @@ from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.ptxas import parse_figures, strip_report
+from kspec.compiler.toolkit import find_tool
 from kspec.errors import SpecError, ToolNotFoundError, ToolStoppedError
 from kspec.stages import CudaSource, Image, Target
 
@@ -52,7 +53,7 @@ def find_nvcc() -> Path:
         path = root / "bin" / "nvcc"
         if os.access(path, os.X_OK):
             return path
-    found = shutil.which("nvcc") or _installed()
+    found = shutil.which("nvcc") or find_tool("nvcc")
     if found is None:
         raise ToolNotFoundError(
             "nvcc is not on the PATH, not in CUDA_PATH or CUDA_HOME and not installed as a wheel: "
@@ -127,16 +128,6 @@ def compile_nvcc(source: CudaSource, target: Target) -> Image:
             code = linked
         content = code.read_bytes()
     return Image(target.format, target.arch, content, {}, parse_figures(log), strip_report(log))
-
-
-def _installed() -> str | None:
-    """Ask cuda.pathfinder for the wheel's nvcc."""
-    try:
-        from cuda.pathfinder import find_nvidia_binary_utility
-    except ImportError:  # older ones know no tools
-        return None
-    found = find_nvidia_binary_utility("nvcc")
-    return str(found) if found else None
 
 
 @functools.cache

@@ -23,7 +23,8 @@ from typing import Any
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.ptxas import parse_figures, strip_report
-from kspec.errors import CompileError, ToolNotFoundError
+from kspec.compiler.toolkit import bindings_of
+from kspec.errors import CompileError
 from kspec.stages import CudaSource, Figures, Image, Target
 
 # What NVRTC calls the formats.
@@ -122,15 +123,10 @@ def _by_expression(figures: dict[str, Figures], symbols: dict[str, str]) -> dict
 
 def _library() -> ModuleType:
     """Import the bindings and load NVRTC, or say what to install."""
-    try:
+    with bindings_of("nvrtc"):
         from cuda.bindings import nvrtc
 
         nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:  # cuda.pathfinder's error is a RuntimeError
-        raise ToolNotFoundError(
-            "NVRTC is not installed: pip install 'kspec[cu13]' (or 'kspec[cu12]' for a "
-            f"CUDA 12 driver)\n  cause: {type(error).__name__}: {error}"
-        ) from error
     return nvrtc  # type: ignore[no-any-return]
 
 

@@ -91,11 +91,20 @@ def test_a_machine_with_everything(machine: pytest.MonkeyPatch, toy: Path) -> No
 def test_a_tool_that_is_missing(
     machine: pytest.MonkeyPatch, module: Any, function: str, name: str, without: str, fix: str
 ) -> None:
-    error = ToolNotFoundError(f"{name} is not there: pip install 'x'\n  cause: y")
-    machine.setattr(module, function, raising(error))
+    machine.setattr(
+        module, function, raising(ToolNotFoundError(f"{name} is not there\n  cause: y"))
+    )
     found = row(name)
     assert (found.state, found.found) == (MISSING, f"{name} is not there")
     assert without in found.without and fix in found.fix
+
+
+def test_the_advice_is_that_of_the_message(machine: pytest.MonkeyPatch) -> None:
+    message = "NVRTC (/x/libnvrtc.so.13) cannot be loaded: no memory; install it anew: "
+    advice = "pip install --force-reinstall --no-deps nvidia-cuda-nvrtc"
+    machine.setattr(nvrtc, "nvrtc_build", raising(ToolNotFoundError(f"{message}{advice}\n x")))
+    found = row("NVRTC")
+    assert (found.found, found.fix) == (message.removesuffix(": "), advice)
 
 
 @pytest.mark.parametrize(

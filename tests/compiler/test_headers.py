@@ -151,7 +151,7 @@ def toolkit(directory: Path, version: int) -> Path:
 def located(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     directory = toolkit(tmp_path / "cuda", 12090)
     places = {"cudart": directory, "cccl": directory / "cccl"}
-    monkeypatch.setattr(headers, "_locate", places.get)
+    monkeypatch.setattr(headers, "find_headers", places.get)
     return directory
 
 
@@ -168,7 +168,7 @@ def test_toolkit_of_another_version_is_refused(located: Path) -> None:
 
 
 def test_toolkit_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_locate", lambda library: None)
+    monkeypatch.setattr(headers, "find_headers", lambda library: None)
     with pytest.raises(ToolNotFoundError, match=r"not installed: pip install 'kspec\[cu13\]'"):
         toolkit_include_dirs((13, 0))
     assert toolkit_dirs_for(CudaSource("a.cu", "#include <cuda_fp16.h>\n"), (13, 0)) == ()

@@ -105,11 +105,6 @@ def test_no_linker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_device_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cuda import pathfinder
-
-    def absent(name: str) -> str:
-        raise pathfinder.StaticLibNotFoundError(name)
-
-    monkeypatch.setattr(pathfinder, "find_static_lib", absent)
+    monkeypatch.setattr(link, "find_static_library", lambda name: None)
     with pytest.raises(ToolNotFoundError, match="device runtime, which -dc links with"):
         link.device_runtime()

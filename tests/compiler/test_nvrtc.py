@@ -190,13 +190,12 @@ def test_missing_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def blocked(name: str, *rest: Any, **more: Any) -> Any:
         if name.startswith("cuda"):
-            raise ModuleNotFoundError(f"No module named {name!r}")
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", blocked)
-    with pytest.raises(
-        ToolNotFoundError, match=r"NVRTC is not installed: pip install 'kspec\[cu13\]'"
-    ):
+    advice = r"NVRTC needs cuda-bindings, which is not installed: pip install 'kspec\[cu13\]'"
+    with pytest.raises(ToolNotFoundError, match=advice):
         nvrtc.nvrtc_version()
 
 

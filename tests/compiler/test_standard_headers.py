@@ -220,7 +220,7 @@ def test_what_no_device_has(name: str) -> None:
 
 
 def test_without_libcudacxx_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_locate", lambda library: None)
+    monkeypatch.setattr(headers, "find_headers", lambda library: None)
     source = replace(CudaSource("k.cu", "#include <array>\n"), options=("-DFRESH",))
     with pytest.raises(CompileError, match=r'"cuda/std/array" .*pip install'):
         compile_source(source, PTX)

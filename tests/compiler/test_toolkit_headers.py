@@ -121,7 +121,7 @@ def test_what_takes_long(name: str) -> None:
 
 
 def test_a_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_locate", lambda library: None)
+    monkeypatch.setattr(headers, "find_headers", lambda library: None)
     with pytest.raises(CompileError, match=r'"curand_kernel\.h" .*pip install nvidia-curand'):
         compile_for(HEAVY["curand_kernel.h"], "sm_90")
 
@@ -134,7 +134,7 @@ def test_a_library_with_a_directory_of_its_own(
         directory.mkdir()
         (directory / name).write_text("#define CUDART_VERSION 12090\n")
     places = {"cudart": cuda, "curand": curand}
-    monkeypatch.setattr(headers, "_locate", places.get)
+    monkeypatch.setattr(headers, "find_headers", places.get)
     source = CudaSource("k.cu", HEAVY["curand_kernel.h"])
     assert toolkit_dirs_for(source, (12, 9)) == (cuda, curand)
     assert toolkit_dirs_for(CudaSource("k.cu", "#include <cuda_fp16.h>"), (12, 9)) == ()

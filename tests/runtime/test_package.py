@@ -243,7 +243,7 @@ then run `kspec build`; or, for this machine alone, `kspec build --arch native`"
         monkeypatch.delattr("cuda.bindings.nvrtc", raising=False)
         with pytest.raises(ToolNotFoundError) as caught:
             open_at(folder).load(DOUBLE, GPU)
-        assert "NVRTC is not installed" in str(caught.value)
+        assert "NVRTC needs cuda-bindings" in str(caught.value)
         assert str(caught.value).endswith(self.ADVICE)
 
 

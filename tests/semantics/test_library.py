@@ -45,7 +45,7 @@ extern "C" __global__ void containers(const float* x, float* out) {
 
 @pytest.fixture(autouse=True)
 def library() -> None:
-    if headers._locate("cccl") is None:
+    if headers.find_headers("cccl") is None:
         pytest.skip("libcu++ is not installed")
 
 
