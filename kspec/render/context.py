@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
-from kspec.spec.fragments import LEAVING, assigns_first, macros, mentions
+from kspec.spec.flow import assigns_first
 from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
@@ -317,9 +317,9 @@ def _scope(name: str) -> str:
 
 def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
     """Return the outputs whose old values the operation can not see."""
-    if mentions(set(LEAVING), macros(spec.preamble)):
-        return ()  # a macro may leave before the assignment
-    return tuple(name for name in spec.outputs.names if assigns_first(name, spec.operation))
+    return tuple(
+        name for name in spec.outputs.names if assigns_first(name, spec.operation, spec.expansion)
+    )
 
 
 def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]:

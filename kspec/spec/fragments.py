@@ -26,9 +26,8 @@ _TOKEN = re.compile(
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el)", re.MULTILINE)
-# Words that leave a statement's place, so that what follows may not run.
-LEAVING = frozenset({"return", "continue", "break", "goto"})
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
+_CONTINUED = re.compile(r"\\\r?\n")
+_COMMENTS = ("//", "/*")
 
 
 def identifiers(*fragments: str) -> tuple[str, ...]:
@@ -55,8 +54,34 @@ def mentions(words: set[str], *fragments: str) -> bool:
 
 
 def macros(preamble: str) -> str:
-    """Return only the ``#define`` lines: what of a preamble can expand inside a kernel."""
-    return "\n".join(_DEFINE.findall(preamble))
+    """Return only the ``#define`` lines: what of a preamble can expand inside a kernel.
+
+    A definition that goes on in another line is joined.
+    """
+    return "\n".join(directives(preamble, "define"))
+
+
+def directives(text: str, name: str) -> tuple[str, ...]:
+    """Return the preprocessor's lines of one name, each in one line and without comments.
+
+    >>> directives("int i;  // all\\n# define A 3\\n", "define")
+    ('# define A 3',)
+    """
+    code = _without_comments(_CONTINUED.sub("", text))
+    return tuple(re.findall(rf"^[ \t]*(?:#|%:)[ \t]*{name}\b[^\n]*", code, re.MULTILINE))
+
+
+def _without_comments(text: str) -> str:
+    return _TOKEN.sub(lambda match: " " if match[0].startswith(_COMMENTS) else match[0], text)
+
+
+def tokens(fragment: str) -> str:
+    """Return a fragment without its comments, literals and numbers.
+
+    >>> tokens("y = x.a + 2;  // twice")
+    'y = x.a +  ;   '
+    """
+    return _TOKEN.sub(lambda match: match[0] if match["word"] or match["sign"] else " ", fragment)
 
 
 def template_parameters(text: str) -> tuple[str, ...]:
@@ -113,9 +138,8 @@ def dangling_operator(text: str) -> int:
     >>> dangling_operator("x * // y"), dangling_operator("x++")
     (2, -1)
     """
-    comments = ("//", "/*")
     code = _TOKEN.sub(
-        lambda match: " " * len(match[0]) if match[0].startswith(comments) else match[0], text
+        lambda match: " " * len(match[0]) if match[0].startswith(_COMMENTS) else match[0], text
     )
     found = re.search(r"(?:(?<!\+)\+|(?<!-)-|[*/%&|^=<!~?:,])\s*$", code)
     return found.start() if found else -1
@@ -129,24 +153,3 @@ def takes_address(name: str, fragment: str) -> bool:
     """
     code = _TOKEN.sub(lambda match: match[0] if match["word"] else " ", fragment)
     return re.search(rf"(?<!&)&\s*\(*\s*{re.escape(name)}\b", code) is not None
-
-
-def assigns_first(name: str, fragment: str) -> bool:
-    """Return whether statements set `name` in every case before they can read it.
-
-    True only where that is plain to see: a statement ``name = ...;`` outside of braces and
-    parentheses that does not mention `name` on its right, with no way around it.
-
-    >>> assigns_first("z", "T d = x - y; z = d * d;"), assigns_first("z", "if (x > 0) z = x;")
-    (True, False)
-    """
-    code = _TOKEN.sub(lambda match: match[0] if match["word"] or match["sign"] else " ", fragment)
-    depth = 0
-    for statement in re.split(r"(?<=[;{}])", code):
-        target = re.match(r"\s*(\w+)\s*=(?!=)", statement)
-        if depth == 0 and target and target[1] == name:
-            return name not in identifiers(statement[target.end() :])
-        if "#" in statement or mentions({name, *LEAVING}, statement):
-            return False
-        depth += sum((one in "({") - (one in ")}") for one in statement)
-    return False

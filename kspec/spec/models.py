@@ -43,6 +43,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
+from kspec.spec.expansion import Expansion
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 
@@ -213,6 +214,13 @@ class ElementwiseSpec(_GeneratedSpec):
             backward=self.backward_kernel,
             forward=self.forward,
         )
+
+    @property
+    def expansion(self) -> Expansion:
+        """The macros that may stand in the operation."""
+        texts = self.preamble, self.loop_prep, self.operation
+        variables = (*self.params.names, *self.placeholders, *_ELEMENT_ORDER)
+        return Expansion.of(*texts, options=self.options, variables=variables)
 
     def _is_in_place(self, param: Param) -> bool:
         """Whether the operation needs a parameter's memory, not only its element."""

@@ -130,7 +130,7 @@ def balanced(
     """Check that brackets, quotes and comments match in each fragment, unless macros hide some."""
     hidden = any(option.startswith(("-include", "--pre-include")) for option in options)
     macro_texts = [*macros(preamble).splitlines(), *options]
-    bodies = [re.sub(r"^\s*#\s*define", "", text) for text in macro_texts]
+    bodies = [re.sub(r"^\s*(?:#|%:)\s*define", "", text) for text in macro_texts]
     if hidden or re.search(r'#\s*include\s*"', preamble) or any(map(unbalanced, bodies)):
         return
     for field, text in fragments.items():

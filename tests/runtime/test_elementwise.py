@@ -393,6 +393,18 @@ class TestNames:
         y = kernel(device.array(arange(4)), device.zeros(4, "float32"))
         np.testing.assert_array_equal(device.numpy(y), [0, 0, 2, 3])
 
+    @pytest.mark.parametrize("shape", [(4,), (1031,), (33, 64)])
+    def test_outputs_that_macros_read_keep_their_content(
+        self, shape: tuple[int, ...], device: ArrayDevice
+    ) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x", "T y", "T t = OLD; y = t + x", "hidden_read", preamble="#define OLD y"
+        )
+        x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        y = device.array(3 * x)
+        kernel(device.array(x), y)
+        np.testing.assert_array_equal(device.numpy(y), 4 * x)
+
     def test_loop_prep_and_after_loop(self, place: ArrayDevice) -> None:
         kernel = kspec.ElementwiseKernel(
             "T x",

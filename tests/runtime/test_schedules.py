@@ -43,6 +43,8 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(source, text=f"#undef KSPEC_HOST\n{source.text}")
 
     def choose_walk(axes: Any, operands: Any, size: int, *, flat: bool, single: bool) -> Any:
+        if single:
+            return walk.choose_single(axes, operands, size, flat=flat, single=True)
         return walk.choose(axes, operands, size, flat=flat)
 
     def split_axes(inputs: Sequence[Operand], *rest: Any) -> Any:
@@ -110,6 +112,23 @@ def test_reductions(name: str, dtype: str, layouts: list[str]) -> None:
         np.testing.assert_array_equal(got, (x * y).sum(axis, dtype=dtype))
     if dtype == "int32":
         assert set(layouts) == {layout}
+
+
+HIDDEN: dict[str, dict[str, Any]] = {
+    "preamble": {"preamble": "#define OLD y"},
+    "through another macro": {"preamble": "#define BEFORE y\n#define OLD (BEFORE)"},
+    "function-like": {"preamble": "#define OF(v) (v)\n#define OLD OF(y)"},
+    "loop_prep": {"loop_prep": "\n#define OLD y\n"},
+    "option": {"options": ("-DOLD=y",)},
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_an_output_that_a_macro_reads_is_loaded(name: str) -> None:
+    x, y = alone(numbers((1031,), "int32"), 0), alone(numbers((1031,), "int32") * 7, 0)
+    want = y + x
+    kspec.ElementwiseKernel("T x", "T y", "T t = OLD; y = t + x", "hidden", **HIDDEN[name])(x, y)
+    np.testing.assert_array_equal(y, want)
 
 
 def test_many_blocks_join_their_results_in_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

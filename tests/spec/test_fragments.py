@@ -35,8 +35,20 @@ def test_offset_of() -> None:
     assert offset_of("q", "x") == -1
 
 
-def test_macros() -> None:
-    assert macros("int i;\n # define A \\\n i\n#undef A\n") == " # define A \\\n i"
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("int i;\n # define A \\\n i\n#undef A\n", " # define A  i"),
+        ("#def\\\nine A i", "#define A i"),
+        ("/* a */ # /* b */ define A /* c\n d */ i // e", "  #   define A   i  "),
+        ("%:define A i", "%:define A i"),
+        ("#define A i\r\nint j;", "#define A i\r"),
+        ('const char* text = "\\\n#define A i";', ""),
+        ("// #define A i\n/*\n#define B i\n*/", ""),
+    ],
+)
+def test_macros(text: str, found: str) -> None:
+    assert macros(text) == found
 
 
 def test_template_parameters() -> None:
