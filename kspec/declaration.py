@@ -61,8 +61,8 @@ class ElementwiseDeclaration(_Generated):
     Attributes
     ----------
     ordered : bool
-        The operation reads ``i``, ``_ind`` or ``_raw_<name>``, so elements must be visited under
-        their C-order index and axes may be merged but not permuted.
+        The operation reads ``i``, ``_ind``, ``_raw_<name>`` or the thread's index, so elements must
+        be visited under their C-order index and axes may be merged but not permuted.
     no_return, return_tuple : bool
         CuPy's options for the return value.
     raw_views : tuple of str
@@ -71,9 +71,11 @@ class ElementwiseDeclaration(_Generated):
         Inputs read before or after the loop; they must be given as scalars.
     in_place : bool
         The operation works on memory, not on values: it indexes arrays by itself, takes the
-        address of an output, or is atomic; or it leaves the thread.
-    leaves : bool
-        The operation has a `return`, so a thread can have one element only.
+        address of an output, or is atomic; or `single`.
+    single : bool
+        A thread has one element only, in blocks of CuPy's size: the operation has a `return`,
+        changes what ``loop_prep`` declares, or reads the thread's index; or there is an
+        ``after_loop``.
     counts : bool
         The operation reads ``n``, the number of elements.
     forward : str
@@ -86,7 +88,7 @@ class ElementwiseDeclaration(_Generated):
     raw_views: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     in_place: bool = False
-    leaves: bool = False
+    single: bool = False
     counts: bool = False
     forward: str = ""
 
@@ -96,7 +98,9 @@ class ElementwiseDeclaration(_Generated):
     def whole(self) -> str:
         """Why blocks of arrays can not be computed by themselves; empty if they can."""
         if self.ordered:
-            return "its operation depends on where an element is (i, _ind or _raw_<name>)"
+            return (
+                "its operation depends on where an element is (i, _ind, _raw_<name> or the thread)"
+            )
         if self.counts:
             return "its operation reads n, the number of elements"
         raw = next((param.name for param in self.outputs if param.raw), "")

@@ -25,7 +25,7 @@ from kspec.launch_rules import LaunchRules
 from kspec.signature import CParam, Param, Signature
 from kspec.stages import Figures
 
-SCHEMA = 2
+SCHEMA = 3
 FILE_NAME = "manifest.json"
 # What is between the JSON and its digest.
 _SEAL = ',\n "sha256": "'
@@ -183,7 +183,7 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
-    for name in ("counts", "backward", "forward"):
+    for name in ("counts", "single", "backward", "forward"):
         if not data.get(name, True):
             del data[name]
     if isinstance(kernel, RawDeclaration):

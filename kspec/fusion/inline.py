@@ -122,8 +122,8 @@ def _why_not(spec: ElementwiseSpec) -> str:
         return f"its parameter {raw} is raw"
     if spec.loop_prep or spec.after_loop:
         return "it has a loop_prep or an after_loop"
-    if declaration.leaves:
-        return "its operation returns"
+    if declaration.single:
+        return "its operation returns, or reads the thread's index"
     if spec.compiler_options:
         return f"it has compiler options of its own ({', '.join(spec.compiler_options)})"
     return declaration.whole or ("its operation works on memory" if declaration.in_place else "")

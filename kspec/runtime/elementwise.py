@@ -308,7 +308,8 @@ def _geometry(
         )
     if walk.grid:
         return walk.grid, (walk.block, 1, 1)
-    block = walk.block if device.is_host else min(block, walk.threads)
+    chunks = device.is_host and walk.block == 1  # each thread of a CPU takes one
+    block = 1 if chunks else min(block, walk.threads)
     return (-(-walk.threads // block), 1, 1), (block, 1, 1)
 
 

@@ -58,9 +58,9 @@ def make_loop(
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = layout.size_of(shape)
     if device.is_host:
-        walk = choose_host(axes, members, size, flat=flat, single=declaration.leaves)
+        walk = choose_host(axes, members, size, flat=flat, single=declaration.single)
     elif declaration.in_place:
-        walk = choose_single(axes, members, size, flat=flat)
+        walk = choose_single(axes, members, size, flat=flat, single=declaration.single)
     else:
         walk = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
     raw_ndims = [len(x.view.shape) for x in operands if x.param.raw and x.view is not None]

@@ -24,7 +24,7 @@ from kspec.stages import FLAT, PACKS, ROWS, TILES, pack_size, strided, strided_c
 _NARROW_LIMIT = 2**31  # elements that 32-bit indices count
 _MASK_BITS = 64  # operands that a bit mask has room for
 _HOST_CHUNK = 16384  # elements below which another host thread is not worth waking
-_HOST_BLOCK = 256
+_CUPY_BLOCK = 128  # threads of a block, where kernels may see them
 _TILE = 4
 _TILE_WARPS = (8 * 2, 4 * 4)  # tiles of a block along both axes; elements_cuda.cuh
 _TILE_THREADS = 256
@@ -112,13 +112,14 @@ class _CudaGrowth:
 @dataclass(frozen=True)
 class _HostGrowth:
     single: bool
+    block: int = _CUPY_BLOCK
 
     def fit(self, size: int) -> tuple[int, int, int]:
-        threads, block = _host_threads(size, self.single)
+        threads, block = _host_threads(size, self.single, self.block)
         return -(-threads // block), block, 0
 
     def in_blocks(self, threads: int) -> Growth:
-        return self  # blocks are those of a GPU
+        return replace(self, block=threads)
 
 
 def choose(
@@ -159,12 +160,19 @@ def choose(
     return _walk_strided(axes, size, 2)
 
 
-def choose_single(axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True) -> Walk:
-    """Return how a GPU walks a loop with one element a thread."""
+def choose_single(
+    axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
+) -> Walk:
+    """Return how a GPU walks a loop with one element a thread; if `single`, in CuPy's blocks."""
     in_order = _in_order(axes, members)
     if flat and len(members) <= _MASK_BITS and _is_all_flat(axes, members, in_order):
-        return _walk_flat(members, in_order, size, 1)
-    return _walk_strided(axes, size, 1)
+        walk = _walk_flat(members, in_order, size, 1)
+    else:
+        walk = _walk_strided(axes, size, 1)
+    if not single:
+        return walk
+    growth = walk.growth.in_blocks(_CUPY_BLOCK) if walk.growth else None
+    return replace(walk, block=_CUPY_BLOCK, growth=growth)
 
 
 def choose_host(
@@ -172,7 +180,7 @@ def choose_host(
 ) -> Walk:
     """Return how a CPU walks a loop: contiguous alike, or along the innermost axis.
 
-    A thread takes many elements, or, if `single`, one.
+    A thread takes many elements and is a block, or, if `single`, one.
     """
     in_order = _in_order(axes, members)
     alike = all(one or not member.ptr for one, member in zip(in_order, members, strict=True))
@@ -185,10 +193,10 @@ def choose_host(
     return replace(walk, threads=threads, block=block, growth=growth)
 
 
-def _host_threads(size: int, single: bool) -> tuple[int, int]:
+def _host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int, int]:
     """Return how many threads share a loop, and how many of them make a block."""
     if single:
-        return size, min(size, _HOST_BLOCK)
+        return size, min(size, block)
     # A few a core balance the load.
     return min(-(-size // _HOST_CHUNK), 4 * config.host_threads()), 1
 

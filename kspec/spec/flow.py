@@ -44,9 +44,7 @@ _BY_VALUE = re.compile(
 
 _ASSIGNS = r"(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 # What may follow a variable that a statement changes: its part, then the change or a call of it.
-_CHANGED_BEFORE = re.compile(
-    rf"(?:\s*(?:\)|(?:\.|->)\s*\w+|\[[^][]*\]))*\s*(?:{_ASSIGNS}|\()"
-)
+_CHANGED_BEFORE = re.compile(rf"(?:\s*(?:\)|(?:\.|->)\s*\w+|\[[^][]*\]))*\s*(?:{_ASSIGNS}|\()")
 _CHANGED_AFTER = re.compile(r"(?:\+\+|--|(?<!&)&)[\s(*]*\Z")
 _CHANGING_MACRO = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|(?<!&)&(?!&)")
 # What may precede a name that is declared, and the whole of a declaration that fixes its value.

@@ -62,9 +62,9 @@ def macros(preamble: str) -> str:
 
 
 def directives(text: str, name: str) -> tuple[str, ...]:
-    """Return the preprocessor's lines of one name, each in one line and without comments.
+    r"""Return the preprocessor's lines of one name, each in one line and without comments.
 
-    >>> directives("int i;  // all\\n# define A 3\\n", "define")
+    >>> directives("int i;  // all\n# define A 3\n", "define")
     ('# define A 3',)
     """
     code = _without_comments(_CONTINUED.sub("", text))

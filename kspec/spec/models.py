@@ -31,6 +31,7 @@ from kspec.limits import SOURCE_BYTES
 from kspec.signature import Param, Signature
 from kspec.spec import gradient_rules, rules
 from kspec.spec.base import BaseSpec, accepted
+from kspec.spec.expansion import Expansion
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
     BackwardField,
@@ -43,7 +44,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
-from kspec.spec.expansion import Expansion
+from kspec.spec.flow import changes, declared_names, reads_threads
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 
@@ -185,12 +186,13 @@ class ElementwiseSpec(_GeneratedSpec):
     def declaration(self) -> ElementwiseDeclaration:
         """Return what a caller must know of this spec."""
         outside = identifiers(self.loop_prep, self.after_loop)
+        by_thread = reads_threads(*self.fragments.values(), self.preamble, *self.macros)
         views = tuple(
             param.name
             for param in self.params
             if not param.raw and f"_raw_{param.name}" in self.words
         )
-        leaves = mentions({"return"}, self.operation, *self.macro_texts)
+        single = by_thread or self._is_carried() or self._may_return()
         # A helper of the preamble, or a reference, hides whose address an atomic function takes.
         atomic = any("atomic" in word for word in identifiers(self.operation, self.preamble))
         return ElementwiseDeclaration(
@@ -199,7 +201,7 @@ class ElementwiseSpec(_GeneratedSpec):
             self.outputs,
             self.doc,
             reduce_dims=self.reduce_dims,
-            ordered=bool(views) or not self.words.isdisjoint(_ELEMENT_ORDER),
+            ordered=by_thread or bool(views) or not self.words.isdisjoint(_ELEMENT_ORDER),
             no_return=self.no_return,
             return_tuple=self.return_tuple,
             raw_views=views,
@@ -208,8 +210,8 @@ class ElementwiseSpec(_GeneratedSpec):
                 for param in self.inputs
                 if param.name in outside and not param.raw and not param.non_const
             ),
-            in_place=leaves or atomic or bool(views) or any(map(self._is_in_place, self.params)),
-            leaves=leaves,
+            in_place=single or atomic or bool(views) or any(map(self._is_in_place, self.params)),
+            single=single,
             counts="n" in self.words and "n" not in self.params.names,
             backward=self.backward_kernel,
             forward=self.forward,
@@ -221,6 +223,16 @@ class ElementwiseSpec(_GeneratedSpec):
         texts = self.preamble, self.loop_prep, self.operation
         variables = (*self.params.names, *self.placeholders, *_ELEMENT_ORDER)
         return Expansion.of(*texts, options=self.options, variables=variables)
+
+    def _may_return(self) -> bool:
+        return mentions({"return"}, self.operation, *self.macro_texts)
+
+    def _is_carried(self) -> bool:
+        """Whether it matters which elements a thread has before and after one."""
+        if self.after_loop.strip():
+            return True  # runs once a thread, and may see what all its elements have left
+        names = declared_names(self.loop_prep) - {*self.params.names, *self.placeholders}
+        return changes(names, self.operation, self.expansion)
 
     def _is_in_place(self, param: Param) -> bool:
         """Whether the operation needs a parameter's memory, not only its element."""

@@ -417,6 +417,63 @@ class TestNames:
         total = kernel(place.array(arange(100)), place.zeros(1, "float32"))
         np.testing.assert_array_equal(place.numpy(total), [4950])
 
+    @pytest.mark.parametrize("size", [1, 5, 130, 40_000])
+    def test_every_element_begins_as_loop_prep_says(self, size: int, place: ArrayDevice) -> None:
+        """As in CuPy, whose threads have one element each."""
+        kernel = kspec.ElementwiseKernel(
+            "T x", "T y", "s += x; y = s; s *= 2", "carries", loop_prep="T s = 0.5;"
+        )
+        x = np.arange(size, dtype="float32")
+        np.testing.assert_array_equal(place.numpy(kernel(place.array(x))), x + 0.5)
+
+    @pytest.mark.parametrize("step", ["next(s)", "NEXT", "T& r = s; r += 1", "++s", "(s)++"])
+    def test_however_it_is_changed(self, step: str, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x",
+            "T y",
+            f"y = x + s; {step};",
+            "carries_on",
+            loop_prep="T s = 0;",
+            preamble="#define NEXT s = s + 1\n"
+            "template <class S> __device__ void next(S& s) { s += 1; }",
+        )
+        x = np.arange(40_000, dtype="float32")
+        np.testing.assert_array_equal(place.numpy(kernel(place.array(x))), x)
+
+    @pytest.mark.parametrize(("size", "threads"), [(1, 1), (127, 127), (128, 128), (130, 256)])
+    def test_after_loop_runs_in_as_many_threads_as_in_cupy(
+        self, size: int, threads: int, place: ArrayDevice
+    ) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x",
+            "raw int32 count",
+            "(void)x",
+            "threads_of",
+            after_loop="atomicAdd(&count[0], 1);",
+        )
+        count = kernel(place.zeros(size), place.zeros(1, "int32"))
+        np.testing.assert_array_equal(place.numpy(count), [threads])
+
+    @pytest.mark.parametrize("shape", [(300,), (3, 64)])
+    def test_threads_are_those_of_cupy(self, shape: tuple[int, ...], place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x",
+            "int64 y",
+            "y = 1000000 * blockDim.x + thread + x",
+            "numbers_of_threads",
+            loop_prep="const long long thread = blockIdx.x * blockDim.x + threadIdx.x;",
+        )
+        x = place.zeros(shape[::-1], "int32").T
+        count = np.arange(np.prod(shape)).reshape(shape)
+        np.testing.assert_array_equal(place.numpy(kernel(x)), 128_000_000 + count)
+        for size in (32, 64):  # repeated calls launch what the first one has planned
+            y = place.numpy(kernel(x, block_size=size))
+            np.testing.assert_array_equal(y, 1_000_000 * size + count)
+            y = place.numpy(kernel(x[:40], block_size=size))
+            count_of_fewer = np.arange(y.size).reshape(y.shape)
+            block = min(size, y.size)
+            np.testing.assert_array_equal(y, 1_000_000 * block + count_of_fewer)
+
     def test_a_const_input_can_not_be_written(self, place: ArrayDevice) -> None:
         kernel = kspec.ElementwiseKernel("T x", "T y", "x = 1; y = x", "writes_input")
         with pytest.raises(kspec.CompileError, match=r"<writes_input\.operation>"):

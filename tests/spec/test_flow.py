@@ -7,7 +7,9 @@ import pytest
 from kspec.spec.expansion import Expansion
 from kspec.spec.flow import assigns_first, changes, declared_names
 
-HARMLESS = "#define SQUARE(v) ((v) * (v))\n#define N 3\n__device__ float half(float v) { return v / 2; }"
+HARMLESS = (
+    "#define SQUARE(v) ((v) * (v))\n#define N 3\n__device__ float half(float v) { return v / 2; }"
+)
 UNSEEN = '#include "mine.cuh"'
 
 
@@ -64,7 +66,7 @@ UNSEEN = '#include "mine.cuh"'
         ("y = half(x)", "#include <mine.cuh>", ("-Ifolder",), False),
         ("y = half(x)", "#include <cuda_fp16.h>", (), True),
         ("y = half(x)", "#include <cupy/complex.cuh>", ("-Ifolder",), True),
-        ('y = half(x)', '#include "kspec/loop.cuh"', (), True),
+        ("y = half(x)", '#include "kspec/loop.cuh"', (), True),
     ],
 )
 def test_an_output_is_set_before_it_can_be_read(

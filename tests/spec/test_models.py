@@ -103,7 +103,7 @@ def test_elementwise_order(fields: dict[str, Any], ordered: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "in_place", "leaves"),
+    ("fields", "in_place", "single"),
     [
         ({}, False, False),
         ({"operation": "y = 1; if (y > x) continue"}, False, False),
@@ -127,13 +127,28 @@ def test_elementwise_order(fields: dict[str, Any], ordered: bool) -> None:
         ({"operation": "y = x; LEAVE", "preamble": "#define LEAVE return"}, True, True),
         ({"operation": "y = x; LEAVE", "options": ["-DLEAVE=return"]}, True, True),
         ({"preamble": "__device__ int f() { return 1; }", "operation": "y = f()"}, False, False),
+        ({"loop_prep": "T s = 2;", "operation": "y = s * x"}, False, False),
+        ({"loop_prep": "T s = 2;", "operation": "y = pow(x, s) + T(s)"}, False, False),
+        ({"loop_prep": "const T s = 2;", "operation": "y = f(x, s)"}, False, False),
+        ({"loop_prep": "T s = 2;", "operation": "y = f(x, s)"}, True, True),
+        ({"loop_prep": "T s = 2;", "operation": "y = s; s += 0.5"}, True, True),
+        (
+            {"loop_prep": "T s = 2;", "operation": "y = s NEXT", "preamble": "#define NEXT ++"},
+            True,
+            True,
+        ),
+        ({"loop_prep": "T s = 2;", "operation": "y = x * K", "options": ["-DK=2"]}, False, False),
+        ({"loop_prep": "T s = 2;", "operation": "y = K", "preamble": '#include "k.h"'}, True, True),
+        ({"after_loop": "f();"}, True, True),
+        ({"operation": "y = threadIdx.x"}, True, True),
+        ({"operation": "y = __shfl_down_sync(~0u, x, 1)"}, True, True),
     ],
 )
 def test_operations_that_work_on_memory(
-    fields: dict[str, Any], in_place: bool, leaves: bool
+    fields: dict[str, Any], in_place: bool, single: bool
 ) -> None:
     declaration = elementwise(**fields).declaration()
-    assert (declaration.in_place, declaration.leaves) == (in_place, leaves)
+    assert (declaration.in_place, declaration.single) == (in_place, single)
 
 
 @pytest.mark.parametrize("word", ["_J", "_i", "_in_ind", "_out_ind"])
