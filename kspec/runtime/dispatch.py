@@ -19,8 +19,8 @@ from kspec.runtime.arrays import use_on
 from kspec.runtime.device import HOST, Device, default_device
 from kspec.runtime.interop import Library, library_of, view_of
 from kspec.runtime.layout import Shape, broadcast_shapes
+from kspec.runtime.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.order import stream_of_call
-from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
 from kspec.runtime.writing import Place, check_overlaps, check_writable
 from kspec.signature import Param
@@ -61,14 +61,12 @@ class Operand:
         """The type it binds its placeholder to; None for a scalar."""
         if self.view is not None:
             return self.view.dtype
-        return dtypes.TEXTURE.name if isinstance(self.value, TextureObject) else None
+        return dtypes.TEXTURE.name if kind_of(self.value) == TEXTURE else None
 
     @property
     def device(self) -> Device | None:
-        """Where it lives; None for a scalar."""
-        if self.view is not None:
-            return self.view.device
-        return self.value.device if isinstance(self.value, TextureObject) else None
+        """Where it lives; None for a scalar, and for CuPy's textures, which do not say."""
+        return self.view.device if self.view is not None else device_of(self.value)
 
 
 @dataclass(frozen=True)
@@ -246,7 +244,7 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
     library = library_of(value)
     where = f"{kernel}: argument {param.name}"
     if library is None:
-        if isinstance(value, TextureObject | SurfaceObject):
+        if kind_of(value) in HANDLES:
             _check_handle(where, kind, param, value, output)
             return Operand(param, value, None, None)
         # Of SciPy and CuPy; objects of other types may have attributes of any name.
@@ -302,13 +300,11 @@ def check_alignment(where: str, view: ArrayView) -> None:
         )
 
 
-def _check_handle(
-    where: str, kind: str, param: Param, value: TextureObject | SurfaceObject, output: bool
-) -> None:
+def _check_handle(where: str, kind: str, param: Param, value: object, output: bool) -> None:
     """Refuse what is no texture given as a plain input of an elementwise kernel."""
     if output or param.raw or param.non_const:
         raise ArgumentTypeError(f"{where} must be an array, not a {type(value).__name__}")
-    if isinstance(value, SurfaceObject):
+    if kind_of(value) == SURFACE:
         raise ArgumentTypeError(
             f"{where} is a surface; only raw kernels (kspec.RawKernel) take surfaces"
         )
@@ -325,8 +321,11 @@ def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
     for operand in operands:
         if operand.device is not None:
             places.setdefault(operand.device, operand.param.name)
-    if len(places) > 1:
-        listed = ", ".join(f"{name} on {device}" for device, name in places.items())
+    listed = [f"{name} on {device}" for device, name in places.items()]
+    if HOST in places:
+        unnamed = (one.param.name for one in operands if needs_cuda(one.value))
+        listed += [f"{name} on a CUDA device" for name in unnamed]
+    if len(listed) > 1:
         advice = (
             "a kernel runs where its arrays live, so move them to one device first "
             "(kspec.asarray, kspec.asnumpy)"
@@ -334,6 +333,6 @@ def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
             else "copy them to one device first"
         )
         raise DeviceMismatchError(
-            f"{kernel}: arguments live on different devices: {listed}; {advice}"
+            f"{kernel}: arguments live on different devices: {', '.join(listed)}; {advice}"
         )
     return next(iter(places), None)

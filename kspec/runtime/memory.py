@@ -11,7 +11,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import sys
+from typing import Any
 
 import numpy.typing as npt
 
@@ -25,7 +28,9 @@ from kspec.runtime.views import c_strides
 class Symbol(Handle):
     """A global variable of a loaded module.
 
-    Accepted as a kernel argument, where it passes its address.
+    Accepted as a kernel argument, where it passes its address.  A variable on a CUDA device that is
+    asked for after CuPy was imported is a `cupy.cuda.MemoryPointer` as well; its `device` is
+    CuPy's then, because CuPy's arrays take theirs from their pointer.
 
     Attributes
     ----------
@@ -35,16 +40,28 @@ class Symbol(Handle):
         Address of the variable.
     nbytes : int
         Its size.
-    device : Device
+    place : Device
         Where the module is loaded.
+    device : Device or cupy.cuda.Device
+        The same device.
     """
 
-    def __init__(self, name: str, ptr: int, nbytes: int, device: Device, module: object) -> None:
+    def __init__(self, name: str, ptr: int, nbytes: int, place: Device, module: object) -> None:
         self.name = name
-        self.ptr = ptr
         self.nbytes = nbytes
-        self.device = device
+        self.place = place
+        self._address = ptr
         self._module = module  # keeps the variable alive
+
+    @property
+    def ptr(self) -> int:
+        """Address of the variable."""
+        return self._address
+
+    @property
+    def device(self) -> Any:
+        """Where the module is loaded."""
+        return self.place
 
     def array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> DeviceArray:
         """Return a C-ordered array over the variable's memory.
@@ -72,7 +89,33 @@ class Symbol(Handle):
                 f"needs {wanted}"
             )
         strides = c_strides(extents, element.itemsize)
-        return DeviceArray(self, self.ptr, extents, strides, element, self.device)
+        return DeviceArray(self, self._address, extents, strides, element, self.place)
 
     def __repr__(self) -> str:
-        return f"<Symbol {self.name}: {self.nbytes} bytes on {self.device}>"
+        return f"<Symbol {self.name}: {self.nbytes} bytes on {self.place}>"
+
+
+def symbol_of(name: str, ptr: int, nbytes: int, place: Device, module: object) -> Symbol:
+    """Return a variable of a module, as a pointer of CuPy's too if CuPy can use it."""
+    cuda = getattr(sys.modules.get("cupy"), "cuda", None)
+    pointer = None if place.is_host else getattr(cuda, "MemoryPointer", None)
+    kind = Symbol if pointer is None else _symbol_over(pointer)
+    return kind(name, ptr, nbytes, place, module)
+
+
+@functools.cache
+def _symbol_over(pointer: Any) -> type[Symbol]:
+    """Return the class of variables that are CuPy's pointers.
+
+    CuPy's arrays take no other pointers: ``cupy.ndarray(shape, dtype, module.get_global(name))``.
+    """
+
+    def start(
+        self: Symbol, name: str, ptr: int, nbytes: int, place: Device, module: object
+    ) -> None:
+        Symbol.__init__(self, name, ptr, nbytes, place, module)
+        memory = sys.modules["cupy"].cuda.UnownedMemory(ptr, nbytes, module, place.ordinal)
+        pointer.__init__(self, memory, 0)
+
+    inherited = {"ptr": pointer.ptr, "device": pointer.device}
+    return type("Symbol", (Symbol, pointer), {"__init__": start, "__doc__": None, **inherited})

@@ -15,8 +15,8 @@ import numpy as np
 
 from kspec.declaration import PLACES
 from kspec.runtime.access import Access, access_of
+from kspec.runtime.opaque import TEXTURE, kind_of, needs_cuda
 from kspec.runtime.plan import ALIGNMENT
-from kspec.runtime.texture import TextureObject
 
 _SCALARS = (bool, int, float, complex, np.generic)
 _LOW = ALIGNMENT - 1  # bits of an address
@@ -35,7 +35,7 @@ class Argument:
     exact : bool
         Whether the kernel sees its strides.
     texture : bool
-        Whether it is a texture.
+        Whether it is a texture that knows its device.
     """
 
     access: Access | None
@@ -108,10 +108,10 @@ class Pattern:
 def argument_of(value: object, *, written: bool = False, exact: bool = False) -> Argument | None:
     """Return what a route is to know of an argument; None if there is no route for its type."""
     access = access_of(type(value))
-    texture = type(value) is TextureObject
+    texture = kind_of(value) == TEXTURE
     if access is None and not texture and not isinstance(value, _SCALARS):
         return None
-    return Argument(access, written, exact, texture)
+    return Argument(access, written, exact, texture and not needs_cuda(value))
 
 
 def has_family(pattern: Pattern) -> bool:

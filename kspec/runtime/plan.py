@@ -29,9 +29,9 @@ from kspec.runtime.launch import Launch
 from kspec.runtime.libraries import Library
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.module import LoadedKernel
+from kspec.runtime.opaque import TEXTURE, kind_of
 from kspec.runtime.order import after_launch, after_plan, follow
 from kspec.runtime.scratch import KeptScratch, Scratch
-from kspec.runtime.texture import TextureObject
 from kspec.runtime.walk import Growth
 from kspec.runtime.writing import MayOverlap, distances
 
@@ -323,7 +323,7 @@ def _format(operand: Operand, packed: bytes, binding: Binding) -> str:
 def _converter(operand: Operand, binding: Binding) -> Callable[[Any], bytes] | None:
     if operand.view is not None:
         return None
-    if isinstance(operand.value, TextureObject):
+    if kind_of(operand.value) == TEXTURE:
         return lambda texture: texture.ptr.to_bytes(8, "little")
     dtype = dispatch.param_dtype(operand.param, binding)
     return marshal.converter(type(operand.value), dtype, operand.where)

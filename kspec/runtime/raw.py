@@ -18,7 +18,7 @@ from kspec.name_expressions import is_expression
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.device import HOST, Device, default_device, parse_device
-from kspec.runtime.memory import Symbol
+from kspec.runtime.memory import Symbol, symbol_of
 from kspec.runtime.module import LoadedModule
 from kspec.runtime.plan import is_checked
 from kspec.runtime.provider import (
@@ -320,6 +320,9 @@ class RawModule:
     def get_global(self, name: str, device: Device | str | None = None) -> Symbol:
         """Return a ``__constant__`` or ``__device__`` variable: its address, size and elements.
 
+        Once CuPy is imported, a variable on a CUDA device is a `cupy.cuda.MemoryPointer` too:
+        ``cupy.ndarray(shape, dtype, module.get_global(name))`` is an array over its memory.
+
         Parameters
         ----------
         name : str
@@ -339,7 +342,7 @@ class RawModule:
         place = self._default_device() if device is None else parse_device(device)
         image, module = self.loader.module(RawSymbol(name), place)
         ptr, nbytes = module.get_global(self.loader.symbol(RawSymbol(name), place, image))
-        return Symbol(name, ptr, nbytes, place, module)
+        return symbol_of(name, ptr, nbytes, place, module)
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now.

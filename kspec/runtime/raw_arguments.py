@@ -14,14 +14,24 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.checks import Checks
-from kspec.errors import ArgumentTypeError, DeviceMismatchError
+from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
 from kspec.host.device import Region
 from kspec.runtime.arrays import use_on
 from kspec.runtime.checked import regions_of_call
 from kspec.runtime.device import Device, default_device
 from kspec.runtime.interop import Library, library_of, view_of
+from kspec.runtime.libraries import CuPy
+from kspec.runtime.opaque import (
+    HANDLES,
+    STRUCT,
+    TEXTURE_ARRAY,
+    device_of,
+    is_address,
+    is_cupys,
+    kind_of,
+    needs_cuda,
+)
 from kspec.runtime.order import stream_of_call
-from kspec.runtime.texture import CUDAarray, SurfaceObject, TextureObject
 from kspec.runtime.views import ArrayView
 
 
@@ -101,32 +111,28 @@ def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Librar
     """Return where the call runs: where its arrays live."""
     arrays = [one for one in operands if one.view is not None and one.library is not None]
     cuda = [one for one in arrays if one.view is not None and not one.view.device.is_host]
-    # Symbols, textures and surfaces know their device too.
-    handles = [one for one in operands if _is_handle(one)]
+    handles = [one for one in operands if one.view is None]
     if not arrays:
-        devices = {one.value.device for one in handles}
-        return (devices.pop() if len(devices) == 1 else default_device()), None
+        devices = {device_of(one.value) for one in handles} - {None}
+        cupys = any(is_cupys(one.value) for one in handles)
+        device = devices.pop() if len(devices) == 1 else None
+        return device or default_device(), CuPy() if cupys else None
     # Next to CUDA arrays, NumPy arrays of one element are values (CuPy's rule).
     chosen = cuda or arrays
-    places: dict[Device, str] = {}
+    places: dict[Device | str, str] = {}
     for one in sorted((*chosen, *handles), key=lambda one: one.number):
-        places.setdefault(one.value.device if one.view is None else one.view.device, one.label)
+        place = device_of(one.value) if one.view is None else one.view.device
+        if place is not None:
+            places.setdefault(place, one.label)
+        elif needs_cuda(one.value) and not cuda:
+            places.setdefault("a CUDA device", one.label)
     if len(places) > 1:
         listed = ", ".join(f"{label} on {place}" for place, label in places.items())
         raise DeviceMismatchError(
             f"{name}: arguments live on different devices: {listed}; copy them to one device first"
         )
-    return next(iter(places)), chosen[0].library
-
-
-def _is_handle(operand: RawArgument) -> bool:
-    return operand.view is None and type(getattr(operand.value, "device", None)) is Device
-
-
-def is_address(value: object) -> bool:
-    """Return whether a value stands for memory: an object with an integer ``ptr``."""
-    opaque = isinstance(value, TextureObject | SurfaceObject | CUDAarray)
-    return not opaque and isinstance(getattr(value, "ptr", None), int)
+    device = next(one.view.device for one in chosen if one.view is not None)
+    return device, chosen[0].library
 
 
 def stream_of(
@@ -141,6 +147,8 @@ def stream_of(
 
 def pack_undeclared(operand: RawArgument, device: Device) -> bytes:
     """Return an argument's bytes by CuPy's rules (`kspec.RawKernel` lists them).
+
+    Those of CuPy's structs follow in `with_structs`.
 
     Raises
     ------
@@ -172,13 +180,61 @@ def pack_undeclared(operand: RawArgument, device: Device) -> bytes:
         return struct.pack("d", value)
     if isinstance(value, complex):
         return struct.pack("dd", value.real, value.imag)
-    if isinstance(value, TextureObject | SurfaceObject) or is_address(value):
+    kind = kind_of(value)
+    if kind in HANDLES or is_address(value):
         return struct.pack("P", value.ptr)
-    if isinstance(value, CUDAarray):
+    if kind == STRUCT:
+        return b""
+    if kind == TEXTURE_ARRAY:
         raise ArgumentTypeError(
             f"{where} is a CUDAarray, which kernels read through a TextureObject or SurfaceObject"
         )
     raise ArgumentTypeError(f"{where}: can not pass a {type(value).__name__} to a kernel")
+
+
+def with_structs(
+    operands: Sequence[RawArgument],
+    parameters: tuple[bytes, ...],
+    sizes: tuple[int, ...] | None,
+) -> tuple[bytes, ...]:
+    """Return packed parameters with the bytes of CuPy's structs, of which CuPy tells no size.
+
+    Parameters
+    ----------
+    operands : sequence of RawArgument
+        The arguments.
+    parameters : tuple of bytes
+        What they are packed to.
+    sizes : tuple of int or None
+        The kernel's own sizes of its parameters, which structs such as an ``mdspan`` have, too.
+
+    Raises
+    ------
+    NotSupportedError
+        If the driver does not know the sizes.
+    ArgumentTypeError
+        If a struct has no memory.
+    """
+    structs = [one for one in operands if kind_of(one.value) == STRUCT]
+    if not structs:
+        return parameters
+    if sizes is None:
+        raise NotSupportedError(
+            f"{structs[0].where} is CuPy's {type(structs[0].value).__name__}, whose size only "
+            "drivers of CUDA 12.4 and newer tell; pass its address and extents one by one"
+        )
+    packed = list(parameters)
+    for one in structs:
+        if one.number < len(sizes):  # a launch refuses too many
+            packed[one.number] = struct_bytes(one.where, one.value, sizes[one.number])
+    return tuple(packed)
+
+
+def struct_bytes(where: str, value: Any, size: int) -> bytes:
+    """Return the first bytes of CuPy's struct, as CUDA takes them."""
+    if not value.ptr:
+        raise ArgumentTypeError(f"{where}: this {type(value).__name__} points to no memory")
+    return ctypes.string_at(value.ptr, size)
 
 
 def check_floats(operands: Sequence[RawArgument], sizes: tuple[int, ...] | None) -> None:

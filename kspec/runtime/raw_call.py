@@ -25,6 +25,7 @@ from kspec.runtime.raw_arguments import (
     place_of,
     regions_of,
     stream_of,
+    with_structs,
 )
 from kspec.runtime.raw_params import bind_types, declared_arguments, number_type, pack_declared
 from kspec.runtime.raw_route import PreparedRaw, RawRoutes
@@ -187,6 +188,7 @@ class RawCaller(KernelAttributes):
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:
             check_floats(operands, kernel.parameter_sizes)
+        parameters = with_structs(operands, parameters, kernel.parameter_sizes)
         named = stream is not None
         return PreparedRaw(
             kernel, launch, device, operands, parameters, types, named=named, written=written

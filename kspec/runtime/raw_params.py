@@ -17,7 +17,8 @@ from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
 from kspec.runtime import marshal
 from kspec.runtime.device import Device
-from kspec.runtime.raw_arguments import RawArgument, is_address
+from kspec.runtime.opaque import STRUCT, is_address, kind_of
+from kspec.runtime.raw_arguments import RawArgument
 from kspec.runtime.views import dtype_name, numpy_dtype
 from kspec.runtime.writing import check_writable
 from kspec.signature import CParam
@@ -151,7 +152,7 @@ def _pack_pointer(param: CParam, operand: RawArgument, row: DType | None, device
 def _pack_handle(where: str, param: CParam, value: Any) -> bytes:
     """Pass the handle of a texture or surface object, CuPy's too."""
     wanted = HANDLES[param.type]
-    if any(one.__name__ == wanted for one in type(value).__mro__):
+    if kind_of(value) == wanted:
         return struct.pack("Q", value.ptr)
     raise ArgumentTypeError(
         f"{where} is declared {param}, so it must be a {wanted}, not {type(value).__name__}"
@@ -162,7 +163,10 @@ def _pack_struct(where: str, param: CParam, value: Any, row: DType | None) -> by
     """Pass a structured scalar, or a size-one structured array, byte for byte.
 
     Of a struct that the spec declares, the layout is compared, and a tuple of its fields will do.
+    The bytes of CuPy's structs follow in `with_structs`.
     """
+    if kind_of(value) == STRUCT:
+        return b""
     if row is not None and isinstance(value, tuple):
         try:
             return np.array(value, numpy_dtype(row.name)).tobytes()

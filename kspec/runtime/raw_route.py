@@ -40,6 +40,7 @@ from kspec.runtime.libraries import Library
 from kspec.runtime.marshal import ParameterBlock
 from kspec.runtime.memory import Symbol
 from kspec.runtime.module import LoadedKernel
+from kspec.runtime.opaque import HANDLES, POINTER, STRUCT, is_cupys, kind_of, needs_cuda
 from kspec.runtime.order import after_launch, stream_handle
 from kspec.runtime.pattern import (
     afterwards,
@@ -50,14 +51,12 @@ from kspec.runtime.pattern import (
     tell,
 )
 from kspec.runtime.plan import Ordered, Refusal, is_checked, lent
-from kspec.runtime.raw_arguments import RawArgument
+from kspec.runtime.raw_arguments import RawArgument, struct_bytes
 from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
-from kspec.runtime.texture import SurfaceObject, TextureObject
 from kspec.signature import CParam
 
 More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
 _NO_MORE: More = (None, False)
-_HANDLES = (Symbol, SurfaceObject, TextureObject)
 
 
 @dataclass(frozen=True)
@@ -242,9 +241,11 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
         if not param.pointer:
             return None
         return Value(access, written, flat=True, packed="{p}", format="P")
-    if kind in _HANDLES:
-        place = "{x}.device.kind, {x}.device.ordinal"
-        return Value(packed="{x}.ptr", format="P", place=place)
+    opaque = kind_of(arg)
+    if opaque == STRUCT:
+        return Value()
+    if opaque in (*HANDLES, POINTER):
+        return Value(packed="{x}.ptr", format="P", place=_place(arg))
     plain = kind in (bool, int, float, complex)
     if not plain and (not issubclass(kind, np.generic) or issubclass(kind, np.flexible)):
         return None
@@ -264,6 +265,15 @@ def _value(arg: Any, param: CParam | None) -> Value | None:
     return Value(packed="{x}.tobytes()", format=f"{dtype.itemsize}s")
 
 
+def _place(arg: Any) -> str:
+    """Return the elements of a key that say where a texture, surface or pointer is."""
+    if isinstance(arg, Symbol):
+        return "{x}.place.kind, {x}.place.ordinal"
+    if needs_cuda(arg):
+        return ""  # with the arrays
+    return "{x}.device_id" if is_cupys(arg) else "{x}.device.kind, {x}.device.ordinal"
+
+
 class RawPlan(Ordered, Blocks):
     """What is the same for all calls of a raw kernel with one key, as in `plan.Plan`."""
 
@@ -279,10 +289,20 @@ class RawPlan(Ordered, Blocks):
         parameters = prepared.parameters  # not the arrays
         super().__init__(prepared.kernel, prepared.launch, lambda: (parameters, None), pack)
         self.convert = tuple(
-            marshal.converter(type(operand.value), dtype, operand.where) if dtype else None
-            for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
+            _converter(operand, dtype, len(data))
+            for operand, dtype, data in zip(
+                prepared.operands, prepared.types, prepared.parameters, strict=True
+            )
         )
         self.refuses = refusal_of(prepared)
+
+
+def _converter(operand: RawArgument, dtype: str, size: int) -> Callable[[Any], bytes] | None:
+    """Return what makes the bytes of an argument that has no format."""
+    if kind_of(operand.value) == STRUCT:
+        where = operand.where
+        return lambda value: struct_bytes(where, value, size)
+    return marshal.converter(type(operand.value), dtype, operand.where) if dtype else None
 
 
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:

@@ -44,7 +44,7 @@ def module() -> kspec.RawModule:
 def test_constant_memory(place: ArrayDevice) -> None:
     source = module()
     symbol = source.get_global("coefficients", device=place.place)
-    assert symbol.nbytes == 16 and str(symbol.device) == place.place and symbol.ptr
+    assert symbol.nbytes == 16 and str(symbol.place) == place.place and symbol.ptr
     symbol.array(4, "float32")[...] = [1, 2, 3, 4]
     x = np.linspace(-1, 1, 32, dtype=np.float32)
     values, out = place.array(x), place.zeros(32, "float32")
@@ -203,7 +203,7 @@ def test_each_gpu_has_its_own_variables() -> None:
     source = module()
     for number, device in enumerate(("cuda:0", "cuda:1", "host")):
         symbol = source.get_global("coefficients", device)
-        assert str(symbol.device) == device
+        assert str(symbol.place) == device
         symbol.array(4, "float32")[...] = number
     kernel = source.get_function("polynomial")
     for number, device in enumerate(("cuda:0", "cuda:1", "host")):
@@ -220,7 +220,7 @@ def test_each_gpu_has_its_own_variables() -> None:
 
 def test_the_default_device() -> None:
     symbol = module().get_global("coefficients")
-    assert symbol.device == kspec.devices()[min(1, len(kspec.devices()) - 1)]
+    assert symbol.place == kspec.devices()[min(1, len(kspec.devices()) - 1)]
 
 
 def test_symbols_are_not_copied(place: ArrayDevice) -> None:
