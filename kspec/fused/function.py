@@ -25,7 +25,7 @@ import numpy as np
 
 from kspec.by_name import ByName
 from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
-from kspec.fused.overlaps import first_of_same, meet, set_apart, views_of
+from kspec.fused.overlaps import Overlaps, first_of_same, meet, overlapping, views_of
 from kspec.fused.rows import fits, row_spec
 from kspec.fused.running import Run, Runnable
 from kspec.fusion import types
@@ -225,7 +225,7 @@ class Fused(ByName):
         program = self._runnable(self._all_arguments(args, keywords)).program
         several = len(program.kernels) > 1  # one that takes rows of any length is better
         rows = row_spec(program.rows) if program.rows and several else None
-        return (rows,) if rows else tuple(kernel.spec for kernel in program.kernels)
+        return (rows,) if rows else tuple(kernel.spec for kernel in program.all_kernels)
 
     def _all_arguments(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:
@@ -301,8 +301,10 @@ class Fused(ByName):
                 if not meet(views, written):
                     return apart.run(args)
                 runnable = self._runnable(args)
-                names = self._argument_names(len(args))
-                return runnable.run(set_apart(args, runnable.program.written, self.name, names))
+                if runnable.program.phases:  # the first must not have run when another is refused
+                    self._check_integers(args)
+                    self._check_arrays(args, written)
+                return runnable.run(args)
             except (ArgumentTypeError, OverlapError):
                 self._check_arrays(args, written)
                 raise
@@ -352,20 +354,32 @@ class Fused(ByName):
             found = self._program(described, different)
             if found.program.written:  # what is read through another argument changes, too
                 same = first_of_same(args)
-                if same != different:
-                    found = self._program(described, same)
+                overlaps = overlapping(args, same)
+                if overlaps or same != different:
+                    found = self._program(described, same, overlaps)
         return found
 
-    def _program(self, described: tuple[ArgumentType, ...], same: tuple[int, ...]) -> Runnable:
-        exact = described, same
+    def _program(
+        self,
+        described: tuple[ArgumentType, ...],
+        same: tuple[int, ...],
+        overlaps: Overlaps = (),
+    ) -> Runnable:
+        exact = described, same, overlaps
         found = self._programs.get(exact)
         if found is None:
-            pattern = _pattern(described), same
+            pattern = _pattern(described), same, overlaps
             found = self._programs.get(pattern)
             if found is None:
                 names = self._argument_names(len(described))
                 program = trace(
-                    self._traced_function, described, names, self.name, same, self._options
+                    self._traced_function,
+                    described,
+                    names,
+                    self.name,
+                    same,
+                    self._options,
+                    overlaps,
                 )
                 found = Runnable(program)
                 self._programs[exact if program.shaped else pattern] = found

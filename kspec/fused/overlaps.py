@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kspec.errors import FusionError
-from kspec.fused.copies import copy
 from kspec.runtime.interop import library_of
 from kspec.runtime.views import ArrayView
 from kspec.runtime.writing import share_memory
+
+Overlaps = tuple[tuple[int, int], ...]
 
 
 def first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
@@ -43,31 +44,12 @@ def meet(views: Mapping[int, ArrayView], written: Sequence[int]) -> bool:
     )
 
 
-def set_apart(
-    args: tuple[Any, ...], written: Sequence[int], name: str, names: Sequence[str]
-) -> tuple[Any, ...]:
-    """Return the arguments with copies of those that overlap with others that are written to.
+def overlapping(args: Sequence[Any], same: Sequence[int]) -> Overlaps:
+    """Return the pairs of arguments that share memory, though not as the same elements.
 
-    `name` is that of the function, `names` those of its arguments, for messages.
-
-    Raises
-    ------
-    FusionError
-        If two that are written to overlap.
+    Of those that are the same elements (`same`, as `first_of_same` finds them), the first stands
+    for all.
     """
-    found = list(args)
-    same = first_of_same(args)
-    for position in written:
-        target = library_of(args[position]).view(args[position])  # type: ignore[union-attr]
-        for k, one in enumerate(args):
-            library = library_of(one)
-            if library is None or same[k] == same[position]:
-                continue
-            if share_memory(target, library.view(one)):
-                if k in written:
-                    raise FusionError(
-                        f"{name}: arguments {names[position]} and {names[k]} are written to, and "
-                        "overlap; pass copies"
-                    )
-                found[k] = copy(one)
-    return tuple(found)
+    views = {k: view for k, view in views_of(args).items() if same[k] == k}
+    pairs = itertools.combinations(views, 2)
+    return tuple((k, other) for k, other in pairs if share_memory(views[k], views[other]))

@@ -36,7 +36,9 @@ class Runnable:
         self._kernels = [_kernel(one.spec) for one in program.kernels]
         self._rows = RowCaller(program.rows) if program.rows else None
         self._saved = _overwritten(program)
-        run, record = self._direct() or self._run, program.record
+        self._phases = [(one, Runnable(one.program)) for one in program.phases]
+        usual = self._run_phases if self._phases else self._run
+        run, record = self._direct() or usual, program.record
         self.run: Run = run if record is None else lambda args: record(run(args))
 
     def _direct(self) -> Run | None:
@@ -62,6 +64,19 @@ class Runnable:
         if axes:
             return lambda args: kernel(*take(args), **axes)
         return lambda args: kernel(*take(args))
+
+    def _run_phases(self, args: tuple[Any, ...]) -> Any:
+        """Write to arguments that share memory with others one by one, then do the rest."""
+        given = list(args)
+        for phase, runnable in self._phases:
+            kept = {place: copy(given[place]) for place in phase.copied}
+            read = [kept.get(place, one) for place, one in enumerate(given)]
+            read[phase.target] = given[phase.target]
+            runnable.run(tuple(read))
+            for place, one in kept.items():
+                given[place] = one
+            given += [args[position] for position in phase.renewed]
+        return self._run(tuple(given))
 
     def _run(self, args: tuple[Any, ...]) -> Any:
         results: dict[Value, Any] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from kspec import dtypes
 from kspec.fusion.graph import Argument, Number, Scalar, Value, View
@@ -22,24 +23,41 @@ def explain(program: Program, names: Sequence[str]) -> str:
     names : sequence of str
         Of the function's arguments.
     """
-    count = len(program.kernels)
+    count = len(program.all_kernels)
     lines = [f"{count} kernel{'' if count == 1 else 's'}"]
     if program.rows is not None:
         lines = [*_rows(program.rows, names), f"elsewhere {lines[0]}"]
-    for number, (kernel, part) in enumerate(
-        zip(program.kernels, program.parts.parts, strict=True), 1
-    ):
+    number = itertools.count(1)
+    shown = list(names)  # of what phases read, which has the arguments in front
+    for phase in program.phases:
+        copies = [
+            f"a copy of {name}" if place in phase.copied and place != phase.target else name
+            for place, name in enumerate(shown)
+        ]
+        lines += _kernels(phase.program, copies, number)
+        written, *others = (names[position] for position in phase.renewed)
+        lines.append(f"   one write at a time: {written} shares memory with {', '.join(others)}")
+        for place in phase.copied:
+            shown[place] = f"a copy of {shown[place]}"
+        shown += [names[position] for position in phase.renewed]
+    lines += _kernels(program, shown, number)
+    if program.shaped:
+        lines.append("for these extents only: the function asks for them, or slices or reshapes")
+    return "\n".join(lines)
+
+
+def _kernels(program: Program, names: Sequence[str], numbers: Iterator[int]) -> list[str]:
+    lines: list[str] = []
+    for kernel, part in zip(program.kernels, program.parts.parts, strict=True):
         kind = "elementwise" if isinstance(part, Elements) else f"reduction over axes {kernel.axes}"
-        lines.append(f"{number}. {kernel.spec.name}: {kind}")
+        lines.append(f"{next(numbers)}. {kernel.spec.name}: {kind}")
         reads = [one for one in kernel.reads if not isinstance(one, Scalar)]
         lines += _read(reads, names)
         lines += _written(kernel.writes, names)
         reason = _reason(program, kernel)
         if reason:
             lines.append(f"   {reason}")
-    if program.shaped:
-        lines.append("for these extents only: the function asks for them, or slices or reshapes")
-    return "\n".join(lines)
+    return lines
 
 
 def _rows(rows: RowProgram, names: Sequence[str]) -> list[str]:

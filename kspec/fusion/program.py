@@ -8,13 +8,13 @@ call whose arguments agree in types and in which extents are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.fusion.graph import Dim, Shape, Value, is_number
+from kspec.fusion.graph import Argument, Dim, Shape, Value, is_number
 from kspec.fusion.lower import Kernel, lower
-from kspec.fusion.partition import Output, Partition, partition
+from kspec.fusion.partition import Output, Partition, partition, reachable
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
 from kspec.fusion.tracer import Traced, Tracer
 
@@ -74,6 +74,8 @@ class Program:
         Arguments that are written to.
     rows : RowProgram or None
         One kernel in place of all of them, for arrays that it fits.
+    phases : tuple of Phase
+        What runs before: writes to arguments that share memory with others.
     """
 
     kernels: tuple[Kernel, ...]
@@ -84,6 +86,38 @@ class Program:
     shaped: bool
     written: tuple[int, ...]
     rows: RowProgram | None
+    phases: tuple[Phase, ...] = ()
+
+    @property
+    def all_kernels(self) -> tuple[Kernel, ...]:
+        """Its kernels, and those of the phases in front of them."""
+        before = (kernel for one in self.phases for kernel in one.program.kernels)
+        return (*before, *self.kernels)
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """One write to an argument that shares memory with others.
+
+    What it reads and writes are arrays of a list, which begins with the arguments.
+
+    Attributes
+    ----------
+    program : Program
+        Computes the new elements, and writes them.
+    target : int
+        The argument in the list.
+    copied : tuple of int
+        Arrays of the list of which copies take their place: the write changes them, and they are
+        read later; or are read by it, at other places than it writes to.
+    renewed : tuple of int
+        Arguments that are appended to the list after it, to be read as they are then.
+    """
+
+    program: Program
+    target: int
+    copied: tuple[int, ...]
+    renewed: tuple[int, ...]
 
 
 def trace(
@@ -93,6 +127,7 @@ def trace(
     kernel_name: str,
     same: Sequence[int] = (),
     options: tuple[str, ...] = (),
+    overlaps: Sequence[tuple[int, int]] = (),
 ) -> Program:
     """Return what a function computes.
 
@@ -110,6 +145,8 @@ def trace(
         For each argument the first one that is the same object; default: all differ.
     options : tuple of str, optional
         Compiler options of the kernels.
+    overlaps : sequence of (int, int), optional
+        Pairs of arguments that share memory, though not as the same elements; default: none do.
 
     Raises
     ------
@@ -118,7 +155,7 @@ def trace(
     ValueError
         If it returns something else than arrays.
     """
-    tracer = Tracer()
+    tracer = Tracer(len(arguments), overlaps)
     stand_ins: list[Any] = []
     for position, one in enumerate(arguments):
         if same and same[position] != position:
@@ -135,15 +172,59 @@ def trace(
     returned = _returned(result)
     values = returned if isinstance(returned, tuple) else (returned,)
     outputs = [Output(one) for one in dict.fromkeys(values) if one is not None]
-    outputs += [Output(one.value, position) for position, one in tracer.written.items()]
-    parts = partition(tracer.graph, outputs)
-    kernels = lower(parts, kernel_name, names, options)
-    rows = None
-    if wants_rows(outputs, len(kernels)):
-        rows = row_program(tracer.graph, outputs, kernel_name, names, options)
-    written, shaped = tuple(tracer.written), tracer.graph.shaped
+    outputs += [
+        Output(one.value, position)
+        for position, one in tracer.written.items()
+        if not tracer.sharing(position)
+    ]
     record = getattr(type(result), "_make", None) if isinstance(returned, tuple) else None
-    return Program(kernels, parts, outputs, returned, record, shaped, written, rows)
+    phases = _phases(tracer, outputs, names, kernel_name, options)
+    names = [*names, *[names[one] for phase in phases for one in phase.renewed]]
+    own = f"{kernel_name}_{len(phases)}" if phases and outputs else kernel_name
+    parts = partition(tracer.graph, outputs)
+    kernels = lower(parts, own, names, options)
+    rows = None
+    if wants_rows(outputs, len(kernels)) and not phases:
+        rows = row_program(tracer.graph, outputs, own, names, options)
+    written, shaped = tuple(tracer.written), tracer.graph.shaped
+    return Program(kernels, parts, outputs, returned, record, shaped, written, rows, phases)
+
+
+def _phases(
+    tracer: Tracer,
+    outputs: Sequence[Output],
+    names: Sequence[str],
+    kernel_name: str,
+    options: tuple[str, ...],
+) -> tuple[Phase, ...]:
+    """Return the writes to arguments that share memory with others, one by one."""
+    writes, names = tracer.writes, list(names)
+    several = len(writes) > 1 or bool(outputs)
+    reads = [_arguments([one.value]) for one in writes] + [_arguments(one.value for one in outputs)]
+    newest = {position: position for position in range(len(names))}
+    found: list[Phase] = []
+    for number, one in enumerate(writes):
+        target = one.target.position
+        later: set[int] = set().union(*reads[number + 1 :])
+        changed = [newest[position] for position in one.renewed]
+        now = reads[number] - {target}  # kernels see to what is read of the target itself
+        copied = tuple(place for place in changed if place in later | now)
+        written = [Output(one.value, target)]
+        parts = partition(tracer.graph, written)
+        own = f"{kernel_name}_{number}" if several else kernel_name
+        kernels = lower(parts, own, names, options)
+        shaped = tracer.graph.shaped
+        program = Program(kernels, parts, written, None, None, shaped, (target,), None)
+        found.append(Phase(program, target, copied, one.renewed))
+        for position in one.renewed:
+            newest[position] = len(names)
+            names.append(names[position])
+    return tuple(found)
+
+
+def _arguments(values: Iterable[Value]) -> set[int]:
+    """Return the positions of the arguments that values are computed from."""
+    return {one.position for one in reachable(values) if isinstance(one, Argument)}
 
 
 def _dims(position: int, sizes: Sequence[int]) -> Shape:

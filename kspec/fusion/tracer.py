@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,7 +25,7 @@ from kspec.errors import (
     ShapeError,
 )
 from kspec.fusion import types
-from kspec.fusion.graph import Constant, Graph, Shape, Value, broadcast, is_number
+from kspec.fusion.graph import Argument, Constant, Graph, Shape, Value, broadcast, is_number
 from kspec.fusion.indices import full_index, inverse_of
 from kspec.fusion.methods import (
     binary,
@@ -55,8 +56,34 @@ _PYTHONS = {strong: weak for weak, strong in types.STRONG.items()}
 Number = bool | int | float | complex | np.generic
 
 
+@dataclass(frozen=True, eq=False)
+class Write:
+    """A write to an argument that shares memory with others.
+
+    Attributes
+    ----------
+    value : Value
+        Its new elements.
+    target : Argument
+        Its elements before.
+    renewed : tuple of int
+        Arguments whose elements are read anew: that one, and those it shares memory with.
+    """
+
+    value: Value
+    target: Argument
+    renewed: tuple[int, ...]
+
+
 class Tracer:
     """Makes stand-ins, and remembers which arguments were written to.
+
+    Parameters
+    ----------
+    count : int, optional
+        Arguments of the function.
+    overlaps : sequence of (int, int), optional
+        Pairs of arguments that share memory, though not as the same elements.
 
     Attributes
     ----------
@@ -64,15 +91,45 @@ class Tracer:
         What was computed.
     written : dict of int to Traced
         Arguments that were assigned to in place.
+    writes : list of Write
+        Writes to arguments of `overlaps`, in order. After each, the stand-ins of what it changes
+        have values of their own: arguments of the graph from position `count` on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 0, overlaps: Sequence[tuple[int, int]] = ()) -> None:
         self.graph = Graph()
         self.written: dict[int, Traced] = {}
+        self.writes: list[Write] = []
+        self._next = count
+        self._overlaps = overlaps
+        self._newest: dict[int, tuple[Traced, Argument]] = {}
 
     def argument(self, position: int, dtype: str, shape: Shape) -> Traced:
         """Return the stand-in of an array."""
-        return Traced(self, self.graph.argument(position, dtype, shape), position=position)
+        value = self.graph.argument(position, dtype, shape)
+        made = Traced(self, value, position=position)
+        self._newest[position] = made, value
+        return made
+
+    def sharing(self, position: int) -> tuple[int, ...]:
+        """Return the arguments that share memory with one, though not as the same elements."""
+        pairs = [pair for pair in self._overlaps if position in pair]
+        return tuple(first if second == position else second for first, second in pairs)
+
+    def assigned(self, position: int) -> None:
+        """Note that an argument has got new elements, which others may show, too."""
+        target, before = self._newest[position]
+        self.written[position] = target
+        others = self.sharing(position)
+        if not others:
+            return
+        renewed = position, *others
+        self.writes.append(Write(target.value, before, renewed))
+        for one in renewed:
+            made, old = self._newest[one]
+            made._value = new = self.graph.argument(self._next, old.dtype, old.shape)
+            self._newest[one] = made, new
+            self._next += 1
 
     def number(self, position: int, type_: str) -> Traced:
         """Return the stand-in of a scalar, whose type may be that of a Python number."""
@@ -337,7 +394,7 @@ class Traced:
         if self._base is None:
             self._value = value
             if self.position is not None:
-                self.tracer.written[self.position] = self
+                self.tracer.assigned(self.position)
         elif self._back is None:
             refuse(
                 f"{what}: a part of an array is not assigned to; compute all of it with np.where, "

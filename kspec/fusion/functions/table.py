@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ MISSING: Any = object()
 def delivered(results: tuple[Traced, ...], out: Sequence[Any], name: str) -> Any:
     """Return results, written to the outputs that were given."""
     if out:
+        _check_apart([one for one in out if isinstance(one, Traced)], name)
         for result, target in zip(results, out, strict=True):
             if target is not None:
                 if not isinstance(target, Traced):
@@ -28,6 +30,14 @@ def delivered(results: tuple[Traced, ...], out: Sequence[Any], name: str) -> Any
             one if target is None else target for one, target in zip(results, out, strict=True)
         )
     return results[0] if len(results) == 1 else results
+
+
+def _check_apart(outputs: Sequence[Traced], name: str) -> None:
+    """Refuse outputs of one call that share memory: NumPy's order of writing is not defined."""
+    for one, other in itertools.combinations([one.root for one in outputs], 2):
+        sharing = one.position is not None and other.position in one.tracer.sharing(one.position)
+        if one is other or sharing:
+            refuse(f"{name}: two arrays of out= share memory; pass arrays of their own")
 
 
 def fused_function(function: FunctionT) -> FunctionT:
