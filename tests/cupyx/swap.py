@@ -96,7 +96,7 @@ class Ufunc:
             if len(args) == len(inputs) and all(map(_fits, args, inputs)) and not kwargs:
                 if types not in self._kernels:
                     self._kernels[types] = self._kernel(inputs, outputs, code)
-                return self._kernels[types](*args)
+                return self._kernels[types](*map(_cast, args, inputs))
         return self._own(*args, **kwargs)
 
     def _kernel(self, inputs: str, outputs: str, code: str) -> Any:
@@ -117,6 +117,11 @@ class Ufunc:
             preamble=typedefs + self._preamble,
             loop_prep=self._loop_prep,
         )
+
+
+def _cast(argument: Any, char: str) -> Any:
+    """Return an array in the dtype of the loop, as ufuncs convert them; numbers as they are."""
+    return argument.astype(char, copy=False) if hasattr(argument, "astype") else argument
 
 
 def _fits(argument: Any, char: str) -> bool:
