@@ -169,8 +169,6 @@ def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
     """Return what C++ calls for two values."""
     value = op.value if isinstance(op, Known) else None
     if isinstance(value, Operator):
-        if types.kind(dtype) == "c" and value is not Sum:
-            raise scope.problem(node, TypeError, f"{dtype} has no order")
         return Invoke(value.functor, (), _FUNCTOR)
     python = getattr(value, "device_function", None)
     if python is None:

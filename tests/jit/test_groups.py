@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,69 @@ def test_extremes_of_a_warp(place: ArrayDevice, op: str) -> None:
     extreme[1, 64](x, y)
     halves = values.reshape(2, 32)
     assert place.numpy(y).tolist() == getattr(halves, op.lower())(axis=1).tolist()
+
+
+def as_cub_adds(values: Any) -> Any:
+    """Return the sum with the roundings of `cub::BlockReduce`: trees of warps, one after another."""
+    warps = []
+    for start in range(0, len(values), 32):
+        warp = list(values[start : start + 32])
+        for delta in (1, 2, 4, 8, 16):
+            warp = [
+                one + warp[k + delta] if k + delta < len(warp) else one
+                for k, one in enumerate(warp)
+            ]
+        warps.append(warp[0])
+    total = warps[0]
+    for one in warps[1:]:
+        total = total + one
+    return total
+
+
+@pytest.mark.parametrize("threads", [1, 20, 64, 100, 256, 1024])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_sums_have_the_bits_of_cubs(place: ArrayDevice, dtype: str, threads: int) -> None:
+    BlockReduce = jit.cub.BlockReduce[np.dtype(dtype), 1024]
+
+    @jit.rawkernel()
+    def reduce(x, y):
+        storage = jit.shared_memory(BlockReduce.TempStorage, 1)
+        total = BlockReduce(storage[0]).Sum(x[jit.threadIdx.x])
+        if jit.threadIdx.x == 0:
+            y[0] = total
+            y[1] = total / 3
+
+    values = np.random.default_rng(threads).random(threads).astype(dtype)
+    x, y = place.array(values), place.zeros(2, dtype)
+    reduce[1, threads](x, y)
+    total = as_cub_adds(values)
+    assert total.dtype == dtype
+    assert place.numpy(y)[0] == total
+    np.testing.assert_allclose(place.numpy(y)[1], total / 3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_extremes_of_complex_numbers(place: ArrayDevice, dtype: str, op: str) -> None:
+    """As NumPy orders them: by the real part, then the imaginary one; the first NaN wins."""
+    BlockReduce, Op = jit.cub.BlockReduce[np.dtype(dtype), 64], getattr(jit.cub, op)
+
+    @jit.rawkernel()
+    def extreme(x, y):
+        storage = jit.shared_memory(BlockReduce.TempStorage, 1)
+        found = BlockReduce(storage[0]).Reduce(x[jit.threadIdx.x], Op())
+        if jit.threadIdx.x == 0:
+            y[0] = found
+
+    ufunc = np.maximum if op == "Max" else np.minimum
+    rng = np.random.default_rng(1)
+    for nans in (0, 0, 1, 2):
+        values = (rng.integers(-2, 3, 64) + 1j * rng.integers(-2, 3, 64)).astype(dtype)
+        for k, place_of_nan in enumerate(rng.permutation(64)[:nans]):
+            values[place_of_nan] = complex(np.nan, k) if k else complex(7, np.nan)
+        x, y = place.array(values), place.zeros(1, dtype)
+        extreme[1, 64](x, y)
+        assert repr(place.numpy(y)[0]) == repr(ufunc.reduce(values))
 
 
 @pytest.mark.parametrize("threads", [1, 20, 32, 100])

@@ -1,9 +1,19 @@
 // Threads of a warp or a block that compute something together: reductions, scans, copies. One
 // algorithm for all types and all sizes of blocks; operators are associative, and see the values
-// in the order of the threads.
+// in the order of the threads. Reductions combine them in the order of CUB's algorithms, so that
+// sums of floating-point numbers have the same bits.
 #pragma once
 
+template <class Real> class complex;
+
 namespace kspec {
+
+// NumPy's order of complex numbers, in which the first NaN is the largest and the smallest.
+template <class Real>
+__device__ inline bool is_less(const complex<Real>& left, const complex<Real>& right) {
+  return left.real() < right.real() ||
+         (left.real() == right.real() && left.imag() < right.imag());
+}
 
 struct Plus {
   template <class T> __device__ inline T operator()(T left, T right) const { return left + right; }
@@ -12,10 +22,20 @@ struct Larger {
   template <class T> __device__ inline T operator()(T left, T right) const {
     return left < right ? right : left;
   }
+  template <class Real>
+  __device__ inline complex<Real> operator()(complex<Real> left, complex<Real> right) const {
+    if (left != left || right != right) return left != left ? left : right;
+    return is_less(left, right) ? right : left;
+  }
 };
 struct Smaller {
   template <class T> __device__ inline T operator()(T left, T right) const {
     return right < left ? right : left;
+  }
+  template <class Real>
+  __device__ inline complex<Real> operator()(complex<Real> left, complex<Real> right) const {
+    if (left != left || right != right) return left != left ? left : right;
+    return is_less(right, left) ? right : left;
   }
 };
 
@@ -83,11 +103,8 @@ template <class T, class Op> __device__ inline T block_reduce(T* slots, T value,
   value = warp_reduce(slots, value, op);
   if (thread % 32 == 0) slots[thread / 32] = value;
   __syncthreads();
-  if (thread < 32) {
-    const unsigned int mask = set_of_lanes(lanes_of_warp());
-    if (thread < warps) value = slots[thread];
-    value = reduce_lanes(value, warps, mask, op);
-  }
+  if (thread == 0)
+    for (unsigned int warp = 1; warp < warps; ++warp) value = op(value, slots[warp]);
   return value;
 }
 
