@@ -23,7 +23,7 @@ from kspec.ir.check_kernel import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
-from kspec.jit.capture import Captured
+from kspec.jit.capture import Captured, watch_names
 from kspec.jit.functions import build_function
 from kspec.jit.scope import Program, escaped
 
@@ -129,7 +129,7 @@ def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool =
         written,
         tuple(program.captured),
         program.paths,
-        _any_of([one.watch() for one in program.captured]),
+        _any_of([*(one.watch() for one in program.captured), *map(watch_names, program.run)]),
     )
 
 

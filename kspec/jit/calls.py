@@ -1,7 +1,8 @@
 """Calls in, values out: Python's functions, types, ufuncs, device functions.
 
-What ``jit`` itself has is in `kspec.jit.device_calls`.  Functions that are known are not called
-while compiling, except those of `math` and a few of Python's own, on numbers that are known.
+What ``jit`` itself has is in `kspec.jit.device_calls`.  A function that kernels do not have is
+called while compiling if all of its arguments are known: it may return a constant, or a device
+function.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
 from kspec.jit import cg, device_calls, expressions, functions, thrust, types
 from kspec.jit.builtins import DeviceFunction
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import (
+    Known,
+    Method,
+    Several,
+    Value,
+    converted,
+    described,
+    unwrapped,
+    wrapped,
+)
 
 Keywords = dict[str, Value]
 
@@ -88,7 +98,7 @@ def called(
     handler = _PYTHON.get(function) if _hashable(function) else None
     if handler is not None:
         return handler(scope, node, args, keywords)
-    if isinstance(function, type):
+    if isinstance(function, type) and (function in _CASTS or issubclass(function, np.generic)):
         return _cast(scope, node, function, args)
     if isinstance(function, np.ufunc):
         return _ufunc(scope, node, function.__name__, args, keywords)
@@ -98,13 +108,35 @@ def called(
             return _ufunc(scope, node, name, args, keywords)
     if getattr(function, "__module__", None) == "math" and function.__name__ in _MATH:
         return _math(scope, node, function.__name__, args)
+    return _run(scope, node, function, args, keywords)
+
+
+def _run(
+    scope: Scope, node: ast.AST, function: Any, args: Sequence[Value], keywords: Keywords
+) -> Value:
+    """Return the result of any function of what is known: called now, by Python."""
     name = getattr(function, "__name__", repr(function))
-    raise scope.problem(
-        node,
-        TypeError,
-        f"Invalid function call: {name} is no function of kernels; decorate it with "
-        "@jit.rawkernel(device=True) if it is yours",
-    )
+    given = [unwrapped(one) for one in args]
+    named = {word: unwrapped(one) for word, one in keywords.items()}
+    if not callable(function):
+        raise scope.problem(node, TypeError, f"{described(Known(function))} can not be called")
+    if None in given or None in named.values():
+        raise scope.problem(
+            node,
+            TypeError,
+            f"Invalid function call: {name} is no function of kernels, and its arguments are no "
+            "constants; decorate it with @jit.rawkernel(device=True) if it is yours",
+        )
+    scope.program.run.append(function)
+    try:
+        result = function(
+            *(one.value for one in given if one is not None),
+            **{word: one.value for word, one in named.items() if one is not None},
+        )
+    except Exception as error:
+        message = f"{name}, called while compiling: {error}"
+        raise scope.problem(node, type(error), message) from error
+    return wrapped(result)
 
 
 def _is_cupy_ufunc(function: Any) -> bool:
@@ -124,7 +156,7 @@ def _known(
 ) -> Value | None:
     """Return the result of a pure function of what is known; None if there is none."""
     pure = (
-        function in _FOLDED
+        (function in _FOLDED and function not in (min, max))
         or getattr(function, "__module__", None) == "math"
         or isinstance(function, np.ufunc)
         or (isinstance(function, type) and issubclass(function, np.generic | np.dtype))
@@ -147,8 +179,6 @@ def _known(
 
 def _cast(scope: Scope, node: ast.AST, kind: type, args: Sequence[Value]) -> Value:
     with scope.at(node):
-        if kind not in _CASTS and not issubclass(kind, np.generic):
-            raise TypeError(f"Invalid function call: {kind.__name__} makes nothing in kernels")
         dtype = types.dtype_name(kind)
     if len(args) == 2 and kind is complex:
         part = "float64"
@@ -246,18 +276,31 @@ def _extreme(name: str) -> Callable[..., Value]:
     def handler(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
         if keywords:
             raise scope.problem(node, TypeError, "min() and max() take no keywords in kernels")
-        items = args[0].items if len(args) == 1 and isinstance(args[0], Several) else args
+        only = wrapped(args[0].value) if len(args) == 1 and isinstance(args[0], Known) else args[0]
+        items = only.items if len(args) == 1 and isinstance(only, Several) else args
         if len(items) < 2:
             raise scope.problem(node, TypeError, "min() and max() take two or more numbers")
         result = items[0]
         for one in items[1:]:
             if isinstance(result, Known) and isinstance(one, Known):
-                result = Known((min if name == "minimum" else max)(result.value, one.value))
+                with scope.at(node):
+                    result = _known_extreme(name, result, one)
             else:
                 result = expressions.call_ufunc(scope, node, name, (result, one))
         return result
 
     return handler
+
+
+def _known_extreme(name: str, first: Known, second: Known) -> Known:
+    """Return one of two constants, by the rules of what is not known: NumPy's."""
+    a, b = first.value, second.value
+    if not (first.is_number and second.is_number):
+        return Known((min if name == "minimum" else max)(a, b))
+    if a != a or b != b:  # the first NaN
+        return first if a != a else second
+    left, right = ((one.real, one.imag) for one in (a, b))
+    return first if (left <= right if name == "minimum" else left >= right) else second
 
 
 def _len(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:

@@ -82,28 +82,39 @@ class Captured:
 
     def watch(self) -> Callable[[], bool]:
         """Return what says whether something that was looked up means something else now."""
-        spaces, cells = [], []
-        cell_of = dict(
-            zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True)
-        )
-        for (path, name), value in self.used.items():
-            if path:
-                first, *rest = path.split(".")
-                owner = functools.reduce(getattr, rest, _find(self.function, first))
-                spaces.append((vars(owner), name, value))
-            elif name in cell_of:
-                cells.append((cell_of[name], value))
-            else:
-                known = self.function.__globals__
-                spaces.append((known, name, value if name in known else _MISSING))
+        return _watch(self.function, self.used)
 
-        def is_stale() -> bool:
-            for space, name, value in spaces:
-                if space.get(name, _MISSING) is not value:
-                    return True
-            return any(_contents(cell) is not value for cell, value in cells) if cells else False
 
-        return is_stale
+def watch_names(function: Any) -> Callable[[], bool]:
+    """Return what says whether a name in a function that was called means something else now."""
+    if not isinstance(function, FunctionType):
+        return lambda: False
+    names = (*function.__code__.co_names, *function.__code__.co_freevars)
+    found = {("", name): _find(function, name) for name in names}
+    return _watch(function, {key: one for key, one in found.items() if one is not _MISSING})
+
+
+def _watch(function: FunctionType, used: Mapping[tuple[str, str], Any]) -> Callable[[], bool]:
+    spaces, cells = [], []
+    cell_of = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for (path, name), value in used.items():
+        if path:
+            first, *rest = path.split(".")
+            owner = functools.reduce(getattr, rest, _find(function, first))
+            spaces.append((vars(owner), name, value))
+        elif name in cell_of:
+            cells.append((cell_of[name], value))
+        else:
+            known = function.__globals__
+            spaces.append((known, name, value if name in known else _MISSING))
+
+    def is_stale() -> bool:
+        for space, name, value in spaces:
+            if space.get(name, _MISSING) is not value:
+                return True
+        return any(_contents(cell) is not value for cell, value in cells) if cells else False
+
+    return is_stale
 
 
 def _contents(cell: CellType) -> Any:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from kspec import dtypes
 from kspec.ir.control import Print, Reserve
 from kspec.ir.memory import Element
@@ -186,8 +188,11 @@ def mask_of(scope: Scope, node: ast.AST, name: str, value: Value) -> Expression:
     mask = known(scope, node, name, "the mask", value)
     if mask is None:
         mask = _FULL
-    with scope.at(node):
-        mask = int(mask)
+    if not isinstance(mask, int | np.integer):
+        raise scope.problem(
+            node, TypeError, f"jit.{name}: the mask must be an integer, not {described(value)}"
+        )
+    mask = int(mask)
     if not 0 <= mask <= _FULL:
         raise scope.problem(node, ValueError, f"jit.{name}: the mask must lie in 0..2**32-1")
     return Const(mask, "uint32")
@@ -197,7 +202,14 @@ def _syncwarp(
     scope: Scope, node: ast.AST, name: str, args: Sequence[Value], keywords: Keywords
 ) -> Value:
     (value,) = named(scope, node, name, args, keywords, "mask=")
-    return Call("syncwarp", (mask_of(scope, node, name, value),), "")
+    if isinstance(value, Known):
+        return Call("syncwarp", (mask_of(scope, node, name, value),), "")
+    mask = expressions.scalar(scope, node, value)
+    if types.kind(str(mask.type)) not in "iu":
+        raise scope.problem(
+            node, TypeError, f"jit.{name}: the mask must be an integer, not {mask.type}"
+        )
+    return Call("syncwarp", (converted(mask, "uint32"),), "")
 
 
 def _shape(scope: Scope, node: ast.AST, name: str, value: Value) -> tuple[int, ...]:

@@ -8,15 +8,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-import numpy as np
-
 from kspec import dtypes
 from kspec.ir.memory import Element, Extent, Part, Span
 from kspec.ir.nodes import Call, Const, Expression
 from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import attributes, expressions, types
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import (
+    Known,
+    Method,
+    Several,
+    Value,
+    converted,
+    described,
+    unwrapped,
+    wrapped,
+)
 
 Index = Value | Span
 
@@ -137,24 +144,11 @@ def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: I
 
 
 def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
-    value = owner.value
-    index = expressions.evaluate(scope, node.slice)
-    if isinstance(value, tuple | list | str | dict | np.ndarray) or not callable(value):
-        if not isinstance(index, Known):
-            raise scope.problem(node, TypeError, f"{described(owner)} is indexed by constants only")
-        with scope.at(node):
-            return wrapped(value[index.value])
-    items = index.items if isinstance(index, Several) else (index,)
-    if not all(isinstance(one, Known) for one in items):
+    index = unwrapped(expressions.evaluate(scope, node.slice))
+    if index is None:
         raise scope.problem(node, TypeError, f"{described(owner)} is indexed by constants only")
-    words = tuple(one.value for one in items if isinstance(one, Known))
     with scope.at(node):
-        return Known(value[words if len(words) > 1 else words[0]])
-
-
-def wrapped(value: object) -> Value:
-    """Return something known; a tuple is one of what is known."""
-    return Several(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)
+        return wrapped(owner.value[index.value])
 
 
 def _of_tuple(scope: Scope, node: ast.Subscript, owner: Several) -> Value:

@@ -72,6 +72,8 @@ class Program:
         Name and type of what they return, by the function and the types of its arguments.
     captured : list of Captured
         The Python functions of it.
+    run : list of callable
+        Functions that were called while compiling.
     paths : dict of str to str
         The files of functions, by their names in C++.
     problems : list of (type, Diagnostic)
@@ -86,6 +88,7 @@ class Program:
     functions: list[Function] = field(default_factory=list)
     made: dict[Any, Any] = field(default_factory=dict)
     captured: list[Captured] = field(default_factory=list)
+    run: list[Any] = field(default_factory=list)
     paths: dict[str, str] = field(default_factory=dict)
     problems: list[tuple[type[Exception], Diagnostic]] = field(default_factory=list)
     headers: set[str] = field(default_factory=set)

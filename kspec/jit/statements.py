@@ -22,11 +22,11 @@ from kspec.ir.control import (
     While,
 )
 from kspec.ir.nodes import Const, Expression, Name
-from kspec.jit import assignments, expressions, indexing, types
+from kspec.jit import assignments, expressions, types
 from kspec.jit import builtins as device
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import Known, Method, Several, Value, converted, described, wrapped
 
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
     ast.FunctionDef: (
@@ -154,7 +154,7 @@ def _for_tuple(scope: Scope, node: ast.For, items: Sequence[Value]) -> None:
     for item in items:
         target = node.target
         if isinstance(target, ast.Tuple) and isinstance(item, Known):
-            item = indexing.wrapped(item.value)
+            item = wrapped(item.value)
         for one, value in _pairs(target, item):
             is_new = isinstance(one, ast.Name) and not isinstance(scope.variables.get(one.id), Name)
             if isinstance(one, ast.Name) and is_new and isinstance(value, Known):

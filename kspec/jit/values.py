@@ -56,6 +56,20 @@ class Method:
 Value = Expression | Known | Several | Method
 
 
+def wrapped(value: object) -> Value:
+    """Return something known; a tuple is one of what is known."""
+    return Several(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)
+
+
+def unwrapped(value: Value) -> Known | None:
+    """Return something known, with tuples as Python's; None if a part of it is not known."""
+    if not isinstance(value, Several):
+        return value if isinstance(value, Known) else None
+    items = [unwrapped(one) for one in value.items]
+    known = tuple(one.value for one in items if one is not None)
+    return Known(known) if len(known) == len(items) else None
+
+
 def constant(value: Any, dtype: str, mode: str) -> Const:
     """Return a number that the program says, as one of a dtype.
 

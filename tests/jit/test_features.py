@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import linecache
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,94 @@ def test_complex_numbers(place: ArrayDevice) -> None:
     a = p * q + p.conjugate()
     np.testing.assert_allclose(place.numpy(y), [a.real, a.imag, abs(q)], rtol=1e-12)
     np.testing.assert_allclose(place.numpy(z), [a / 2, cmath.exp(q) + 2j], rtol=1e-12)
+
+
+@jit.rawkernel()
+def complex_extremes(x, y):
+    i = jit.grid(1)
+    if i < x.shape[1]:
+        y[0, i] = min(x[0, i], x[1, i])
+        y[1, i] = max(x[0, i], x[1, i])
+        y[2, i] = min(x[0, i], x[1, i].real, 1 + 1j)
+        y[3, i] = max((x[0, i], 2, x[1, i]))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_have_numpys_order(place: ArrayDevice, dtype: str) -> None:
+    parts = [1, 2, math.nan, 0.0, -0.0, math.inf]
+    values = [complex(a, b) for a in parts for b in parts]
+    a, b = np.array([(a, b) for a in values for b in values], dtype).T
+    x, y = place.array([a, b]), place.zeros((4, a.size), dtype)
+    complex_extremes[6, 256](x, y)
+    expected = [
+        np.minimum(a, b),
+        np.maximum(a, b),
+        np.minimum(np.minimum(a, b.real), dtype_of(dtype, 1 + 1j)),
+        np.maximum(np.maximum(a, dtype_of(dtype, 2)), b),
+    ]
+    for found, wanted in zip(place.numpy(y), expected, strict=True):
+        # Signs of zero too: of equal numbers the first is taken.
+        assert list(map(repr, found)) == list(map(repr, wanted))
+
+
+def dtype_of(dtype: str, value: complex) -> Any:
+    return np.dtype(dtype).type(value)
+
+
+@jit.rawkernel()
+def extremes_of_constants(y):
+    y[0] = min(1j, 1 + 2j, 3)
+    y[1] = max(1j, 3, (3 + 0.5j))
+    y[2] = max(2 + 1j, math.nan)
+    y[3] = min(math.nan, 1)
+    y[4] = max((1, 3, 2))
+
+
+def test_constants_have_the_same_order(place: ArrayDevice) -> None:
+    y = place.zeros(5, "complex128")
+    extremes_of_constants[1, 1](y)
+    assert list(map(repr, place.numpy(y))) == list(
+        map(repr, np.array([1j, 3 + 0.5j, math.nan, math.nan, 3], "complex128"))
+    )
+
+
+@jit.rawkernel()
+def masked_barriers(y, n, mask):
+    i = jit.threadIdx.x
+    memory = jit.shared_memory(np.int32, 32)
+    memory[i] = i
+    jit.syncwarp(mask=0xFFFF << (i // 16 * 16))
+    y[i] = memory[i ^ 1]
+    if i < n:
+        jit.syncwarp(mask=(1 << n) - 1)
+        memory[i] = 2 * i
+        jit.syncwarp(mask)
+        y[i] += memory[n - 1 - i]
+
+
+@pytest.mark.parametrize("mask", [np.uint32(15), np.int64(15), 15])
+def test_barriers_of_a_computed_mask(place: ArrayDevice, mask: Any) -> None:
+    y = place.zeros(32, "int32")
+    masked_barriers[1, 32](y, np.uint32(4), mask)
+    expected = np.arange(32) ^ 1
+    expected[:4] += [6, 4, 2, 0]
+    assert place.numpy(y).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mask", [0.5, 1 + 1j, True])
+def test_other_masks_are_refused(mask: Any) -> None:
+    @jit.rawkernel()
+    def wrong(y, m):
+        jit.syncwarp(mask=m)
+        jit.syncwarp(mask=2.5)
+        jit.syncwarp(mask=2**32)
+
+    with pytest.raises(kspec.JitError) as caught:
+        wrong[1, 32](np.zeros(32), mask)
+    text = str(caught.value)
+    assert "the mask must be an integer, not 2.5" in text
+    assert "the mask must lie in 0..2**32-1" in text
+    assert re.search(r"the mask must be an integer, not (float32|complex64|bool)", text)
 
 
 POINT = np.dtype([("x", "f4"), ("n", "i4"), ("v", "f8", 3)], align=True)
