@@ -156,15 +156,15 @@ def _known(
 ) -> Value | None:
     """Return the result of a pure function of what is known; None if there is none."""
     pure = (
-        (function in _FOLDED and function not in (min, max))
+        function in _FOLDED
         or getattr(function, "__module__", None) == "math"
         or isinstance(function, np.ufunc)
         or (isinstance(function, type) and issubclass(function, np.generic | np.dtype))
         if _hashable(function)
         else False
     )
-    if not pure:
-        return None
+    if not pure or (function in (min, max) and not keywords and _are_numbers(_compared(args))):
+        return None  # the extremes of numbers have NumPy's rules
     values = [*args, *keywords.values()]
     if not all(isinstance(one, Known) for one in values):
         return None
@@ -276,15 +276,13 @@ def _extreme(name: str) -> Callable[..., Value]:
     def handler(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
         if keywords:
             raise scope.problem(node, TypeError, "min() and max() take no keywords in kernels")
-        only = wrapped(args[0].value) if len(args) == 1 and isinstance(args[0], Known) else args[0]
-        items = only.items if len(args) == 1 and isinstance(only, Several) else args
+        items = _compared(args)
         if len(items) < 2:
             raise scope.problem(node, TypeError, "min() and max() take two or more numbers")
         result = items[0]
         for one in items[1:]:
             if isinstance(result, Known) and isinstance(one, Known):
-                with scope.at(node):
-                    result = _known_extreme(name, result, one)
+                result = _known_extreme(scope, node, name, result, one)
             else:
                 result = expressions.call_ufunc(scope, node, name, (result, one))
         return result
@@ -292,11 +290,26 @@ def _extreme(name: str) -> Callable[..., Value]:
     return handler
 
 
-def _known_extreme(name: str, first: Known, second: Known) -> Known:
+def _compared(args: Sequence[Value]) -> Sequence[Value]:
+    """Return what ``min`` and ``max`` compare: their arguments, or the items of the only one."""
+    if len(args) != 1:
+        return args
+    (only,) = args
+    if isinstance(only, Known) and isinstance(only.value, list | tuple | np.ndarray):
+        only = wrapped(tuple(only.value))
+    return only.items if isinstance(only, Several) else args
+
+
+def _are_numbers(values: Sequence[Value]) -> bool:
+    return all(isinstance(one, Known) and one.is_number for one in values)
+
+
+def _known_extreme(scope: Scope, node: ast.AST, name: str, first: Known, second: Known) -> Known:
     """Return one of two constants, by the rules of what is not known: NumPy's."""
+    for one in (first, second):
+        if not one.is_number:
+            raise scope.problem(node, TypeError, f"{described(one)} is no number")
     a, b = first.value, second.value
-    if not (first.is_number and second.is_number):
-        return Known((min if name == "minimum" else max)(a, b))
     if a != a or b != b:  # the first NaN
         return first if a != a else second
     left, right = ((one.real, one.imag) for one in (a, b))

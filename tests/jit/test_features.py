@@ -270,14 +270,34 @@ def extremes_of_constants(y):
     y[2] = max(2 + 1j, math.nan)
     y[3] = min(math.nan, 1)
     y[4] = max((1, 3, 2))
+    y[5] = min(SIZES) + 2 + max("ab", "c", key=len).count("a")
+    y[6] = max(COMPLEX)
+
+
+SIZES, COMPLEX = [3, 1, 2], (1j, 2 - 1j, 2)
 
 
 def test_constants_have_the_same_order(place: ArrayDevice) -> None:
-    y = place.zeros(5, "complex128")
+    y = place.zeros(7, "complex128")
     extremes_of_constants[1, 1](y)
     assert list(map(repr, place.numpy(y))) == list(
-        map(repr, np.array([1j, 3 + 0.5j, math.nan, math.nan, 3], "complex128"))
+        map(repr, np.array([1j, 3 + 0.5j, math.nan, math.nan, 3, 4, 2], "complex128"))
     )
+
+
+def test_extremes_of_what_is_no_number() -> None:
+    @jit.rawkernel()
+    def wrong(y):
+        y[0] = min()
+        y[0] = max(y[0])
+        y[0] = min(1, np, y[0])
+        y[0] = max("a", y[0])
+
+    with pytest.raises(kspec.JitError) as caught:
+        wrong[1, 1](np.zeros(1))
+    text = str(caught.value)
+    assert text.count("error:") == 4
+    assert "module numpy is no number" in text and "str is no number" in text
 
 
 @jit.rawkernel()
