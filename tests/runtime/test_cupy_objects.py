@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import struct
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,7 @@ import kspec
 from kspec.runtime import driver_streams, raw_arguments
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.memory import Symbol, symbol_of
+from tests.projects import ROOT, run_python
 from tests.runtime.test_access import (
     GPU,
     FakeKernel,
@@ -251,6 +254,44 @@ class TestGlobals:
     def test_while_cupy_is_being_imported(self, cupy: Any) -> None:
         del cupy.cuda
         assert type(symbol_of("table", 2**40, 64, GPU, None)) is Symbol
+
+
+WITHOUT_A_GPU = """
+import ctypes, struct, warnings
+warnings.simplefilter("ignore")
+import cupy
+from kspec.runtime.device import Device
+from kspec.runtime.memory import symbol_of
+from kspec.runtime.opaque import kind_of, is_cupys
+from kspec.runtime.raw_arguments import struct_bytes
+
+memory = (ctypes.c_float * 8)()  # nothing reads it
+symbol = symbol_of("table", ctypes.addressof(memory), 32, Device("cuda", 0), memory)
+array = cupy.ndarray((2, 4), "float32", symbol)
+assert array.data is symbol and array.device == cupy.cuda.Device(0) == symbol.device
+assert symbol.mem._owner is memory and int(symbol) == symbol.ptr == ctypes.addressof(memory)
+assert array[1:].data.ptr == (symbol + 16).ptr
+assert kind_of(symbol) == kind_of(array.data + 4) == "pointer"
+for name in ("TextureObject", "SurfaceObject", "CUDAarray"):
+    kind = getattr(cupy.cuda.texture, name)
+    assert kind_of(kind.__new__(kind)) == name and is_cupys(kind.__new__(kind))
+if hasattr(array, "mdspan"):
+    span = array.mdspan(index_type=cupy.int64)
+    assert kind_of(span) == "struct"
+    found = struct.unpack("P4q", struct_bytes("x", span, 40))
+    assert found == (ctypes.addressof(memory), 2, 4, 4, 1)
+symbol += 16
+assert symbol.array(8, "float32").ptr == ctypes.addressof(memory)  # still the whole variable
+print("done")
+"""
+
+
+def test_cupys_classes_are_as_imitated_here() -> None:
+    """CuPy's arrays can be made without a GPU, as long as nothing reads their memory."""
+    found = importlib.util.find_spec("cupy")
+    if found is None or found.origin is None:
+        pytest.skip("needs CuPy")
+    assert run_python(WITHOUT_A_GPU, ROOT, Path(found.origin).parents[1]) == "done\n"
 
 
 SOURCE = r"""
