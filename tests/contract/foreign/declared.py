@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,7 +107,9 @@ class Foreign:
 
     def run(self, library: Library) -> list[npt.NDArray[Any]]:
         """Return the results of the kernel that a library makes."""
-        kernel = self.make(library)
+        with warnings.catch_warnings():  # cupyx.jit is experimental, and says so
+            warnings.simplefilter("ignore", FutureWarning)
+            kernel = self.make(library)
         placed = tuple(map(library.placed, self.operands))
         if self.call is not None:
             returned = self.call(library, kernel, placed)

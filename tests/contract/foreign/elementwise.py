@@ -172,12 +172,12 @@ ELEMENTWISE = (
         "the methods of float16",
         elementwise(
             "float16 x", "float16 y, int32 kind",
-            "y = x.isnan() ? float16(0.0f) : copysign(nextafter(x, float16(100.0f)), x); kind = x.isinf() * 4 + x.signbit() * 2 + x.iszero()",
+            "y = x.isfinite() ? copysign(nextafter(x, float16(100.0f)), x) : float16(0.0f); kind = x.isinf() * 4 + x.signbit() * 2 + x.iszero()",
             "next_half",
         ),
         (np.array([1, -2, 0.5, np.nan, 0, np.inf], "float16"),),
         lambda x: (
-            np.where(np.isnan(x), np.float16(0), np.copysign(np.nextafter(x, np.float16(100)), x)),
+            np.where(np.isfinite(x), np.copysign(np.nextafter(x, np.float16(100)), x), np.float16(0)),
             (np.isinf(x) * 4 + np.signbit(x) * 2 + (x == 0)).astype("int32"),
         ),
     ),
@@ -185,7 +185,7 @@ ELEMENTWISE = (
         "helpers of complex numbers",
         elementwise(
             "C z, R turn", "C y, R size",
-            "y = conj(z) * polar((R)1, turn) + C(0, 1) * z.real(); size = abs(z) + norm(z) + arg(z)",
+            "y = conj(z) * C(cos(turn), sin(turn)) + C(0, 1) * z.real(); size = abs(z) + norm(z) + arg(z)",
             "turned",
         ),
         (drawn(30, dtype="complex64"), drawn(30)),
