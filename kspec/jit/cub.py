@@ -11,7 +11,7 @@
 
 The algorithms are kspec's own (``kspec/cooperative.cuh``): they compile with NVRTC, run on the host
 device too, and take any size of block.  An operator is one of `Sum`, `Max` and `Min`, or a device
-function of two values.
+function of two values.  16-bit floats are computed in float32, and rounded once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kspec.ir.nodes import Const, Expression, Name
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import expressions, functions, types
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Value, constant, described
+from kspec.jit.values import Known, Value, constant, converted, described
 
 __all__ = ["BlockReduce", "BlockScan", "Max", "Min", "Sum", "WarpReduce"]
 
@@ -92,9 +92,14 @@ class Algorithm:
     dtype: str
 
     @property
+    def working(self) -> str:
+        """What it computes in: CuPy's kernels have a float for each float16."""
+        return "float32" if self.dtype in ("float16", "bfloat16") else self.dtype
+
+    @property
     def TempStorage(self) -> Storage:
         """The type of its shared memory."""
-        return Storage(dtypes.canonical_name(f"{{slots: {self.dtype}[32]}}"))
+        return Storage(dtypes.canonical_name(f"{{slots: {self.working}[32]}}"))
 
     def compile_call(
         self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
@@ -144,15 +149,16 @@ class BoundMethod:
             message = f"{algorithm.name}.{self.name} takes {', '.join(words)}"
             raise scope.problem(node, TypeError, message)
         given = dict(zip(words, args, strict=True))
-        value = _exact(scope, node, given["value"], algorithm.dtype)
-        slots = Member(self.instance.storage, "slots", BufferType(algorithm.dtype, (32,)))
-        operands: list[Expression] = [slots, value]
+        dtype, working = algorithm.dtype, algorithm.working
+        value = _exact(scope, node, given["value"], dtype)
+        slots = Member(self.instance.storage, "slots", BufferType(working, (32,)))
+        operands: list[Expression] = [slots, converted(value, working)]
         if function == "block_exclusive_scan":
-            initial = given.get("initial", Known(0))
-            operands.append(expressions.assignable(scope, node, initial, algorithm.dtype))
-        operands.append(_operator(scope, node, given.get("op", Known(Sum)), algorithm.dtype))
+            initial = expressions.assignable(scope, node, given.get("initial", Known(0)), dtype)
+            operands.append(converted(initial, working))
+        operands.append(_operator(scope, node, given.get("op", Known(Sum)), working))
         scope.program.headers.add(_HEADER)
-        return Invoke(f"kspec::{function}", tuple(operands), algorithm.dtype)
+        return converted(Invoke(f"kspec::{function}", tuple(operands), working), dtype)
 
 
 def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
