@@ -4,8 +4,9 @@
 >>> compile_host(source).symbols
 {'k': 'kspec_entry_0'}
 
-`kspec.compiler.rewrite` prepares the text, the headers in ``kspec/host/include`` are the CUDA
-dialect, and `kspec.host.device` loads and launches the result.
+The compiler runs twice: as the preprocessor, and on what `kspec.compiler.rewrite` makes of that.
+The headers in ``kspec/host/include`` are the CUDA dialect, `kspec.compiler.unit` puts all of it
+together, and `kspec.host.device` loads and launches the result.
 """
 
 from __future__ import annotations
@@ -25,34 +26,17 @@ from pathlib import Path
 from kspec import config
 from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import parse_log
-from kspec.compiler.rewrite import REFUSAL, Entry, HostText, rewrite
+from kspec.compiler.positions import Positions
+from kspec.compiler.preprocess import REFUSAL
 from kspec.compiler.sanitize import major_version, sanitize_flags
+from kspec.compiler.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.name_expressions import normal_form
-from kspec.stages import CudaSource, Header, Image, Target
-
-INCLUDE_DIRECTORY = Path(__file__).resolve().parent.parent / "host" / "include"
+from kspec.stages import CudaSource, Image, Target
 
 # Where the line tables say that the sources were: every machine makes the same bytes, and
 # kspec.host.locate knows what to take off.
 SOURCE_ROOT = "/kspec-source"
 DIALECT_ROOT = "/kspec-dialect"
-
-# Standard headers that only define types and constants: they need no KSPEC_HOST_STD.
-_LIGHT_HEADERS = frozenset(
-    [
-        "assert.h",
-        "cassert",
-        "cfloat",
-        "climits",
-        "cstddef",
-        "cstdint",
-        "float.h",
-        "limits.h",
-        "stddef.h",
-        "stdint.h",
-    ]
-)
 
 _FLAGS = (
     "-O3",  # g++ 12 vectorises loops with uniform tests only from here on: 1.5 times as fast
@@ -84,6 +68,7 @@ _KIND_FLAGS = {
     "clang": ("-fno-caret-diagnostics", *_DIVISION_TRAP),
     "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined", *_DIVISION_TRAP),
 }
+_REWRITING = ("rewrite.py", "shared_memory.py", "preprocess.py", "positions.py", "unit.py")
 _LINK_FLAGS = {
     "gcc": ("-shared", "-Wl,--as-needed"),
     "clang": ("-shared", "-Wl,--as-needed"),
@@ -186,8 +171,10 @@ def fingerprint(compiler: HostCompiler, sanitize: tuple[str, ...] = ()) -> str:
 @functools.cache
 def _include_digest() -> str:
     digest = hashlib.sha256()
-    for name in ("rewrite.py", "lexer.py", "shared_memory.py"):  # what is rewritten how, counts too
-        digest.update(Path(__file__).with_name(name).read_bytes() + b"\0")
+    here = Path(__file__).parent
+    rewriting = [here / name for name in _REWRITING]  # what is rewritten how, counts too
+    for path in (*rewriting, *sorted((here.parent / "cpp").glob("*.py"))):
+        digest.update(path.read_bytes() + b"\0")
     for path in sorted(INCLUDE_DIRECTORY.rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(INCLUDE_DIRECTORY)}\0".encode())
@@ -231,89 +218,32 @@ def compile_host(
     compiler = compiler or find_compiler()
     with tempfile.TemporaryDirectory(prefix="kspec-host-") as name:
         directory = Path(name)
-        unit = _translation_unit(source)
+        unit = prepare_unit(source, _user_macros(source.options))
         _write_sources(directory, source, unit)
         flags = _flags(source, compiler, unit.needs_std)
         # Not system directories: g++ would move its own behind them.
         system = tuple(f"-idirafter{path}" for path in toolkit_dirs)
         flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
-        log, failed = _run(compiler, (*flags, *system), directory, unit.needs_std)
-        log = _readable(log, directory)
+        run = _Run(compiler, (*flags, *system), directory, unit.needs_std)
+        preprocessed, log, failed = run.preprocess()
         if failed:
-            found = parse_log(
-                _essence(log), source, replace(source, text=unit.text, headers=unit.headers)
-            )
-            shown = "\n".join(map(str, found))  # g++ does not show the lines
-            raise CompileError(shown, source.text, flags, "host", found)
+            raise _error(log, source, flags)
+        text = host_unit(unit, preprocessed, _toolkits(source, toolkit_dirs))
+        if text.refusals:
+            raise _error(text.refusals, source, flags)
+        (directory / "kernel.cpp").write_text(text.text)
+        said, failed = run.compile()
+        log = "\n".join(dict.fromkeys([*log.splitlines(), *said.splitlines()]))
+        if log:
+            log = Positions(text.text, source).in_log(log)
+        if failed:
+            raise _error(log, source, flags)
         code = (directory / "kernel.so").read_bytes()
-    symbols = {
-        entry.name: entry.symbol
-        for entry in unit.entries
-        if entry.symbol.encode() + b"\0" in code  # the preprocessor may have dropped it
-    }
+    symbols = {entry.name: entry.symbol for entry in text.entries}
     return Image("so", str(Target("host", sanitize)), code, symbols, log=log)
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """Everything that goes into one compile."""
-
-    text: str
-    headers: tuple[Header, ...]
-    entries: tuple[Entry, ...]
-    needs_std: bool
-
-
-def _translation_unit(source: CudaSource) -> _Unit:
-    known = [expression.strip().lstrip("&") for expression in source.name_expressions]
-    number = len(known)
-    main = rewrite(source.text, number, known)
-    number += len(main.entries)
-    headers: list[tuple[str, HostText]] = []
-    for header in source.headers:
-        headers.append((header.name, rewrite(header.text, number, known)))
-        number += len(headers[-1][1].entries)
-    # The user's macros come after the dialect, which they must not rewrite (-DN=4).
-    lines = ['#include "kspec_host.h"', *_user_macros(source.options)]
-    lines += [f"#line 1 {_quoted(source.name)}", main.text]
-    found = [*main.entries, *(entry for _, text in headers for entry in text.entries)]
-    variables = {one.name: one.symbol for one in found if one.symbol.startswith("kspec_global_")}
-    texts = [main, *(text for _, text in headers)]
-    templates = {name for text in texts for name in text.variable_templates}
-    named = []
-    for index, (expression, name) in enumerate(zip(source.name_expressions, known, strict=True)):
-        plain = normal_form(expression)
-        if plain in variables:
-            named.append(Entry(expression, variables[plain]))
-            continue
-        lines.append(f"#line 1 {_quoted(f'<name expression {expression}>')}")
-        if plain.partition("<")[0] in templates:
-            lines.append(f"KSPEC_HOST_GLOBAL({index}, {name})")
-            named.append(Entry(expression, f"kspec_global_{index}"))
-        else:
-            lines.append(f"KSPEC_HOST_KERNEL({index}, &{name})")
-            named.append(Entry(expression, f"kspec_entry_{index}"))
-    return _Unit(
-        "\n".join(lines) + "\n",
-        tuple(Header(name, f"#line 1 {_quoted(name)}\n{text.text}") for name, text in headers),
-        (*found, *named),
-        _needs_std(texts, {header.name for header in source.headers}),
-    )
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _needs_std(texts: list[HostText], own: set[str]) -> bool:
-    """Return whether a header from outside is included, which then comes before our dialect."""
-    included = {name for text in texts for name in text.includes}
-    foreign = included - own - _LIGHT_HEADERS
-    return any(not (INCLUDE_DIRECTORY / name).is_file() for name in foreign)
-
-
-def _write_sources(directory: Path, source: CudaSource, unit: _Unit) -> None:
+def _write_sources(directory: Path, source: CudaSource, unit: PreparedUnit) -> None:
     (directory / "kernel.cpp").write_text(unit.text)
     root = directory / "include"
     root.mkdir()
@@ -377,44 +307,88 @@ def _standard(options: tuple[str, ...]) -> str:
     return f"c++{max([17, *(year for year in years if year < 90)])}"
 
 
-def _run(
-    compiler: HostCompiler, flags: tuple[str, ...], directory: Path, needs_std: bool
-) -> tuple[str, bool]:
-    """Compile and link in `directory`; return the log and whether it failed."""
-    arguments = [
-        # What the source carries, even a cuComplex.h; then our dialect, even where options lead to
-        # a toolkit, whose headers would clash with it.
-        f"-I{directory / 'include'}",
-        f"-I{INCLUDE_DIRECTORY}",
-        *flags,
-        f"-ffile-prefix-map={directory}={SOURCE_ROOT}",
-        f"-ffile-prefix-map={INCLUDE_DIRECTORY}={DIALECT_ROOT}",
-    ]
-    link = _LINK_FLAGS[compiler.kind]
-    separate = ["-c", "-o", "kernel.o", "kernel.cpp"]
-    if compiler.kind != "zig" and not any(flag.startswith("-fsanitize") for flag in flags):
-        commands = [[*compiler.command, *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
-    elif compiler.kind != "zig":
-        # Linked without -fsanitize: what instrumentation calls is in the dialect.
-        commands = [
-            [*compiler.command, *arguments, *separate],
-            [*compiler.command, *link, "-o", "kernel.so", "kernel.o"],
-        ]
-    else:
+@dataclass(frozen=True)
+class _Run:
+    """A compiler with its flags, in a directory with a ``kernel.cpp``."""
+
+    compiler: HostCompiler
+    flags: tuple[str, ...]
+    directory: Path
+    needs_std: bool
+
+    def preprocess(self) -> tuple[str, str, bool]:
+        """Return the preprocessed text, the log, and whether it failed."""
+        command = [*self._front(), *self._arguments(), "-g0", "-E", "kernel.cpp"]
+        done = self._call(command)
+        return done.stdout, self._log(done), done.returncode != 0
+
+    def compile(self) -> tuple[str, bool]:
+        """Compile and link; return the log and whether it failed."""
+        arguments = self._arguments()
+        link = _LINK_FLAGS[self.compiler.kind]
+        separate = ["-c", "-o", "kernel.o", "kernel.cpp"]
+        instrumented = any(flag.startswith("-fsanitize") for flag in self.flags)
+        if self.compiler.kind == "zig":
+            zig = self.compiler.command[0]
+            commands = [
+                [*self._front(), *arguments, *separate],
+                [zig, "cc", *link, "-o", "kernel.so", "kernel.o"],
+            ]
+        elif instrumented:
+            # Linked without -fsanitize: what instrumentation calls is in the dialect.
+            commands = [
+                [*self._front(), *arguments, *separate],
+                [*self.compiler.command, *link, "-o", "kernel.so", "kernel.o"],
+            ]
+        else:
+            commands = [[*self._front(), *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
+        log = ""
+        for command in commands:
+            done = self._call(command)
+            log += self._log(done)
+            if done.returncode:
+                return log, True
+        return log, False
+
+    def _front(self) -> list[str]:
+        if self.compiler.kind != "zig":
+            return [*self.compiler.command]
         # `zig c++` knows where the C++ headers are but would also build libc++; `zig cc` links.
-        zig = compiler.command[0]
-        front = [zig, "c++"] if needs_std else [zig, "cc", "-x", "c++"]
-        commands = [
-            [*front, *arguments, *separate],
-            [zig, "cc", *link, "-o", "kernel.so", "kernel.o"],
+        zig = self.compiler.command[0]
+        return [zig, "c++"] if self.needs_std else [zig, "cc", "-x", "c++"]
+
+    def _arguments(self) -> list[str]:
+        return [
+            # What the source carries, even a cuComplex.h; then our dialect, even where options
+            # lead to a toolkit, whose headers would clash with it.
+            f"-I{self.directory / 'include'}",
+            f"-I{INCLUDE_DIRECTORY}",
+            *self.flags,
+            f"-ffile-prefix-map={self.directory}={SOURCE_ROOT}",
+            f"-ffile-prefix-map={INCLUDE_DIRECTORY}={DIALECT_ROOT}",
         ]
-    log = ""
-    for command in commands:
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
-        log += done.stderr
-        if done.returncode:
-            return log or f"exit status {done.returncode}", True
-    return log, False
+
+    def _call(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=self.directory, capture_output=True, text=True)
+
+    def _log(self, done: subprocess.CompletedProcess[str]) -> str:
+        if done.returncode and not done.stderr:
+            return f"exit status {done.returncode}"
+        return _readable(done.stderr, self.directory)
+
+
+def _error(log: str, source: CudaSource, flags: tuple[str, ...]) -> CompileError:
+    found = parse_log(_essence(log), source)
+    shown = "\n".join(map(str, found))  # g++ does not show the lines
+    return CompileError(shown, source.text, flags, "host", found)
+
+
+def _toolkits(source: CudaSource, directories: Sequence[Path]) -> list[Path]:
+    """Return the directories that have headers of CUDA's own."""
+    named = [
+        Path(value).absolute() for name, value in _user_options(source.options) if name == "-I"
+    ]
+    return [*directories, *(path for path in named if (path / "cuda_runtime_api.h").is_file())]
 
 
 def _readable(log: str, directory: Path) -> str:

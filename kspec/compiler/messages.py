@@ -83,9 +83,7 @@ def compile_error(
     return CompileError(explained, source.text, options, target, found)
 
 
-def parse_log(
-    log: str, source: CudaSource = _NOTHING, compiled: CudaSource | None = None
-) -> tuple[Diagnostic, ...]:
+def parse_log(log: str, source: CudaSource = _NOTHING) -> tuple[Diagnostic, ...]:
     """Return what a compiler says, message by message; never nothing for a log with text.
 
     Parameters
@@ -95,11 +93,8 @@ def parse_log(
     source : CudaSource
         What was compiled: g++ does not repeat the lines it complains about, nvcc has replaced
         macros in them.
-    compiled : CudaSource, optional
-        What the compiler really saw, if that was made from `source`: columns are those of it.
     """
     text = _source_lines(source)
-    seen = _source_lines(compiled) if compiled else text
     found: list[Diagnostic] = []
     names: list[str] = []
     for block in _blocks(log):
@@ -107,7 +102,7 @@ def parse_log(
         if form is None:
             _unknown(found, block)
             continue
-        one = _diagnostic(form.groupdict(), block[1:], text, seen)
+        one = _diagnostic(form.groupdict(), block[1:], text)
         if found and one.path.startswith((_MAP, _DIALECT)):
             continue  # consequences of what is said already
         if one.severity == "note" and found:
@@ -156,15 +151,13 @@ def _unknown(found: list[Diagnostic], block: list[str]) -> None:
         found.append(Diagnostic("error", text))
 
 
-def _diagnostic(
-    form: Mapping[str, str | None], rest: list[str], text: _Text, seen: _Text
-) -> Diagnostic:
+def _diagnostic(form: Mapping[str, str | None], rest: list[str], text: _Text) -> Diagnostic:
     path, line = form["path"] or "", int(form.get("line") or 0)
     severity = form["severity"] or "error"
     shown, column, others = _shown(rest, int(form.get("column") or 0))
     original = text.line(path, line, shown)
     if form.get("column"):
-        shown = seen.line(path, line, shown) or shown
+        shown = original or shown
     column = _characters(shown, column)
     if original:
         column = _moved(shown, column, original)

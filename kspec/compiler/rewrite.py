@@ -1,60 +1,48 @@
-"""CUDA text in, host C++ text out: what macros can not express, done by a lexical pass.
+"""Preprocessed CUDA text in, host C++ text out: what macros can not express.
 
 >>> print(rewrite("void f() { __shared__ int s[4]; }").text)
-void f() { typedef int kspec_type_s[ 4 ]; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s) }
+void f() { typedef int kspec_type_s[4]; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s) }
 
-Line numbers do not change, so positions in messages stay those of the CUDA text.  The macros it
-writes are those of ``kspec/host/include``; `kspec.compiler.host` compiles the result.
+Lines stay what the line markers say, so positions in messages are those of the CUDA text.  The
+macros it writes are those of ``kspec/host/include/kspec_host/rewritten.h``; `kspec.compiler.host`
+compiles the result.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kspec.compiler.lexer import (
-    Token,
-    attribute_start,
-    name_index,
-    newlines,
-    split_at_commas,
-    tokens_of,
-    without_attributes,
+from kspec.compiler.preprocess import GUARD, REFUSAL, LineMarker, escaped, user_spans
+from kspec.compiler.preprocess import line_markers as markers_of
+from kspec.compiler.shared_memory import SharedDeclaration, parse_shared
+from kspec.cpp.brackets import call_start, end_at, group_end, outermost
+from kspec.cpp.declarations import parse_declaration, split_attributes, without_template_head
+from kspec.cpp.tokens import Token, newlines, spelled, tokens_of
+
+_NO_ASM = f"inline PTX (asm) {REFUSAL}; {GUARD}"
+_REFUSED_WORDS = {
+    "asm": _NO_ASM,
+    "__asm__": _NO_ASM,
+    "__asm": _NO_ASM,
+    "__cluster_dims__": f"a thread block cluster {REFUSAL}; {GUARD}",
+    "<<<": f"a kernel launch from device code (<<<...>>>) {REFUSAL}",
+}
+_INITIAL_VALUE = (
+    "a __shared__ variable cannot have an initial value; assign it in one thread, "
+    "then call __syncthreads()"
 )
-from kspec.compiler.shared_memory import parse_shared
-
-# Marks our own messages in a compiler's log.
-REFUSAL = "can not run on the host device"
-
-_GUARD = "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative"
-_NO_ASM = f"inline PTX (asm) {REFUSAL}; {_GUARD}"
-_NO_LAUNCH = f"a kernel launch from device code (<<<...>>>) {REFUSAL}"
-_NO_CLUSTER = f"a thread block cluster {REFUSAL}; {_GUARD}"
-_NO_LIBRARY = f"{{}} device code {REFUSAL}; {_GUARD}"
-
-_INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
-_CONDITIONAL = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
-_ASM_IN_MACRO = re.compile(r"\b(?:asm|__asm__|__asm)\b(?=\s*(?:volatile\b|__volatile__\b)?\s*\()")
-# By the first part of the header's name.
-_REFUSED_LIBRARIES = {
-    "cub": "cub",
-    "thrust": "thrust",
-    "mma.h": "tensor core (mma.h)",
-    "curand_kernel.h": "cuRAND",
-    "cuda_pipeline.h": "asynchronous copy",
-}
-# By the whole name. Threads here wait in the scheduler, not by spinning as libcu++ does.
-_REFUSED_HEADERS = {
-    "cooperative_groups/memcpy_async.h": "asynchronous copy",
-    "cuda/barrier": "asynchronous barrier",
-    "cuda/pipeline": "asynchronous copy",
-    "cuda/ptx": "PTX",
-    "cuda/std/barrier": "libcu++ barrier",
-    "cuda/std/latch": "libcu++ latch",
-    "cuda/std/semaphore": "libcu++ semaphore",
-}
-_VARIABLE_SPACES = ("__constant__", "__device__", "__managed__")
+_VARIABLE_SPACES = frozenset(["__constant__", "__device__", "__managed__"])
+_CLASS_KEYS = frozenset(["class", "struct", "union", "enum"])
+_CONTROL = frozenset(["if", "for", "while", "switch", "constexpr"])
+# Threads meet in calls of functions and methods with these names. A name too many costs nothing.
+_COLLECTIVE = re.compile(
+    r"__syncthreads\w*|__syncwarp|__activemask|__(?:shfl|any|all|ballot|match|reduce)_?\w*_sync"
+    r"|sync|shfl\w*|ballot|any|all|match_any|match_all|reduce|coalesced_threads"
+)
 
 
 @dataclass(frozen=True)
@@ -66,11 +54,19 @@ class Entry:
     name : str
         The kernel or variable as a host program names it.
     symbol : str
-        The C symbol; absent from the object when the preprocessor dropped the definition.
+        The C symbol.
     """
 
     name: str
     symbol: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something that the host device does not run: a message, and its offset in the text."""
+
+    offset: int
+    message: str
 
 
 @dataclass(frozen=True)
@@ -80,132 +76,187 @@ class HostText:
     Attributes
     ----------
     text : str
-        The rewritten text, with the lines of the original.
+        The rewritten text.
     entries : tuple of Entry
         Plain kernels and global variables that were found.
-    includes : tuple of str
-        Names of the included headers, whether or not the preprocessor gets there.
     variable_templates : tuple of str
         Names of global variables that are templates: name expressions instantiate them.
+    refusals : tuple of Refusal
+        Why it cannot run, place by place.
     """
 
     text: str
     entries: tuple[Entry, ...] = ()
-    includes: tuple[str, ...] = ()
     variable_templates: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
-def rewrite(text: str, first_number: int = 0, known: Iterable[str] = ()) -> HostText:
+def rewrite(
+    text: str,
+    first_number: int = 0,
+    known: Iterable[str] = (),
+    foreign: Callable[[str], bool] = lambda path: False,
+    site_of: Callable[[int, int], str] | None = None,
+) -> HostText:
     """Turn CUDA C++ into C++ for the host device's dialect headers.
 
     Shared memory becomes references into the block's memory, each plain ``__global__`` function
-    and global variable gets an exported entry, and what can not run on a CPU becomes a compile
-    error at its place (in regions that the preprocessor keeps only).
+    and global variable gets an exported entry, and calls in which threads meet can be told apart
+    by file and line.
 
     Parameters
     ----------
     text : str
-        CUDA C++.
+        The output of a preprocessor, with its line markers.
     first_number : int
-        Number of the first entry; sources and headers of one image must not share numbers.
+        Number of the first entry.
     known : iterable of str
         Kernels that get their entry elsewhere.
+    foreign : callable
+        Returns whether a file's text stays as it is; system headers do anyway.
+    site_of : callable, optional
+        Returns the name of a file for a call at an offset, the n-th of several on one line.
     """
-    return _Rewriter(text, first_number, frozenset(known)).run()
+    return _Rewriter(text, first_number, frozenset(known), foreign, site_of).run()
 
 
-def refused_text(message: str) -> str:
-    """Return text that is a compile error with `message` wherever the compiler reads it."""
-    return f' _Pragma("GCC error \\"{message}\\"") '
+class _Call(NamedTuple):
+    """A call in which threads meet: where the expression begins, and the function's name."""
+
+    start: int
+    name: int
 
 
 @dataclass
 class _Scope:
-    """An open brace: what it belongs to, and what to do where it closes."""
+    """An open brace: what it belongs to, and how to go on where it closes."""
 
     kind: str  # "namespace", "linkage", "class", "block", "initializer"
     name: str = ""
     kernel: str = ""
-    statement: list[Token] = field(default_factory=list)  # of an initializer: what it is part of
+    opening: Token | None = None
+    statement: list[Token] = field(default_factory=list)  # what it is part of
+    depth: int = 0
 
 
 class _Rewriter:
     """One pass over the tokens, collecting edits."""
 
-    def __init__(self, text: str, first_number: int, known: frozenset[str]) -> None:
+    def __init__(
+        self,
+        text: str,
+        first_number: int,
+        known: frozenset[str],
+        foreign: Callable[[str], bool],
+        site_of: Callable[[int, int], str] | None,
+    ) -> None:
         self.text = text
         self.number = first_number
         self.known = known
+        self.foreign = foreign
+        self.site_of = site_of
         self.edits: list[tuple[int, int, str]] = []
         self.entries: list[Entry] = []
-        self.includes: list[str] = []
         self.variable_templates: list[str] = []
+        self.refusals: list[Refusal] = []
         self.scopes: list[_Scope] = []
         self.statement: list[Token] = []
-        self.branches: list[tuple[list[_Scope], list[Token]]] = []
+        self.depth = 0  # of parentheses in the statement
+        self.collective: list[_Call] = []
 
     def run(self) -> HostText:
-        for token in tokens_of(self.text):
-            if token.kind == "directive":
-                self.directive(token)
-            elif token.text == "{":
-                self.open_brace()
-            elif token.text == "}":
-                self.close_brace(token)
-            elif token.text == ";":
-                self.end_statement(token)
-            else:
-                self.refuse(token)
-                self.statement.append(token)
+        markers = markers_of(self.text)
+        for start, end in user_spans(markers, len(self.text), self.foreign):
+            for token in tokens_of(self.text[start:end]):
+                self.take(token._replace(start=token.start + start, end=token.end + start))
+        self.tell_calls_apart(markers)
         return HostText(
             self.edited(),
             tuple(self.entries),
-            tuple(self.includes),
             tuple(self.variable_templates),
+            tuple(self.refusals),
         )
+
+    def take(self, token: Token) -> None:
+        text = token.text
+        if token.kind == "directive":
+            return
+        if text == "{":
+            self.open_brace(token)
+        elif text == "}":
+            self.close_brace(token)
+        elif text == ";" and not self.depth:
+            self.end_statement(token)
+        else:
+            if token.kind == "word":
+                self.word(token)
+            elif text == "(" or text == "[":
+                self.open_parenthesis(text)
+            elif (text == ")" or text == "]") and self.depth:
+                self.depth -= 1
+            elif text == "<<<":
+                self.refusals.append(Refusal(token.start, _REFUSED_WORDS[text]))
+            self.statement.append(token)
 
     def edited(self) -> str:
         pieces, position = [], 0
         for start, end, replacement in sorted(self.edits):
+            if start < position:  # inside of what is replaced as a whole
+                continue
             pieces += [self.text[position:start], replacement]
             position = end
         return "".join([*pieces, self.text[position:]])
 
+    def one_line(self, start: int, end: int) -> Token:
+        """Return the code of a place as a token: part of a statement that is read as a whole."""
+        tokens = tokens_of(self.text[start:end])
+        code = spelled([token for token in tokens if token.kind != "directive"])
+        return Token("code", code, start, end)
+
     def insert(self, position: int, text: str) -> None:
         self.edits.append((position, position, text))
 
-    # ------------------------------------------------------------- preprocessor
+    # ------------------------------------------------------------- words and calls
 
-    def directive(self, token: Token) -> None:
-        include = _INCLUDE.match(token.text)
-        conditional = _CONDITIONAL.match(token.text)
-        if include:
-            self.include(token, include.group(1))
-        elif conditional:
-            self.conditional(conditional.group(1))
-        else:
-            for match in _ASM_IN_MACRO.finditer(token.text):
-                self.insert(token.start + match.start(), refused_text(_NO_ASM))
-            for match in re.finditer(r"\b__noinline__\b", token.text):
-                start = token.start + match.start()
-                self.edits.append((start, token.start + match.end(), "__attribute__((noinline))"))
+    def word(self, token: Token) -> None:
+        if token.text in _REFUSED_WORDS:
+            self.refusals.append(Refusal(token.start, _REFUSED_WORDS[token.text]))
+        elif token.text == "__noinline__" and not self.in_attribute():
+            self.edits.append((token.start, token.end, "__attribute__((noinline))"))
 
-    def include(self, token: Token, name: str) -> None:
-        self.includes.append(name)
-        library = _REFUSED_HEADERS.get(name) or _REFUSED_LIBRARIES.get(name.split("/")[0])
-        if library:
-            error = f"#error {_NO_LIBRARY.format(library)}"
-            self.edits.append((token.start, token.end, error + newlines(token.text)))
+    def in_attribute(self) -> bool:
+        """Return whether the statement ends inside of ``__attribute__((...``."""
+        words = [token.text for token in self.statement]
+        if "__attribute__" not in words:
+            return False
+        start = len(words) - 1 - words[::-1].index("__attribute__")
+        return words[start:].count("(") > words[start:].count(")")
 
-    def conditional(self, word: str) -> None:
-        """Let every branch of an #if start from the same open braces."""
-        if word.startswith("if"):
-            self.branches.append((list(self.scopes), list(self.statement)))
-        elif self.branches and word == "endif":
-            self.branches.pop()
-        elif self.branches:
-            scopes, statement = self.branches[-1]
-            self.scopes, self.statement = list(scopes), list(statement)
+    def open_parenthesis(self, text: str) -> None:
+        self.depth += 1
+        if text == "(" and self.statement and _COLLECTIVE.fullmatch(self.statement[-1].text):
+            start = self.statement[call_start(self.statement)].start
+            self.collective.append(_Call(start, self.statement[-1].start))
+
+    def tell_calls_apart(self, markers: list[LineMarker]) -> None:
+        """Give several calls on one line files of their own; a call's place is file and line."""
+        if self.site_of is None or len(self.collective) < 2:
+            return
+        lines: dict[tuple[str, int], list[_Call]] = {}
+        starts = [marker.end for marker in markers]
+        for call in self.collective:
+            marker = markers[bisect_right(starts, call.name) - 1]
+            line = marker.line + self.text.count("\n", marker.end, call.name)
+            lines.setdefault((marker.path, line), []).append(call)
+        for (path, line), calls in lines.items():
+            if len(calls) < 2:
+                continue
+            for number, call in enumerate(calls, 1):
+                name = escaped(self.site_of(call.name, number))
+                self.insert(call.start, f'\n# {line} "{name}"\n')
+            ends = {self.text.find("\n", call.name) + 1 or len(self.text) for call in calls}
+            for end in ends:
+                self.insert(end, f'# {line + 1} "{escaped(path)}"\n')
 
     # ------------------------------------------------------------- statements
 
@@ -215,53 +266,60 @@ class _Rewriter:
     def at_namespace(self) -> bool:
         return all(scope.kind in ("namespace", "linkage") for scope in self.scopes)
 
-    def refuse(self, token: Token) -> None:
-        if token.text in ("asm", "__asm__", "__asm"):
-            self.insert(token.start, refused_text(_NO_ASM))
-        elif token.text == "__cluster_dims__":
-            self.insert(token.start, refused_text(_NO_CLUSTER))
-        elif token.text == "<<<":
-            self.insert(token.start, refused_text(_NO_LAUNCH))
-        elif token.text == "__noinline__":
-            self.edits.append((token.start, token.end, "__attribute__((noinline))"))
+    def open_brace(self, token: Token) -> None:
+        scope = self.scope_of_brace()
+        scope.opening = token
+        scope.depth = self.depth
+        if self.depth or scope.kind in ("initializer", "class"):
+            scope.statement = self.statement
+        self.scopes.append(scope)
+        self.statement, self.depth = [], 0
 
-    def open_brace(self) -> None:
-        statement, words = self.statement, [token.text for token in self.statement]
-        if words and words[-1] in ("=", "]", "return", ",", "("):
-            self.scopes.append(_Scope("initializer", statement=statement))
-        elif self.in_function():
-            self.scopes.append(_Scope("block"))
-        elif "namespace" in words:
-            name = "".join(words[words.index("namespace") + 1 :])
-            self.scopes.append(_Scope("namespace", name))
-        elif words == ["extern", '"C"'] or words == ["extern", '"C++"']:
-            self.scopes.append(_Scope("linkage", words[1]))
-        elif "(" not in words and {"class", "struct", "union", "enum"} & set(words):
-            self.scopes.append(_Scope("class"))
-        else:
-            self.scopes.append(_Scope("block", kernel=self.kernel_name()))
-        self.statement = []
+    def scope_of_brace(self) -> _Scope:
+        if self.depth:
+            return _Scope("initializer")  # or the body of a lambda
+        tokens = outermost(without_template_head(split_attributes(self.statement)[1]))
+        words = [token.text for token in tokens]
+        assigned = words.index("=") if "=" in words else 0
+        if words[-1:] in (["return"], [","]) or (assigned and words[assigned - 1] != "operator"):
+            return _Scope("initializer")
+        keys = [index for index, word in enumerate(words) if word in _CLASS_KEYS]
+        if keys and "(" not in words[keys[0] :]:
+            return _Scope("class")
+        if "__shared__" in words:
+            return _Scope("initializer")
+        if self.in_function():
+            return _Scope("block")
+        if "namespace" in words:
+            return _Scope("namespace", "".join(words[words.index("namespace") + 1 :]))
+        if words in (["extern", '"C"'], ["extern", '"C++"']):
+            return _Scope("linkage", words[1])
+        if "(" in words or "operator" in words:
+            return _Scope("block", kernel=self.kernel_name())
+        return _Scope("initializer" if words else "block")
 
     def close_brace(self, token: Token) -> None:
-        self.statement = []
+        self.statement, self.depth = [], 0
         if not self.scopes:
             return
         scope = self.scopes.pop()
-        if scope.kind == "initializer":
-            self.statement = [*scope.statement, token]
+        if scope.statement and scope.opening:
+            body = self.one_line(scope.opening.end, token.start)
+            self.statement = [*scope.statement, scope.opening, body, token]
+            self.depth = scope.depth
         elif scope.kernel and self.at_namespace():
             self.add_entry("KERNEL", "entry", scope.kernel, f"&{scope.kernel}", token.end)
 
     def end_statement(self, token: Token) -> None:
-        words = [part.text for part in self.statement]
+        words = {part.text for part in self.statement}
         if "__shared__" in words:
             self.shared(token)
-        elif self.at_namespace() and set(_VARIABLE_SPACES) & set(words):
-            if words[0] == "template":
-                names = _variable_names(_without_template_head(self.statement))
+        elif not _VARIABLE_SPACES.isdisjoint(words) and self.at_namespace():
+            names = _variable_names(self.statement)
+            if self.statement[0].text == "template":
                 self.variable_templates += map(self.qualified, names)
             else:
-                for name in _variable_names(self.statement):
+                for name in names:
                     self.add_entry("GLOBAL", "global", name, name, token.end)
         self.statement = []
 
@@ -272,14 +330,15 @@ class _Rewriter:
 
         Only C linkage makes a name that a lookup finds, as on a GPU: others need a name expression.
         """
-        words = [token.text for token in without_attributes(self.statement)]
+        words = {token.text for token in self.statement}
         if "__global__" not in words or "template" in words or not self.at_namespace():
             return ""
-        c_linkage = '"C"' in words or any(scope.name == '"C"' for scope in self.scopes)
-        if "(" not in words or not c_linkage:
+        if '"C"' not in words and all(scope.name != '"C"' for scope in self.scopes):
             return ""
-        name = words[words.index("(") - 1]
-        return name if name.isidentifier() else ""
+        declaration = parse_declaration(self.statement)
+        if declaration is None or not declaration.declarators[0].is_function:
+            return ""
+        return declaration.declarators[0].name
 
     def qualified(self, name: str) -> str:
         """Return a name with the namespaces that it is declared in."""
@@ -298,52 +357,50 @@ class _Rewriter:
 
     def shared(self, semicolon: Token) -> None:
         """Rewrite one __shared__ declaration; what is too clever for us stays thread_local."""
-        tokens = self.statement[_declaration_start(self.statement) :]
+        tokens = self.statement[_shared_start(self.statement) :]
         declaration = parse_shared(tokens)
-        if declaration is None or not (declaration.extern or self.in_function()):
+        if declaration is None:
             return
-        if declaration.extern and not self.in_function():
-            text = declaration.at_file_scope()
-        else:
-            text = declaration.in_function()
-        old = self.text[tokens[0].start : semicolon.end]
-        self.edits = [edit for edit in self.edits if edit[0] < tokens[0].start]
-        self.edits.append((tokens[0].start, semicolon.end, text + newlines(old)))
+        if declaration.has_value:
+            self.refusals.append(Refusal(tokens[0].start, _INITIAL_VALUE))
+        elif declaration.extern or self.in_function():
+            self.replace_shared(declaration, tokens[0].start, semicolon.end)
+
+    def replace_shared(self, declaration: SharedDeclaration, start: int, end: int) -> None:
+        inside = self.in_function()
+        text = declaration.in_function() if inside else declaration.at_file_scope()
+        self.edits.append((start, end, text + _line_ends(self.text[start:end])))
 
 
-def _declaration_start(statement: list[Token]) -> int:
-    """Return where a __shared__ declaration begins: labels may precede it in its statement."""
-    specifiers = ("extern", "static", "volatile", "__shared__")
-    first = next(i for i, token in enumerate(statement) if token.text in specifiers)
-    while (start := attribute_start(statement, first)) < first:
-        first = start
-    return first
+def _shared_start(statement: list[Token]) -> int:
+    """Return where a __shared__ declaration begins: labels and conditions may precede it."""
+    start = index = 0
+    while statement[index].text != "__shared__":
+        text = statement[index].text
+        following = statement[index + 1].text
+        index = end_at(statement, index)
+        if text in _CONTROL and following == "(":
+            start = index = group_end(statement, index)
+        elif text in (":", "else", "do"):
+            start = index
+    return start
 
 
-def _without_template_head(statement: list[Token]) -> list[Token]:
-    """Return a template's statement without ``template <...>``."""
-    depth = 0
-    for index, token in enumerate(statement):
-        depth += {"<": 1, ">": -1}.get(token.text, 0)
-        if index and depth == 0:
-            return statement[index + 1 :]
-    return []
+def _line_ends(text: str) -> str:
+    """Return what of a text makes lines count, to keep where it is replaced."""
+    marker = text.rfind("\n# ")
+    if marker < 0:
+        return newlines(text)
+    end = text.index("\n", marker + 1)
+    return text[marker:end] + newlines(text[end:])
 
 
 def _variable_names(statement: list[Token]) -> list[str]:
-    """Return the variables a namespace-scope statement defines (not functions, not templates)."""
-    tokens = without_attributes(statement)
-    words = [token.text for token in tokens]
-    if words[:2] == ["extern", '"C"'] and "=" in words:  # without a value it defines nothing
-        tokens, words = tokens[2:], words[2:]
-    if {"template", "extern", "typedef", "using", "friend"} & set(words[:2]):
+    """Return the variables that a namespace-scope statement defines; functions are not."""
+    declaration = parse_declaration(without_template_head(statement))
+    if declaration is None or {"typedef", "friend"} & declaration.specifiers:
         return []
-    head = words[: words.index("=")] if "=" in words else words
-    if "(" in head or "operator" in head:
-        return []
-    names = []
-    for part in split_at_commas(tokens):
-        index = name_index(part)
-        if index >= 0:
-            names.append(part[index].text)
-    return names
+    found = [one for one in declaration.declarators if not one.is_function]
+    if "extern" in declaration.specifiers:  # without a value it defines nothing
+        found = [one for one in found if one.has_value]
+    return [one.name for one in found]

@@ -9,76 +9,66 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kspec.compiler.lexer import Token, group_end, name_index, split_at_commas, without_attributes
+from kspec.cpp.declarations import Declaration, Declarator, parse_declaration
+from kspec.cpp.tokens import Token, spelled
 
 
 @dataclass(frozen=True)
 class SharedDeclaration:
     """A parsed __shared__ declaration."""
 
-    extern: bool
-    base: str  # specifiers and type, attributes included
-    variables: tuple[tuple[str, str, str], ...]  # stars, name, dimensions
+    declaration: Declaration
+
+    @property
+    def extern(self) -> bool:
+        """Whether it is about the dynamic shared memory."""
+        return "extern" in self.declaration.specifiers
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a variable has an initial value."""
+        return any(one.has_value for one in self.declaration.declarators)
 
     def in_function(self) -> str:
         """Return the text that replaces a declaration inside a function."""
         macro = "KSPEC_HOST_DYNAMIC_SHARED" if self.extern else "KSPEC_HOST_SHARED"
         pieces = []
-        for stars, name, dimensions in self.variables:
-            alias = f"kspec_type_{name}"
-            tag = "" if self.extern else f", kspec_tag_{name}"
-            pieces.append(f"typedef {self.base} {stars}{alias}{dimensions};")
-            pieces.append(f"{macro}({alias}, {name}{tag})")
+        for one in self.declaration.declarators:
+            alias = f"kspec_type_{one.name}"
+            tag = "" if self.extern else f", kspec_tag_{one.name}"
+            pieces.append(f"{self._typedef(one, one.with_name(alias))};")
+            pieces.append(f"{macro}({alias}, {one.name}{tag})")
         return " ".join(pieces)
 
     def at_file_scope(self) -> str:
         """Return the text that replaces an ``extern`` declaration outside all functions."""
         pieces = []
-        for stars, name, _ in self.variables:
-            alias = f"kspec_type_{name}"
-            pieces.append(f"typedef {self.base} {stars}{alias};")
-            pieces.append(f"KSPEC_HOST_FILE_DYNAMIC_SHARED({alias}, {name})")
+        for one in self.declaration.declarators:
+            alias = f"kspec_type_{one.name}"
+            element = f"{spelled(one.tokens[: one.position])} {alias}"
+            pieces.append(f"{self._typedef(one, element)};")
+            pieces.append(f"KSPEC_HOST_FILE_DYNAMIC_SHARED({alias}, {one.name})")
         return " ".join(pieces)
+
+    def _typedef(self, one: Declarator, declarator: str) -> str:
+        """Return a typedef of a variable's type, before it what its alignment takes."""
+        before, attributes = [], []
+        for tokens in self.declaration.attributes:
+            inner = spelled(tokens[2:-1])
+            if tokens[0].text == "__attribute__":
+                attributes.append(spelled(tokens))
+            elif tokens[0].text == "__align__":
+                attributes.append(f"__attribute__((aligned({inner})))")
+            elif tokens[0].text == "alignas":  # of a number or a type, which only a class takes
+                holder = f"kspec_align_{one.name}"
+                before.append(f"struct alignas({inner}) {holder} {{}};")
+                attributes.append(f"__attribute__((aligned(alignof({holder}))))")
+        return " ".join([*before, "typedef", *attributes, self.declaration.type, declarator])
 
 
 def parse_shared(tokens: list[Token]) -> SharedDeclaration | None:
     """Parse the tokens of a __shared__ declaration, or return None for forms we leave alone."""
-    extern = any(token.text == "extern" for token in tokens)
-    attributes = _attribute_texts(tokens)
-    tokens = [
-        token
-        for token in without_attributes(tokens)
-        if token.text not in ("extern", "static", "__shared__")
-    ]
-    if any(token.text in ("=", "{", "(") for token in tokens):
+    declaration = parse_declaration(tokens)
+    if declaration is None or any(one.is_function for one in declaration.declarators):
         return None
-    parts = split_at_commas(tokens)
-    position = name_index(parts[0])
-    if position < 1:
-        return None
-    type_end = position
-    while type_end and parts[0][type_end - 1].text in ("*", "&"):
-        type_end -= 1
-    base = " ".join([*attributes, *(token.text for token in parts[0][:type_end])])
-    variables = []
-    for part in [parts[0][type_end:], *parts[1:]]:
-        index = name_index(part)
-        if index < 0:
-            return None
-        stars = "".join(token.text for token in part[:index])
-        dimensions = "".join(f"{token.text} " for token in part[index + 1 :]).rstrip()
-        variables.append((stars, part[index].text, dimensions))
-    return SharedDeclaration(extern, base, tuple(variables))
-
-
-def _attribute_texts(tokens: list[Token]) -> list[str]:
-    """Return the alignment attributes of a declaration, spelled so that a typedef takes them."""
-    found = []
-    for index, token in enumerate(tokens):
-        if token.text in ("__align__", "alignas"):
-            inner = " ".join(t.text for t in tokens[index + 2 : group_end(tokens, index + 1) - 1])
-            found.append(f"__attribute__((aligned({inner})))")
-        elif token.text == "__attribute__":
-            group = tokens[index : group_end(tokens, index + 1)]
-            found.append(" ".join(t.text for t in group))
-    return found
+    return SharedDeclaration(declaration)

@@ -24,7 +24,7 @@ from typing import Any
 
 from kspec import config
 from kspec.errors import HostFault, LaunchError, LoadError
-from kspec.host import runtime
+from kspec.host import runtime, sites
 from kspec.stages import Image
 
 # Those of every GPU since sm_30 (CUDA C++ Programming Guide, compute capabilities); launches on a
@@ -306,9 +306,10 @@ class HostKernel:
             text += f" [block {_triple(record.block)} thread {_triple(record.thread)}]"
         if not where:  # of two accesses that conflict, the one that found it
             where = next(iter(_FIRST_PLACE.findall(headline)), "")
-        path, _, line = where.rpartition(":")
+        path, _, line = sites.position(where).rpartition(":")
         shown = self.line_of(path, int(line)) if self.line_of and path else ""
-        return HostFault(kind, text + newline + details, path, int(line or 0), shown)
+        text = sites.readable(text + newline + details)
+        return HostFault(kind, text, path, int(line or 0), shown)
 
 
 _PLAIN = runtime.LaunchOptions()

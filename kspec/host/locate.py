@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import tempfile
 
+from kspec.host import sites
+
 # The directories that kspec.compiler.host writes into the line tables.
 SOURCE_ROOT = "/kspec-source"
 DIALECT_ROOT = "/kspec-dialect"
@@ -51,5 +53,5 @@ def _first_position(output: str) -> str:
         if not match or match.group(2) == "0":
             continue
         if not match.group(1).startswith((DIALECT_ROOT, "?")):
-            return line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0]
+            return sites.position(line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0])
     return ""

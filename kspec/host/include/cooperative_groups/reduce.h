@@ -14,10 +14,10 @@ template <class T> struct bit_xor { T operator()(T a, T b) const { return a ^ b;
 
 // Combine the values of all threads of a group in the order of their ranks.
 template <class Group, class T, class Operator>
-static inline T reduce(const Group& group, T value, Operator combine) {
-  T total = group.shfl(value, 0);
+static inline T reduce(const Group& group, T value, Operator combine, KSPEC_HOST_SITE) {
+  T total = group.shfl(value, 0, kspec_file, kspec_line);
   for (unsigned int rank = 1; rank < group.size(); rank++)
-    total = combine(total, group.shfl(value, rank));
+    total = combine(total, group.shfl(value, rank, kspec_file, kspec_line));
   return total;
 }
 

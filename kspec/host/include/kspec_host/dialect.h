@@ -1,4 +1,4 @@
-// CUDA's keywords. (compiler/rewrite.py handles __noinline__, and __shared__ inside functions.)
+// CUDA's keywords, and what the rest of the dialect is written with.
 #pragma once
 
 typedef __SIZE_TYPE__ size_t;
@@ -7,24 +7,26 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define NULL __null
 #endif
 
-#define __global__
-#define __device__
-#define __host__
-#define __managed__
-#define __constant__
-#define __grid_constant__
-#define __launch_bounds__(...)
-#define __cluster_dims__(...)
-#define __maxnreg__(...)
-#define __align__(n) __attribute__((aligned(n)))
-#define __forceinline__ inline __attribute__((always_inline))
-#define __inline_hint__ inline
+#if KSPEC_HOST_REWRITE  // defined, and still words that compiler/rewrite.py finds
+#define __global__ __global__
+#define __device__ __device__
+#define __host__ __host__
+#define __managed__ __managed__
+#define __constant__ __constant__
+#define __grid_constant__ __grid_constant__
+#define __launch_bounds__ __launch_bounds__
+#define __cluster_dims__ __cluster_dims__
+#define __maxnreg__ __maxnreg__
+#define __align__ __align__
+#define __forceinline__ __forceinline__
+#define __inline_hint__ __inline_hint__
+#define __shared__ __shared__
+#else
+#include "rewritten.h"
+#endif
 #ifndef __restrict__
 #define __restrict__ __restrict
 #endif
-// What the rewriter leaves: file scope and macros. One variable per operating-system thread is one
-// per block, since a thread runs one block at a time.
-#define __shared__ thread_local
 
 #if !defined(__clang__)
 #define __builtin_assume(...) ((void)0)
@@ -45,8 +47,6 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #else
 #define KSPEC_HOST_UNCHECKED
 #endif
-
-#define KSPEC_HOST_EXPORT extern "C" __attribute__((visibility("default"), used))
 
 namespace kspec_host {
 

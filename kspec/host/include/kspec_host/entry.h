@@ -104,18 +104,8 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
 
 }  // namespace kspec_host
 
-KSPEC_HOST_EXPORT unsigned kspec_bind(const kspec_host::Runtime* runtime, unsigned version) {
+extern "C" __attribute__((visibility("default"), used)) unsigned kspec_bind(
+    const kspec_host::Runtime* runtime, unsigned version) {
   kspec_runtime = runtime;
   return version == kspec_host::ABI_VERSION ? kspec_host::shared_variable_count : ~0u;
 }
-
-#define KSPEC_HOST_KERNEL(NUMBER, ...)                                                        \
-  KSPEC_HOST_EXPORT void kspec_entry_##NUMBER(int kspec_call, void* kspec_block) {            \
-    ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_run(kspec_call, kspec_block);               \
-  }                                                                                           \
-  KSPEC_HOST_EXPORT const unsigned* kspec_sizes_##NUMBER() {                                  \
-    return ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_sizes;                               \
-  }
-#define KSPEC_HOST_GLOBAL(NUMBER, ...)                                                        \
-  KSPEC_HOST_EXPORT void* kspec_global_##NUMBER() { return (void*)&(__VA_ARGS__); }           \
-  KSPEC_HOST_EXPORT unsigned long kspec_global_size_##NUMBER() { return sizeof(__VA_ARGS__); }

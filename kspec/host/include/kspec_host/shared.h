@@ -56,12 +56,3 @@ struct KspecDynamicShared {
 };
 
 }  // namespace kspec_host
-
-#define KSPEC_HOST_SHARED(TYPE, NAME, TAG) \
-  struct TAG;                              \
-  TYPE& NAME = ::kspec_host::kspec_shared<TYPE, TAG>(alignof(TYPE), #NAME);
-#define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::kspec_dynamic_shared<TYPE>();
-#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                 \
-  static thread_local TYPE* NAME;                                  \
-  static ::kspec_host::KspecDynamicShared kspec_dynamic_##NAME(         \
-      [](void* kspec_memory) { NAME = static_cast<TYPE*>(kspec_memory); });

@@ -1,0 +1,180 @@
+r"""Places in a preprocessed text in, places in the user's text out.
+
+::
+
+    text = '# 3 "k.cu"\\nx = (2 * y) + zz;\n'        # of "x = TWICE(y) + zz;"
+    Positions(text, source).original(text.index("zz"))    # Place(path='k.cu', line=3, column=16)
+
+A preprocessor keeps lines, but its columns are those of expanded macros.  The tokens of a line are
+therefore matched with those that the user wrote; a token out of a macro stands where its name does.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from kspec.compiler.messages import source_line
+from kspec.compiler.preprocess import line_markers
+from kspec.cpp.tokens import Token, tokens_of
+from kspec.stages import CudaSource
+
+# What tells calls on one line apart: "k.cu[@12.2]" is the second of them, in column 12.
+_SITE = re.compile(r"\[@\d+\.\d+\]")
+_LOGGED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+):", re.M)
+_REACH = 400  # lines of a text that may come from one line of the user's
+
+
+class Place(NamedTuple):
+    """A position in the user's text; column 0 if that is not known."""
+
+    path: str
+    line: int
+    column: int
+
+
+class Positions:
+    """The places of a preprocessed text in the source that it was made of.
+
+    Parameters
+    ----------
+    text : str
+        With the line markers of a preprocessor.
+    source : CudaSource
+        What the user wrote.
+    """
+
+    def __init__(self, text: str, source: CudaSource) -> None:
+        self._text = text
+        self._source = source
+        self._markers = line_markers(text)
+        self._starts = [marker.end for marker in self._markers]
+
+    def line(self, offset: int) -> tuple[str, int]:
+        """Return file and line of an offset in the text."""
+        marker = self._markers[bisect_right(self._starts, offset) - 1]
+        path = _SITE.sub("", marker.path)
+        return path, marker.line + self._text.count("\n", marker.end, offset)
+
+    def original(self, offset: int) -> Place:
+        """Return where the user wrote what is at an offset of the text."""
+        path, line = self.line(offset)
+        pieces, until = self._pieces(path, line, offset)
+        expanded = [
+            token._replace(start=token.start + start, end=token.end + start)
+            for start, end in pieces
+            for token in _code(self._text[start:end])
+        ]
+        lines = [source_line(self._source, path, number) for number in range(line, until)]
+        written = "\n".join(lines)
+        token = _counterpart(expanded, _code(written), offset)
+        if token is None:
+            return Place(path, line, 0)
+        before = written[: token.start]
+        return Place(path, line + before.count("\n"), token.start - before.rfind("\n"))
+
+    def in_log(self, log: str) -> str:
+        """Return a compiler's log with the places of the user's text."""
+
+        def moved(match: re.Match[str]) -> str:
+            path, line, column = match[1], int(match[2]), int(match[3])
+            start = self._start_of(path, line)
+            if start < 0:
+                return match[0]
+            shown = self._text[start : self._end_of(start)].encode()[: column - 1]
+            place = self.original(start + len(shown.decode(errors="ignore")))
+            if not place.column:
+                return f"{place.path}:{place.line}:{column}:"
+            written = source_line(self._source, place.path, place.line)[: place.column - 1]
+            return f"{place.path}:{place.line}:{len(written.encode()) + 1}:"
+
+        return _SITE.sub("", _LOGGED.sub(moved, log))
+
+    def _start_of(self, path: str, line: int) -> int:
+        """Return where a line of a file begins in the text: of several the longest; or -1."""
+        found = [-1]
+        ends = [marker.start for marker in self._markers[1:]]
+        for marker, end in zip(self._markers, [*ends, len(self._text)], strict=True):
+            if marker.path != path or marker.line > line:
+                continue
+            start = marker.end
+            for _ in range(line - marker.line):
+                start = self._text.find("\n", start, end) + 1
+                if not start:
+                    break
+            if start and start < end:
+                found.append(start)
+        return max(found, key=lambda start: self._end_of(start) - start if start >= 0 else -1)
+
+    def _end_of(self, start: int) -> int:
+        end = self._text.find("\n", start)
+        return len(self._text) if end < 0 else end
+
+    def _pieces(self, path: str, line: int, offset: int) -> tuple[list[tuple[int, int]], int]:
+        """Return what of the text comes from one line of a file, and the next line that has text.
+
+        Arguments of a macro on several lines are printed on the first of them.
+        """
+        start = self._text.rfind("\n", 0, offset) + 1
+        pieces = [(start, self._end_of(start))]
+        for begin, end in self._before(start):
+            if self.line(begin) != (path, line):
+                break
+            pieces.insert(0, (begin, end))
+        for begin, end in self._after(pieces[-1][1]):
+            where, number = self.line(begin)
+            if (where, number) != (path, line):
+                return pieces, number if where == path and number > line else line + 1
+            pieces.append((begin, end))
+        return pieces, line + 1
+
+    def _before(self, start: int) -> Iterator[tuple[int, int]]:
+        for _ in range(_REACH):
+            end = start - 1
+            if end < 0:
+                return
+            start = self._text.rfind("\n", 0, end) + 1
+            if self._text[start:end].strip() and self._text[start] != "#":
+                yield start, end
+
+    def _after(self, end: int) -> Iterator[tuple[int, int]]:
+        for _ in range(_REACH):
+            start = end + 1
+            if start >= len(self._text):
+                return
+            end = self._end_of(start)
+            if self._text[start:end].strip() and self._text[start] != "#":
+                yield start, end
+
+
+def site(path: str, column: int, number: int) -> str:
+    """Return the name of a file in which a compiler is to see one of several calls on a line."""
+    return f"{path}[@{column}.{number}]"
+
+
+def _code(text: str) -> list[Token]:
+    return [token for token in tokens_of(text) if token.kind != "directive"]
+
+
+def _counterpart(expanded: list[Token], written: list[Token], offset: int) -> Token | None:
+    """Return the token that the user wrote for the one at an offset, or the macro it comes from."""
+    index = next((i for i, token in enumerate(expanded) if offset < token.end), len(expanded) - 1)
+    if index < 0 or not written:
+        return None
+    first_texts, second_texts = ([token.text for token in part] for part in (expanded, written))
+    matcher = SequenceMatcher(None, first_texts, second_texts, autojunk=False)
+    last = 0
+    macro: Token | None = None
+    unmatched: list[Token] = []
+    for first, second, size in matcher.get_matching_blocks():
+        unmatched = written[last:second]
+        if index < first:
+            break
+        macro = next((one for one in reversed(unmatched) if one.kind == "word"), macro)
+        if index < first + size:
+            return written[second + index - first]
+        last = second + size
+    return unmatched[0] if unmatched else macro or written[min(last, len(written) - 1)]

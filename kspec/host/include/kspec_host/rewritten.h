@@ -1,0 +1,39 @@
+// What compiler/rewrite.py writes into a preprocessed text, and CUDA's keywords, which are macros
+// only now: until here they had to be seen. No macro of the user's is left to clash with these.
+#pragma once
+
+#define __global__
+#define __device__
+#define __host__
+#define __managed__
+#define __constant__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __inline_hint__ inline
+// What the rewriter leaves: file scope. One variable per operating-system thread is one per block,
+// since a thread runs one block at a time.
+#define __shared__ thread_local
+
+#define KSPEC_HOST_SHARED(TYPE, NAME, TAG) \
+  struct TAG;                              \
+  TYPE& NAME = ::kspec_host::kspec_shared<TYPE, TAG>(alignof(TYPE), #NAME);
+#define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::kspec_dynamic_shared<TYPE>();
+#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                 \
+  static thread_local TYPE* NAME;                                  \
+  static ::kspec_host::KspecDynamicShared kspec_dynamic_##NAME(         \
+      [](void* kspec_memory) { NAME = static_cast<TYPE*>(kspec_memory); });
+
+#define KSPEC_HOST_EXPORT extern "C" __attribute__((visibility("default"), used))
+#define KSPEC_HOST_KERNEL(NUMBER, ...)                                                        \
+  KSPEC_HOST_EXPORT void kspec_entry_##NUMBER(int kspec_call, void* kspec_block) {            \
+    ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_run(kspec_call, kspec_block);               \
+  }                                                                                           \
+  KSPEC_HOST_EXPORT const unsigned* kspec_sizes_##NUMBER() {                                  \
+    return ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_sizes;                               \
+  }
+#define KSPEC_HOST_GLOBAL(NUMBER, ...)                                                        \
+  KSPEC_HOST_EXPORT void* kspec_global_##NUMBER() { return (void*)&(__VA_ARGS__); }           \
+  KSPEC_HOST_EXPORT unsigned long kspec_global_size_##NUMBER() { return sizeof(__VA_ARGS__); }
