@@ -34,6 +34,23 @@ def find_symbol(name: str, symbols: Mapping[str, str]) -> str | None:
     return next((low for known, low in symbols.items() if normal_form(known) == wanted), None)
 
 
+def template_arguments(expression: str) -> tuple[str, ...]:
+    """Return the template arguments of a name expression, as they are spelt.
+
+    >>> template_arguments("ns::k< complex<float>, pair<int, int>, 3>"), template_arguments("k")
+    (('complex<float>', 'pair<int, int>', '3'), ())
+    """
+    _, _, listed = expression.strip().partition("<")
+    parts, depth = [""], 0
+    for character in listed.removesuffix(">"):
+        depth += (character in "<([") - (character in ">)]")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return tuple(part.strip() for part in parts) if listed.strip("> ") else ()
+
+
 def normal_form(expression: str) -> str:
     """Return one spelling for all that differ in spaces, and in the order of a type's words.
 

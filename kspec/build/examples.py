@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from kspec import dtypes
 from kspec.errors import SpecError
+from kspec.name_expressions import template_arguments
 from kspec.runtime.views import dtype_name, numpy_dtype
 from kspec.signature import CParam
 from kspec.spec.base import Example
@@ -315,8 +316,7 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Call
 def _template_arguments(spec: RawSpec, example: Example) -> dict[str, str]:
     """Bind placeholders by the name expression that the example calls: T of ``f<float>``."""
     names = spec.declaration().name_expressions
-    _, _, listed = (example.name_expression or names[0]).partition("<")
-    types = [dtypes.from_ctype(part) for part in listed.rstrip("> ").split(",")]
+    types = map(dtypes.from_ctype, template_arguments(example.name_expression or names[0]))
     letters = dict.fromkeys(param.type for param in spec.params or () if param.is_placeholder)
     return {letter: row.name for letter, row in zip(letters, types, strict=False) if row}
 

@@ -28,7 +28,7 @@ from kspec.runtime.provider import (
     Wanted,
     made_in_python,
 )
-from kspec.runtime.raw_arguments import listed_arguments
+from kspec.runtime.raw_arguments import RawArgument, listed_arguments
 from kspec.runtime.raw_call import RawCaller
 from kspec.runtime.raw_route import RawRoutes
 from kspec.signature import CParam
@@ -171,7 +171,12 @@ class RawKernel(RawCaller):
     def _params(self) -> tuple[CParam, ...] | None:
         return self._declared
 
-    def _expression(self, bound: Mapping[str, str], device: Device) -> str:
+    def _expression(
+        self,
+        bound: Mapping[str, str],
+        device: Device,
+        operands: Sequence[RawArgument] | None = None,
+    ) -> str:
         return self.name
 
     def bind(

@@ -45,6 +45,7 @@ class RawCaller(KernelAttributes):
 
     checks: Checks | None
     _cooperative = False
+    _chooses = False
     _routes: RawRoutes
     _loader: KernelLoader
 
@@ -63,8 +64,13 @@ class RawCaller(KernelAttributes):
         """Dtypes of the structs that parameters have, as far as they are declared."""
         return {}
 
-    def _expression(self, bound: Mapping[str, str], device: Device) -> str:
-        """Return the name expression for a binding of the parameters' placeholders."""
+    def _expression(
+        self,
+        bound: Mapping[str, str],
+        device: Device,
+        operands: Sequence[RawArgument] | None = None,
+    ) -> str:
+        """Return the name expression for a binding of the parameters' placeholders, or a call."""
         raise NotImplementedError
 
     @property
@@ -183,7 +189,7 @@ class RawCaller(KernelAttributes):
                 grid, block, shared_mem, handle, checks, regions, self._cooperative, cluster, pdl
             )
         launch = self._with_attributes(launch)
-        symbol = RawSymbol(self._expression(bound, device))
+        symbol = RawSymbol(self._expression(bound, device, operands))
         self._loader.check_captured(symbol, device, handle)
         kernel = self._loader.kernel(symbol, device, checks.sanitize)
         if params is None:

@@ -113,6 +113,7 @@ class Caller(Protocol):
 
     checks: Checks | None
     _routes: RawRoutes
+    _chooses: bool  # whether dtypes of arrays choose what is launched
 
     @property
     def _params(self) -> Sequence[CParam] | None:
@@ -157,7 +158,7 @@ def _find(
         route(kernel, grid, block, args, shared_mem, stream, more)
         return
     kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
-    routes.learn(args, lambda: _route_of(args, kernel._params))
+    routes.learn(args, lambda: _route_of(args, kernel._params, kernel._chooses))
 
 
 @dataclass(frozen=True)
@@ -214,10 +215,10 @@ class RawPattern:
     types: tuple[type, ...]
 
 
-def _route_of(args: Sequence[Any], params: Sequence[CParam] | None) -> Route | None:
+def _route_of(args: Sequence[Any], params: Sequence[CParam] | None, chooses: bool) -> Route | None:
     """Return the function for calls with arguments of these types; None if there is none."""
     values = [
-        _value(arg, params[number] if params is not None else None)
+        _value(arg, params[number] if params is not None else None, chooses)
         for number, arg in enumerate(args)
     ]
     if not any(one is not None and one.access for one in values):
@@ -228,14 +229,14 @@ def _route_of(args: Sequence[Any], params: Sequence[CParam] | None) -> Route | N
     return make_raw_route(RawPattern(known, types_of(args)), _make_plan)
 
 
-def _value(arg: Any, param: CParam | None) -> Value | None:
+def _value(arg: Any, param: CParam | None, chooses: bool) -> Value | None:
     kind = type(arg)
     if arg is None:
         return Value(packed="0", format="P")
     access = access_of(kind)
     if access is not None:
         if param is None:
-            return Value(access, packed="{p}", format="P")
+            return Value(access, exact=chooses, packed="{p}", format="P")
         # Arrays of one element are values of what is no pointer.
         written = not param.const
         if not param.pointer:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from kspec import dtypes, limits
 from kspec.expressions import ExpressionError, Scope, parse_expression
 from kspec.launch_rules import Default, constant_problem, scope_of
+from kspec.name_expressions import template_arguments
 from kspec.names import name_problem
 from kspec.signature import CParam, Signature
 from kspec.spec.faults import Fault
@@ -265,8 +266,7 @@ def instances_fit(letters: tuple[str, ...], name_expressions: tuple[str, ...]) -
     if not letters:
         return
     for index, expression in enumerate(name_expressions):
-        _, _, arguments = expression.strip().removesuffix(">").partition("<")
-        count = len(arguments.split(",")) if arguments.strip() else 0
+        count = len(template_arguments(expression))
         if expression.strip() and count != len(letters):
             instance = f"{expression.partition('<')[0]}<{', '.join(['float'] * len(letters))}>"
             message = (

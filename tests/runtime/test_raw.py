@@ -161,6 +161,91 @@ class TestArguments:
             kernel((1,), (1,), (out, np.zeros(3), 1.0))
 
 
+INSTANCES = """
+template <class T, int N = 1> __global__ void twice(T* x) { x[threadIdx.x] *= 2 * N; }
+template <class T> __global__ void fill_with(int* x, T value) { x[threadIdx.x] = (int)value; }
+template <class I, class T> __global__ void take(const I* k, const T* x, T* y) {
+  y[threadIdx.x] = x[k[threadIdx.x]];
+}
+__global__ void one(float* x) { *x = 1; }
+__global__ void two(float* x) { *x = 2; }
+"""
+
+
+def instances(*expressions: str, params: str | None = None) -> RawCallable:
+    declaration = RawDeclaration(
+        "chosen", expressions, None if params is None else parse_c_params(params)
+    )
+    source = CudaSource("chosen.cu", INSTANCES, expressions)
+    return RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+
+
+class TestSeveralNameExpressionsWithoutParams:
+    """Arguments choose the one that is for their dtypes, or none: never silently the first."""
+
+    def test_dtypes_of_arrays_choose(self, place: ArrayDevice) -> None:
+        kernel = instances("twice<float>", "twice<double>", "twice< unsigned >")
+        for _ in range(4):  # repeated calls launch plans
+            for dtype in ("float32", "float64", "uint32"):
+                x = place.array(np.arange(1, 4, dtype=dtype))
+                kernel((1,), (3,), (x,))
+                np.testing.assert_array_equal(place.numpy(x), [2, 4, 6])
+
+    def test_several_types(self, place: ArrayDevice) -> None:
+        kernel = instances("take<int, float>", "take<int, double>", "take<long long, float>")
+        k, x = np.array([2, 0, 1]), np.array([1.0, 2.0, 3.0])
+        for index, dtype in (("int32", "float64"), ("int64", "float32"), ("int32", "float32")):
+            y = place.zeros(3, dtype)
+            kernel((1,), (3,), (place.array(k, index), place.array(x, dtype), y))
+            np.testing.assert_array_equal(place.numpy(y), x[k])
+
+    def test_types_of_numpys_numbers_choose_too(self, place: ArrayDevice) -> None:
+        x = place.zeros(3, "int32")
+        kernel = instances("fill_with<float>", "fill_with<int>")
+        with pytest.raises(TypeError, match=r"chosen: arguments of int32, float32 fit no name"):
+            kernel((1,), (3,), (x, np.float32(2)))
+
+    @pytest.mark.parametrize(
+        ("expressions", "dtype", "message"),
+        [
+            (
+                ("twice<float>", "twice<double>"),
+                "int16",
+                "chosen: arguments of int16 fit no name expression, and one is required; it has "
+                "twice<float>, twice<double>; declare 'params' with type placeholders, such as "
+                r"'T\* x', or give each kernel a table of its own",
+            ),
+            (("twice<float, 1>", "twice<float, 2>"), "float32", "fit 2 of its name expressions"),
+            (("one", "two"), "float32", "fit no name expression"),
+            (("twice<long>", "twice<long long>"), "int64", "fit 2 of its name expressions"),
+        ],
+    )
+    def test_others_are_refused(
+        self, expressions: tuple[str, ...], dtype: str, message: str, place: ArrayDevice
+    ) -> None:
+        x = place.zeros(3, dtype)
+        kernel = instances(*expressions)
+        for _ in range(3):
+            with pytest.raises(kspec.ArgumentTypeError, match=message):
+                kernel((1,), (3,), (x,))
+        np.testing.assert_array_equal(place.numpy(x), np.zeros(3))
+
+    def test_params_without_placeholders(self, place: ArrayDevice) -> None:
+        kernel = instances("twice<float, 1>", "twice<float, 2>", params="float* x")
+        with pytest.raises(kspec.ArgumentTypeError, match="fit 2 of its name expressions"):
+            kernel((1,), (3,), (place.zeros(3, "float32"),))
+
+    def test_placeholders_choose_templates_of_templates(self, place: ArrayDevice) -> None:
+        expressions = ("twice<complex<float>>", "twice<complex<double> >")
+        declaration = RawDeclaration("chosen", expressions, parse_c_params("T* x"))
+        code = f"#include <cupy/complex.cuh>\n{INSTANCES.replace('2 * N', 'T(2 * N)')}"
+        source = CudaSource("chosen.cu", code, expressions)
+        kernel = RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+        x = place.array(np.array([1j, 2]))
+        kernel((1,), (2,), (x,))
+        np.testing.assert_array_equal(place.numpy(x), [2j, 4])
+
+
 FILL_PARAMS = "double* out, int count, double value"
 
 
