@@ -28,6 +28,7 @@ BASE = (
     "by_name",
     "signature",
     "c_params",
+    "param_checks",
     "expressions",
     "launch_rules",
     "backward",

@@ -27,6 +27,7 @@ from kspec.spec.positions import ContentLine, Span, content_lines, scan_position
 # How a compiler got into the user's text by way of kspec's headers says nothing to the user.
 _INTERNAL = re.compile(r'instantiation of "[^(<]*\bkspec::|detected during:$')
 _ENTRY = re.compile(r'instantiation of "void (\w+)\(')
+_QUOTED = re.compile(r"'([^']+)'")
 _INSTANTIATED = re.compile(r"at line (\d+) of (\S+?\.toml)")
 
 
@@ -143,6 +144,9 @@ class _Files:
         if content is None or not one.column:
             shown = spec.line(one.line)
             column = shown.find(one.source_line.strip()) + 1 if one.source_line.strip() else 0
+            if not column:
+                column, length = _quoted(one.message, shown)
+                one = replace(one, length=length) if column else one
             return replace(one, kernel=kernel, source_line=shown, column=column)
         start = min(self._moved(one, content), len(content.offsets) - 1)
         end = min(start + one.length, len(content.offsets) - 1)
@@ -191,6 +195,15 @@ class _Files:
             kernel=one.kernel or (spec.kernel_at(row) if spec else ""),
             details=(origin, *one.details),
         )
+
+
+def _quoted(message: str, line: str) -> tuple[int, int]:
+    """Return the column and length of what a message quotes of a line; zeros if there is none."""
+    for text in _QUOTED.findall(message):
+        found = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", line)
+        if found:
+            return found.start() + 1, len(text)
+    return 0, 0
 
 
 def _at_name(one: Diagnostic, spec: _Spec, offset: int) -> Diagnostic:

@@ -48,7 +48,11 @@ _SUMMARY = re.compile(
     r"|\S.*: (?:In (?:member )?(?:function|instantiation|lambda)|At global scope|required ).*"
 )
 _LINE = re.compile(r'\s*#\s*line\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
-_SECTION = re.compile(r"// ---- (\w+)(?:\(|$)")
+_SECTION = re.compile(r"// ---- (?:(\w+)(?:\(|$))?")  # several kernels of one text have no name
+# What an assertion says is the finding: of NVRTC and nvcc; of g++; of clang, with its condition.
+_ASSERTION = re.compile(
+    r"static assertion failed(?: with \"(.*)\"|(?: due to requirement '.*?')?: (.*))", re.DOTALL
+)
 _CARET = re.compile(r"\s*(?:\d* \|)?\s*~*\^[\^~]*\s*")
 _GUTTER = re.compile(r"\s*\d* \| ?")
 _WORD = re.compile(r"\w+")
@@ -151,6 +155,15 @@ def _unknown(found: list[Diagnostic], block: list[str]) -> None:
         found.append(Diagnostic("error", text))
 
 
+def _message(form: Mapping[str, str | None]) -> str:
+    message = form["message"] or ""
+    if form.get("tool"):
+        return f"{form['tool']}: {message}"
+    assertion = _ASSERTION.fullmatch(message)
+    said = (assertion[1] or assertion[2]) if assertion else None
+    return said.replace('\\"', '"') if said else message
+
+
 def _diagnostic(form: Mapping[str, str | None], rest: list[str], text: _Text) -> Diagnostic:
     path, line = form["path"] or "", int(form.get("line") or 0)
     severity = form["severity"] or "error"
@@ -164,7 +177,7 @@ def _diagnostic(form: Mapping[str, str | None], rest: list[str], text: _Text) ->
         shown = original
     return Diagnostic(
         severity=_SEVERITY.get(severity, severity),
-        message=f"{form['tool']}: {form['message']}" if form.get("tool") else f"{form['message']}",
+        message=_message(form),
         path=path,
         line=line,
         column=column,
@@ -218,7 +231,7 @@ def _source_lines(source: CudaSource) -> _Text:
                 path, number = re.sub(r"\\(.)", r"\1", directive[2]), int(directive[1])
                 continue
             section = _SECTION.match(line)
-            kernel = section[1] if section else kernel
+            kernel = section[1] or "" if section else kernel
             place = path, number
             lines[place] = (*lines.get(place, ()), line)
             if kernel:

@@ -16,6 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from kspec.definitions import definitions_for
 from kspec.errors import RenderError
+from kspec.param_checks import HEADER as PARAMS_HEADER
+from kspec.param_checks import Place, param_checks
 from kspec.render import context
 from kspec.render.context import Binding, Origin
 from kspec.render.includes import includes_for, types_of
@@ -86,7 +88,10 @@ def render_file(spec_file: SpecFile) -> str:
             origin = Origin.in_file(spec_file, spec.name)
             contexts.append(_generated_context(spec, origin, None))
     generated = _generated(spec_file.specs)
-    includes = (*includes_for(generated), *([HEADER] if spec_file.structs else ()))
+    raw = [spec for spec in spec_file.specs if isinstance(spec, RawSpec)]
+    checked = [HEADER] if spec_file.structs else []
+    checked += [PARAMS_HEADER] if any(spec.params is not None for spec in raw) else []
+    includes = (*includes_for(generated), *checked)
     surroundings = includes, definitions_for(types_of(generated))
     return _render(contexts, *surroundings, spec_file.path, f"{spec_file.stem}.cu")
 
@@ -139,8 +144,19 @@ def _raw_context(text: str, spec_file: SpecFile) -> context.RawContext:
     specs = [one for one in spec_file.specs if isinstance(one, RawSpec) and one.text == text]
     used = {name for spec in specs for name in spec.structs}
     declared = [one for one in spec_file.structs if one.name in used]
-    checks = struct_checks(declared, spec_file.path)
-    return context.raw_context(specs, _raw_origin(specs[0], spec_file), checks)
+    checks = [*struct_checks(declared, spec_file.path)]
+    for spec in specs:
+        checks += _param_checks(spec, spec_file)
+    return context.raw_context(specs, _raw_origin(specs[0], spec_file), tuple(checks))
+
+
+def _param_checks(spec: RawSpec, spec_file: SpecFile) -> Iterator[str]:
+    """Return the lines that compare the parameters of a raw kernel with its source's."""
+    if spec.params is None:
+        return iter(())
+    lines = spec_file.param_lines(spec.name, len(spec.params))
+    expressions = spec.declaration().name_expressions
+    return param_checks(spec.name, expressions, spec.params, Place(spec_file.path, lines))
 
 
 def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:

@@ -2,7 +2,7 @@
 
 Every line has its position in the spec file, so that a layout that differs is reported there::
 
-    specs/points.toml(5): error: static assertion failed with "Point.y is float32 at byte 4 ..."
+    specs/points.toml(5): error: Point.y is float32 at byte 4 ...
 """
 
 from __future__ import annotations

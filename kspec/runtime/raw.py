@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from kspec.c_params import declared_params
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, CompileError, LoadError, NotSupportedError
 from kspec.name_expressions import is_expression
+from kspec.param_checks import HEADER, Place, param_checks
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.device import HOST, Device, default_device, parse_device
@@ -120,10 +122,13 @@ class RawKernel(RawCaller):
             name_expressions=(name,) if _is_instance(name, backend) else (),
             jitify=jitify,
         )
-        self._attach(module, name, params)
+        declared = declared_params(params)
+        checked = module._checked(name, declared)
+        module.loader = checked or module.loader
+        self._attach(module, name, declared)
 
-    def _attach(self, module: RawModule, name: str, params: str | Sequence[str] | None) -> None:
-        self._declared = declared_params(params)
+    def _attach(self, module: RawModule, name: str, params: tuple[CParam, ...] | None) -> None:
+        self._declared = params
         self._module = module
         self._loader = module.loader
         self.checks: Checks | None = None
@@ -277,8 +282,8 @@ class RawModule:
         self.backend = backend if path is None else "nvcc"
         self.enable_cooperative_groups = enable_cooperative_groups
         self.name_expressions = tuple(name_expressions or ())
-        hint = None if code is None else made_in_python
-        self.loader = KernelLoader([self._provider(translate_cucomplex)], hint)
+        self._source = None if code is None else self._source_of(code, translate_cucomplex)
+        self.loader = _loader(self._source) if self._source else _file_loader(str(path))
 
     def get_function(self, name: str, params: str | Sequence[str] | None = None) -> RawKernel:
         """Return a kernel by its name, or by one of the name expressions in any spelling.
@@ -298,11 +303,20 @@ class RawModule:
             If there is no such kernel ("named symbol not found").
         SignatureSyntaxError
             If `params` can not be parsed.
+
+        Notes
+        -----
+        To compare `params` with the kernel, the source is compiled once more, or taken from the
+        cache.
         """
         _check_text("name", name)
+        declared = declared_params(params)
         kernel = RawKernel.__new__(RawKernel)
-        kernel._attach(self, name, params)
+        kernel._attach(self, name, declared)
         self.loader.kernel(RawSymbol(name), self._default_device())
+        if checked := self._checked(name, declared):
+            # What is loaded stays: its variables are those of all kernels of the module.
+            checked.image(RawSymbol(""), self._default_device())
         return kernel
 
     def get_texref(self, name: str) -> NoReturn:
@@ -375,18 +389,33 @@ class RawModule:
             return Device("cuda") if default_device() is HOST else default_device()
         return default_device()
 
-    def _provider(self, translate: bool) -> CompilingProvider | _FileProvider:
-        if self.file_path is not None:
-            return _FileProvider(Path(self.file_path))
-        source = CudaSource(
-            "kernel.cu",
-            self.code or "",
-            self.name_expressions,
-            (_CUCOMPLEX,) if translate else (),
-            self.options,
-            self.backend,
-        )
-        return CompilingProvider(OneSource(source))
+    def _source_of(self, code: str, translate: bool) -> CudaSource:
+        headers = (_CUCOMPLEX,) if translate else ()
+        expressions = self.name_expressions
+        return CudaSource("kernel.cu", code, expressions, headers, self.options, self.backend)
+
+    def _checked(self, name: str, params: tuple[CParam, ...] | None) -> KernelLoader | None:
+        """Return what loads the source if a kernel's parameters are those that are declared.
+
+        None if nothing is declared, or the compiler can not know the kernel by its name: mangled
+        ones, and those of compiled files.
+        """
+        if params is None or self._source is None or name.startswith("_Z"):
+            return None
+        source = self._source
+        count = len(params)
+        place = Place("<params>", tuple(range(1, count + 1)) or (1,), count + 1)
+        checks = param_checks(name, [name], params, place, source.text)
+        lines = [f'#include "{HEADER}"', f'#line 1 "{source.name}"', source.text, *checks]
+        return _loader(replace(source, text="\n".join(lines)))
+
+
+def _loader(source: CudaSource) -> KernelLoader:
+    return KernelLoader([CompilingProvider(OneSource(source))], made_in_python)
+
+
+def _file_loader(path: str) -> KernelLoader:
+    return KernelLoader([_FileProvider(Path(path))])
 
 
 class _FileProvider:

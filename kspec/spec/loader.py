@@ -61,7 +61,7 @@ class SpecFile:
         In the order of the file.
     lines : mapping of (str, str) to int
         Kernel name and field to the line on which the content of its value begins; for the
-        field ``name``, to the line of the table's header.
+        field ``name``, to the line of the table's header. ``params.0`` is the first of a list.
     rows : mapping of (str, str) to tuple of int
         The line of each line of a value, where escapes or continued lines make them differ from
         counting on.
@@ -76,6 +76,13 @@ class SpecFile:
     lines: Mapping[tuple[str, str], int] = field(repr=False)
     rows: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False)
     structs: tuple[Struct, ...] = ()
+
+    def param_lines(self, kernel: str, count: int) -> tuple[int, ...]:
+        """Return the line of each of the `count` parameters of a raw kernel, or that of all."""
+        single = self.lines[kernel, "params"]
+        lines = [self.lines.get((kernel, f"params.{number}"), 0) for number in range(count + 1)]
+        listed = count and all(lines[:count]) and not lines[count]
+        return tuple(lines[:count]) if listed else (single,)
 
 
 class SpecFileError(SpecError):
@@ -413,6 +420,9 @@ class _Reader:
                 lines[key] = found[0]
                 if found != tuple(range(found[0], found[0] + len(found))):
                     rows[key] = found
+        for path, span in self.spans.items():
+            if len(path) == 4 and path[2] == "params":
+                lines[str(path[1]), f"params.{path[3]}"] = self.line_of(span.value_start)
         for kind, name in self.kernels:
             lines[name, "name"] = self.line_of(self.spans[kind, name].key_start)
         for name, spec in self.derived.items():

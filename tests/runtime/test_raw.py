@@ -371,11 +371,17 @@ class TestParams:
             kspec.RawModule(code=FILL).get_function("fill", params=params)
 
     def test_declared_wrongly(self, place: ArrayDevice) -> None:
-        """The compiled kernel knows what it takes."""
-        kernel = kspec.RawKernel(FILL, "fill", params="double* out, int count")
+        """The compiled kernel knows what it takes, whoever has compiled it."""
+
+        def declared(params: str) -> RawCallable:
+            declaration = RawDeclaration("fill", ("fill",), parse_c_params(params))
+            source = CudaSource("fill.cu", FILL)
+            return RawCallable(declaration, KernelLoader([CompilingProvider(lambda _: source)]))
+
+        kernel = declared("double* out, int count")
         with pytest.raises(TypeError, match="fill takes 3 parameters, but 2 were given"):
             kernel((1,), (1,), (place.zeros(1), 1))
-        kernel = kspec.RawKernel(FILL, "fill", params="double* out, int count, float value")
+        kernel = declared("double* out, int count, float value")
         with pytest.raises(TypeError, match="parameter 2 has 8 bytes, but the argument has 4"):
             kernel((1,), (1,), (place.zeros(1), 1, 1.0))
 
