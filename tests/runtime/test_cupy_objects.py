@@ -327,7 +327,7 @@ class TestCupyItself:
             y = kernel(cupy.full(12, 100, "f4"), self.make_texture(cupy, image))
             assert y.tolist() == (100 + image.ravel()).tolist()
         by_size = kspec.ElementwiseKernel(
-            "U tex, raw float32 y", "", "y[i] = tex2D<float>(tex, i, 1)", "by_size"
+            "U tex", "raw float32 y", "y[i] = tex2D<float>(tex, i, 1)", "by_size"
         )
         y = cupy.zeros(4, "f4")
         by_size(self.make_texture(cupy, image), y, size=4)
@@ -389,12 +389,12 @@ class TestCupyItself:
         kernel = kspec.RawKernel(code, "twice")
         order = "F" if layout == "layout_left" else "C"
         for k in range(5):
-            x = cupy.arange(k, k + 12, dtype="f4").reshape((3, 4), order=order)
-            y = cupy.zeros_like(x, order=order)
-            if layout == "layout_stride":
-                x, y = x[:, ::2], y[:, ::2]
-            spans = [one.mdspan(index_type=cupy.dtype(index)) for one in (x, y)]
-            with cupy.cuda.Stream(non_blocking=True) as stream:
+            with cupy.cuda.Stream(non_blocking=True) as stream:  # nothing but the spans names it
+                x = cupy.arange(k, k + 12, dtype="f4").reshape((3, 4), order=order)
+                y = cupy.zeros_like(x, order=order)
+                if layout == "layout_stride":
+                    x, y = x[:, ::2], y[:, ::2]
+                spans = [one.mdspan(index_type=cupy.dtype(index)) for one in (x, y)]
                 kernel((1,), (8, 8), tuple(spans))
                 stream.synchronize()
             assert y.tolist() == (2 * x).tolist()
