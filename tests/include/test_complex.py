@@ -14,6 +14,7 @@ FUNCTIONS = """
     acosh atanh conj rint
 """.split()  # noqa: SIM905  (a list of words reads better)
 CLASSES = ("isnan", "isinf", "isfinite")
+ORDER = {"less": "<", "greater": ">", "less_equal": "<=", "greater_equal": ">="}
 NUMPY_NAMES = {name: "arc" + name[1:] for name in FUNCTIONS if name[0] == "a"}
 
 HEADER = """
@@ -60,6 +61,8 @@ def text() -> str:
             }.items()
         ]
         lines.append(f"MAP2(equal, {real}, bool, z == w && !(z != w))")
+        lines += [f"MAP2({name}, {real}, bool, z {operator} w)" for name, operator in ORDER.items()]
+        lines.append(f"MAP2(less_real, {real}, bool, z < w.real() && !(w.real() <= z))")
         lines.append(f"MAP(is_real, {real}, bool, z == z.real() && 0 + z.real() == z)")
     return "\n".join(lines)
 
@@ -265,6 +268,26 @@ def test_order_is_lexicographic_and_skips_nan(library: Library) -> None:
     np.testing.assert_array_equal(library("equal_double", np.bool_, left, right), left == right)
 
 
+@pytest.mark.parametrize("real", PRECISIONS)
+def test_comparisons_are_numpys(library: Library, real: str) -> None:
+    parts = [-1.0, 0.0, 2.0, np.inf]
+    values = np.array([complex(x, y) for x in parts for y in parts], PRECISIONS[real])
+    left, right = (np.ascontiguousarray(side).ravel() for side in np.meshgrid(values, values))
+    for name in ORDER:
+        actual = library(f"{name}_{real}", np.bool_, left, right)
+        np.testing.assert_array_equal(actual, getattr(np, name)(left, right))
+    actual = library(f"less_real_{real}", np.bool_, left, right)
+    np.testing.assert_array_equal(actual, left < right.real)
+
+
+def test_nan_is_neither_less_nor_more(library: Library) -> None:
+    values = np.array([complex(1, np.nan), complex(np.nan, 1), 1])
+    left, right = (side.ravel() for side in np.meshgrid(values, values))
+    for name in ORDER:
+        actual = library(f"{name}_double", np.bool_, left, right)
+        np.testing.assert_array_equal(actual, (left == right) & ("equal" in name))
+
+
 USES = """
 #include "kspec/complex.cuh"
 #include "kspec/half.cuh"
@@ -282,6 +305,7 @@ template <class T> __device__ void use(T* x, decltype(x->real())* r) {
   r[2] = real(x[0]) + imag(x[0]) + abs(x[0]) + arg(x[0]) + norm(x[0]);
   x[0] += x[1]; x[0] -= 1; x[0] *= 2.0; x[0] /= r[0]; x[0] = 1; x[0] = 1 / x[0]; x[0].real(3);
   r[1] = isnan(x[0]) + isinf(x[0]) + isfinite(x[0]) + (x[0] == x[1]) + (x[0] != 1) + (0 == x[0]);
+  r[1] += (x[0] < x[1]) + (x[0] >= 1) + (2.0 > x[0]) + (x[1] <= r[0]);
   float16 half(r[0]);
   x[0] = r[0] > 0 ? x[0] : T(0); x[0] = x[0] * half; x[0] = half; x[1] += bfloat16(half);
   complex<float> narrow(x[0]); complex<double> wide(x[0]);

@@ -176,6 +176,25 @@ template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
 __device__ inline bool operator!=(const Other& z, const complex<Real>& w) {
   return !(w == z);
 }
+// By real, then imaginary part, as NumPy and CuPy order them; STRICT decides where real parts differ.
+#define KSPEC_COMPLEX_ORDER(OPERATOR, STRICT)                                              \
+  template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
+  __device__ inline bool operator OPERATOR(const complex<Real>& z, const complex<Other>& w) { \
+    return z.real() == w.real() ? z.imag() OPERATOR w.imag() : z.real() STRICT w.real();  \
+  }                                                                                       \
+  template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
+  __device__ inline bool operator OPERATOR(const complex<Real>& z, const Other& w) {      \
+    return z OPERATOR complex<Result>((Result)w);                                         \
+  }                                                                                       \
+  template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
+  __device__ inline bool operator OPERATOR(const Other& z, const complex<Real>& w) {      \
+    return complex<Result>((Result)z) OPERATOR w;                                         \
+  }
+KSPEC_COMPLEX_ORDER(<, <)
+KSPEC_COMPLEX_ORDER(>, >)
+KSPEC_COMPLEX_ORDER(<=, <)
+KSPEC_COMPLEX_ORDER(>=, >)
+#undef KSPEC_COMPLEX_ORDER
 
 // Classification, rounding, order.
 template <class Real> __device__ inline bool isnan(const complex<Real>& z) {

@@ -214,6 +214,12 @@ RAW = (
         _rotate, launch=((2,), (32,)), tolerance=1e-5,
     ),
     Foreign(
+        "complex numbers that are sorted",
+        module("sort_pairs<complex<double>>", sources.PAIRS, name_expressions=("sort_pairs<complex<double>>", "sort_pairs<float>")),
+        (np.round(drawn(40, dtype="complex128")), 20),
+        _set(0, lambda z, n: np.sort(z.reshape(-1, 2), 1).ravel()), launch=((1,), (32,)),
+    ),
+    Foreign(
         "votes of a warp",
         raw(sources.BALLOT, "compact"),
         (drawn(64, dtype="int32", low=0, high=99), np.full(64, -1, "int32"), np.zeros(2, "uint32")),

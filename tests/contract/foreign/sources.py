@@ -132,6 +132,15 @@ extern "C" __global__ void rotate(complex<float>* z, const thrust::complex<float
   if (i < n) z[i] = z[i] * conj(w[i]) + thrust::complex<float>(0.f, abs(w[i]));
 }
 """
+PAIRS = r"""
+#include <cupy/complex.cuh>
+template <typename T> __global__ void sort_pairs(T* x, int n) {
+  const int i = threadIdx.x + blockIdx.x * blockDim.x;
+  if (i >= n) return;
+  T first = x[2 * i], second = x[2 * i + 1];
+  if (first > second) { x[2 * i] = second; x[2 * i + 1] = first; }
+}
+"""
 BALLOT = r"""
 extern "C" __global__ void compact(const int* x, int* kept, unsigned int* masks) {
   const int lane = threadIdx.x & 31;
