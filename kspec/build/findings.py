@@ -1,4 +1,4 @@
-"""What a build has to say though it went well: warnings of the compiler, and spilled registers.
+"""What a build has to say though it went well: warnings, and spilled registers.
 
 ::
 
@@ -43,6 +43,10 @@ def findings_of(
     verbose : bool
         Whether to tell also what the user can not change: warnings about kspec's own headers,
         and the few bytes that generated kernels spill.
+
+    Notes
+    -----
+    Warnings are those of the compilers, and of the spec files.
     """
     settings = plan.settings
     wanted = set(modules)
@@ -51,6 +55,7 @@ def findings_of(
         if unit.stem not in wanted or unit.stem not in images:
             continue
         built = images[unit.stem]
+        found += unit.spec_file.warnings
         warnings = [one for log in built.logs for one in parse_log(log, unit.source)]
         warnings = [one for one in warnings if one.severity != "error"]
         found += place_all(warnings, settings.project, settings.specs, outside=verbose)

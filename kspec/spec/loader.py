@@ -26,6 +26,7 @@ from kspec import limits
 from kspec.diagnostics import Diagnostic, by_place
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec import rules
+from kspec.spec.ambiguous import ambiguous_types
 from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
 from kspec.spec.gradients import assignment, gradient_spec, kernel_faults
@@ -40,6 +41,7 @@ _LONG_KEY = re.compile(
 )
 _TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _DUPLICATE = "duplicate-kernel"
+_AMBIGUOUS = "ambiguous-type"
 _TOP_LEVEL = ("doc", "structs", *MODELS)
 _TOO_DEEP = f"tables and lists are nested more than {limits.NESTING} deep"
 _LONGEST_LINE = 2000
@@ -67,6 +69,8 @@ class SpecFile:
         counting on.
     structs : tuple of Struct
         C++ structs that its raw kernels take.
+    warnings : tuple of Diagnostic
+        What is accepted, but may mean something else than it seems to.
     """
 
     stem: str
@@ -76,6 +80,7 @@ class SpecFile:
     lines: Mapping[tuple[str, str], int] = field(repr=False)
     rows: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False)
     structs: tuple[Struct, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
     def param_lines(self, kernel: str, count: int) -> tuple[int, ...]:
         """Return the line of each of the `count` parameters of a raw kernel, or that of all."""
@@ -206,6 +211,7 @@ class _Reader:
         self.kernels: list[tuple[str, str]] = []
         self.derived: dict[str, Spec] = {}  # kernels made of `backward`, and what they are made of
         self.problems: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
         self._newlines: list[int] = []  # where lines start, once somebody asks
 
     def read(self) -> SpecFile:
@@ -225,7 +231,10 @@ class _Reader:
             specs += self._spec(kind, name, table, {one.name: one.dtype for one in structs})
         self._check_use(structs, specs)
         lines, rows = self._lines()
-        return SpecFile(self.stem, self.name, str(doc), tuple(specs), lines, rows, structs)
+        warnings = tuple(self.warnings)
+        return SpecFile(
+            self.stem, self.name, str(doc), tuple(specs), lines, rows, structs, warnings
+        )
 
     def _structs(self, tables: object) -> Iterator[Struct]:
         if not isinstance(tables, dict):
@@ -335,6 +344,11 @@ class _Reader:
         if "name" in table:
             message = "unknown key 'name'; a kernel's name is the key of its table"
             self._report(Fault((kind, name, "name"), message, at_key=True))
+        if spec is not None and not isinstance(spec, RawSpec):
+            for fault in ambiguous_types(table):
+                start, length = self._locate((kind, name, *fault.location), fault)
+                found = self.problem(start, length, fault.message, _AMBIGUOUS)
+                self.warnings.append(replace(found, severity="warning", kernel=name))
         return [] if spec is None else [spec, *self._gradients(spec)]
 
     def _gradients(self, spec: Spec) -> Iterator[ElementwiseSpec]:

@@ -149,6 +149,27 @@ def test_a_bad_spec_in_each_format(run, tmp_path: Path) -> None:
         assert out.count("::error file=") == len(found)
 
 
+def test_warnings_of_specs_fail_nothing(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace('"T x"', '"int x"', 1))
+    warned = (
+        "specs/squares.toml:5:11: warning: 'int' is Python's int, int64, not C's; write 'int64'"
+    )
+    status, _, err = run("build", "--project", toy)
+    assert status == 0 and warned in err
+    status, out, err = run("build", "--project", toy)
+    assert status == 0 and "warning" not in err + out  # nothing was to do
+    status, out, err = run("check", "--project", toy)
+    assert status == 0 and warned in err and "up to date" in out
+    status, out, _ = run("check", "--project", toy, "--format", "json")
+    document = json.loads(out)
+    assert (status, document["exit"], document["errors"], document["warnings"]) == (0, 0, 0, 1)
+    (one,) = document["diagnostics"]
+    assert (one["code"], one["kernel"], one["length"]) == ("ambiguous-type", "square", 3)
+    (toy / "generated/toy_kernels/squares.cu").write_text("")
+    status, out, _ = run("check", "--project", toy, "--format", "json")
+    assert (status, json.loads(out)["warnings"]) == (1, 1)
+
+
 def test_check(run, toy: Path) -> None:
     run("build", "--project", toy, "--no-compile")
     path = toy / "generated/toy_kernels/squares.cu"

@@ -64,7 +64,9 @@ def check(folder: Project = None, form: FormatOption = Format.text) -> None:
             print(difference, end="")
             message = "generated files are stale; run `kspec build`"
             report.findings.append(Diagnostic("error", message))
-        if report.findings:
+        stale_files = bool(report.findings)
+        report.findings[:0] = [one for unit in plan.units for one in unit.spec_file.warnings]
+        if stale_files:
             raise typer.Exit(1)
         report.summary = "generated files are up to date"
 
