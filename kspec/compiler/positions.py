@@ -11,6 +11,7 @@ therefore matched with those that the user wrote; a token out of a macro stands 
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from kspec.compiler.messages import source_line
-from kspec.compiler.preprocess import line_markers
+from kspec.compiler.preprocess import LineMarker, line_markers
 from kspec.cpp.tokens import Token, tokens_of
 from kspec.stages import CudaSource
 
@@ -26,6 +27,7 @@ from kspec.stages import CudaSource
 _SITE = re.compile(r"\[@\d+\.\d+\]")
 _LOGGED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+):", re.M)
 _REACH = 400  # lines of a text that may come from one line of the user's
+_ARGUMENTS = 40  # lines that arguments of a macro may have where no other text follows
 
 
 class Place(NamedTuple):
@@ -50,8 +52,14 @@ class Positions:
     def __init__(self, text: str, source: CudaSource) -> None:
         self._text = text
         self._source = source
-        self._markers = line_markers(text)
-        self._starts = [marker.end for marker in self._markers]
+
+    @functools.cached_property
+    def _markers(self) -> list[LineMarker]:
+        return line_markers(self._text)
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [marker.end for marker in self._markers]
 
     def line(self, offset: int) -> tuple[str, int]:
         """Return file and line of an offset in the text."""
@@ -126,10 +134,12 @@ class Positions:
             pieces.insert(0, (begin, end))
         for begin, end in self._after(pieces[-1][1]):
             where, number = self.line(begin)
-            if (where, number) != (path, line):
-                return pieces, number if where == path and number > line else line + 1
+            if where != path:
+                break
+            if number != line:
+                return pieces, max(number, line + 1)
             pieces.append((begin, end))
-        return pieces, line + 1
+        return pieces, line + _ARGUMENTS
 
     def _before(self, start: int) -> Iterator[tuple[int, int]]:
         for _ in range(_REACH):

@@ -140,4 +140,4 @@ def escaped(path: str) -> str:
 
 def unescaped(path: str) -> str:
     """Return a path that is spelled between the quotes of a directive."""
-    return re.sub(r"\\(.)", r"\1", path)
+    return re.sub(r"\\(.)", r"\1", path) if "\\" in path else path

@@ -18,6 +18,8 @@ from kspec.errors import HostFault
 assert find_compiler().kind == "zig"
 TEXT = '''
 %s
+#define KERNEL extern "C" __global__
+KERNEL void meet(int* x) { if (threadIdx.x < 32) __syncthreads(); else __syncthreads(); }
 extern "C" __global__ void sum(const float* x, float* out) {
   __shared__ float s[64];
   s[threadIdx.x] = sinf(x[threadIdx.x]);
@@ -40,6 +42,10 @@ try:
     program("divide", 1, 64, values)
 except HostFault as fault:
     assert fault.kind == "integer-division" and "thread (9,0,0)" in fault.message, fault
+try:
+    program("meet", 1, 64, values)
+except HostFault as fault:
+    assert ":4:50 (threads 0" in fault.message and ":4:72 (threads 32" in fault.message, fault
 try:  # clang compares here instead of dividing
     program("invert", 1, 64, values)
 except HostFault as fault:
