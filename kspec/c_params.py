@@ -9,17 +9,17 @@ CuPy's mini-language.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from kspec.cpp.brackets import angle_end, group_end, outermost, split_at_commas
+from kspec.cpp.declarations import QUALIFIERS
+from kspec.cpp.tokens import Token, tokens_of
 from kspec.errors import SignatureSyntaxError
 from kspec.limits import PARAMS
 from kspec.names import name_problem
 from kspec.signature import CParam
 
-_QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|__grid_constant__)\b")
-_NAME = re.compile(r"([A-Za-z_]\w*)\s*(\[\s*\d*\s*\])?\s*\Z")
-_TYPE = re.compile(r"(?:::)?[A-Za-z_]\w*(?:[\s:]+[A-Za-z_]\w*)*(?:\s*<.*>)?(?:::\w+)?")
+_IGNORED = QUALIFIERS | {"__grid_constant__"}
 
 # Types whose arguments are objects with a handle, and the class of these.
 HANDLES = {"cudaTextureObject_t": "TextureObject", "cudaSurfaceObject_t": "SurfaceObject"}
@@ -45,9 +45,9 @@ def parse_c_params(declared: str | Sequence[str]) -> tuple[CParam, ...]:
     if len(texts) > PARAMS or any(text.count(",") >= PARAMS for text in texts):
         raise SignatureSyntaxError(f"a kernel has at most {PARAMS} parameters")
     return tuple(
-        _parse_c_param(text, start, end)
+        _parse_c_param(text, start, tokens)
         for text in texts
-        for start, end in _items(text, allow_none=isinstance(declared, str))
+        for start, tokens in _items(text, allow_none=isinstance(declared, str))
     )
 
 
@@ -80,55 +80,76 @@ def declared_params(declared: str | Sequence[str] | None) -> tuple[CParam, ...] 
     return params
 
 
-def _items(text: str, allow_none: bool) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each parameter; commas inside ``<>`` do not separate."""
+def _items(text: str, allow_none: bool) -> Iterator[tuple[int, list[Token]]]:
+    """Yield where each parameter begins and its tokens."""
     if allow_none and text.strip() in ("", "void"):
         return
-    depth = start = 0
-    for index, character in enumerate(text):
-        depth += {"<": 1, ">": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            yield start, index
-            start = index + 1
-    yield start, len(text)
+    tokens = [*tokens_of(text)]
+    start = index = 0
+    for part in split_at_commas(tokens):
+        yield start, part
+        index += len(part) + 1
+        start = tokens[index - 1].end if index <= len(tokens) else start
 
 
-def _parse_c_param(text: str, start: int, end: int) -> CParam:
-    item = text[start:end]
-    offset = start + len(item) - len(item.lstrip())
-    length = len(item.strip())
-    if not length:
+def _parse_c_param(text: str, start: int, tokens: list[Token]) -> CParam:
+    if not tokens:
         raise SignatureSyntaxError(
             "empty parameter; is there a comma too many?", text, min(start, max(0, len(text) - 1))
         )
-    match = _NAME.search(item)
-    left = item[: match.start()] if match else ""
-    if match is None or not _QUALIFIERS.sub(" ", left).strip():
-        message = f"{item.strip()!r} needs a type and a name, such as 'const float* x'"
+    offset, length = tokens[0].start, tokens[-1].end - tokens[0].start
+    brackets = [token for token in outermost(tokens) if token.text == "["]
+    bracket = tokens.index(brackets[0]) if brackets else len(tokens)
+    array = bracket < len(tokens) and group_end(tokens, bracket) == len(tokens)
+    left, name = tokens[: bracket - 1], tokens[bracket - 1] if bracket else tokens[0]
+    outer = outermost(left)
+    if (bracket < len(tokens) and not array) or (
+        name.kind != "word" or all(token.text in _IGNORED for token in outer)
+    ):
+        shown = text[offset : offset + length]
+        message = f"{shown!r} needs a type and a name, such as 'const float* x'"
         raise SignatureSyntaxError(message, text, offset, length)
-    name = match[1]
-    problem = name_problem(name)
+    problem = name_problem(name.text)
     if problem:
         message = f"{problem}; a C parameter is a type and a name, such as 'const float* x'"
-        raise SignatureSyntaxError(message, text, start + match.start(1), len(name))
-    stars = left.count("*") + (match[2] is not None)
-    ctype = _type_of(text, offset, length, left, max(0, stars - 1))
-    pointee = left.split("*")[0]
-    const = stars > 0 and re.search(r"\bconst\b", pointee) is not None
-    return CParam(ctype, name, pointer=stars > 0, const=const)
+        raise SignatureSyntaxError(message, text, name.start, len(name.text))
+    marks = [token.text for token in outer]
+    stars = marks.count("*") + array
+    const = stars > 0 and "const" in marks[: marks.index("*") if "*" in marks else len(marks)]
+    ctype = _type_of(text, left, outer) + "*" * max(0, stars - 1)
+    return CParam(ctype, name.text, pointer=stars > 0, const=const)
 
 
-def _type_of(text: str, offset: int, length: int, left: str, stars: int) -> str:
-    """Return the type spelled in `left`, with `stars` levels of pointers kept."""
-    words = " ".join(_QUALIFIERS.sub(" ", left).replace("*", " ").split())
-    if "&" in left:
+def _type_of(text: str, left: list[Token], outer: list[Token]) -> str:
+    """Return the type before a name, without qualifiers and stars of its own."""
+    offset, end = left[0].start, left[-1].end
+    reference = next((token for token in outer if token.text in ("&", "&&")), None)
+    if reference is not None:
         message = "kernels take values and pointers, not references"
-        raise SignatureSyntaxError(message, text, offset + max(0, left.lstrip().find("&")))
-    if not _TYPE.fullmatch(words):
-        raise SignatureSyntaxError(f"{words!r} is not a C type", text, offset, length)
-    if not stars:
-        return normalize_ctype(words)
-    return normalize_ctype(words) + "*" * stars
+        raise SignatureSyntaxError(message, text, reference.start)
+    ignored = {token.start for token in outer if token.text in _IGNORED}
+    words = [token for token in left if token.start not in ignored]
+    while words and words[-1].text == "*":
+        words.pop()
+    name = _spelling(words)
+    kinds = {token.kind for token in outer if token.text not in ("*", "::", "<")}
+    opened = [index for index, token in enumerate(left) if token.text == "<" and token in outer]
+    closed = all(angle_end(left, index) for index in opened)
+    if not closed or kinds != {"word"} or "*" in (token.text for token in outermost(words)):
+        shown = name or text[offset:end]
+        raise SignatureSyntaxError(f"{shown!r} is not a C type", text, offset, end - offset)
+    return normalize_ctype(name)
+
+
+def _spelling(tokens: Sequence[Token]) -> str:
+    """Return the text of a type with a space only where it must be, and after commas."""
+    text, before = "", ""
+    for token in tokens:
+        kind = "word" if token.kind in ("word", "number") else token.text
+        separate = before == "," or (kind == "word" and before in ("word", ">"))
+        text += f" {token.text}" if separate else token.text
+        before = kind
+    return text
 
 
 def normalize_ctype(ctype: str) -> str:
@@ -139,8 +160,7 @@ def normalize_ctype(ctype: str) -> str:
     """
     words = ctype.split()
     if not _INTEGER_WORDS.issuperset(words) or not words:
-        joined = " ".join(words)
-        return re.sub(r"\s*([<>,])\s*", r"\1", joined).replace(",", ", ")
+        return _spelling([*tokens_of(ctype)])
     unsigned = "unsigned" in words
     if "char" in words:
         sign = "unsigned " if unsigned else "signed " if "signed" in words else ""

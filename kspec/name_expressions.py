@@ -11,13 +11,14 @@ compiler to resolve.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-_TOKEN = re.compile(r"\w+|::|[^\s\w]")
+from kspec.cpp.tokens import tokens_of
+
 _QUALIFIERS = ("const", "volatile")
 _INTEGERS = {"signed", "unsigned", "short", "long", "int", "char"}
-_BEFORE_NAMES = ("<", ",", "(", "*", "&")
+_BEFORE_NAMES = ("<", ",", "(", "*", "&", "&&")
+_BETWEEN_TYPES = frozenset(["<", ">", ",", "*", "&", "&&", "(", ")", "[", "]"])
 
 
 def is_expression(name: str) -> bool:
@@ -57,13 +58,13 @@ def normal_form(expression: str) -> str:
     >>> normal_form("k< unsigned, char const* >")
     'k<unsigned int,const char*>'
     """
-    tokens = _TOKEN.findall(expression)
+    tokens = [token.text for token in tokens_of(expression)]
     while tokens and tokens[0] == "&":
         del tokens[0]
     text = ""
     run: list[str] = []  # words and template argument lists between two other marks
     for token in _without_leading_colons(tokens):
-        if token in ("<", ">", ",", "*", "&", "(", ")", "[", "]"):
+        if token in _BETWEEN_TYPES:
             text, run = text + _type(run) + token, []
         elif token == "::" or (run and run[-1].endswith("::")):
             run = [*run[:-1], run[-1] + token] if run else [token]

@@ -18,6 +18,9 @@ SAME = [
     ("ns::k<ns::T, 4>", ["ns :: k<::ns::T,4>"]),
     ("k<pair<int, pair<int, int>>>", ["k<pair<int,pair<int,int> > >"]),
     ("k<const vec<unsigned>*>", ["k<const vec<unsigned int> *>"]),
+    ("k<T&&>", ["k< ::T && >"]),
+    ("k<1 << 3, 1000>", ["k<1<<3 /* eight */, 1000>"]),
+    ("k<span<const float>>", ["k<span<float const>>"]),
     ("&ns::table", ["ns::table", "& ns::table"]),
 ]
 DIFFERENT = [
@@ -35,6 +38,7 @@ DIFFERENT = [
     "k<const int*>",
     "k<int* const>",
     "k<int&>",
+    "k<int&&>",
     "k<4>",
     "k<4, int>",
     "k<ns::T>",
