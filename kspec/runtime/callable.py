@@ -23,12 +23,12 @@ from kspec.runtime import driver_streams
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
 from kspec.runtime.dispatch import param_dtype
+from kspec.runtime.param_info import ParamInfo
 from kspec.runtime.pattern import Argument, Pattern, argument_of
 from kspec.runtime.plan import Prepared, is_checked
 from kspec.runtime.provider import KernelLoader
 from kspec.runtime.route import Route, Routes, make_route
 from kspec.runtime.views import numpy_dtype
-from kspec.signature import Param
 from kspec.stages import Specialization
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
@@ -123,19 +123,20 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
     """An elementwise or reduction kernel: its parameters and sources can be read."""
 
     @property
-    def in_params(self) -> tuple[Param, ...]:
+    def in_params(self) -> tuple[ParamInfo, ...]:
         """Declared inputs."""
-        return self._declaration.inputs.params
+        inputs = self._declaration.inputs
+        return tuple(ParamInfo.of(one, is_const=not one.non_const) for one in inputs)
 
     @property
-    def out_params(self) -> tuple[Param, ...]:
+    def out_params(self) -> tuple[ParamInfo, ...]:
         """Declared outputs."""
-        return self._declaration.outputs.params
+        return tuple(ParamInfo.of(one, is_const=False) for one in self._declaration.outputs)
 
     @property
-    def params(self) -> tuple[Param, ...]:
+    def params(self) -> tuple[ParamInfo, ...]:
         """Inputs, then outputs."""
-        return self._declaration.params.params
+        return self.in_params + self.out_params
 
     @property
     def nin(self) -> int:

@@ -59,6 +59,9 @@ class TestAttributes:
         assert [str(param) for param in kernel.in_params] == ["T x", "raw float64 w"]
         assert [param.name for param in kernel.out_params] == ["z", "v"]
         assert kernel.params == kernel.in_params + kernel.out_params
+        assert [param.ctype for param in kernel.in_params] == ["T", "double"]
+        assert [param.dtype for param in kernel.in_params] == [None, np.dtype("float64")]
+        assert [param.is_const for param in kernel.params] == [True, True, False, False]
         assert (kernel.nin, kernel.nout, kernel.nargs) == (2, 2, 4)
         assert kernel.operation == "z = x * K; v = w[i]"
         assert (kernel.name, kernel.__name__) == ("scale", "scale")
