@@ -49,7 +49,10 @@ _CHANGED_AFTER = re.compile(r"(?:\+\+|--|(?<!&)&)[\s(*]*\Z")
 _CHANGING_MACRO = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|(?<!&)&(?!&)")
 # What may precede a name that is declared, and the whole of a declaration that fixes its value.
 _DECLARES = re.compile(r"[\w>\])*&,[]\s*\Z")
-_CONSTANT = re.compile(r"\s*(?:const|constexpr)\b[^*&]*?;\s*\Z")
+# A lambda may change what it refers to, and of several declarators some may be pointers.
+_CONSTANT = re.compile(
+    r"\s*(?:const|constexpr)\b[^=;({*&]*(?:=(?!\s*\[)|[({])(?!.*,\s*[*&])", re.DOTALL
+)
 
 
 def assigns_first(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -> bool:
@@ -87,7 +90,8 @@ def declared_names(fragment: str) -> frozenset[str]:
         if _CONSTANT.match(statement):
             continue
         for match in _WORD.finditer(statement):
-            if match[0] not in KEYWORDS and _DECLARES.search(statement, 0, match.start()):
+            known = match[0] in KEYWORDS or _BY_VALUE.fullmatch(match[0])
+            if not known and _DECLARES.search(statement, 0, match.start()):
                 found.add(match[0])
     return frozenset(found)
 

@@ -231,7 +231,8 @@ class ElementwiseSpec(_GeneratedSpec):
         """Whether it matters which elements a thread has before and after one."""
         if self.after_loop.strip():
             return True  # runs once a thread, and may see what all its elements have left
-        names = declared_names(self.loop_prep) - {*self.params.names, *self.placeholders}
+        known = {*self.params.names, *self.placeholders, *_ELEMENT_ORDER}
+        names = declared_names(self.loop_prep) - known
         return changes(names, self.operation, self.expansion)
 
     def _is_in_place(self, param: Param) -> bool:

@@ -81,6 +81,9 @@ def test_what_loop_prep_declares() -> None:
     assert {"s", "t", "b", "r", "p"} <= declared_names(text)
     assert not declared_names(text) & {"c", "f", "q"}
     assert not declared_names("")
+    assert not declared_names("const double a { 0.5 }; constexpr int b = a * 2, c(3); y = pow(b);")
+    assert "f" in declared_names("const auto f = [&](T v) { s += v; };")
+    assert "p" in declared_names("const T a = 1, *p = w;")
 
 
 @pytest.mark.parametrize(
