@@ -16,6 +16,7 @@ from kspec import dtypes
 from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
 from kspec.spec.flow import assigns_first
+from kspec.spec.fragments import identifiers
 from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 
@@ -115,6 +116,7 @@ class ElementwiseContext:
     before_loop: tuple[str, ...]
     in_loop: tuple[str, ...]
     in_place: bool
+    index: str
     parameters: str
     operand_names: str
     template: str = "elementwise.cu.j2"
@@ -194,11 +196,12 @@ def elementwise_context(
         parameters.scalar(param) for param in spec.inputs if param.name in declaration.scalars
     ]
     inside = []
+    index = _index_name(spec, declaration.ordered)
     if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_Layout, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
     if declaration.in_place:
-        inside += ["const auto _at = KSPEC_AT(i, _elements);"] if operands else []
+        inside += [f"const auto _at = KSPEC_AT({index}, _elements);"] if operands else []
         inside += [
             parameters.element(param, f"_at[{number}]", output=param in declaration.outputs.params)
             for number, param in enumerate(operands)
@@ -219,7 +222,8 @@ def elementwise_context(
         before_loop=tuple(before),
         in_loop=tuple(inside),
         in_place=declaration.in_place,
-        parameters=", ".join(["const ptrdiff_t i", *items]),
+        index=index,
+        parameters=", ".join([f"const ptrdiff_t {index}", *items]),
         operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
@@ -320,6 +324,16 @@ def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
     return tuple(
         name for name in spec.outputs.names if assigns_first(name, spec.operation, spec.expansion)
     )
+
+
+def _index_name(spec: ElementwiseSpec, ordered: bool) -> str:
+    """Return what the number of an element is called.
+
+    Elements that are visited in another order have none that an operation may see. Where a macro
+    of a header may name it, its own name is taken away, so that the compiler says so.
+    """
+    hidden = spec.expansion.hidden(identifiers(spec.operation))
+    return "i" if ordered or hidden is not None else "_element"
 
 
 def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]:

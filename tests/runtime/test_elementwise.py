@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -416,6 +417,42 @@ class TestNames:
         )
         total = kernel(place.array(arange(100)), place.zeros(1, "float32"))
         np.testing.assert_array_equal(place.numpy(total), [4950])
+
+    def test_a_header_does_not_hide_that_an_output_is_read(
+        self, tmp_path: Path, place: ArrayDevice
+    ) -> None:
+        (tmp_path / "mine.cuh").write_text("#define OLD y\n")
+        kernel = kspec.ElementwiseKernel(
+            "T x",
+            "T y",
+            "T t = OLD; y = t + x",
+            "hidden_in_a_header",
+            preamble='#include "mine.cuh"',
+            options=(f"-I{tmp_path}",),
+        )
+        x = np.arange(1031, dtype="float32")
+        y = place.array(3 * x)
+        kernel(place.array(x), y)
+        np.testing.assert_array_equal(place.numpy(y), 4 * x)
+
+    def test_a_header_does_not_hide_that_an_operation_reads_i(
+        self, tmp_path: Path, place: ArrayDevice
+    ) -> None:
+        """Elements that are visited in the order of memory have no number to read."""
+        (tmp_path / "mine.cuh").write_text("#define PLACE (long long)(i)\n")
+        options = {"preamble": '#include "mine.cuh"', "options": (f"-I{tmp_path}",)}
+        x = place.zeros((5, 40)).T
+        for inputs in ("T x", "T x, raw T in_memory"):
+            kernel = kspec.ElementwiseKernel(
+                inputs, "int64 y", "y = PLACE", "hidden_place", **options
+            )
+            with pytest.raises(kspec.CompileError, match=r"\bi\b.* (?:undefined|not declared)"):
+                kernel(*[x] * inputs.count("T"))
+        kernel = kspec.ElementwiseKernel(
+            "T x", "int64 y", "(void)i; y = PLACE", "shown_place", **options
+        )
+        want = np.arange(200).reshape(40, 5)
+        np.testing.assert_array_equal(place.numpy(kernel(x)), want)
 
     @pytest.mark.parametrize("size", [1, 5, 130, 40_000])
     def test_every_element_begins_as_loop_prep_says(self, size: int, place: ArrayDevice) -> None:
