@@ -78,7 +78,7 @@ def fuse(
     Parameters
     ----------
     function : callable
-        Takes arrays, numbers and None; returns an array, a tuple of arrays, or None.
+        Takes arrays, numbers and None; returns an array, a number, a tuple of these, or None.
     kernel_name : str, optional
         Name of the kernels; default: that of the function.
     device : {"host"}, optional

@@ -12,8 +12,9 @@ from kspec.fused.looks import look
 from kspec.fused.outputs import written
 from kspec.fused.rows import RowCaller
 from kspec.fusion.graph import Argument, Count, Number, Stored, Value, View
+from kspec.fusion.numbers import Computed, Given, evaluate
 from kspec.fusion.partition import Elements, Home, Output
-from kspec.fusion.program import Program
+from kspec.fusion.program import Program, Returned
 from kspec.runtime.interop import library_of
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
@@ -114,12 +115,18 @@ class Runnable:
     def _returned(self, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
         returned = self.program.returned
         if not isinstance(returned, tuple):
-            return None if returned is None else self._look_up(returned, args, results)
+            return self._returned_one(returned, args, results)
         found: list[Any] = []
         for place, one in enumerate(returned):
-            array = None if one is None else self._look_up(one, args, results)
-            found.append(copy(array) if one is not None and one in returned[:place] else array)
+            made = self._returned_one(one, args, results)
+            again = isinstance(one, Value) and any(one is other for other in returned[:place])
+            found.append(copy(made) if again else made)
         return tuple(found)
+
+    def _returned_one(self, one: Returned, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+        if isinstance(one, Value):
+            return self._look_up(one, args, results)
+        return evaluate(one, args) if isinstance(one, Given | Computed) else one
 
     def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
         """Return the array or number that a value is in this call."""

@@ -7,6 +7,7 @@
     refusals            what it may not do
     graph               what it computes: values, their types and shapes, each once
     steps               what views of them choose
+    numbers             numbers that a call returns, computed in Python from other numbers
     partition           which values are computed together, and why not more of them
     lower, rows         each of these as a spec
 

@@ -294,7 +294,7 @@ class Graph:
             )
         sizes = tuple(dim.size for dim in shape)
         if is_number(value) and shape:
-            return self.apply("filled", (value, self._anything(sizes)), value.dtype)
+            return self.apply("filled", (value, self.anything(sizes)), value.dtype)
         return self._moved(value, Step("broadcast", sizes))
 
     def stored(self, value: Value) -> Value:
@@ -303,7 +303,7 @@ class Graph:
             return value
         return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
 
-    def _anything(self, sizes: tuple[int, ...]) -> Value:
+    def anything(self, sizes: tuple[int, ...]) -> Value:
         """Return an array of some extents, whatever its elements are."""
         self.shaped = True
         arguments = [one for one in self._known.values() if isinstance(one, Argument)]

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kspec.fusion import types
 from kspec.fusion.graph import Argument, Dim, Shape, Value, is_number
 from kspec.fusion.lower import Kernel, lower
+from kspec.fusion.numbers import Recipe
 from kspec.fusion.partition import Output, Partition, partition, reachable
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
-from kspec.fusion.tracer import Traced, Tracer
+from kspec.fusion.tracer import Number, Traced, Tracer
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Known:
     value: Any
 
 
+# An array, a number that a call computes, a number, or None.
+Returned = Value | Recipe | Number | None
 # An array, the type of a scalar, a default, or None for None.
 ArgumentType = ArrayType | str | Known | None
 
@@ -64,7 +68,7 @@ class Program:
         What each computes.
     outputs : sequence of Output
         What the function gives back.
-    returned : Value, tuple of (Value or None), or None
+    returned : Returned, or tuple of Returned
         What the function returns.
     record : callable or None
         What makes the named tuple of a tuple that it returns.
@@ -75,13 +79,13 @@ class Program:
     rows : RowProgram or None
         One kernel in place of all of them, for arrays that it fits.
     phases : tuple of Phase
-        What runs before: writes to arguments that share memory with others.
+        Writes to arguments that share memory with others, which run first.
     """
 
     kernels: tuple[Kernel, ...]
     parts: Partition
     outputs: Sequence[Output]
-    returned: Value | tuple[Value | None, ...] | None
+    returned: Returned | tuple[Returned, ...]
     record: Callable[[tuple[Any, ...]], Any] | None
     shaped: bool
     written: tuple[int, ...]
@@ -171,7 +175,8 @@ def trace(
     result = function(*stand_ins)
     returned = _returned(result)
     values = returned if isinstance(returned, tuple) else (returned,)
-    outputs = [Output(one) for one in dict.fromkeys(values) if one is not None]
+    arrays = [one for one in values if isinstance(one, Value)]
+    outputs = [Output(one) for one in dict.fromkeys(arrays)]
     outputs += [
         Output(one.value, position)
         for position, one in tracer.written.items()
@@ -233,29 +238,23 @@ def _dims(position: int, sizes: Sequence[int]) -> Shape:
     )
 
 
-def _returned(result: Any) -> Value | tuple[Value | None, ...] | None:
-    if result is None or isinstance(result, Traced):
-        return None if result is None else _array(result)
+def _returned(result: Any) -> Returned | tuple[Returned, ...]:
     if not isinstance(result, tuple):
-        raise ValueError(
-            f"a fused function returns an array, a tuple of arrays or None, not a {_kind(result)}"
-        )
-    return tuple(None if one is None else _array(one) for one in result)
+        return _returned_one(result, "an array, a number, a tuple of these or None")
+    return tuple(_returned_one(one, "arrays and numbers in a tuple") for one in result)
 
 
-def _kind(one: Any) -> str:
-    """Return what something is that was not computed of the arguments."""
+def _returned_one(one: Any, allowed: str) -> Returned:
+    if isinstance(one, Traced):
+        if not is_number(one.value):
+            return one.value
+        if one.recipe is not None:
+            return one.recipe
+        graph = one.tracer.graph  # of functions that only kernels have
+        return graph.apply("filled", (one.value, graph.anything(())), one.value.dtype)
+    if one is None or types.type_of_number(one) is not None:
+        return one  # type: ignore[no-any-return]
     name = type(one).__name__
     if hasattr(one, "shape"):
-        return f"concrete {name} (np.zeros_like and its kin make one of an argument)"
-    return name
-
-
-def _array(one: Any) -> Value:
-    if not isinstance(one, Traced):
-        raise ValueError(
-            f"a fused function returns arrays, and a {_kind(one)} is none: return it from outside"
-        )
-    if is_number(one.value):
-        raise ValueError("a fused function returns arrays, and a scalar is none")
-    return one.value
+        name = f"concrete {name} (np.zeros_like and its kin make one of an argument)"
+    raise ValueError(f"a fused function returns {allowed}, not a {name}")

@@ -35,9 +35,8 @@ from kspec.fusion.methods import (
     operator_of,
     unary,
 )
+from kspec.fusion.numbers import Computed, Given, Recipe
 from kspec.fusion.refusals import refuse, refuse_unknown
-
-_CUPY = "cupy_"  # in front of the names of its ufuncs and reductions
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "less": operator.lt,
@@ -48,8 +47,31 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "not_equal": operator.ne,
 }
 
-# What Python's bools have operators of their own for.
+# What Python's bools have operators of their own for, and its complex numbers none.
 _OF_BOOLS = {*_COMPARISONS, "bitwise_and", "bitwise_or", "bitwise_xor"}
+_ORDERINGS = set(_COMPARISONS) - {"equal", "not_equal"}
+# Operators as Python has them, by the names of the ufuncs that they are of arrays.
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    **_COMPARISONS,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "divmod": divmod,
+    "power": operator.pow,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "absolute": abs,
+    "invert": operator.invert,
+    "conjugate": operator.methodcaller("conjugate"),
+}
 # What becomes of Python numbers: the types that they have by themselves.
 _PYTHONS = {strong: weak for weak, strong in types.STRONG.items()}
 
@@ -134,7 +156,9 @@ class Tracer:
     def number(self, position: int, type_: str) -> Traced:
         """Return the stand-in of a scalar, whose type may be that of a Python number."""
         value = self.graph.number(position, types.STRONG.get(type_, type_))
-        return Traced(self, value, weak=type_ if type_ in types.WEAK else "")
+        made = Traced(self, value, weak=type_ if type_ in types.WEAK else "")
+        made.recipe = Given(position)
+        return made
 
     def wrap(self, value: Value) -> Traced:
         """Return a variable with a value."""
@@ -190,19 +214,42 @@ class Tracer:
 
     def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
         """Return what an operator gives: a ufunc, but of Python numbers a Python number."""
+        results = self._operation(name, args)
+        remember(results, _OPERATORS[name], args)
+        return results
+
+    def _operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
+        if len(args) == 2 and name not in _ORDERINGS:
+            args = args[0], self._beside_complex(args[1], args[0])
         if not all(map(_is_pythons, args)):
             return self.ufunc(name, args)
+        if name in _ORDERINGS and any(self.operand(one, name)[1] == "complex" for one in args):
+            refuse(f"{name} is not defined for Python's complex numbers; compare their parts")
         if name not in _OF_BOOLS:  # True + True is 2, and ~True -2
-            args = tuple(map(self._counted, args))
+            args = tuple(map(self.counted, args))
         results = self.ufunc(name, args)
         return tuple(
             Traced(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
         )
 
-    def _counted(self, number: Any) -> Any:
+    def _beside_complex(self, second: Any, first: Any) -> Any:
+        """Return the second operand of an operator as what Python takes it for.
+
+        A `numpy.float64` is a Python float, too: a Python complex number in front of it takes it
+        for one before NumPy is asked.
+        """
+        if not _is_pythons(first) or self.operand(first, "operators")[1] != "complex":
+            return second
+        if isinstance(second, Traced):
+            typed = is_number(second.value) and not second.weak
+            if typed and second.value.dtype == "float64":
+                return Traced(self, second.value, weak="float")
+        return float(second) if isinstance(second, np.float64) else second
+
+    def counted(self, number: Any) -> Any:
         """Return a Python number, an integer in place of a bool."""
         value, kind = self.operand(number, "operators")
-        if kind != "bool":
+        if kind != "truth":
             return number
         return Traced(self, self.convert(value, types.STRONG["int"]), weak="int")
 
@@ -229,7 +276,8 @@ class Tracer:
         """
         if kind != "int" or all(isinstance(one, Constant) for one, weak in pairs if weak == "int"):
             return kind
-        integers = all(np.dtype(other).kind in "iu" for _, other in pairs if other != "int")
+        others = (types.STRONG.get(other, other) for _, other in pairs if other != "int")
+        integers = all(np.dtype(other).kind in "iu" for other in others)
         return types.STRONG[kind] if integers else kind
 
     def convert(self, value: Value, dtype: str) -> Value:
@@ -263,23 +311,48 @@ class Tracer:
         return self.graph.apply("power", values, returned)
 
 
+def remember(
+    results: Any, function: Callable[..., Any], operands: Sequence[Any], keywords: Any = None
+) -> None:
+    """Note in numbers that are computed from numbers alone how they are."""
+    recipes: list[Any] = []
+    for one in (*operands, *(keywords or {}).values()):
+        recipes.append(one.recipe if isinstance(one, Traced) else one)
+        if recipes[-1] is None and one is not None:
+            return
+    count = len(operands)
+    whole = Computed(
+        function, tuple(recipes[:count]), dict(zip(keywords or (), recipes[count:], strict=True))
+    )
+    several = isinstance(results, tuple) and len(results) > 1
+    for place, one in enumerate(results if isinstance(results, tuple) else (results,)):
+        if isinstance(one, Traced) and one.recipe is None and is_number(one.value):
+            one.recipe = Computed(operator.itemgetter(place), (whole,)) if several else whole
+
+
 def _to_the_power(self: Traced, other: Any) -> Any:
-    """Return ``x ** y``; NumPy's operator squares, which for bool is no power of its types."""
-    is_square = type(other) is int and other == 2 and not _is_pythons(self)
+    """Return ``x ** y``; that of NumPy's arrays squares, which is no power of bool's types."""
+    is_square = type(other) is int and other == 2 and not self.is_immutable
     if is_square and self.value.dtype == "bool":
         return self.tracer.ufunc("square", (self,))[0]
     return binary("power")(self, other)
 
 
 def _is_pythons(operand: Any) -> bool:
-    """Return whether an operand is a Python number; the truth of numbers is taken for one."""
+    """Return whether an operand is a Python number, as opposed to NumPy's scalars and arrays."""
     if isinstance(operand, Traced):
-        return bool(operand.weak) or (operand.value.dtype == "bool" and is_number(operand.value))
+        return bool(operand.weak)
     return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
 
 
 class Traced:
-    """A stand-in for an array or a scalar."""
+    """A stand-in for an array or a scalar.
+
+    Attributes
+    ----------
+    recipe : Recipe or None
+        How a call that returns it computes it, if it is a number.
+    """
 
     __array_priority__ = 1000
     __hash__ = object.__hash__
@@ -296,6 +369,7 @@ class Traced:
         self.tracer = tracer
         self.weak = weak
         self.position = position
+        self.recipe: Recipe | None = None
         self._value = value
         self._base = base  # what this is a view of, and how to look at it
         self._back = back  # how what is written here looks to the base
@@ -391,6 +465,7 @@ class Traced:
             raise ShapeError(f"{what}: an array of shape {value.sizes} does not fit {old.sizes}")
         if value.sizes != old.sizes or is_number(value) > is_number(old):
             value = graph.apply("filled", (value, old), old.dtype)
+        self.recipe = None
         if self._base is None:
             self._value = value
             if self.position is not None:
@@ -411,7 +486,10 @@ class Traced:
     def _function(self, name: str, *args: Any, **keywords: Any) -> Traced:
         from kspec.fusion.functions import call_named
 
-        return call_named(self.tracer, name, (self, *args), keywords)  # type: ignore[no-any-return]
+        made: Traced = call_named(self.tracer, name, (self, *args), keywords)
+        if function := getattr(np, name, None):
+            remember(made, function, (self, *args), keywords)
+        return made
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(np.ndarray, name):
@@ -481,11 +559,15 @@ class Traced:
         name = types.dtype_name(dtype)
         if not copy and name == self.value.dtype:
             return self
-        return self.tracer.wrap(self.tracer.graph.cast(self.value, name))
+        made = self.tracer.wrap(self.tracer.graph.cast(self.value, name))
+        remember(made, lambda number: np.asarray(number).astype(name)[()], (self,))
+        return made
 
     def copy(self, order: str = "C") -> Traced:
         """Return its present value."""
-        return self.tracer.wrap(self.value)
+        made = self.tracer.wrap(self.value)
+        remember(made, np.copy, (self,))
+        return made
 
     def __copy__(self) -> Traced:
         return self if self.is_immutable else self.copy()
@@ -494,12 +576,18 @@ class Traced:
         return self.__copy__()
 
     def __round__(self, digits: int | None = None) -> Traced:
-        number = self.tracer._counted(self) if _is_pythons(self) else self
+        number = self.tracer.counted(self) if _is_pythons(self) else self
+        if not self.is_immutable:
+            return number._function("round", digits or 0)
+        if number.dtype.kind in "bc":
+            refuse(f"round() is not defined for {number.weak or number.dtype}; use np.round")
         rounded = number._function("round", digits or 0)
-        if not number.weak:
-            return rounded
+        # Without digits, of Python's numbers and of NumPy's, that is an int of Python's.
         weak = "int" if digits is None else number.weak
-        return Traced(self.tracer, rounded.astype(types.STRONG[weak]).value, weak=weak)
+        value = rounded.astype(types.STRONG[weak]).value if weak else rounded.value
+        made = Traced(self.tracer, value, weak=weak)
+        remember(made, round, (self, digits))
+        return made
 
     def fill(self, value: Any) -> None:
         """Write a number into it."""
@@ -508,7 +596,9 @@ class Traced:
     def conj(self) -> Traced:
         """Return the complex conjugate, which the method of real arrays is not asked for."""
         if self.dtype.kind != "c":
-            return self
+            made: Traced = self.tracer.counted(self)
+            remember(made, _OPERATORS["conjugate"], (self,))
+            return made
         return self.tracer.operation("conjugate", (self,))[0]
 
     conjugate = conj
@@ -519,12 +609,16 @@ class Traced:
         tracer = next(
             one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Traced)
         )
-        return call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
+        made = call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
+        remember(made, getattr(ufunc, method), inputs, keywords)
+        return made
 
     def __array_function__(self, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
         from kspec.fusion.functions import call_function
 
-        return call_function(self.tracer, function, args, keywords)
+        made: Any = call_function(self.tracer, function, args, keywords)
+        remember(made, function, args, keywords)
+        return made
 
     def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **keywords: Any) -> Any:
         from kspec.fusion.functions import call_kernel
@@ -534,8 +628,10 @@ class Traced:
     def __cupy_override_reduction_kernel__(
         self, kernel: Any, axis: Any, dtype: Any, out: Any, keepdims: bool
     ) -> Any:
-        name = kernel.name.removeprefix(_CUPY)
-        return self._function(name, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+        from kspec.fusion.functions import call_kernel
+
+        keywords = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+        return call_kernel(self.tracer, kernel, (self,), keywords)
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
         refuse(

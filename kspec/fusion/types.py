@@ -5,8 +5,8 @@
 >>> loop("add", ("float32", "float"))
 (('float32', 'float32'), ('float32',))
 
-A type is the name of a dtype, or ``int``, ``float`` or ``complex`` of a Python number, which takes
-on the precision of what it is combined with.
+A type is the name of a dtype, or ``truth``, ``int``, ``float`` or ``complex`` of a Python bool or
+number, which takes on the precision of what it is combined with. NumPy's scalars have dtypes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kspec import dtypes
 from kspec.errors import UnknownTypeError
 from kspec.ir.builtins import BUILTINS
 
-WEAK: dict[str, type] = {"int": int, "float": float, "complex": complex}
+WEAK: dict[str, type] = {"truth": bool, "int": int, "float": float, "complex": complex}
 # What a Python number is by itself.
-STRONG = {"int": "int64", "float": "float64", "complex": "complex128"}
-_BY_TYPE = {bool: "bool", int: "int", float: "float", complex: "complex"}
+STRONG = {"truth": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
+_BY_TYPE = {python: name for name, python in WEAK.items()}
 
 
 # Functions of `cupyx.scipy.special`, `scipy.special` and `cupy.rsqrt`.
@@ -84,7 +84,7 @@ def loop(
         own = _special(function, types if dtype is None else (dtype,) * len(types))
         return (own,) * len(types), (own,)
     ufunc = getattr(np, function)
-    given = [WEAK.get(one) or np.dtype(one) for one in types]
+    given = [np.dtype(bool) if one == "truth" else WEAK.get(one) or np.dtype(one) for one in types]
     wanted = None if dtype is None else np.dtype(dtype)
     signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
     found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), signature=signature)

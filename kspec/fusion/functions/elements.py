@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,9 @@ def clip(
         limits = np.iinfo(result.dtype)
         low = None if type(low) is int and low <= limits.min else low
         high = None if type(high) is int and high >= limits.max else high
+    if low is not None and high is not None and dtype is None:  # of the type of all three
+        kinds = (tracer.operand(one, "clip")[1] for one in (result, low, high))
+        dtype = types.common(tuple(kinds))
     if low is not None:
         result = tracer.ufunc("maximum", (result, low), dtype)[0]
     if high is not None:
@@ -133,12 +137,39 @@ def angle(tracer: Tracer, z: Any, deg: bool = False) -> Traced:
     return tracer.ufunc("multiply", (result, 180 / np.pi))[0] if deg else result
 
 
+FUNCTIONS["angle_deg"] = lambda tracer, z: angle(tracer, z, deg=True)  # CuPy's kernel
+
+
 def _part(tracer: Tracer, given: Any, name: str) -> Traced:
     x = array_of(tracer, given, name)
+    if x.weak:
+        return _part_of_number(tracer, tracer.counted(x), name)
     if dtypes.lookup(x.value.dtype).kind != "c":
         return x if name == "real" else x.seen(lambda _: _full(tracer, x, 0, None).value, None)
     dtype = dtypes.real_part(x.value.dtype)
     return x.seen(lambda value: tracer.graph.apply(name, (value,), dtype), None)
+
+
+def _part_of_number(tracer: Tracer, number: Traced, name: str) -> Traced:
+    """Return a part of a Python number, which is another."""
+    if number.weak == "complex":
+        value = tracer.graph.apply(name, (number.value,), types.STRONG["float"])
+        return Traced(tracer, value, weak="float")
+    if name == "real":
+        return number
+    return Traced(tracer, tracer.graph.constant(0, number.value.dtype), weak=number.weak)
+
+
+@fused_function
+def sinc(tracer: Tracer, x: Any) -> Traced:
+    """``np.sinc``."""
+    given = array_of(tracer, x, "sinc")
+    turned = tracer.ufunc("multiply", (math.pi, tracer.wrap(given.value)))[0]
+    is_zero = tracer.ufunc("equal", (turned, 0))[0]
+    divisor = FUNCTIONS["where"](tracer, is_zero, 1, turned)
+    wave = tracer.ufunc("divide", (*tracer.ufunc("sin", (divisor,)), divisor))[0]
+    found: Traced = FUNCTIONS["where"](tracer, is_zero, 1, wave)
+    return found
 
 
 @fused_function
@@ -184,7 +215,7 @@ def _inexact(tracer: Tracer, given: Any) -> Any:
     if not isinstance(given, Traced | np.generic):
         return float(given) if isinstance(given, int) else given
     if isinstance(given, Traced) and given.weak:
-        weak = "float" if given.weak == "int" else given.weak
+        weak = "complex" if given.weak == "complex" else "float"
         return Traced(tracer, tracer.convert(given.value, types.STRONG[weak]), weak=weak)
     value, kind = tracer.operand(given, "isclose")
     return tracer.wrap(tracer.convert(value, types.common((kind, "float"))))

@@ -37,7 +37,7 @@ def _check_apart(outputs: Sequence[Traced], name: str) -> None:
     for one, other in itertools.combinations([one.root for one in outputs], 2):
         sharing = one.position is not None and other.position in one.tracer.sharing(one.position)
         if one is other or sharing:
-            refuse(f"{name}: two arrays of out= share memory; pass arrays of their own")
+            refuse(f"{name}: two arrays of out= share memory; pass separate arrays")
 
 
 def fused_function(function: FunctionT) -> FunctionT:

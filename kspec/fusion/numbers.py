@@ -1,0 +1,82 @@
+"""Numbers that a fused function computes from numbers alone, for calls that return them.
+
+>>> import operator
+>>> evaluate(Computed(operator.add, (Given(1), 2)), ("an array", 3))
+5
+
+Kernels compute such numbers for themselves. A call that returns one applies the same functions of
+Python and NumPy to the numbers it was given, so it returns what they return, types included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A number that the function is called with.
+
+    Attributes
+    ----------
+    position : int
+        Of the argument.
+    """
+
+    position: int
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """A function of numbers.
+
+    Attributes
+    ----------
+    function : callable
+        Of Python or NumPy.
+    operands : tuple
+        Recipes of numbers, and what else it takes.
+    keywords : mapping of str to object
+        Likewise, by name.
+    """
+
+    function: Callable[..., Any]
+    operands: tuple[Any, ...]
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def computed(self) -> list[Computed]:
+        """The operands that are computed themselves."""
+        return [
+            one for one in (*self.operands, *self.keywords.values()) if isinstance(one, Computed)
+        ]
+
+
+Recipe = Given | Computed
+
+
+def evaluate(recipe: Recipe, args: Sequence[Any]) -> Any:
+    """Return a number, given the arguments of a call.
+
+    Nothing is too deep: there is no recursion.
+    """
+    known: dict[Computed, Any] = {}
+
+    def look_up(one: Any) -> Any:
+        if isinstance(one, Given):
+            return args[one.position]
+        return known[one] if isinstance(one, Computed) else one
+
+    pending = [recipe] if isinstance(recipe, Computed) else []
+    while pending:
+        missing = [one for one in pending[-1].computed if one not in known]
+        if missing:
+            pending += missing
+            continue
+        one = pending.pop()
+        if one not in known:
+            keywords = {name: look_up(value) for name, value in one.keywords.items()}
+            known[one] = one.function(*map(look_up, one.operands), **keywords)
+    return look_up(recipe)
