@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec.fusion import types
+from kspec.fusion.functions import call_kernel
+from kspec.fusion.functions.from_cupy import cupy_tracing
 from kspec.fusion.graph import Argument, Dim, Shape, Value, is_number
 from kspec.fusion.lower import Kernel, lower
 from kspec.fusion.numbers import Recipe
@@ -172,7 +174,8 @@ def trace(
             stand_ins.append(tracer.number(position, one))
         else:
             stand_ins.append(tracer.argument(position, one.dtype, _dims(position, one.sizes)))
-    result = function(*stand_ins)
+    with cupy_tracing(tracer, call_kernel):
+        result = function(*stand_ins)
     returned = _returned(result)
     values = returned if isinstance(returned, tuple) else (returned,)
     arrays = [one for one in values if isinstance(one, Value)]

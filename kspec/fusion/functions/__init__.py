@@ -1,13 +1,14 @@
 """NumPy's functions on stand-ins: what each computes, from ufuncs, reductions and views.
 
 A function has NumPy's name and arguments, after a tracer. `call_ufunc` and `call_function` are
-what NumPy's protocols end in, `call_kernel` what CuPy's does; `table` has what the others define.
+what NumPy's protocols end in, `call_kernel` what CuPy's does; `table` has what the others define,
+`from_cupy` lets CuPy's functions find them while a function is traced.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
 from kspec.fusion.refusals import refuse, refuse_unknown
-from kspec.fusion.tracer import Traced, Tracer
+from kspec.fusion.tracer import Traced, Tracer, remember
 from kspec.ir.builtins import BUILTINS
 
 __all__ = [
@@ -30,7 +31,10 @@ __all__ = [
     "views",
 ]
 
-_CUPY_NAMES = {"true_divide": "divide", "mod": "remainder", "abs": "absolute", "conj": "conjugate"}
+_CUPY_NAMES = {
+    "true_divide": "divide", "mod": "remainder", "abs": "absolute", "conj": "conjugate",
+    "fix": "trunc", "round_neg_uint": "round",
+}  # fmt: skip
 # Reductions that are methods of ufuncs.
 _REDUCTIONS_OF = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
@@ -135,16 +139,41 @@ def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict
     """
     if hasattr(kernel, "declaration"):  # kspec's own, whatever it is called
         return inline.call_kernel(tracer, kernel, args, keywords)
-    name = getattr(kernel, "name", "").removeprefix("cupyx_scipy_special_").removeprefix("cupy_")
-    name = _CUPY_NAMES.get(name, name)
+    name = _name_of(kernel)
+    keywords = {key: value for key, value in keywords.items() if value is not None}
     ufunc = getattr(np, name, None)
     if isinstance(ufunc, np.ufunc) or name in types.SPECIAL:
-        count = _arity(name)
-        inputs, out = args[:count], args[count:]
-        return call_ufunc(tracer, name, "__call__", inputs, {"out": tuple(out), **keywords})
-    if name in FUNCTIONS:
-        return FUNCTIONS[name](tracer, *args, **keywords)
-    refuse(f"the kernel {name} is not fused; call it outside of the function")
+        inputs, out = args[: _arity(name)], args[_arity(name) :]
+        out = tuple(out) or keywords.pop("out", ())
+        made = call_ufunc(tracer, name, "__call__", inputs, {"out": out, **keywords})
+        if isinstance(ufunc, np.ufunc):
+            remember(made, ufunc, inputs)
+        return made
+    if name in _WRITING and len(args) > getattr(kernel, "nin", len(args)):
+        return FUNCTIONS["copyto"](tracer, *_WRITING[name](*args), **keywords)
+    if name not in FUNCTIONS:
+        refuse(f"the kernel {name} is not fused; call it outside of the function")
+    made = call_named(tracer, name, args, keywords)
+    if numpys := getattr(np, name, None):
+        remember(made, numpys, args, keywords)
+    return made
+
+
+# Kernels of `cupy.copyto`, and how its arguments follow from theirs; CuPy has looked at the types.
+_WRITING: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "copy": lambda src, dst: (dst, src, "unsafe"),
+    "where": lambda where, src, old, dst: (dst, src, "unsafe", where),
+}
+
+
+def _name_of(kernel: Any) -> str:
+    """Return what NumPy calls one of CuPy's ufuncs or reductions."""
+    name: str = getattr(kernel, "name", "")
+    for prefix in ("cupyx_scipy_special_", "cupyx_scipy_", "cupy_"):
+        name = name.removeprefix(prefix)
+    for suffix in ("_with_dtype", "_complex_dtype"):
+        name = name.removesuffix(suffix)
+    return _CUPY_NAMES.get(name, name)
 
 
 def _arity(name: str) -> int:
