@@ -82,7 +82,7 @@ class ElementwiseKernel(ElementwiseCallable):
     reduce_dims : bool, default True
         Merge axes whenever the layout allows it; otherwise ``_ind`` has all of them.
     preamble : str, default ""
-        CUDA C++ in front of the kernel; it may use the type placeholders.
+        CUDA C++ in front of the kernel, in the global namespace; it may use the type placeholders.
     no_return, return_tuple : bool, default False
         Return None, or a tuple even for a single output.
     options : tuple of str, optional
@@ -197,7 +197,7 @@ class ReductionKernel(ReductionCallable):
     reduce_dims : bool, default True
         As CuPy's; a reduction sees no axes, so they are merged anyway.
     preamble : str, default ""
-        CUDA C++ in front of the kernel; it may use the type placeholders.
+        CUDA C++ in front of the kernel, in the global namespace; it may use the type placeholders.
     options : tuple of str, optional
         Compiler options.
     backward : mapping of str to str, or kernel, optional

@@ -13,6 +13,8 @@ to its path below the search directory, in the including text too.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +28,7 @@ from kspec.limits import SOURCE_BYTES
 from kspec.stages import CudaSource, Header, Target
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(["<])([^">\n]+)([">])', re.MULTILINE)
+_CUPY = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]cupy/', re.MULTILINE)
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
 _CCCL_VERSION = re.compile(r"^#define\s+CCCL_VERSION\s+(\d+)", re.MULTILINE)
 _VERSION_HEADER = "cuda_runtime_api.h"
@@ -76,20 +79,35 @@ def standard_include_dir() -> Path:
 def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSource:
     """Return the source with the headers it does not carry yet but that its options lead to.
 
-    Looks in the package's own directory, in those of ``-I`` options and, for targets that NVRTC
-    compiles for, among our standard headers.  A directory that holds the CUDA toolkit is not
-    copied but searched by the compiler.  Carrying twice changes nothing.
+    Looks in the package's own directory, in those of ``-I`` options, for targets that NVRTC
+    compiles for among our standard headers, and for ``cupy/`` in an installed CuPy.  A directory
+    that holds the CUDA toolkit is not copied but searched by the compiler.  Carrying twice changes
+    nothing.
     """
     dirs = [Path(name) for name in include_dirs(source.options)]
     own = [path for path in dirs if not _is_toolkit(path)]
     if target is not None and not target.is_host and source.backend == "nvrtc":
         own.append(standard_include_dir())
     texts = [source.text, *(header.text for header in source.headers)]
+    if any(_CUPY.search(text) for text in texts):
+        own += cupy_include_dirs()
     if "cuda.h" in missing_includes(source):
         texts.append(_INCLUDED_BY_CUDA_H)
     known = frozenset(header.name for header in source.headers)
     found = _collect(texts, (package_include_dir(), *own), known)
     return replace(source, headers=(*source.headers, *found)) if found else source
+
+
+@functools.cache
+def cupy_include_dirs() -> tuple[Path, ...]:
+    """Return the directory of an installed CuPy's headers, for those that kspec has none of.
+
+    CuPy is found, not imported: that would start its driver.
+    """
+    spec = importlib.util.find_spec("cupy")
+    places = spec.submodule_search_locations or () if spec is not None else ()
+    found = (Path(place) / "_core" / "include" for place in places)
+    return tuple(path for path in found if path.is_dir())
 
 
 def write_headers(directory: Path, source: CudaSource) -> None:

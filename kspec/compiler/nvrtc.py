@@ -95,8 +95,8 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
     ToolNotFoundError
         If NVRTC is not installed.
     """
-    flags = CompileOptions.for_source(source, target).flags()
-    command = [*flags, *(f"--include-path={directory}" for directory in toolkit_dirs)]
+    options = CompileOptions.for_source(source, target)
+    command = [*options.flags(), *(f"--include-path={directory}" for directory in toolkit_dirs)]
     with _program(source) as (library, program):
         for name in source.name_expressions:
             _check(library, library.nvrtcAddNameExpression(program, name.encode())[0])
@@ -112,7 +112,8 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
         message = f"{source.name}: these options make NVRTC produce no {target.format}"
         raise CompileError(message, source.text, tuple(command), target.arch)
     figures = _by_expression(parse_figures(log), symbols)
-    return Image(target.format, target.arch, code, symbols, figures, strip_report(log))
+    shown = "\n".join(part for part in (options.note, strip_report(log)) if part)
+    return Image(target.format, target.arch, code, symbols, figures, shown)
 
 
 def _by_expression(figures: dict[str, Figures], symbols: dict[str, str]) -> dict[str, Figures]:

@@ -21,6 +21,8 @@ from kspec.errors import SpecError
 from kspec.stages import CudaSource, Target
 
 _STANDARD_FLAGS = ("-std", "--std")
+_OLDEST = 17  # the year of the C++ standard that headers need
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 _ARCH_FLAGS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
 _INCLUDE_FLAGS = ("--include-path", "-include-path")
 _RELOCATABLE_FLAGS = ("-dc", "--device-c")
@@ -71,6 +73,7 @@ class CompileOptions:
     resource_usage: bool = True
     small_groups: bool = False
     short_lists: bool = False
+    note: str = ""
 
     @classmethod
     def for_source(cls, source: CudaSource, target: Target) -> CompileOptions:
@@ -97,12 +100,16 @@ class CompileOptions:
         small = library == {_GROUPS} and not _names(source, _LIMIT_GROUPS)
         long = library and not small and not _names(source, _UNROLL_LIMIT)
         is_nvrtc = source.backend == "nvrtc"
+        user, note = source.options, ""
+        if _INCLUDE.search(source.text):
+            user, note = raised_standard(source.options)
         return cls(
             target.arch,
-            source.options,
+            user,
             default_device=is_nvrtc,
             small_groups=small,
             short_lists=bool(is_nvrtc and long),
+            note=note,
         )
 
     def flags(self) -> tuple[str, ...]:
@@ -149,6 +156,26 @@ def _relocatable(options: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
         else:
             others.append(word)
     return relocatable, tuple(others)
+
+
+def raised_standard(options: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Return options with a C++ standard that headers compile in, and what the log says of it.
+
+    >>> raised_standard(("-std=c++11", "-lineinfo"))[0]
+    ('-std=c++17', '-lineinfo')
+    """
+    raised = [*options]
+    asked = ""
+    for place, option in enumerate(options):
+        name, equals, value = option.strip().partition("=")
+        if name not in _STANDARD_FLAGS or not (equals or place + 1 < len(options)):
+            continue
+        year = (value if equals else options[place + 1])[-2:]
+        if year.isdigit() and (int(year) < _OLDEST or int(year) > 90):
+            asked = option if equals else f"{name} {options[place + 1]}"
+            raised[place + (not equals)] = f"{name}=c++{_OLDEST}" if equals else f"c++{_OLDEST}"
+    note = f"kspec: {asked} was raised to c++{_OLDEST}, which headers need" if asked else ""
+    return tuple(raised), note
 
 
 def _includes(source: CudaSource) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kspec import dtypes
@@ -19,6 +19,7 @@ from kspec.spec.flow import assigns_first
 from kspec.spec.fragments import identifiers
 from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+from kspec.spec.preambles import needs_global_scope
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile
@@ -97,6 +98,34 @@ def _with_rows(text: str, rows: Sequence[int], path: str) -> str:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where the preamble of a kernel stands.
+
+    The only kernel of a translation unit has it in the global namespace, as in CuPy. Kernels of
+    one spec file may have helpers of the same name, so that each preamble gets a namespace, unless
+    it has what C++ allows in the global one only.
+
+    Attributes
+    ----------
+    scope : str
+        Name of the namespace; empty: the global one.
+    typedefs : tuple of str
+        The type placeholders as typedefs, which only text for one binding can have.
+    """
+
+    scope: str = ""
+    typedefs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: ElementwiseSpec | ReductionSpec, binding: Binding | None) -> Place:
+        """Return the place of a spec's preamble."""
+        if binding is None:
+            return cls("" if needs_global_scope(spec.preamble) else _scope(spec.name))
+        types = ((letter, dtypes.lookup(dtype).ctype) for letter, dtype in binding)
+        return cls(typedefs=tuple(f"typedef {ctype} {letter};" for letter, ctype in types))
+
+
+@dataclass(frozen=True)
 class ElementwiseContext:
     """What ``elementwise.cu.j2`` prints."""
 
@@ -137,13 +166,17 @@ class ReductionContext:
     scope: str
     typedefs: tuple[str, ...]
     preamble: Fragment
+    op_scope: str
     op_template: str
     op_type: str
     accumulator: str
+    synonyms: tuple[str, ...]
     members: tuple[str, ...]
     member_names: tuple[str, ...]
     identity: Fragment
+    identity_locals: tuple[str, ...]
     map: Fragment
+    map_locals: tuple[str, ...]
     parameters: str
     items: str
     input_names: str
@@ -167,6 +200,32 @@ class RawContext:
     template: str = "raw.cu.j2"
 
 
+# What CuPy's reductions call the accumulator and an index, and the flat index of an element.
+_SYNONYMS = {
+    "_type_reduce": "typedef _Acc _type_reduce;",
+    "IndexT": "typedef ptrdiff_t IndexT;",
+}
+_FLAT_INDEX = "const ptrdiff_t _j = _J * _out_ind.size() + _i;"
+
+
+Context = ElementwiseContext | ReductionContext | RawContext
+
+
+def without_preamble(context: Context, repeated: bool) -> Context:
+    """Return a kernel without its preamble, if an earlier kernel has the same one."""
+    if isinstance(context, RawContext) or not repeated:
+        return context
+    return replace(context, preamble=Fragment("", ""))
+
+
+def global_text(context: Context) -> str:
+    """Return the preamble that a kernel has in the global namespace, and the macros in front."""
+    if isinstance(context, RawContext) or context.scope:
+        return ""
+    macros = (line for line in context.head if not _HOISTED.match(line))
+    return "\n".join([*macros, context.preamble.text]) if context.preamble else ""
+
+
 def included(lines: Iterable[str]) -> tuple[str, ...]:
     """Return those of some lines that are ``#include`` directives."""
     return tuple(line.strip() for line in lines if _HOISTED.match(line))
@@ -184,14 +243,15 @@ def elementwise_context(
     origin : Origin
         Where its fragments stand.
     binding : sequence of (str, str) or None
-        The only binding this text will be compiled for, if there is one: it lets the preamble
-        use the type placeholders.
+        The only binding this text will be compiled for, if the kernel is alone in its translation
+        unit: type placeholders are typedefs then, for the preamble too.
     """
     declaration = spec.declaration()
-    head, tail = _surroundings(spec)
+    place = Place.of(spec, binding)
+    head, tail = _surroundings(spec, place)
     fragments = {field: origin.fragment(field, text) for field, text in spec.fragments.items()}
     operands = [param for param in declaration.params if not param.raw]
-    before = ["const ptrdiff_t n = _elements.size();"] if "n" in spec.words else []
+    before = ["const ptrdiff_t n = _elements.size();"] if declaration.counts else []
     before += [
         parameters.scalar(param) for param in spec.inputs if param.name in declaration.scalars
     ]
@@ -207,17 +267,17 @@ def elementwise_context(
             for number, param in enumerate(operands)
         ]
     items = [parameters.item(param, param in declaration.outputs.params) for param in operands]
-    preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
+    preamble = _preamble(spec, origin, place)
     return ElementwiseContext(
         name=spec.name,
         signature=_signature(declaration),
         head=head,
         tail=tail,
-        template_params=parameters.template_params(declaration),
+        template_params=parameters.template_params(declaration, bound=binding is not None),
         operands=len(operands),
         arguments=parameters.arguments(declaration, _assigned(spec)),
-        scope=_scope(spec.name) if preamble else "",
-        typedefs=typedefs,
+        scope=place.scope if preamble else "",
+        typedefs=place.typedefs,
         preamble=preamble,
         before_loop=tuple(before),
         in_loop=tuple(inside),
@@ -238,12 +298,14 @@ def reduction_context(
     declaration = spec.declaration()
     inputs = [param for param in declaration.inputs if not param.raw]
     outputs = list(declaration.outputs)
+    identity = origin.fragment("identity", spec.identity or "")
     reduce = origin.fragment("reduce", spec.reduce)
     post_map = origin.fragment("post_map", spec.post_map)
     arguments = parameters.arguments(declaration, declaration.outputs.names)
-    op_template, op_arguments = _op_template(declaration)
-    head, tail = _surroundings(spec)
-    preamble, typedefs = _preamble(spec, origin, binding, declaration.placeholders)
+    op_template, op_arguments = _op_template(declaration, bound=binding is not None)
+    place = Place.of(spec, binding)
+    head, tail = _surroundings(spec, place)
+    preamble = _preamble(spec, origin, place)
     post_locals = _scalars(declaration, post_map) + [
         parameters.element(param, f"_at[{len(inputs) + number}]", output=True)
         for number, param in enumerate(outputs)
@@ -255,20 +317,24 @@ def reduction_context(
         signature=_signature(declaration),
         head=head,
         tail=tail,
-        template_params=parameters.template_params(declaration),
+        template_params=parameters.template_params(declaration, bound=binding is not None),
         inputs=len(inputs),
         outputs=len(outputs),
         arguments=arguments,
-        scope=_scope(spec.name),
-        typedefs=typedefs,
+        scope=place.scope if preamble else "",
+        typedefs=place.typedefs,
         preamble=preamble,
+        op_scope=_scope(spec.name),
         op_template=op_template,
         op_type=f"{_scope(spec.name)}::_Op{op_arguments}",
         accumulator=_accumulator(declaration),
+        synonyms=tuple(text for word, text in _SYNONYMS.items() if word in spec.words),
         members=tuple(argument.removeprefix("const ") for argument in arguments),
         member_names=tuple(parameters.argument_name(param) for param in declaration.params),
-        identity=origin.fragment("identity", spec.identity or ""),
+        identity=identity,
+        identity_locals=tuple(_scalars(declaration, identity)),
         map=origin.fragment("map", spec.map),
+        map_locals=(_FLAT_INDEX,) if "_j" in spec.words else (),
         parameters=", ".join([*items, "ptrdiff_t _J", "ptrdiff_t _i"]),
         items=", ".join(
             [*(f"{name}.item(_at[{k}])" for k, name in enumerate(input_names)), "_J", "_i"]
@@ -300,15 +366,16 @@ def raw_context(
 
 
 def _surroundings(
-    spec: ElementwiseSpec | ReductionSpec,
+    spec: ElementwiseSpec | ReductionSpec, place: Place
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the lines before and after a kernel: its macros and includes, the macros' end.
 
-    They may not stand in the preamble's namespace, and the macros are for this kernel only. One
+    Includes cannot stand in a preamble's namespace, and the macros are for this kernel only. One
     that is known already (``-DM_PI=3``, or twice the same) gets its new value without a warning.
     """
     ends = tuple(f"#undef {name}" for name in macro_names(spec.macros))
-    return (*ends, *spec.macros, *included(spec.preamble.split("\n"))), ends
+    includes = included(spec.preamble.split("\n")) if place.scope else ()
+    return (*ends, *spec.macros, *includes), ends
 
 
 def _signature(declaration: GeneratedDeclaration) -> str:
@@ -345,9 +412,10 @@ def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]
     ]
 
 
-def _op_template(declaration: ReductionDeclaration) -> tuple[str, str]:
+def _op_template(declaration: ReductionDeclaration, bound: bool) -> tuple[str, str]:
     """Return the template head of the operation's struct, and the arguments to name it by."""
-    params = [*parameters.type_params(declaration), *parameters.raw_params(declaration)]
+    types = [] if bound else parameters.type_params(declaration)
+    params = [*types, *parameters.raw_params(declaration)]
     if not params:
         return "", ""
     names = ", ".join(param.split()[-1] for param in params)
@@ -363,23 +431,8 @@ def _accumulator(declaration: ReductionDeclaration) -> str:
     return dtypes.lookup(output.type).accumulator
 
 
-def _preamble(
-    spec: ElementwiseSpec | ReductionSpec,
-    origin: Origin,
-    binding: Binding | None,
-    placeholders: tuple[str, ...],
-) -> tuple[Fragment, tuple[str, ...]]:
-    """Return the preamble without its includes, and the typedefs it needs.
-
-    A preamble may use the type placeholders only in text for one binding, where they can be
-    plain typedefs in front of it.
-    """
+def _preamble(spec: ElementwiseSpec | ReductionSpec, origin: Origin, place: Place) -> Fragment:
+    """Return the preamble as it stands in its place."""
     # Includes are replaced by empty lines: the lines after them keep their numbers.
-    fragment = origin.fragment("preamble", _HOISTED.sub("", spec.preamble))
-    mentioned = [letter for letter in placeholders if fragment.mentions(letter)]
-    bound = dict(binding or ())
-    return fragment, tuple(
-        f"typedef {dtypes.lookup(bound[letter]).ctype} {letter};"
-        for letter in mentioned
-        if letter in bound
-    )
+    text = _HOISTED.sub("", spec.preamble) if place.scope else spec.preamble
+    return origin.fragment("preamble", text)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _RESUME = "//@resume"
 
-Context = context.ElementwiseContext | context.ReductionContext | context.RawContext
+Context = context.Context
 
 
 def template_folder() -> Path:
@@ -106,7 +106,7 @@ def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = Non
     name : str
         File name for messages.
     binding : sequence of (str, str), optional
-        The one binding it will be compiled for.
+        The one binding it will be compiled for, of a kernel that is alone.
     """
     contexts: list[Context] = []
     for spec in specs:
@@ -187,11 +187,16 @@ def _render(
 
 
 def _included_once(contexts: Sequence[Context]) -> Iterator[Context]:
-    """Leave out the includes that an earlier kernel has: not every header has a guard."""
+    """Leave out what an earlier kernel has: includes, and preambles in the global namespace.
+
+    Not every header has a guard, and no preamble has one.
+    """
     seen: set[str] = set()
     for one in contexts:
-        yield replace(one, head=tuple(line for line in one.head if line not in seen))
-        seen.update(context.included(one.head))
+        head = tuple(line for line in one.head if line not in seen)
+        shared = context.global_text(one)
+        yield context.without_preamble(replace(one, head=head), shared in seen)
+        seen.update((*context.included(one.head), *([shared] if shared else [])))
 
 
 def _resume_lines(text: str, name: str) -> str:

@@ -16,11 +16,16 @@ from kspec.spec.fragments import identifiers
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 _WORD = re.compile(r"\w+")
-_UNSEARCHABLE = re.compile(r"^[ \t]*#[ \t]*include\b|##", re.MULTILINE)
+# CuPy's headers and the C++ library's name no header of ours that they do not include themselves.
+_KNOWN = r"(?:cupy/[\w.]+|cuda/\w+/|[a-z_]+>|math_constants\.h|cuda_fp16\.h)"
+_UNSEARCHABLE = re.compile(rf"^[ \t]*#[ \t]*include\b(?!\s*[<\"]{_KNOWN})|##", re.MULTILINE)
 
 _TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
 _LIBRARY = {
+    "CArray": "cupy/carray.cuh",
+    "CIndexer": "cupy/carray.cuh",
     "CUPY_FOR": "kspec/loop.cuh",
+    "cupy": "cupy/carray.cuh",
     "Void": "kspec/struct.cuh",
     "_floor_divide": "kspec/floor_divide.cuh",
     "ufunc": "kspec/ufuncs.cuh",

@@ -18,9 +18,15 @@ from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.signature import Param
 
 
-def template_params(declaration: GeneratedDeclaration) -> str:
-    """Return the parameters of the kernel's C++ template: types, layout, ranks of arrays."""
-    return ", ".join([*type_params(declaration), "class _Layout", *raw_params(declaration)])
+def template_params(declaration: GeneratedDeclaration, bound: bool = False) -> str:
+    """Return the parameters of the kernel's C++ template: types, layout, ranks of arrays.
+
+    Where type placeholders are bound, they are typedefs: the template's have no names.
+    """
+    types = type_params(declaration)
+    unnamed = ["class"] * len(types)
+    params = [*(unnamed if bound else types), "class _Layout", *raw_params(declaration)]
+    return ", ".join(params)
 
 
 def type_params(declaration: GeneratedDeclaration) -> list[str]:
@@ -55,8 +61,10 @@ def _argument(param: Param, output: bool, assigned: bool = True) -> str:
 
 
 def _array(param: Param, output: bool, prefix: str = "") -> str:
-    element = _ctype(param) if output or param.non_const else f"const {_ctype(param)}"
-    return f"const kspec::Array<{element}, _NDIM_{prefix}{param.name}> {prefix}{param.name}"
+    # An array that is written is a variable, so that a function can take it as CArray<T, N>&.
+    constant = "" if output or param.non_const else "const "
+    array = f"kspec::Array<{constant}{_ctype(param)}, _NDIM_{prefix}{param.name}>"
+    return f"{constant}{array} {prefix}{param.name}"
 
 
 def _views(declaration: GeneratedDeclaration) -> list[Param]:

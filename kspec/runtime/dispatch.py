@@ -149,6 +149,15 @@ def place_of(operand: Operand) -> Place | None:
     return Place(param.name, view, operand.is_output or param.non_const)
 
 
+def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:
+    """Return the dimensions of the raw arguments; -1 for a number, which a kernel sees as such."""
+    return tuple(
+        -1 if operand.view is None else len(operand.view.shape)
+        for operand in operands
+        if operand.param.raw
+    )
+
+
 def loop_shape(kernel: str, operands: Sequence[Operand]) -> Shape | None:
     """Return the shape that the arrays which are not raw broadcast to; None if there are none.
 
@@ -250,7 +259,7 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         # Of SciPy and CuPy; objects of other types may have attributes of any name.
         if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
-        if output or param.raw or param.non_const:
+        if output or param.non_const or (param.raw and not marshal.is_scalar(value)):
             raise ArgumentTypeError(
                 f"{where} must be an array, not {type(value).__name__}{_advice(kernel, value)}"
             )

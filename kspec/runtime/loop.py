@@ -63,7 +63,7 @@ def make_loop(
         walk = choose_single(axes, members, size, flat=flat, single=declaration.single)
     else:
         walk = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
-    raw_ndims = [len(x.view.shape) for x in operands if x.param.raw and x.view is not None]
+    raw_ndims = dispatch.raw_ndims(operands)
     ndim = 1 if walk.layout == FLAT else len(axes.extents)
     views = [
         (numbers[number], _pack_view(operand, axes, number, walk))

@@ -284,9 +284,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
 
     def load(self, call: Call, binding: Binding, layout_tag: str, checks: Checks) -> LoadedKernel:
         """Return the kernel of a layout."""
-        raw_ndims = tuple(
-            len(operand.view.shape) for operand in call.inputs if operand.param.raw and operand.view
-        )
+        raw_ndims = dispatch.raw_ndims(call.inputs)
         wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
         self._loader.check_captured(wanted, call.device, call.stream)
         return self._loader.kernel(wanted, call.device, checks.sanitize)

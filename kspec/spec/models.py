@@ -47,10 +47,11 @@ from kspec.spec.fields import (
 from kspec.spec.flow import changes, declared_names, reads_threads
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
+from kspec.spec.preambles import declares_variable, preamble_names
 
 _NO_PARAMS = Signature()
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
-_INDICES = frozenset({"_J", "_i"})
+_INDICES = frozenset({"_J", "_i", "_j"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
 _REDUCTION_ORDER = _INDICES | _COUNTS
 # How many elements each output has, which is the same for any number of outputs: in brackets of
@@ -212,7 +213,7 @@ class ElementwiseSpec(_GeneratedSpec):
             ),
             in_place=single or atomic or bool(views) or any(map(self._is_in_place, self.params)),
             single=single,
-            counts="n" in self.words and "n" not in self.params.names,
+            counts=self._counts(),
             backward=self.backward_kernel,
             forward=self.forward,
         )
@@ -234,6 +235,17 @@ class ElementwiseSpec(_GeneratedSpec):
         known = {*self.params.names, *self.placeholders, *_ELEMENT_ORDER}
         names = declared_names(self.loop_prep) - known
         return changes(names, self.operation, self.expansion)
+
+    def _counts(self) -> bool:
+        """Whether ``n`` is the number of elements: not where it is a name of the user's."""
+        own = (*self.params.names, *self.placeholders, *preamble_names(self.preamble))
+        macros = (preamble_names(text) for text in self.macro_texts)
+        return (
+            "n" in self.words
+            and "n" not in own
+            and not any("n" in names for names in macros)
+            and not declares_variable("n", self.loop_prep)
+        )
 
     def _is_in_place(self, param: Param) -> bool:
         """Whether the operation needs a parameter's memory, not only its element."""
@@ -273,6 +285,7 @@ class ReductionSpec(_GeneratedSpec):
     def declaration(self) -> ReductionDeclaration:
         """Return what a caller must know of this spec."""
         folded = set(identifiers(self.reduce, self.post_map)) - {"a", "b"}
+        folded |= set(identifiers(self.identity or ""))
         return ReductionDeclaration(
             self.name,
             self.inputs,

@@ -37,11 +37,22 @@ from kspec.spec.fragments import (
 Binding = tuple[tuple[str, str], ...]
 Bindings = tuple[Binding, ...]
 
-# Names generated code uses beside the user's, per kind; those starting with "_" always.
+# Names generated code uses beside the user's, per kind.
 _INDEX_NAMES = {
-    "elementwise": {"i": "the index of the element", "n": "the number of elements"},
+    "elementwise": {"i": "the index of the element"},
     "reduction": {},
 }
+_GENERATED_NAMES = {
+    "elementwise": frozenset({"_ind", "_elements", "_at", "_Layout"}),
+    "reduction": frozenset(
+        [
+            *("_i", "_j", "_J", "_in_ind", "_out_ind", "_type_reduce"),
+            *("_plan", "_op", "_Op", "_Acc", "_at", "_At", "_Layout"),
+            *("_identity", "_initial", "_value", "_map", "_reduce", "_post"),
+        ]
+    ),
+}
+_GENERATED_PREFIXES = ("_arg_", "_raw_", "_NDIM_")
 _ACCUMULATORS = ("a", "b")
 
 # Names of types that need no declaration, beside those of dtypes.
@@ -75,8 +86,8 @@ def reserved_names(kind: str, inputs: Signature, outputs: Signature) -> Iterator
     for field, signature in (("inputs", inputs), ("outputs", outputs)):
         for name in signature.names:
             reason = ""
-            if name.startswith("_"):
-                reason = "is reserved: names with a leading underscore belong to generated code"
+            if name in _GENERATED_NAMES[kind] or name.startswith(_GENERATED_PREFIXES):
+                reason = "is a name of generated code"
             elif name in index_names:
                 reason = f"is {index_names[name]}"
             elif kind == "reduction" and field == "outputs" and name in _ACCUMULATORS:

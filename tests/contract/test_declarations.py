@@ -85,9 +85,8 @@ class TestGrammar:
         [
             ("T i", "T y", "'i' is the index"),
             ("T x", "T i", "'i' is the index"),
-            ("T n", "T y", "'n' is the number"),
-            ("T _ind", "T y", "leading underscore"),
-            ("T _", "T y", "leading underscore"),
+            ("T _ind", "T y", "'_ind' is a name of generated code"),
+            ("T _arg_x", "T y", "'_arg_x' is a name of generated code"),
             ("T x, T x", "T y", "two parameters are called 'x'"),
             ("T x", "T x", "two parameters are called 'x'"),
             ("T x", "T y, raw T y", "two parameters are called 'y'"),

@@ -21,7 +21,7 @@ from kspec.stages import CudaSource, Specialization, Target, strided
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
 FLOAT8, STRUCT = "kspec/float8.cuh", "kspec/struct.cuh"
-UFUNCS = "kspec/ufuncs.cuh"
+UFUNCS, CARRAY = "kspec/ufuncs.cuh", "cupy/carray.cuh"
 
 
 def elementwise(**fields: Any) -> ElementwiseSpec:
@@ -66,6 +66,9 @@ def test_types_of_the_binding_and_of_the_signature(dtype: str, header: str) -> N
         ({"operation": "atomicMax(&y, x)"}, {ATOMICS}),
         ({"operation": "y = kspec::ufunc::sign(x)"}, {UFUNCS}),
         ({"loop_prep": "CUPY_FOR(k, 3) {}"}, {LOOP}),
+        ({"preamble": "__device__ void f(CArray<T, 1>& a) {}"}, {CARRAY}),
+        ({"preamble": "using cupy::type_traits::is_same;"}, {CARRAY}),
+        ({"preamble": "#include <cupy/math_constants.h>\n#include <type_traits>"}, {CARRAY}),
         ({"operation": "y = x  /* no complex, no float16 */"}, set()),
         ({"operation": "y = x.complex"}, set()),
     ],
@@ -81,7 +84,7 @@ def test_names_in_each_part_of_a_reduction(field: str) -> None:
 
 @pytest.mark.parametrize("preamble", ['#include "mine.h"', "#define PASTE(p, q) p##q"])
 def test_a_text_that_can_not_be_searched_gets_everything(preamble: str) -> None:
-    everything = {COMPLEX, FLOAT8, HALF, LOOP, DIVIDE, ATOMICS, STRUCT, UFUNCS}
+    everything = {COMPLEX, FLOAT8, HALF, LOOP, DIVIDE, ATOMICS, STRUCT, UFUNCS, CARRAY}
     assert library(elementwise(preamble=preamble), (("T", "float32"),)) == everything
 
 

@@ -621,8 +621,8 @@ class TestDeclarations:
         ("inputs", "outputs", "message"),
         [
             ("T i", "T y", "'i' is the index"),
-            ("T n", "T y", "'n' is the number"),
-            ("T _x", "T y", "leading underscore"),
+            ("T _ind", "T y", "'_ind' is a name of generated code"),
+            ("T _raw_x", "T y", "'_raw_x' is a name of generated code"),
             ("T x, T x", "T y", "two parameters"),
             ("T x", "T x", "two parameters"),
             ("const T x", "T y", "const"),

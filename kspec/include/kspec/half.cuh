@@ -98,12 +98,17 @@ struct Bfloat16Format {
   }
 };
 
+// CUDA's own types of 16 bits, where their header is there: cupy/float16.cuh.
+template <class Type> struct NativeHalf {};
+
 // What the two formats share. SELF is the class itself, FORMAT one of the structs above.
 #define KSPEC_HALF_CLASS(SELF, FORMAT)                                                           \
   class SELF {                                                                                   \
     unsigned short bits_;                                                                        \
                                                                                                  \
    public:                                                                                       \
+    static constexpr unsigned short nan = FORMAT::quiet;                                         \
+                                                                                                 \
     SELF() = default;                                                                            \
     __device__ inline SELF(float value) : bits_(FORMAT::narrow(value)) {}                        \
     __device__ inline explicit SELF(bool value) : SELF(value ? 1.0f : 0.0f) {}                   \
@@ -115,6 +120,8 @@ struct Bfloat16Format {
     __device__ inline explicit SELF(long long value) : SELF(kspec::round_to_odd(value)) {}       \
     __device__ inline explicit SELF(unsigned long long value)                                    \
         : SELF(kspec::round_to_odd(value)) {}                                                    \
+    template <class Native, class = typename kspec::NativeHalf<Native>::type>                    \
+    __device__ inline explicit SELF(const Native& value) : SELF((float)value) {}                 \
                                                                                                  \
     __device__ inline operator float() const { return FORMAT::widen(bits_); }                    \
     __device__ static inline SELF from_bits(unsigned short bits) {                               \

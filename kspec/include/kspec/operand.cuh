@@ -2,6 +2,7 @@
 // Array<T, NDIM> (`raw`: indexed by hand).  kspec/runtime/marshal.py packs the same layouts.
 #pragma once
 
+#include "kspec/array.cuh"
 #include "kspec/constants.cuh"
 
 namespace kspec {
@@ -49,27 +50,16 @@ template <class T> struct Out {
   template <class At> __device__ inline T& item(At at) const { return *element(data, at); }
 };
 
-// What `x[{a, b}]` is converted to. With less than two axes it would compete with `x[{k}]`, which
-// the flat index takes.
-struct NoIndex { __device__ NoIndex(NoIndex*, NoIndex*); };
-template <int NDIM> struct Index { typedef ptrdiff_t type[NDIM]; };
-template <> struct Index<0> { typedef NoIndex type; };
-template <> struct Index<1> { typedef NoIndex type; };
-
 // A raw argument. `x[k]` is the k-th element in C order of the logical shape, whatever the
-// strides; `x[index]` and `x[{a, b}]` take one integer per axis. Neither checks bounds.
-template <class T, int NDIM> struct Array {
-  enum { ndim = NDIM, room = NDIM > 0 ? NDIM : 1 };
-
-  T* data_;
-  ptrdiff_t size_;
-  ptrdiff_t shape_[room];
-  ptrdiff_t strides_[room];  // in bytes
-  int contiguous_;
-
-  __device__ inline ptrdiff_t size() const { return size_; }
-  __device__ inline const ptrdiff_t* shape() const { return NDIM > 0 ? shape_ : nullptr; }
-  __device__ inline const ptrdiff_t* strides() const { return NDIM > 0 ? strides_ : nullptr; }
+// strides; `x[index]` and `x[{a, b}]` take one integer per axis. Neither checks bounds. A function
+// of the user's can take it as a CArray.
+template <class T, int NDIM> struct Array : CArray<typename Mutable<T>::type, NDIM> {
+  typedef CArray<typename Mutable<T>::type, NDIM> Base;
+  using Base::contiguous_;
+  using Base::data_;
+  using Base::room;
+  using Base::shape_;
+  using Base::strides_;
 
   __device__ inline T& operator[](ptrdiff_t k) const {
     if (NDIM == 0) return *data_;
@@ -95,6 +85,17 @@ template <class T, int NDIM> struct Array {
 #pragma unroll
     for (int axis = 0; axis < NDIM; ++axis) offset += (ptrdiff_t)index[axis] * strides_[axis];
     return *element(data_, Bytes{offset});
+  }
+};
+
+// A number where the kernel declares a raw argument, as In<T> packs it.
+template <class T> struct Array<const T, -1> : In<T> {
+  enum { ndim = 0 };
+
+  __device__ inline operator T() const { return this->value; }
+  template <class At> __device__ inline T operator[](const At&) const {
+    static_assert(sizeof(At) == 0, "a raw parameter that is indexed needs an array, not a number");
+    return this->value;
   }
 };
 

@@ -1,0 +1,5 @@
+#pragma once
+
+#include "cupy/carray.cuh"
+#include "kspec/atomics.cuh"
+#include "kspec/half.cuh"

@@ -1,0 +1,2 @@
+// What AMD's compiler lacks; there is nothing to do here.
+#pragma once
