@@ -29,6 +29,8 @@ class _Generated:
         Whether axes may be merged where the kernel sees how many there are.
     backward : str
         The kernel of the same package that computes its gradients; empty: there is none.
+    numbers : tuple of str
+        Raw inputs that the kernel does not index, so that a number may be given.
     """
 
     name: str
@@ -37,6 +39,7 @@ class _Generated:
     doc: str = ""
     reduce_dims: bool = field(default=True, kw_only=True)
     backward: str = field(default="", kw_only=True)
+    numbers: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def params(self) -> Signature:

@@ -183,7 +183,7 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
-    for name in ("counts", "single", "backward", "forward"):
+    for name in ("counts", "single", "backward", "forward", "numbers"):
         if not data.get(name, True):
             del data[name]
     if isinstance(kernel, RawDeclaration):
@@ -237,6 +237,7 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     for side in ("inputs", "outputs"):
         fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
     fields["scalars"] = tuple(fields["scalars"])
+    fields["numbers"] = tuple(fields.get("numbers", ()))
     if kind == ElementwiseDeclaration.kind:
         fields["raw_views"] = tuple(fields["raw_views"])
         return ElementwiseDeclaration(**fields)

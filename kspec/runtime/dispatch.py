@@ -127,11 +127,11 @@ def classify(
     nin = len(declaration.inputs)
     given = [*arguments[nin:], *outputs]
     inputs = tuple(
-        _operand(declaration.kind, declaration.name, param, value, output=False)
+        _operand(declaration, param, value, output=False)
         for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
     )
     outs = tuple(
-        _operand(declaration.kind, declaration.name, param, value, output=True)
+        _operand(declaration, param, value, output=True)
         for param, value in zip(declaration.outputs, given, strict=bool(given))
     )
     operands = (*inputs, *outs)
@@ -249,7 +249,10 @@ def param_dtype(param: Param, binding: Binding) -> str:
     return dict(binding)[param.type] if param.is_placeholder else param.type
 
 
-def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) -> Operand:
+def _operand(
+    declaration: GeneratedDeclaration, param: Param, value: object, output: bool
+) -> Operand:
+    kind, kernel = declaration.kind, declaration.name
     library = library_of(value)
     where = f"{kernel}: argument {param.name}"
     if library is None:
@@ -259,7 +262,8 @@ def _operand(kind: str, kernel: str, param: Param, value: object, output: bool) 
         # Of SciPy and CuPy; objects of other types may have attributes of any name.
         if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
-        if output or param.non_const or (param.raw and not marshal.is_scalar(value)):
+        indexed = param.raw and param.name not in declaration.numbers
+        if output or indexed or param.non_const:
             raise ArgumentTypeError(
                 f"{where} must be an array, not {type(value).__name__}{_advice(kernel, value)}"
             )

@@ -47,7 +47,7 @@ from kspec.spec.fields import (
 from kspec.spec.flow import changes, declared_names, reads_threads
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
-from kspec.spec.preambles import declares_variable, preamble_names
+from kspec.spec.preambles import declares_variable, is_used_as_array, preamble_names
 
 _NO_PARAMS = Signature()
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
@@ -116,6 +116,16 @@ class _GeneratedSpec(BaseSpec):
         """The kernel that computes the gradients: the one named, or that of the expressions."""
         return (
             f"{self.name}_backward" if isinstance(self.backward, Mapping) else self.backward or ""
+        )
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Raw inputs that no text indexes, or reads the shape of."""
+        text = "\n".join((*self.fragments.values(), *self.macro_texts))
+        return tuple(
+            param.name
+            for param in self.inputs
+            if param.raw and not param.non_const and not is_used_as_array(param.name, text)
         )
 
     @property
@@ -215,6 +225,7 @@ class ElementwiseSpec(_GeneratedSpec):
             single=single,
             counts=self._counts(),
             backward=self.backward_kernel,
+            numbers=self.numbers,
             forward=self.forward,
         )
 
@@ -299,6 +310,7 @@ class ReductionSpec(_GeneratedSpec):
             indexed=self._is_indexed(),
             counts=mentions(set(_COUNTS), _RATIO.sub(" ", self.post_map)),
             backward=self.backward_kernel,
+            numbers=self.numbers,
         )
 
     def _is_indexed(self) -> bool:

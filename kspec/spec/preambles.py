@@ -1,4 +1,4 @@
-"""The names that a preamble declares, and where it must stand: text in, plain answers out.
+"""What kernels do with names, and where a preamble must stand: text in, plain answers out.
 
 >>> sorted(preamble_names("static const int rows = 3; __device__ int sq(int n);"))
 ['__device__', 'const', 'int', 'rows', 'sq', 'static']
@@ -6,8 +6,8 @@
 True
 
 A scan for words, not a parser: a name may be reported that is not declared, but none is missed that
-stands outside of all brackets.  `kspec.spec.models` asks whether a name is the user's own,
-`kspec.render.context` where the preamble of a spec file's kernel goes.
+stands outside of all brackets.  `kspec.spec.models` asks whether a name is the user's own and what
+is an array, `kspec.render.context` where the preamble of a spec file's kernel goes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,15 @@ def declares_variable(name: str, statements: str) -> bool:
     (True, False)
     """
     return re.search(_VARIABLE.format(name), _NOT_CODE.sub(" ", statements)) is not None
+
+
+def is_used_as_array(name: str, text: str) -> bool:
+    """Return whether a text indexes something, or reads a member of it.
+
+    >>> is_used_as_array("x", "y = (x)[0]"), is_used_as_array("x", "y = 2 * x")
+    (True, False)
+    """
+    return re.search(rf"\b{name}\b[\s)]*(?:\[|\.|->)", _COMMENT.sub(" ", text)) is not None
 
 
 def needs_global_scope(preamble: str) -> bool:

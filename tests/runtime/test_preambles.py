@@ -364,12 +364,19 @@ class TestNumbersForRawParameters:
         compile_for_cuda(kernel, (("T", "float64"),), (1, -1, -1))
 
     def test_arrays_and_numbers_by_turns(self, place: ArrayDevice) -> None:
-        kernel = ElementwiseKernel("T x, raw T k", "T y", "y = x + k.size()", "counted")
+        preamble = """
+        template <class Any> __device__ double first(const Any& array) { return array[0]; }
+        __device__ double first(double number) { return number; }
+        """
+        kernel = ElementwiseKernel(
+            "T x, raw T k", "T y", "y = x + first(k)", "by_turns", preamble=preamble
+        )
         x = place.array([1.0, 2.0])
-        np.testing.assert_array_equal(place.numpy(kernel(x, x)), [3.0, 4.0])
-        with pytest.raises(kspec.CompileError):
+        for _ in range(3):
+            np.testing.assert_array_equal(place.numpy(kernel(x, x)), [2.0, 3.0])
+        with pytest.raises(kspec.CompileError, match="needs an array, not a number"):
             kernel(x, 5.0)
-        np.testing.assert_array_equal(place.numpy(kernel(x, x)), [3.0, 4.0])
+        np.testing.assert_array_equal(place.numpy(kernel(x, x)), [2.0, 3.0])
 
     def test_reductions(self, place: ArrayDevice) -> None:
         kernel = ReductionKernel(
@@ -378,15 +385,20 @@ class TestNumbersForRawParameters:
         np.testing.assert_array_equal(place.numpy(kernel(place.array([1, 2]), 10)), 40)
         compile_for_cuda(kernel, (("T", "int64"),), (-1,))
 
-    def test_a_number_that_is_indexed(self, place: ArrayDevice) -> None:
-        kernel = ElementwiseKernel("T x, raw T k", "T y", "y = x + k[i]", "indexed")
-        with pytest.raises(kspec.CompileError, match="needs an array, not a number"):
+    @pytest.mark.parametrize(
+        "operation", ["y = x + k[i]", "y = x + (k) [0]", "y = k.size()", "y = k->x"]
+    )
+    def test_arrays_stay_arrays(self, operation: str, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel("T x, raw T k", "T y", operation, "indexed")
+        message = "indexed: argument k must be an array, not float"
+        with pytest.raises(kspec.ArgumentTypeError, match=message):
             kernel(place.array([1.0]), 5.0)
 
     @pytest.mark.parametrize("value", [None, "5", [1.0]])
     def test_what_is_neither(self, value: Any, place: ArrayDevice) -> None:
-        kernel = ElementwiseKernel("T x, raw T k", "T y", "y = x", "neither")
-        with pytest.raises(kspec.ArgumentTypeError, match="neither: argument k must be an array"):
+        kernel = ElementwiseKernel("T x, raw T k", "T y", "y = k", "neither")
+        message = "neither: argument k must be an array or a number, not"
+        with pytest.raises(kspec.ArgumentTypeError, match=message):
             kernel(place.array([1.0]), value)
 
     def test_outputs_stay_arrays(self, place: ArrayDevice) -> None:
