@@ -130,7 +130,7 @@ __global__ void add_reverse_gradient(
     const __grid_constant__ kspec::Elements<_Layout, 2> _elements,
     const kspec::In<T> _arg_grad_z,
     const kspec::Out<T> _arg_grad_x,
-    const kspec::Array<T, _NDIM_grad_y> grad_y
+    kspec::Array<T, _NDIM_grad_y> grad_y
 ) {
   kspec::Indexer<kspec::Elements<_Layout, 2>> _ind(_elements);
   KSPEC_ELEMENTS(i, _elements) {

@@ -26,6 +26,7 @@ from pathlib import Path
 from kspec import config
 from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import parse_log
+from kspec.compiler.options import raised_standard
 from kspec.compiler.positions import Positions
 from kspec.compiler.preprocess import REFUSAL
 from kspec.compiler.sanitize import major_version, sanitize_flags
@@ -240,7 +241,9 @@ def compile_host(
             raise _error(log, source, flags)
         code = (directory / "kernel.so").read_bytes()
     symbols = {entry.name: entry.symbol for entry in text.entries}
-    return Image("so", str(Target("host", sanitize)), code, symbols, log=log)
+    note = raised_standard(source.options)[1]  # the dialect needs that, whatever is included
+    shown = "\n".join(part for part in (note, log) if part)
+    return Image("so", str(Target("host", sanitize)), code, symbols, log=shown)
 
 
 def _write_sources(directory: Path, source: CudaSource, unit: PreparedUnit) -> None:

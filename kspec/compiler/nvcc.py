@@ -127,7 +127,8 @@ def compile_nvcc(source: CudaSource, target: Target) -> Image:
             log += _run([*link, "-o", str(linked), str(code)], directory, source, target)
             code = linked
         content = code.read_bytes()
-    return Image(target.format, target.arch, content, {}, parse_figures(log), strip_report(log))
+    shown = "\n".join(part for part in (options.note, strip_report(log)) if part)
+    return Image(target.format, target.arch, content, {}, parse_figures(log), shown)
 
 
 @functools.cache

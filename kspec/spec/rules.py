@@ -141,9 +141,13 @@ def balanced(
 ) -> Iterator[Fault]:
     """Check that brackets, quotes and comments match in each fragment, unless macros hide some."""
     hidden = any(option.startswith(("-include", "--pre-include")) for option in options)
-    macro_texts = [*macros(preamble).splitlines(), *options]
-    bodies = [re.sub(r"^\s*(?:#|%:)\s*define", "", text) for text in macro_texts]
-    if hidden or re.search(r'#\s*include\s*"', preamble) or any(map(unbalanced, bodies)):
+    # A header of the user's is in quotes, or in a directory that the options name.
+    own = '["<]' if any(option.startswith(("-I", "--include")) for option in options) else '"'
+    texts = (preamble, *fragments.values())
+    defined = [line for text in texts for line in macros(text).splitlines()]
+    bodies = [re.sub(r"^\s*(?:#|%:)\s*define", "", text) for text in (*defined, *options)]
+    included = any(re.search(rf"#\s*include\s*{own}", text) for text in texts)
+    if hidden or included or any(map(unbalanced, bodies)):
         return
     for field, text in fragments.items():
         found = unbalanced(text)

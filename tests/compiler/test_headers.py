@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from kspec.compiler import headers, nvrtc
+from kspec.compiler import compile_source, headers, image_key, nvrtc
 from kspec.compiler.headers import (
     carry_headers,
     collect_headers,
@@ -17,7 +17,7 @@ from kspec.compiler.headers import (
     toolkit_version,
 )
 from kspec.errors import ToolNotFoundError
-from kspec.stages import CudaSource, Header, Target
+from kspec.stages import HOST, CudaSource, Header, Target
 
 
 @pytest.fixture
@@ -208,3 +208,40 @@ def test_installed_toolkit_compiles_half() -> None:
     directories = toolkit_dirs_for(source, version)
     assert toolkit_version(directories).startswith(f"cudart {version[0]}.{version[1]}, cccl ")
     assert nvrtc.compile_cuda(source, Target("sm_80"), directories).code[:4] == b"\x7fELF"
+
+
+class TestOfCuPy:
+    """Headers under ``cupy/``: kspec's own first, then those of an installed CuPy."""
+
+    @pytest.fixture
+    def installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        files = {
+            "cupy/complex.cuh": "#error not this one\n",
+            "cupy/xsf/special.h": '#pragma once\n#include "tools.h"\n#include <cupy/complex.cuh>\n',
+            "cupy/xsf/tools.h": "__device__ inline int tool() { return 3; }\n",
+        }
+        include = write(tmp_path / "site" / "cupy" / "_core" / "include", files)
+        (tmp_path / "site" / "cupy" / "__init__.py").write_text("raise RuntimeError('imported')\n")
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        headers.cupy_include_dirs.cache_clear()
+        yield include
+        headers.cupy_include_dirs.cache_clear()
+
+    def test_without_clash_or_import(self, installed: Path) -> None:
+        text = "#include <cupy/xsf/special.h>\n__global__ void k(int* x) { *x = tool(); }\n"
+        source = carry_headers(CudaSource("k.cu", text, ("k",)), Target("sm_90"))
+        found = {header.name: header.text for header in source.headers}
+        assert "cupy/xsf/tools.h" in found
+        assert "not this one" not in found["cupy/complex.cuh"]
+        for target in (HOST, Target("sm_90")):
+            assert set(compile_source(source, target).symbols) == {"k"}
+
+    def test_their_text_is_in_the_key(self, installed: Path) -> None:
+        source = CudaSource("k.cu", "#include <cupy/xsf/special.h>\n", ())
+        before = image_key(source, Target("sm_90"))
+        (installed / "cupy" / "xsf" / "tools.h").write_text("// another\n")
+        assert image_key(source, Target("sm_90")) != before
+
+    def test_only_for_those_who_include_them(self, installed: Path) -> None:
+        source = carry_headers(CudaSource("k.cu", '#include "tools.h"\n', ()), Target("sm_90"))
+        assert source.headers == ()

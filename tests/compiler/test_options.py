@@ -35,6 +35,30 @@ def test_the_user_names_the_standard_once(standard: str) -> None:
     assert [flag for flag in flags(standard) if "std" in flag] == [standard]
 
 
+@pytest.mark.parametrize(
+    ("asked", "given", "named"),
+    [
+        (("-std=c++11",), ("-std=c++17",), "-std=c++11"),
+        (("--std=c++14", "-G"), ("--std=c++17", "-G"), "--std=c++14"),
+        (("-std", "c++11"), ("-std", "c++17"), "-std c++11"),
+        (("-std=c++98",), ("-std=c++17",), "-std=c++98"),
+        (("-std=c++20",), ("-std=c++20",), ""),
+        (("-std=c++17",), ("-std=c++17",), ""),
+        (("-DN=11",), ("-DN=11",), ""),
+    ],
+)
+def test_old_standards_are_raised_for_headers(
+    asked: tuple[str, ...], given: tuple[str, ...], named: str
+) -> None:
+    source = CudaSource("a.cu", "  #include <cmath>\n", options=asked)
+    options = CompileOptions.for_source(source, Target("sm_90"))
+    assert options.user == given
+    note = f"kspec: {named} was raised to c++17, which headers need" if named else ""
+    assert options.note == note
+    without = CompileOptions.for_source(CudaSource("a.cu", "", options=asked), Target("sm_90"))
+    assert (without.user, without.note) == (asked, "")
+
+
 def test_denormals_are_not_flushed_and_no_line_info() -> None:
     assert not [flag for flag in flags() if "ftz" in flag or "lineinfo" in flag]
 

@@ -29,11 +29,14 @@ OWN = [
     "assert.h",
     "cassert",
     "cfloat",
+    "cinttypes",
     "cmath",
     "cstdint",
     "cstdio",
     "float.h",
+    "inttypes.h",
     "math.h",
+    "stdbool.h",
     "stddef.h",
     "stdint.h",
     "stdio.h",
@@ -224,3 +227,22 @@ def test_without_libcudacxx_the_error_says_what_to_install(monkeypatch: pytest.M
     source = replace(CudaSource("k.cu", "#include <array>\n"), options=("-DFRESH",))
     with pytest.raises(CompileError, match=r'"cuda/std/array" .*pip install'):
         compile_source(source, PTX)
+
+
+THRUST = """
+#include <thrust/complex.h>
+#include <cinttypes>
+#include <inttypes.h>
+#include <stdbool.h>
+extern "C" __global__ void k(double* x, int64_t n) {
+  thrust::complex<double> z(x[0], x[1]);
+  z = thrust::exp(z) * thrust::conj(z) + 1.0;
+  bool large = thrust::norm(z) > 1;
+  x[n] = z.real() + thrust::abs(z) + large;
+}
+"""
+
+
+@pytest.mark.parametrize("target", [SM90, HOST], ids=str)
+def test_complex_numbers_of_thrust(target: Target) -> None:
+    assert compile_text(THRUST, target) == ""

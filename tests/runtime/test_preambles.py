@@ -346,6 +346,55 @@ class TestNames:
         compile_for_cuda(kernel, (("T", "int64"),))
 
 
+class TestOperations:
+    """Text that is unusual, and that a compiler takes."""
+
+    @pytest.mark.parametrize(
+        ("operation", "fields", "expected"),
+        [
+            ("", {}, [9, 9, 9]),
+            ("  \n ", {}, [9, 9, 9]),
+            ("// nothing", {}, [9, 9, 9]),
+            ("y = x; // } it's", {}, [0, 1, 2]),
+            ("y = x; /* } { */", {}, [0, 1, 2]),
+            ("#define OPEN if (x > 0) {\nOPEN y = x; }", {}, [9, 1, 2]),
+            ("OPEN y = x; }", {"preamble": "#define OPEN if (x > 0) {"}, [9, 1, 2]),
+            ("OPEN y = x; }", {"options": ("-DOPEN=if(x>0){",)}, [9, 1, 2]),
+            ("y = x; \\", {}, [0, 1, 2]),
+            ("y = x \\\n + 1; \\\n", {}, [1, 2, 3]),
+            ("#if 1\ny = x;\n#else\ny = 2; }\n#endif", {}, [0, 1, 2]),
+            ("#pragma unroll\nfor (int k = 0; k < 3; ++k) { y = k; }", {}, [2, 2, 2]),
+            ("y = x;", {"loop_prep": "if (true) {", "after_loop": "} // end"}, [0, 1, 2]),
+        ],
+    )
+    def test_runs(
+        self, operation: str, fields: dict[str, Any], expected: list[float], place: ArrayDevice
+    ) -> None:
+        kernel = ElementwiseKernel("T x", "T y", operation, "unusual", **fields)
+        x, y = place.array([0.0, 1.0, 2.0]), place.array([9.0, 9.0, 9.0])
+        np.testing.assert_array_equal(place.numpy(kernel(x, y)), expected)
+        compile_for_cuda(kernel, (("T", "float64"),))
+
+    def test_headers_may_open_what_an_operation_closes(
+        self, place: ArrayDevice, tmp_path: Path
+    ) -> None:
+        (tmp_path / "mine.h").write_text("#define OPEN if (x > 0) {\n")
+        kernel = ElementwiseKernel(
+            "T x",
+            "T y",
+            "OPEN y = x; }",
+            "opened",
+            preamble="#include <mine.h>",
+            options=(f"-I{tmp_path}",),
+        )
+        x, y = place.array([0.0, 1.0]), place.array([9.0, 9.0])
+        np.testing.assert_array_equal(place.numpy(kernel(x, y)), [9.0, 1.0])
+
+    def test_what_surely_does_not_match_is_refused(self) -> None:
+        with pytest.raises(kspec.SpecError, match="operation: '}' closes nothing"):
+            ElementwiseKernel("T x", "T y", "y = x; }", "unmatched")
+
+
 class TestNumbersForRawParameters:
     def test_each_kind(self, place: ArrayDevice) -> None:
         kernel = ElementwiseKernel(

@@ -260,12 +260,14 @@ def test_wrong_python_types_are_type_errors(fields: dict[str, Any]) -> None:
 
 def test_all_problems_in_one_message() -> None:
     with pytest.raises(SpecError) as caught:
-        elementwise(inputs="T i", outputs="T y, T y", operation="")
+        elementwise(inputs="T i", outputs="T y, T y", operation="}")
     assert str(caught.value).splitlines() == [
         "kernel 'f' is declared wrongly:",
         "  inputs: 'i' is the index of the element; choose another parameter name",
         "  outputs: two parameters are called 'y'; every parameter needs its own name",
-        "  operation: must not be empty",
+        "  operation: '}' closes nothing",
+        "      }",
+        "      ^",
     ]
 
 
