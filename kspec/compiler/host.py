@@ -232,7 +232,7 @@ def compile_host(
         text = host_unit(unit, preprocessed, _toolkits(source, toolkit_dirs))
         if text.refusals:
             raise _error(text.refusals, source, flags)
-        (directory / "kernel.cpp").write_text(text.text)
+        _write(directory, text.text)
         said, failed = run.compile()
         log = "\n".join(dict.fromkeys([*log.splitlines(), *said.splitlines()]))
         if log:
@@ -247,10 +247,15 @@ def compile_host(
 
 
 def _write_sources(directory: Path, source: CudaSource, unit: PreparedUnit) -> None:
-    (directory / "kernel.cpp").write_text(unit.text)
+    _write(directory, unit.text)
     root = directory / "include"
     root.mkdir()
     write_headers(root, replace(source, headers=unit.headers))
+
+
+def _write(directory: Path, text: str) -> None:
+    path = directory / "kernel.cpp"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
@@ -372,7 +377,13 @@ class _Run:
         ]
 
     def _call(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=self.directory, capture_output=True, text=True)
+        return subprocess.run(
+            command,
+            cwd=self.directory,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",  # headers of the system are passed on as they are
+        )
 
     def _log(self, done: subprocess.CompletedProcess[str]) -> str:
         if done.returncode and not done.stderr:

@@ -27,6 +27,7 @@ from kspec.stages import CudaSource
 _SITE = re.compile(r"\[@\d+\.\d+\]")
 _LOGGED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+):", re.M)
 _REACH = 400  # lines of a text that may come from one line of the user's
+_COMPARED = 200_000  # pairs of tokens
 _ARGUMENTS = 40  # lines that arguments of a macro may have where no other text follows
 
 
@@ -52,6 +53,7 @@ class Positions:
     def __init__(self, text: str, source: CudaSource) -> None:
         self._text = text
         self._source = source
+        self._matched: dict[tuple[int, int], _Matched] = {}
 
     @functools.cached_property
     def _markers(self) -> list[LineMarker]:
@@ -71,17 +73,15 @@ class Positions:
         """Return where the user wrote what is at an offset of the text."""
         path, line = self.line(offset)
         pieces, until = self._pieces(path, line, offset)
-        expanded = [
-            token._replace(start=token.start + start, end=token.end + start)
-            for start, end in pieces
-            for token in _code(self._text[start:end])
-        ]
-        lines = [source_line(self._source, path, number) for number in range(line, until)]
-        written = "\n".join(lines)
-        token = _counterpart(expanded, _code(written), offset)
+        matched = self._matched.get(pieces[0])
+        if matched is None:
+            lines = [source_line(self._source, path, number) for number in range(line, until)]
+            expanded = [token for piece in pieces for token in _code(self._text, *piece)]
+            matched = self._matched[pieces[0]] = _Matched(expanded, "\n".join(lines))
+        token = matched.counterpart(offset)
         if token is None:
             return Place(path, line, 0)
-        before = written[: token.start]
+        before = matched.written[: token.start]
         return Place(path, line + before.count("\n"), token.start - before.rfind("\n"))
 
     def in_log(self, log: str) -> str:
@@ -165,26 +165,60 @@ def site(path: str, column: int, number: int) -> str:
     return f"{path}[@{column}.{number}]"
 
 
-def _code(text: str) -> list[Token]:
-    return [token for token in tokens_of(text) if token.kind != "directive"]
+def _code(text: str, start: int = 0, end: int | None = None) -> list[Token]:
+    tokens = tokens_of(text, start=start, end=end)
+    return [token for token in tokens if token.kind != "directive"]
 
 
-def _counterpart(expanded: list[Token], written: list[Token], offset: int) -> Token | None:
-    """Return the token that the user wrote for the one at an offset, or the macro it comes from."""
-    index = next((i for i, token in enumerate(expanded) if offset < token.end), len(expanded) - 1)
-    if index < 0 or not written:
-        return None
-    first_texts, second_texts = ([token.text for token in part] for part in (expanded, written))
-    matcher = SequenceMatcher(None, first_texts, second_texts, autojunk=False)
-    last = 0
-    macro: Token | None = None
-    unmatched: list[Token] = []
-    for first, second, size in matcher.get_matching_blocks():
-        unmatched = written[last:second]
-        if index < first:
-            break
-        macro = next((one for one in reversed(unmatched) if one.kind == "word"), macro)
-        if index < first + size:
-            return written[second + index - first]
-        last = second + size
-    return unmatched[0] if unmatched else macro or written[min(last, len(written) - 1)]
+class _Matched:
+    """The tokens of an expanded line beside those that the user wrote."""
+
+    def __init__(self, expanded: list[Token], written: str) -> None:
+        self.written = written
+        self._ends = [token.end for token in expanded]
+        self._tokens = _code(written)
+        self._blocks = _matching_blocks(
+            [token.text for token in expanded], [token.text for token in self._tokens]
+        )
+
+    def counterpart(self, offset: int) -> Token | None:
+        """Return the token that was written for the one at an offset, or the macro it is from."""
+        if not self._ends or not self._tokens:
+            return None
+        index = min(bisect_right(self._ends, offset), len(self._ends) - 1)
+        last = 0
+        macro: Token | None = None
+        unmatched: list[Token] = []
+        for first, second, size in self._blocks:
+            unmatched = self._tokens[last:second]
+            if index < first:
+                break
+            macro = next((one for one in reversed(unmatched) if one.kind == "word"), macro)
+            if index < first + size:
+                return self._tokens[second + index - first]
+            last = second + size
+        return (
+            unmatched[0] if unmatched else macro or self._tokens[min(last, len(self._tokens) - 1)]
+        )
+
+
+def _matching_blocks(first: list[str], second: list[str]) -> list[tuple[int, int, int]]:
+    """Return where two lists have equal parts, as `SequenceMatcher` does; an empty one is last.
+
+    Long lines are compared at their ends only: the time that it takes grows with the square.
+    """
+    before = _alike(first, second)
+    after = _alike(first[before:][::-1], second[before:][::-1])
+    ends = len(first) - after, len(second) - after
+    blocks = [(0, 0, before)]
+    middle = first[before : ends[0]], second[before : ends[1]]
+    if len(middle[0]) * len(middle[1]) <= _COMPARED:
+        found = SequenceMatcher(None, *middle, autojunk=False).get_matching_blocks()
+        blocks += [(one.a + before, one.b + before, one.size) for one in found if one.size]
+    return [*blocks, (*ends, after), (len(first), len(second), 0)]
+
+
+def _alike(first: list[str], second: list[str]) -> int:
+    """Return how many items two lists have in common at their beginning."""
+    pairs = zip(first, second, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))

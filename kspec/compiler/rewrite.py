@@ -167,8 +167,8 @@ class _Rewriter:
     def run(self) -> HostText:
         markers = markers_of(self.text)
         for start, end in user_spans(markers, len(self.text), self.foreign):
-            for token in tokens_of(self.text[start:end]):
-                self.take(token._replace(start=token.start + start, end=token.end + start))
+            for token in tokens_of(self.text, start=start, end=end):
+                self.take(token)
         self.tell_calls_apart(markers)
         return HostText(
             self.edited(),
@@ -209,7 +209,7 @@ class _Rewriter:
 
     def one_line(self, start: int, end: int) -> Token:
         """Return the code of a place as a token: part of a statement that is read as a whole."""
-        tokens = tokens_of(self.text[start:end])
+        tokens = tokens_of(self.text, start=start, end=end)
         code = spelled([token for token in tokens if token.kind != "directive"])
         return Token("code", code, start, end)
 
@@ -244,9 +244,13 @@ class _Rewriter:
             return
         lines: dict[tuple[str, int], list[_Call]] = {}
         starts = [marker.end for marker in markers]
-        for call in self.collective:
+        at = line = 0
+        for call in self.collective:  # in order, so that each line end is counted once
             marker = markers[bisect_right(starts, call.name) - 1]
-            line = marker.line + self.text.count("\n", marker.end, call.name)
+            if marker.end >= at:
+                at, line = marker.end, marker.line
+            line += self.text.count("\n", at, call.name)
+            at = call.name
             lines.setdefault((marker.path, line), []).append(call)
         for (path, line), calls in lines.items():
             if len(calls) < 2:

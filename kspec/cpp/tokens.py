@@ -48,7 +48,9 @@ class Token(NamedTuple):
     end: int
 
 
-def tokens_of(text: str, comments: bool = False) -> Iterator[Token]:
+def tokens_of(
+    text: str, comments: bool = False, start: int = 0, end: int | None = None
+) -> Iterator[Token]:
     """Yield the tokens of a text.
 
     Parameters
@@ -57,16 +59,17 @@ def tokens_of(text: str, comments: bool = False) -> Iterator[Token]:
         C++, whole or in pieces. A quote that is not closed is a ``mark``.
     comments : bool
         Whether comments are yielded too.
+    start, end : int
+        The part of the text that is read.
     """
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text, start, len(text) if end is None else end):
         kind = match.lastgroup or ""
-        start, end = match.span()
         if kind == "digraph":
-            yield Token("mark", _DIGRAPHS[match[0]], start, end)
+            yield Token("mark", _DIGRAPHS[match[0]], match.start(), match.end())
         elif kind == "raw":  # the group inside "string" closes last
-            yield Token("string", match[0], start, end)
+            yield Token("string", match[0], match.start(), match.end())
         elif comments or kind != "comment":
-            yield Token(kind, match[0], start, end)
+            yield Token(kind, match[0], match.start(), match.end())
 
 
 def spelled(tokens: Sequence[Token]) -> str:

@@ -1,5 +1,7 @@
 """Places of a preprocessed text in what the user wrote."""
 
+import time
+
 import pytest
 
 from kspec.compiler.positions import Place, Positions, site
@@ -76,3 +78,15 @@ def test_columns_count_bytes_in_logs():
     positions = Positions('# 1 "k.cu"\nauto s = "äöü"; y = (x);\n', source)
     column = len('auto s = "äöü"; y = ('.encode()) + 1
     assert positions.in_log(f"k.cu:1:{column}: error: x") == f"k.cu:1:{column + 1}: error: x"
+
+
+def test_long_lines_take_no_time():
+    """A kernel may be one macro of a thousand calls."""
+    written = "f(); " + "R " * 5000 + "last;"
+    text = '# 1 "k.cu"\nf(); ' + "x = g(x); sync(); " * 5000 + "last;\n"
+    positions = Positions(text, CudaSource("k.cu", written))
+    offsets = [text.index("f("), text.index("sync", len(text) // 2), text.index("last")]
+    start = time.process_time()
+    places = [positions.original(offset) for offset in offsets]
+    assert time.process_time() - start < 5
+    assert [place.column for place in places] == [1, 6, written.index("last") + 1]
