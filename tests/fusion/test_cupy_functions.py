@@ -6,6 +6,7 @@ them. Everywhere, stand-ins ask what CuPy's functions ask, and hand on what they
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import threading
@@ -113,6 +114,8 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     if request.param == "cupy":
         yield pytest.importorskip("cupy")
         return
+    with contextlib.suppress(ImportError):  # of which a part is replaced, but not while it begins
+        importlib.import_module("cupy")
     module = _module()
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(Alike._reduction.__globals__, "__name__", "cupy._alike")
