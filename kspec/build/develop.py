@@ -1,9 +1,10 @@
-"""Editable installs: a generated package that stays what its specs say.
+"""Editable installs and test suites: a generated package that stays what its specs say.
 
 ::
 
-    editable_files(settings, folder)    # what such an install puts into the environment
-    refresh(project)                    # called on import, if the specs have changed
+    editable_files(plan, folder)    # what such an install puts into the environment
+    watch_package(settings)         # the same for this process alone
+    refresh(project)                # called on import, if the specs have changed
 
 `kspec.build.watch` is what runs on import and compares; `kspec.build.stamp` has what it compares.
 """
@@ -26,6 +27,7 @@ from kspec.errors import ManifestError, ToolNotFoundError
 
 if TYPE_CHECKING:
     from kspec.build.plan import BuildPlan
+    from kspec.build.settings import Settings
 
 
 def editable_files(plan: BuildPlan, folder: Path) -> dict[str, str]:
@@ -38,17 +40,26 @@ def editable_files(plan: BuildPlan, folder: Path) -> dict[str, str]:
     folder : Path
         Where to write; the files are copied from there.
     """
-    settings = plan.settings
-    package = settings.package_folder
-    place = import_path(package)
-    module = f"_kspec_watch_{place.replace('/', '_')}"
+    arguments = _watched(plan.settings)
+    module = f"_kspec_watch_{arguments[0].replace('.', '_')}"
     shutil.copyfile(watch.__file__, folder / f"{module}.py")
-    root = package.parents[place.count("/")]
     # ascii: Python reads the file in the encoding of whatever locale it is started in.
-    arguments = (place.replace("/", "."), *map(str, (settings.project, package, root)))
     call = f"import {module}; {module}.watch({', '.join(map(ascii, arguments))})\n"
     (folder / f"{module}.pth").write_text(call, encoding="ascii")
     return {str(folder / name): name for name in (f"{module}.py", f"{module}.pth")}
+
+
+def watch_package(settings: Settings) -> None:
+    """Make a project's package importable and watched, in this process."""
+    watch.watch(*_watched(settings))
+
+
+def _watched(settings: Settings) -> tuple[str, str, str, str]:
+    """Return the arguments of `kspec.build.watch.watch` for a project's package."""
+    package = settings.package_folder
+    place = import_path(package)
+    root = package.parents[place.count("/")]
+    return place.replace("/", "."), str(settings.project), str(package), str(root)
 
 
 def refresh(project: Path) -> None:
@@ -94,5 +105,6 @@ def _alone(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         # Where nothing can be written there is nothing to wait for either.
         with contextlib.suppress(OSError):
+            folder.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder.parent / f".{folder.name}.import.lock"))
         yield

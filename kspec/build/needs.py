@@ -1,10 +1,15 @@
-"""Libraries that only some commands need: said in one line when they are missing."""
+"""Libraries that only some commands need: found or not, or said in one line to be missing."""
 
 from __future__ import annotations
 
 import importlib.util
 
 from kspec.errors import ToolNotFoundError
+
+
+def can_build() -> bool:
+    """Return whether specs can be read and rendered here: a deployment has not what that needs."""
+    return all(importlib.util.find_spec(name) is not None for name in ("pydantic", "jinja2"))
 
 
 def require_hypothesis() -> None:

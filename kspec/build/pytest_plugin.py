@@ -1,8 +1,13 @@
 """``pytest --kspec``: every kernel with a reference is a test, on each device present.
 
-Without the option the plugin does nothing and imports nothing.  With it, the spec files of the
-project around pytest's root are collected like files of tests: ``specs/norms.toml::l2norm[host]``.
-They join what is run unless the command line names other files.
+With the option the spec files of the project around pytest's root are collected like files of
+tests: ``specs/norms.toml::l2norm[host]``.  They join what is run unless the command line names
+other files.
+
+With ``kspec_watch = true`` in the configuration of pytest, the project's generated package is
+written again when tests import it and the specs have changed, as in an editable install.
+
+Without both the plugin does nothing and imports nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +43,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DEVICE",
         help="host, cuda or cuda:N; repeat it (all present)",
     )
+    parser.addini(
+        "kspec_watch",
+        type="bool",
+        default=False,
+        help="write the generated package again when it is imported and the specs have changed",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Have the generated package watched, if it shall be, before a conftest.py imports it.
+
+    Where specs cannot be read, because only what a deployment needs is installed, the package is
+    tested as it is.
+    """
+    if not early_config.getini("kspec_watch"):
+        return
+    from kspec.build.develop import watch_package
+    from kspec.build.needs import can_build
+    from kspec.build.settings import find_project, load_settings
+    from kspec.errors import KspecError
+
+    if not can_build():
+        return
+    try:
+        watch_package(load_settings(find_project(early_config.rootpath)))
+    except KspecError as error:
+        raise pytest.UsageError(f"kspec_watch: {error}") from error
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,6 +121,7 @@ class Kernels:
         return self._devices
 
     def _open(self, config: pytest.Config) -> None:
+        from kspec.build.develop import refresh
         from kspec.build.load import import_package
         from kspec.build.project import plan_project
         from kspec.build.properties.runner import subjects
@@ -96,6 +130,8 @@ class Kernels:
         from kspec.errors import LoadError
         from kspec.runtime.device import devices
 
+        if config.getini("kspec_watch"):
+            refresh(self.folder)
         plan = plan_project(self.folder)
         if stale_diff(plan):
             raise LoadError(f"{plan.settings.package} is not what the specs say; run `kspec build`")

@@ -43,9 +43,13 @@ class Watch:
             If it can not be rebuilt: what was built from other specs is not imported.
         """
         if name == self.name and self._project.is_dir() and not self._is_current():
+            import importlib
+
             from kspec.build.develop import refresh
 
             refresh(self._project)
+            # Finders remember that the folder was missing, if this is the first build.
+            importlib.invalidate_caches()
 
     def _is_current(self) -> bool:
         import json

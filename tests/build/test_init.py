@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from kspec.build import scaffold
 from kspec.build.project import build_project, check_project
+from tests.packaging.builds import plugin
 from tests.projects import ROOT, environment, files_of
 
 
@@ -30,15 +32,67 @@ def test_a_new_project_builds_and_passes_its_tests(
     assert all(spec.reference and spec.example for spec in plan.specs)
     assert not check_project(folder)
     assert run("schema", "--check", "--project", folder)[0] == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=folder,
-        env=environment(ROOT),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = pytest_in(folder)
     assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
+
+
+def pytest_in(folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run pytest in a project, where kspec and its plugin are installed."""
+    code = f"{before}\nimport sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    with tempfile.TemporaryDirectory() as entry_points:
+        return subprocess.run(
+            [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *arguments],
+            cwd=folder,
+            env=environment(plugin(Path(entry_points)), ROOT),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def test_pytest_is_the_first_thing_that_is_run(tmp_path: Path) -> None:
+    scaffold.write_project(scaffold.new_project("demo"), tmp_path)
+    (tmp_path / "tests/conftest.py").write_text("from demo_kernels import demo\n")
+    done = pytest_in(tmp_path)
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout + done.stderr
+    assert not check_project(tmp_path)
+    specs = tmp_path / "specs/demo.toml"
+    specs.write_text(specs.read_text().replace("z = (x - y) * (x - y)", "z = x - y"))
+    done = pytest_in(tmp_path)
+    assert "test_squared_diff" in done.stdout and "1 failed, 2 passed" in done.stdout, done.stdout
+    specs.write_text(specs.read_text().replace("inputs", "input"))
+    done = pytest_in(tmp_path)
+    assert done.returncode and "specs/demo.toml:6:1: error: unknown key 'input'" in done.stderr
+
+
+def test_processes_that_test_a_new_project_together(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    scaffold.write_project(scaffold.new_project("demo"), tmp_path)
+    done = pytest_in(tmp_path, "-n", "2")
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout + done.stderr
+    assert not list((tmp_path / "generated").glob(".*"))
+
+
+def test_a_deployment_tests_the_package_as_it_is(tmp_path: Path) -> None:
+    scaffold.write_project(scaffold.new_project("demo"), tmp_path)
+    build_project(tmp_path, compiling=False)
+    hidden = "import importlib.util as util; real = util.find_spec\n"
+    hidden += (
+        "util.find_spec = lambda name, *rest: None if name == 'pydantic' else real(name, *rest)"
+    )
+    specs = tmp_path / "specs/demo.toml"
+    specs.write_text(specs.read_text().replace("z = (x - y) * (x - y)", "z = x - y"))
+    done = pytest_in(tmp_path, before=hidden)
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_settings_that_make_no_sense_end_pytest(tmp_path: Path) -> None:
+    scaffold.write_project(scaffold.new_project("demo"), tmp_path)
+    path = tmp_path / "pyproject.toml"
+    path.write_text(path.read_text().replace('specs = "specs"', "specs = 3"))
+    done = pytest_in(tmp_path)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: kspec_watch: " in done.stderr and "specs: must be a folder" in done.stderr
 
 
 def test_all_kernels_of_a_new_project_compile(run, tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from kspec.build.project import build_project
-from tests.projects import ROOT, SQUARES, write_project
+from tests.packaging.builds import plugin
+from tests.projects import ROOT, SQUARES, environment, write_project
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
-PLUGIN = ("-p", "kspec.build.pytest_plugin", "-p", "no:cacheprovider", "--kspec-device", "host")
+OPTIONS = ("-p", "no:cacheprovider", "--kspec-device", "host")
 CONFIGURATION = """
 
 [tool.pytest.ini_options]
@@ -21,8 +22,11 @@ OWN = "def test_own():\n    assert True\n"
 
 
 @pytest.fixture(autouse=True)
-def kspec_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def kspec_is_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    paths = environment(plugin(tmp_path_factory.mktemp("plugin")), ROOT)["PYTHONPATH"]
+    monkeypatch.setenv("PYTHONPATH", paths)
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     # In a process of its own: NumPy can not be imported twice.
-    return pytester.runpytest_subprocess(*PLUGIN, "--kspec-examples=5", *arguments)
+    return pytester.runpytest_subprocess(*OPTIONS, "--kspec-examples=5", *arguments)
 
 
 def test_nothing_unless_asked(pytester: pytest.Pytester, project: Path) -> None:
@@ -84,6 +88,17 @@ def test_a_package_that_is_stale(pytester: pytest.Pytester, project: Path) -> No
     result = run(pytester, "--kspec")
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*toy_kernels is not what the specs say; run `kspec build`*"])
+
+
+def test_a_package_that_is_watched_is_brought_up_to_date(
+    pytester: pytest.Pytester, project: Path
+) -> None:
+    path = project / "pyproject.toml"
+    path.write_text(f"{path.read_text()}kspec_watch = true\n")
+    path = project / "specs/squares.toml"
+    path.write_text(path.read_text().replace("y = x * x", "y = x * x * x"))
+    result = run(pytester, "--kspec", "specs/squares.toml")
+    result.assert_outcomes(passed=1, failed=1)
 
 
 def test_a_folder_without_specs(pytester: pytest.Pytester) -> None:
