@@ -16,7 +16,13 @@ import typer
 
 from kspec.build.cli import app
 from kspec.runtime.device import devices
-from tests.packaging.builds import plugin
+from tests.packaging.builds import (
+    find_links,
+    has_index,
+    kspec_wheel,
+    plugin,
+    shared_folder,
+)
 from tests.projects import ROOT, SHIFTS, SQUARES, environment, write_project
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -81,6 +87,13 @@ dev-mode-dirs = ["generated"]
 
 [tool.hatch.build.hooks.kspec]
 """
+# Options, not variables: pip passes those on to itself when it makes an environment for a build.
+PIP = """\
+case $1 in
+install) shift; set -- install --no-deps --target installed "$@" ;;
+wheel) shift; set -- wheel --no-deps "$@" ;;
+esac
+"""
 TEST = """\
 import numpy as np
 from kspec_kernels import norms
@@ -128,14 +141,19 @@ CASES = _cases()
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment with the command, and with pip that needs no network."""
-    tools = tmp_path_factory.mktemp("tools")
+    """Return an environment with the commands; pip builds in isolation where it has an index."""
+    tools, shared = tmp_path_factory.mktemp("tools"), shared_folder(tmp_path_factory)
     for name in ("kspec", "python", "pytest", "pip"):
         module = {"kspec": "-m kspec.build", "python": ""}.get(name, f"-m {name}")
         path = tools / name
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        before = PIP if name == "pip" else ""
+        path.write_text(f'#!/bin/sh\n{before}exec "{sys.executable}" {module} "$@"\n')
         path.chmod(0o755)
     (tools / "home").mkdir()
+    if has_index(shared):
+        building = {"PIP_FIND_LINKS": find_links(kspec_wheel(shared).parent)}
+    else:
+        building = {"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}  # 0: without isolation
     return {
         **environment(
             plugin(tools / "plugin"), Path("generated"), Path("libs/toy/generated"), ROOT
@@ -143,11 +161,8 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tools / "home"),
         "SHELL": "/bin/bash",
-        "KSPEC_CACHE_DIR": str(tmp_path_factory.getbasetemp() / "kspec-cache"),
-        "PIP_NO_BUILD_ISOLATION": "0",  # that means: without isolation
-        "PIP_NO_DEPS": "1",
-        "PIP_NO_INDEX": "1",
-        "PIP_TARGET": "installed",
+        "KSPEC_CACHE_DIR": str(shared / "kspec-cache"),
+        **building,
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
         **{
             f"GIT_{who}_{what}": "x"
@@ -194,6 +209,7 @@ def execute(script: str, folder: Path, variables: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("commands", CASES)
 def test_every_command_works(
     commands: tuple[str, ...], built: Path, variables: dict[str, str], tmp_path: Path

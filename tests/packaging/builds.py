@@ -1,15 +1,105 @@
-"""Building and installing distributions in tests, without a network."""
+"""Building and installing distributions in tests: as users do, or without a network."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import kspec
-from tests.projects import ROOT
+from kspec.build.swap import locked
+from tests.projects import ROOT, environment
+
+_COPIED = ("kspec", "specs", "templates", "generated")
+_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
+# What the caller may have set that a user has not.
+_UNUSUAL = ("PYTHONPATH", "VIRTUAL_ENV", "UV_PYTHON", "PIP_NO_BUILD_ISOLATION", "PIP_NO_DEPS")
+
+
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all processes of a run with pytest-xdist have."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "packaging"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder that the first process to ask fills, while the others wait."""
+    with locked(folder.with_name(f".{folder.name}.lock")):
+        if not folder.is_dir():
+            started = folder.with_name(f".{folder.name}.started")
+            shutil.rmtree(started, ignore_errors=True)
+            started.mkdir()
+            make(started)
+            started.rename(folder)
+    return folder
+
+
+def has_index(shared: Path) -> bool:
+    """Return whether pip reaches an index: builds with isolation install what they require."""
+
+    def ask(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "hatchling"]
+        options = ["--retries", "1", "--timeout", "20", "--dest", "."]
+        done = subprocess.run([*command, *options], cwd=folder, capture_output=True, check=False)
+        (folder / "answer").write_text("yes" if done.returncode == 0 else "no")
+
+    return (once(shared / "index", ask) / "answer").read_text() == "yes"
+
+
+def users_environment(shared: Path, links: Path | None = None) -> dict[str, str]:
+    """Return an environment with the defaults of pip and uv, that has nothing of ours on the path.
+
+    `links`: a folder of wheels beside what the index has.
+    """
+    variables = {name: value for name, value in os.environ.items() if name not in _UNUSUAL}
+    variables["KSPEC_CACHE_DIR"] = str(shared / "kspec-cache")
+    if links is not None:
+        variables |= {"PIP_FIND_LINKS": find_links(links), "UV_FIND_LINKS": str(links)}
+    return variables
+
+
+def find_links(folder: Path) -> str:
+    """Return pip's setting for a folder of wheels, beside those that are configured."""
+    return f"{folder} {os.environ.get('PIP_FIND_LINKS', '')}".strip()
+
+
+def copy_repository(folder: Path) -> Path:
+    """Copy what this repository is built from, without images."""
+    skipped = shutil.ignore_patterns("__pycache__", "*.fatbin", ".*")
+    folder.mkdir()
+    for name in _COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+    for name in _FILES:
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def kspec_wheel(shared: Path) -> Path:
+    """Return the wheel of this repository: by pip in isolation, or by hatchling without an index."""
+
+    def make(folder: Path) -> None:
+        clone = copy_repository(folder / "clone")
+        if has_index(shared):
+            pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", "."]
+            succeed(pip, clone, users_environment(shared))
+        else:
+            build_wheel(clone, environment(clone), shared / "kspec-cache")
+        assert any((clone / "generated/kspec_kernels").glob("*.fatbin"))
+        (made,) = (clone / "dist").glob("*.whl")
+        made.rename(folder / made.name)
+        shutil.rmtree(clone)
+
+    (found,) = once(shared / "kspec", make).glob("*.whl")
+    return found
 
 
 def build_wheel(project: Path, variables: dict[str, str], cache: Path) -> None:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.builds import build_wheel
-from tests.projects import ROOT, environment
-
-_COPIED = ("kspec", "specs", "templates", "generated")
-_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
+from tests.packaging.builds import has_index, kspec_wheel, shared_folder
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel of a copy of this repository."""
-    clone = tmp_path_factory.mktemp("clone")
-    skipped = shutil.ignore_patterns("__pycache__", "*.fatbin", ".*")
-    for name in _COPIED:
-        shutil.copytree(ROOT / name, clone / name, ignore=skipped)
-    for name in _FILES:
-        shutil.copy(ROOT / name, clone / name)
-    cache = tmp_path_factory.getbasetemp() / "kspec-cache"
-    build_wheel(clone, environment(clone), cache)
-    assert any((clone / "generated/kspec_kernels").glob("*.fatbin"))
-    (found,) = (clone / "dist").glob("*.whl")
-    return found
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all processes of the run have."""
+    return shared_folder(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def wheel(shared: Path) -> Path:
+    """Return the wheel of this repository."""
+    return kspec_wheel(shared)
+
+
+@pytest.fixture(scope="session")
+def index(shared: Path) -> None:
+    """Skip where pip reaches no index: builds with isolation install what they require."""
+    if not has_index(shared):
+        pytest.skip("pip reaches no index to build with isolation")

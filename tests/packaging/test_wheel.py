@@ -11,7 +11,7 @@ import pytest
 from tests.packaging.builds import build_wheel, install, names_in
 from tests.projects import BLOCKED, ROOT, environment, run_python, write_project
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first one builds the wheel
 
 
 def test_contents(wheel: Path) -> None:

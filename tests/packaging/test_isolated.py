@@ -1,0 +1,185 @@
+"""Builds with environments of their own, as pip, uv, build and hatch make them by default.
+
+What they require comes from the package index, kspec itself from the wheel of this repository.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.builds import (
+    copy_repository,
+    install,
+    names_in,
+    once,
+    succeed,
+    users_environment,
+)
+from tests.projects import ROOT, environment, run_python
+
+pytestmark = [pytest.mark.usefixtures("index"), pytest.mark.timeout(1800)]
+
+IMAGES = {"demo_kernels/demo.fatbin", "demo_kernels/demo.py", "demo_kernels/manifest.json"}
+USE = """\
+import numpy as np
+from demo_kernels import demo
+print(demo.l2norm(np.array([[3.0, 4.0]]), axis=1), demo.__file__)
+"""
+# A front end to the command that makes a wheel in the folder dist.
+FRONT_ENDS = {
+    "pip-23.2.1": "pip-23.2.1/bin/python -m pip wheel --no-deps --wheel-dir dist .",
+    "pip": "tools/bin/python -m pip wheel --no-deps --wheel-dir dist .",
+    "build": "tools/bin/python -m build",
+    "build-by-uv": "tools/bin/python -m build --installer uv",
+    "uv": "tools/bin/uv build --python tools/bin/python",
+    "hatch": "tools/bin/hatch build",
+}
+EDITABLE = {
+    "pip-23.2.1": "env/bin/python -m pip install --editable .",
+    "pip": "env/bin/python -m pip install --editable .",
+    "uv": "tools/bin/uv pip install --python env/bin/python --editable .",
+}
+
+
+def init(folder: Path) -> Path:
+    command = [sys.executable, "-m", "kspec.build", "init", "demo"]
+    succeed(command, folder, environment(ROOT))
+    return folder / "demo"
+
+
+@pytest.fixture(scope="session")
+def variables(shared: Path, wheel: Path) -> dict[str, str]:
+    return users_environment(shared, wheel.parent)
+
+
+@pytest.fixture(scope="session")
+def demo(shared: Path, variables: dict[str, str]) -> Path:
+    """Return the wheel that pip makes of a new project."""
+
+    def make(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "..", "."]
+        succeed(pip, init(folder), variables)
+
+    (made,) = once(shared / "demo", make).glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="session")
+def tools(shared: Path) -> Path:
+    """Return a folder with environments of the front ends."""
+
+    def make(folder: Path) -> None:
+        # Scripts name the interpreter's place, so it is made where it stays.
+        place = shared / "environments"
+        for name, wanted in (
+            ("tools", ["pip>=25", "build", "uv", "hatch"]),
+            ("pip-23.2.1", ["pip==23.2.1"]),
+        ):
+            venv.create(place / name, with_pip=True, clear=True)
+            pip = [str(place / name / "bin/python"), "-m", "pip", "install", "--upgrade", "--quiet"]
+            succeed([*pip, *wanted], shared, users_environment(shared))
+
+    once(shared / "tools", make)
+    return shared / "environments"
+
+
+def in_folder(command: str, tools: Path, own: Path) -> list[str]:
+    """Return a command with its environments' programs by their paths."""
+    places = {"tools": tools, "pip-23.2.1": tools, "env": own}
+    return [
+        str(places[word.split("/")[0]] / word) if "/bin/" in word else word
+        for word in command.split()
+    ]
+
+
+def test_pip_makes_a_wheel_of_this_repository(wheel: Path, tmp_path: Path) -> None:
+    stems = [path.stem for path in (ROOT / "specs").glob("*.toml")]
+    assert {f"kspec_kernels/{stem}.fatbin" for stem in stems} <= set(names_in(wheel))
+    installed = install(wheel, tmp_path / "site")
+    code = "import numpy as np\nfrom kspec_kernels import norms\n"
+    code += "print(norms.l2norm(np.array([[3.0, 4.0]]), axis=1), norms.__file__)"
+    printed = run_python(code, installed, cwd=tmp_path)
+    assert printed == f"[5.] {installed / 'kspec_kernels/norms.py'}\n"
+
+
+def test_pip_makes_a_wheel_of_a_new_project(demo: Path, tmp_path: Path) -> None:
+    assert demo.name == "demo-0.1.0-py3-none-any.whl"
+    assert set(names_in(demo)) >= IMAGES
+    installed = install(demo, tmp_path / "site")
+    printed = run_python(USE, installed, ROOT, cwd=tmp_path)
+    assert printed == f"[5.] {installed / 'demo_kernels/demo.py'}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRONT_ENDS)
+def test_every_front_end_makes_the_same_wheel(
+    name: str, demo: Path, tools: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    project = init(tmp_path)
+    own = {f"HATCH_{one}_DIR": str(tmp_path / one) for one in ("DATA", "CACHE", "CONFIG")}
+    succeed(in_folder(FRONT_ENDS[name], tools, tmp_path), project, {**variables, **own})
+    (made,) = (project / "dist").glob("*.whl")
+    assert set(names_in(made)) >= IMAGES
+    assert made.read_bytes() == demo.read_bytes()
+    if not name.startswith("pip"):
+        (sdist,) = (project / "dist").glob("*.tar.gz")
+        pip = [str(tools / "tools/bin/python"), "-m", "pip", "wheel", "--no-deps", str(sdist)]
+        succeed(pip, tmp_path, variables)
+        assert (tmp_path / made.name).read_bytes() == demo.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EDITABLE)
+def test_editable_installs(
+    name: str, tools: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    project, python = init(tmp_path), str(tmp_path / "env/bin/python")
+    venv.create(tmp_path / "env", with_pip=True)
+    version = "pip==23.2.1" if name == "pip-23.2.1" else "pip>=25"
+    upgrade = ["-m", "pip", "install", "--upgrade", "--quiet", version, "kspec[cu13]"]
+    succeed([python, *upgrade], tmp_path, variables)
+    succeed(in_folder(EDITABLE[name], tools, tmp_path), project, variables)
+    place = project / "generated/demo_kernels/demo.py"
+    assert succeed([python, "-c", USE], tmp_path, variables) == f"[5.] {place}\n"
+    specs = project / "specs/demo.toml"
+    specs.write_text(specs.read_text().replace("y = sqrt(a)", "y = a"))
+    assert succeed([python, "-c", USE], tmp_path, variables) == f"[25.] {place}\n"
+
+
+@pytest.mark.slow
+def test_an_editable_install_without_isolation_needs_only_the_extra(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
+    project, python = init(tmp_path), str(tmp_path / "env/bin/python")
+    venv.create(tmp_path / "env", with_pip=True)
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    succeed([*pip, "kspec[build]"], tmp_path, variables)
+    bare = project / "pyproject.toml"  # as projects are that do not come from `kspec init`
+    bare.write_text(bare.read_text().replace('dev-mode-dirs = ["generated"]', ""))
+    succeed([*pip, "--no-build-isolation", "--editable", "."], project, variables)
+    place = project / "generated/demo_kernels/demo.py"
+    assert succeed([python, "-c", USE], tmp_path, variables) == f"[5.] {place}\n"
+
+
+@pytest.mark.slow
+def test_this_repository_from_its_sdist_and_in_place(
+    wheel: Path, tools: Path, shared: Path, tmp_path: Path
+) -> None:
+    clone, variables = copy_repository(tmp_path / "clone"), users_environment(shared)
+    succeed([str(tools / "tools/bin/python"), "-m", "build"], clone, variables)
+    (made,) = (clone / "dist").glob("*.whl")
+    assert made.read_bytes() == wheel.read_bytes()
+    python = str(tmp_path / "env/bin/python")
+    venv.create(tmp_path / "env", with_pip=True)
+    succeed([python, "-m", "pip", "install", "--quiet", "--editable", "."], clone, variables)
+    code = "import kspec, kspec_kernels; print(kspec.__file__, kspec_kernels.__file__)"
+    done = subprocess.run(
+        [python, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True
+    )
+    places = [clone / "kspec/__init__.py", clone / "generated/kspec_kernels/__init__.py"]
+    assert done.stdout.split() == list(map(str, places)), done.stderr
