@@ -394,7 +394,7 @@ class TestCupyItself:
                 y = cupy.zeros_like(x, order=order)
                 if layout == "layout_stride":
                     x, y = x[:, ::2], y[:, ::2]
-                spans = [one.mdspan(index_type=cupy.dtype(index)) for one in (x, y)]
+                spans = [one.mdspan(index_type=getattr(cupy, index)) for one in (x, y)]
                 kernel((1,), (8, 8), tuple(spans))
                 stream.synchronize()
             assert y.tolist() == (2 * x).tolist()
