@@ -85,15 +85,19 @@ class RawArgument:
 
 
 def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
-    """Return the arguments of a call one by one.
+    """Return the arguments of a call one by one; an array stands for itself alone.
+
+    CuPy would take an array's rows for the arguments.  The first of them has the array's address,
+    so kernels of one parameter, which are called like that, get the same.
 
     Raises
     ------
     ArgumentTypeError
-        If they are not listed: an array, for instance, that is meant to be the only one.
+        If they are not listed.
     """
-    single = library_of(args) is not None or isinstance(args, str | bytes | Mapping)
-    if single or not isinstance(args, Iterable):
+    if library_of(args) is not None:
+        return (args,)
+    if isinstance(args, str | bytes | Mapping) or not isinstance(args, Iterable):
         raise ArgumentTypeError(
             f"{name}: args must be a tuple of the arguments, not {type(args).__name__}; one "
             "argument alone is (argument,)"

@@ -104,7 +104,7 @@ class TestCall:
 
     def test_arguments_in_any_sequence(self, place: ArrayDevice) -> None:
         out = place.zeros(3, "float32")
-        for args in ((out,), [out], iter((out,)), (one for one in [out])):
+        for args in ((out,), [out], iter((out,)), (one for one in [out]), out):
             out[...] = 0
             counter()((1,), (3,), args)
             assert place.numpy(out).tolist() == [1, 2, 3]
@@ -112,7 +112,7 @@ class TestCall:
     @pytest.mark.parametrize("params", [None, "float* out"])
     def test_one_argument_is_a_tuple_too(self, params: str | None, device: ArrayDevice) -> None:
         kernel, out = counter(params=params), device.zeros(1, "float32")
-        for args in (out, "out", None, 3, {"out": out}):
+        for args in ("out", None, 3, {"out": out}):
             with pytest.raises(TypeError, match="count: args must be a tuple of the arguments, no"):
                 kernel((1,), (1,), args)
             with pytest.raises(TypeError, match=r"one argument alone is \(argument,\)"):
