@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from kspec import dtypes
 from kspec.definitions import headers_for
@@ -19,6 +20,9 @@ _WORD = re.compile(r"\w+")
 # CuPy's headers and the C++ library's name no header of ours that they do not include themselves.
 _KNOWN = r"(?:cupy/[\w.]+|cuda/\w+/|[a-z_]+>|math_constants\.h|cuda_fp16\.h)"
 _UNSEARCHABLE = re.compile(rf"^[ \t]*#[ \t]*include\b(?!\s*[<\"]{_KNOWN})|##", re.MULTILINE)
+
+_CUPYS = re.compile(r"^[ \t]*#[ \t]*include\s*[<\"](cupy/[^>\"\n]+)", re.MULTILINE)
+_INCLUDES = Path(__file__).resolve().parent.parent / "include"
 
 _TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
 _LIBRARY = {
@@ -55,12 +59,21 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
         text = "\n".join([*spec.fragments.values(), spec.preamble, *spec.macros])
         words = set(identifiers(text))
         searchable = not _UNSEARCHABLE.search(text)
+        if _of_cupys_own(text):
+            # They need what CuPy has in front of every kernel.
+            searchable = False
+            types.add("cupy/complex.cuh")
         types.update(_named(_TYPES, words, searchable))
         library.update(_named(_LIBRARY, words, searchable))
         if "thrust" in words and searchable:
             types.add("cupy/complex.cuh")  # CuPy's complex numbers are Thrust's
     schedules = dict.fromkeys(_SCHEDULES[type(spec)] for spec in specs)
     return (*sorted(types), *sorted(library), *sorted(schedules))
+
+
+def _of_cupys_own(text: str) -> bool:
+    """Return whether a text includes a header that only an installed CuPy has."""
+    return any(not (_INCLUDES / name).is_file() for name in _CUPYS.findall(text))
 
 
 def _named(table: Mapping[str, str], words: set[str], searchable: bool) -> Iterator[str]:
