@@ -8,7 +8,7 @@ and templates together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -121,8 +121,9 @@ class Place:
         """Return the place of a spec's preamble."""
         if binding is None:
             return cls("" if needs_global_scope(spec.preamble) else _scope(spec.name))
-        types = ((letter, dtypes.lookup(dtype).ctype) for letter, dtype in binding)
-        return cls(typedefs=tuple(f"typedef {ctype} {letter};" for letter, ctype in types))
+        types = [(letter, dtypes.lookup(dtype).ctype) for letter, dtype in binding]
+        types += _types_by_number(spec, dict(types))
+        return cls(typedefs=tuple(f"typedef {ctype} {name};" for name, ctype in types))
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,23 @@ class RawContext:
     head: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     template: str = "raw.cu.j2"
+
+
+def _types_by_number(
+    spec: ElementwiseSpec | ReductionSpec, placeholders: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the names that CuPy's ufuncs and reductions have for types, if the kernel uses them."""
+    words = spec.words.union(identifiers(spec.preamble))
+    for side, signature in (("in", spec.inputs), ("out", spec.outputs)):
+        for number, param in enumerate(signature):
+            ctype = param.type
+            if not param.is_placeholder:
+                ctype = dtypes.lookup(param.type).ctype
+            for name in (f"{side}{number}_type", f"type_{side}{number}_raw"):
+                if name in words and ctype not in placeholders:
+                    yield name, ctype
+                elif name in words:
+                    yield name, placeholders[ctype]
 
 
 # What CuPy's reductions call the accumulator and an index, and the flat index of an element.

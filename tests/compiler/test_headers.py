@@ -17,7 +17,10 @@ from kspec.compiler.headers import (
     toolkit_version,
 )
 from kspec.errors import ToolNotFoundError
-from kspec.stages import HOST, CudaSource, Header, Target
+from kspec.pipeline import LazySource
+from kspec.spec.building import build_spec
+from kspec.spec.models import ElementwiseSpec
+from kspec.stages import FLAT, HOST, CudaSource, Header, Specialization, Target
 
 
 @pytest.fixture
@@ -219,6 +222,7 @@ class TestOfCuPy:
             "cupy/complex.cuh": "#error not this one\n",
             "cupy/xsf/special.h": '#pragma once\n#include "tools.h"\n#include <cupy/complex.cuh>\n',
             "cupy/xsf/tools.h": "__device__ inline int tool() { return 3; }\n",
+            "cupy/xsf/complex.h": "typedef thrust::complex<float> number; struct Two { float16 a, b; };",
         }
         include = write(tmp_path / "site" / "cupy" / "_core" / "include", files)
         (tmp_path / "site" / "cupy" / "__init__.py").write_text("raise RuntimeError('imported')\n")
@@ -235,6 +239,21 @@ class TestOfCuPy:
         assert "not this one" not in found["cupy/complex.cuh"]
         for target in (HOST, Target("sm_90")):
             assert set(compile_source(source, target).symbols) == {"k"}
+
+    def test_generated_kernels_have_what_such_headers_need(self, installed: Path) -> None:
+        preamble = "#include <cupy/xsf/complex.h>"
+        spec = build_spec(
+            ElementwiseSpec,
+            name="k",
+            inputs="float32 x",
+            outputs="float32 y",
+            operation="y = abs(number(x, sizeof(Two)))",
+            preamble=preamble,
+        )
+        wanted = Specialization("k", (), FLAT)
+        for target in (HOST, Target("sm_90")):
+            image = compile_source(LazySource(spec)(wanted), target)
+            assert set(image.symbols) == {wanted.name_expression}
 
     def test_their_text_is_in_the_key(self, installed: Path) -> None:
         source = CudaSource("k.cu", "#include <cupy/xsf/special.h>\n", ())

@@ -328,6 +328,23 @@ class TestNames:
         )
         np.testing.assert_array_equal(place.numpy(kernel(place.array([1, 2]))), [4, 8])
 
+    def test_types_by_number(self, place: ArrayDevice) -> None:
+        kernel = ElementwiseKernel(
+            "T x, float32 w",
+            "Y y",
+            "y = out0_type(halved(x) + sizeof(in1_type))",
+            "by_number",
+            preamble="__device__ out0_type halved(in0_type x) { return out0_type(x) / 2; }",
+        )
+        y = place.zeros(2)
+        kernel(place.array([1, 2]), 1.0, y)
+        np.testing.assert_array_equal(place.numpy(y), [4.5, 5.0])
+        compile_for_cuda(kernel, (("T", "int64"), ("Y", "float64")))
+        count = ReductionKernel(
+            "T x", "int64 y", "x != type_in0_raw(0)", "a + b", "y = type_out0_raw(a)", "0", "count"
+        )
+        np.testing.assert_array_equal(place.numpy(count(place.array([1.0, 0.0, 2.0]))), 2)
+
     def test_reductions_with_cupys_names(self, place: ArrayDevice) -> None:
         kernel = ReductionKernel(
             "T data, int64 len",
