@@ -4,53 +4,70 @@
 ('y', 'i', 'x')
 
 In goes a user's fragment, out come its words: enough to see what a fragment refers to.
-It is a token scan, not a parser; whoever asks must be right when a word is found in vain.
+It is a scan of `kspec.cpp`'s tokens, not a parser: callers must be right when a word is found in
+vain.
 `kspec.spec.models` derives a declaration's `ordered` and `scalars` from it.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
+from collections.abc import Mapping
 
-_TOKEN = re.compile(
-    r"""
-      //[^\n]* | /\*.*?(?:\*/|\Z)                       # comments
-    | R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"           # raw strings
-    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'         # strings and characters
-    | \.?[0-9](?:[eEpP][+-]|'\w|[.\w])*                 # numbers with their suffixes
-    | (?P<member>(?:\.|->)\s*)?(?P<word>[A-Za-z_]\w*)
-    | (?P<sign>[][(){}"';])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+from kspec.cpp.brackets import CLOSING, OPENING
+from kspec.cpp.tokens import Token, tokens_of
+
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|el)", re.MULTILINE)
+_CONDITION = re.compile(r"[ \t]*(?:#|%:)[ \t]*(?:if|el)")
 _CONTINUED = re.compile(r"\\\r?\n")
-_COMMENTS = ("//", "/*")
+_MEMBER = frozenset([".", "->"])
+_LITERALS = frozenset(["comment", "string", "char", "number"])
+# Operators after which an operand has to come; the last character of what they are spelled with.
+_OPERATORS = frozenset("+-*/%&|^=<!~?:,")
+
+
+@functools.lru_cache(maxsize=128)  # of a fragment many questions are asked
+def _code(text: str) -> tuple[Token, ...]:
+    """Return the tokens of a text, comments and those of directives included."""
+    found: list[Token] = []
+    for token in tokens_of(text, comments=True):
+        if token.kind == "directive":
+            sign = re.search(r"#|%:", token.text)
+            start = token.start + (sign.end() if sign else 0)
+            found += tokens_of(text, True, start, token.end)
+        else:
+            found.append(token)
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=128)
+def _words(fragment: str) -> Mapping[str, int]:
+    """Return the identifiers of a fragment, member names left out, and where they first occur."""
+    found: dict[str, int] = {}
+    before = ""
+    for kind, text, start, _ in _code(fragment):
+        if kind == "word" and before not in _MEMBER:
+            found.setdefault(text, start)
+        if kind != "comment":
+            before = text
+    return found
 
 
 def identifiers(*fragments: str) -> tuple[str, ...]:
     """Return the distinct identifiers of `fragments` in order, member names left out."""
-    found: dict[str, None] = {}
-    for fragment in fragments:
-        for match in _TOKEN.finditer(fragment):
-            if match["word"] and not match["member"]:
-                found[match["word"]] = None
-    return tuple(found)
+    return tuple(dict.fromkeys(word for one in fragments for word in _words(one)))
 
 
 def offset_of(word: str, fragment: str) -> int:
     """Return where `word` first occurs as an identifier of `fragment`, or -1."""
-    for match in _TOKEN.finditer(fragment):
-        if match["word"] == word and not match["member"]:
-            return match.start("word")
-    return -1
+    return _words(fragment).get(word, -1)
 
 
 def mentions(words: set[str], *fragments: str) -> bool:
     """Return whether any of `words` occurs as an identifier of `fragments`."""
-    return not words.isdisjoint(identifiers(*fragments))
+    return any(not words.isdisjoint(_words(one)) for one in fragments)
 
 
 def macros(preamble: str) -> str:
@@ -72,7 +89,17 @@ def directives(text: str, name: str) -> tuple[str, ...]:
 
 
 def _without_comments(text: str) -> str:
-    return _TOKEN.sub(lambda match: " " if match[0].startswith(_COMMENTS) else match[0], text)
+    return _without(text, frozenset(["comment"]))
+
+
+def _without(text: str, kinds: frozenset[str]) -> str:
+    """Return a text with a space in place of each token of some kinds."""
+    pieces, position = [], 0
+    for token in _code(text):
+        if token.kind in kinds:
+            pieces += [text[position : token.start], " "]
+            position = token.end
+    return "".join([*pieces, text[position:]])
 
 
 def tokens(fragment: str) -> str:
@@ -81,12 +108,15 @@ def tokens(fragment: str) -> str:
     >>> tokens("y = x.a + 2;  // twice")
     'y = x.a +  ;   '
     """
-    return _TOKEN.sub(lambda match: match[0] if match["word"] or match["sign"] else " ", fragment)
+    return _without(fragment, _LITERALS)
 
 
 def template_parameters(text: str) -> tuple[str, ...]:
     """Return the words that ``typename`` or ``class`` introduces in `text`."""
-    return tuple(dict.fromkeys(re.findall(r"\b(?:typename|class)\s+([A-Za-z_]\w*)", text)))
+    code = [one for one in _code(text) if one.kind != "comment" and one.text != "..."]
+    pairs = itertools.pairwise(code)
+    found = (b.text for a, b in pairs if a.text in ("typename", "class") and b.kind == "word")
+    return tuple(dict.fromkeys(found))
 
 
 def unbalanced(text: str) -> tuple[int, str] | None:
@@ -98,37 +128,36 @@ def unbalanced(text: str) -> tuple[int, str] | None:
     >>> unbalanced("y = (x[0);")
     (8, "')' closes '['")
     """
-    if _CONDITION.search(text):
+    opened: list[Token] = []
+    found = [*tokens_of(text, comments=True)]
+    if any(token.kind == "directive" and _CONDITION.match(token.text) for token in found):
         return None
-    text = _DIRECTIVE.sub(lambda match: " " * len(match.group()), text)
-    opened: list[tuple[str, int]] = []
-    for match in _TOKEN.finditer(text):
-        sign, offset = match["sign"], match.start()
-        if match.group().startswith("/*") and "*/" not in match.group()[2:]:
+    for token in found:
+        sign, offset = token.text, token.start
+        if token.kind == "comment" and sign.startswith("/*") and "*/" not in sign[2:]:
             return offset, "the comment is never closed"
+        if token.kind != "mark":
+            continue
         if sign in ('"', "'"):
             return offset, f"the quote {sign} is never closed"
-        if sign in ("(", "[", "{"):
-            opened.append((sign, offset))
-        elif sign in _CLOSES:
+        if sign in OPENING:
+            opened.append(token)
+        elif sign in CLOSING:
             if not opened:
                 return offset, f"{sign!r} closes nothing"
-            before = opened.pop()[0]
+            before = opened.pop().text
             if before != _CLOSES[sign]:
                 return offset, f"{sign!r} closes {before!r}"
-    return (opened[-1][1], f"{opened[-1][0]!r} is never closed") if opened else None
+    return (opened[-1].start, f"{opened[-1].text!r} is never closed") if opened else None
 
 
 def end_of_expression(text: str) -> int:
     """Return the offset of the first ``;`` outside of brackets, or -1."""
     depth = 0
-    for match in _TOKEN.finditer(text):
-        if match["sign"] in ("(", "[", "{"):
-            depth += 1
-        elif match["sign"] in _CLOSES:
-            depth -= 1
-        elif match["sign"] == ";" and not depth:
-            return match.start()
+    for token in _code(text):
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if token.text == ";" and not depth:
+            return token.start
     return -1
 
 
@@ -138,11 +167,10 @@ def dangling_operator(text: str) -> int:
     >>> dangling_operator("x * // y"), dangling_operator("x++")
     (2, -1)
     """
-    code = _TOKEN.sub(
-        lambda match: " " * len(match[0]) if match[0].startswith(_COMMENTS) else match[0], text
-    )
-    found = re.search(r"(?:(?<!\+)\+|(?<!-)-|[*/%&|^=<!~?:,])\s*$", code)
-    return found.start() if found else -1
+    last = next((token for token in reversed(_code(text)) if token.kind != "comment"), None)
+    if last is None or last.kind != "mark" or last.text in ("++", "--"):
+        return -1
+    return last.start if last.text[-1] in _OPERATORS else -1
 
 
 def takes_address(name: str, fragment: str) -> bool:
@@ -151,5 +179,10 @@ def takes_address(name: str, fragment: str) -> bool:
     >>> takes_address("y", "atomicAdd(&y, x)"), takes_address("y", "y = x && y")
     (True, False)
     """
-    code = _TOKEN.sub(lambda match: match[0] if match["word"] else " ", fragment)
-    return re.search(rf"(?<!&)&\s*\(*\s*{re.escape(name)}\b", code) is not None
+    before = ""
+    for token in _code(fragment):
+        if token.text == name and before == "&":
+            return True
+        if token.text != "(" and token.kind != "comment":  # of &(name)
+            before = token.text
+    return False

@@ -103,3 +103,27 @@ def test_unbalanced(text: str, offset: int, message: str) -> None:
 )
 def test_end_of_expression(text: str, offset: int) -> None:
     assert end_of_expression(text) == offset
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("p -> /* of */ member + x", ("p", "x")),
+        ("a<:i:> = x <<= 1'000u;", ("a", "i", "x")),
+        ("#define OLD(v) (y + v.z) // not n\nx", ("define", "OLD", "v", "y", "x")),
+        ('R"(n)" "m" u8"k" x', ("x",)),
+        ("größe", ("größe",)),
+    ],
+)
+def test_words_are_those_of_cpp(text: str, words: tuple[str, ...]) -> None:
+    assert identifiers(text) == words
+
+
+def test_types_in_comments_are_not_parameters() -> None:
+    text = "template <typename T, class... U> /* class V */ struct A;"
+    assert template_parameters(text) == ("T", "U")
+
+
+def test_digraphs_are_brackets() -> None:
+    assert unbalanced("y = x<:i:>;") is None
+    assert unbalanced("<% y = x;") == (0, "'{' is never closed")
