@@ -39,15 +39,23 @@ def install() -> None:
 
 
 def _counted(cls: Any) -> type:
-    """Return a class that counts the uses of its instances."""
+    """Return a class that counts the uses of its instances, and returns CuPy's arrays."""
     method = "get_function" if cls is kspec.RawModule else "__call__"
 
     def use(self: Any, *args: Any, **kwargs: Any) -> Any:
         Count.used += 1
-        return getattr(super(kind, self), method)(*args, **kwargs)
+        returned = getattr(super(kind, self), method)(*args, **kwargs)
+        if isinstance(returned, tuple):
+            return tuple(map(_cupys, returned))
+        return _cupys(returned)
 
     kind = type(cls.__name__, (cls,), {method: use})
     return kind
+
+
+def _cupys(value: Any) -> Any:
+    """Return CuPy's array over an array of kspec's, which calls without any array return."""
+    return sys.modules["cupy"].asarray(value) if isinstance(value, kspec.DeviceArray) else value
 
 
 def _fuse(*args: Any, **kwargs: Any) -> Any:
@@ -66,7 +74,7 @@ def _fuse(*args: Any, **kwargs: Any) -> Any:
 class Ufunc:
     """A ufunc of CuPy's, each of whose loops is an `ElementwiseKernel` of kspec.
 
-    Calls with keywords, and all else, are CuPy's own ufunc's.
+    Calls with keywords or without arrays, and all else, are CuPy's own ufunc's.
     """
 
     def __init__(
@@ -91,9 +99,11 @@ class Ufunc:
         return getattr(self._own, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for types, code in self._loops:
+        array = sys.modules["cupy"].ndarray
+        loops = self._loops if not kwargs and any(isinstance(one, array) for one in args) else []
+        for types, code in loops:
             inputs, outputs = types.split("->")
-            if len(args) == len(inputs) and all(map(_fits, args, inputs)) and not kwargs:
+            if len(args) == len(inputs) and all(map(_fits, args, inputs)):
                 if types not in self._kernels:
                     self._kernels[types] = self._kernel(inputs, outputs, code)
                 return self._kernels[types](*map(_cast, args, inputs))

@@ -230,7 +230,7 @@ ELEMENTWISE = (
         "no inputs, and a loop_prep that asks for the size",
         elementwise(
             "", "T h", "if (i == 0) { h = 1.0; } else { h = i < bend ? 2.0 : 0.0; }", "one_sided",
-            options=("-std=c++11",),
+            options=("-std=c++17",),
             loop_prep="const bool odd { (_ind.size() & 1) != 0 }; \\\n const int bend = odd ? (int)((_ind.size() + 1) / 2) : (int)(_ind.size() / 2);",
         ),
         (np.zeros(17),),

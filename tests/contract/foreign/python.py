@@ -85,14 +85,16 @@ def _relax(library: Library) -> Any:
     jit = library.jit
 
     @jit.rawkernel()
-    def relax(old, new, mask):
+    def relax(before, after, mask):
         i = 1 + jit.blockIdx.x * jit.blockDim.x + jit.threadIdx.x
         j = 1 + jit.blockIdx.y * jit.blockDim.y + jit.threadIdx.y
-        if (i <= old.shape[0] - 2) and (j <= old.shape[1] - 2):
+        if (i <= before.shape[0] - 2) and (j <= before.shape[1] - 2):
             if mask[i, j]:
-                new[i, j] = 0.25 * (old[i - 1, j] + old[i + 1, j] + old[i, j - 1] + old[i, j + 1])
+                after[i, j] = 0.25 * (
+                    before[i - 1, j] + before[i + 1, j] + before[i, j - 1] + before[i, j + 1]
+                )
             else:
-                new[i, j] = old[i, j]
+                after[i, j] = before[i, j]
 
     return relax
 
