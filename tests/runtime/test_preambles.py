@@ -217,7 +217,7 @@ def test_type_traits_and_half_of_cupys(place: ArrayDevice) -> None:
     kernel = ElementwiseKernel(
         "float16 x",
         "float16 y",
-        "half h = half(x); y = h; y += float16(__hadd(h, h)); y += four<float16>::value;",
+        "half h = half(x); y = h; y += float16(__hadd(h, h)); y += float16(four<float16>::value);",
         "halves",
         preamble="""
         #include <cupy/float16.cuh>
