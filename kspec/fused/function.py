@@ -31,7 +31,7 @@ from kspec.fused.running import Run, Runnable
 from kspec.fusion import types
 from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, ArrayType, Known, trace
-from kspec.fusion.tracer import Traced
+from kspec.fusion.traced import Traced
 from kspec.names import name_problem
 from kspec.runtime.dispatch import check_alignment
 from kspec.runtime.interop import library_of

@@ -27,7 +27,8 @@ from typing import Any
 from kspec import dtypes
 from kspec.fusion.graph import Value, is_number
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracer import Traced, Tracer
+from kspec.fusion.traced import Traced
+from kspec.fusion.tracer import Tracer
 from kspec.signature import Param
 from kspec.spec.models import ElementwiseSpec
 

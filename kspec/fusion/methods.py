@@ -1,6 +1,6 @@
 """What operators and methods of stand-ins are: functions that find the stand-in's tracer.
 
-`kspec.fusion.tracer.Traced` is made of them.
+`kspec.fusion.traced.Traced` is made of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kspec.fusion.refusals import refuse
 
 if TYPE_CHECKING:
-    from kspec.fusion.tracer import Traced
+    from kspec.fusion.traced import Traced
 
 
 def not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:

@@ -10,9 +10,45 @@ Python and NumPy to the numbers it was given, so it returns what they return, ty
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+
+Number = bool | int | float | complex | np.generic
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+# Operators as Python has them, by the names of the ufuncs that they are of arrays.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **COMPARISONS,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "divmod": divmod,
+    "power": operator.pow,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "absolute": abs,
+    "invert": operator.invert,
+    "conjugate": operator.methodcaller("conjugate"),
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,11 @@ from kspec.fusion.functions import call_kernel
 from kspec.fusion.functions.from_cupy import cupy_tracing
 from kspec.fusion.graph import Argument, Dim, Shape, Value, is_number
 from kspec.fusion.lower import Kernel, lower
-from kspec.fusion.numbers import Recipe
+from kspec.fusion.numbers import Number, Recipe
 from kspec.fusion.partition import Output, Partition, partition, reachable
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
-from kspec.fusion.tracer import Number, Traced, Tracer
+from kspec.fusion.traced import Traced
+from kspec.fusion.tracer import Tracer
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from kspec.fusion.functions.table import (
     mask_of,
 )
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracer import Traced, Tracer
+from kspec.fusion.traced import Traced
+from kspec.fusion.tracer import Tracer
 
 
 @fused_function

@@ -15,7 +15,8 @@ from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
 from kspec.fusion.graph import Value
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracer import Traced, Tracer
+from kspec.fusion.traced import Traced
+from kspec.fusion.tracer import Tracer
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 

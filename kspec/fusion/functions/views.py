@@ -14,7 +14,8 @@ from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function
 from kspec.fusion.graph import Argument, Dim, Value, View
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracer import Traced, Tracer
+from kspec.fusion.traced import Traced
+from kspec.fusion.tracer import Tracer
 
 
 @fused_function
