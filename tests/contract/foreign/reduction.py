@@ -40,18 +40,12 @@ REDUCTION = (
         tolerance=1e-5,
     ),
     Foreign(
-        "elements of the whole array in the map",
-        reduction("X x", "Y y", "_raw_x[_in_ind.size() / 2] < x", "a + b", "y = a", "0", "votes", reduce_type="int"),
-        (drawn(45, dtype="float64"), np.zeros((), "int64")),
-        lambda x, y: np.copyto(y, (x > x[22]).sum()) or y,
-        call=lambda library, kernel, given: kernel(given[0], given[1]),
-    ),
-    Foreign(
         "a structure as the accumulator, and the number of the element",
         reduction("T x", "int32 y", "best<T>(x, _j)", "better(a, b)", "y = a.at", "best<T>()", "arg_best", "best<T>", preamble=_BEST),
         (drawn(7, 40),),
-        lambda x: x.argmax(0).astype("int32"),
-        {"axis": 0},  # with CUB, which CuPy takes for whole arrays, there is no _j
+        # _j counts the reduced axes first; with CUB, CuPy's choice for whole arrays, it is missing
+        lambda x: (x.argmax(0) * 40 + np.arange(40)).astype("int32"),
+        {"axis": 0},
     ),
     Foreign(
         "moments that are merged",
