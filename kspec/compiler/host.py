@@ -29,7 +29,7 @@ from kspec.compiler.messages import parse_log
 from kspec.compiler.options import raised_standard
 from kspec.compiler.positions import Positions
 from kspec.compiler.preprocess import REFUSAL
-from kspec.compiler.sanitize import major_version, sanitize_flags
+from kspec.compiler.sanitize import link_flags, major_version, sanitize_flags
 from kspec.compiler.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import CudaSource, Image, Target
@@ -165,7 +165,10 @@ def _kind_flags(compiler: HostCompiler) -> tuple[str, ...]:
 def fingerprint(compiler: HostCompiler, sanitize: tuple[str, ...] = ()) -> str:
     """Return everything beside the source that decides the image, for the cache key."""
     flags = (*_FLAGS, *_kind_flags(compiler), *_LINK_FLAGS[compiler.kind])
-    flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
+    flags += (
+        *sanitize_flags(compiler.kind, compiler.identity, sanitize),
+        *link_flags(sanitize),
+    )
     return f"{compiler.identity} {' '.join(flags)} {_include_digest()}"
 
 
@@ -225,7 +228,7 @@ def compile_host(
         # Not system directories: g++ would move its own behind them.
         system = tuple(f"-idirafter{path}" for path in toolkit_dirs)
         flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
-        run = _Run(compiler, (*flags, *system), directory, unit.needs_std)
+        run = _Run(compiler, (*flags, *system), link_flags(sanitize), directory, unit.needs_std)
         preprocessed, log, failed = run.preprocess()
         if failed:
             raise _error(log, source, flags)
@@ -321,6 +324,7 @@ class _Run:
 
     compiler: HostCompiler
     flags: tuple[str, ...]
+    linked: tuple[str, ...]
     directory: Path
     needs_std: bool
 
@@ -333,7 +337,7 @@ class _Run:
     def compile(self) -> tuple[str, bool]:
         """Compile and link; return the log and whether it failed."""
         arguments = self._arguments()
-        link = _LINK_FLAGS[self.compiler.kind]
+        link = (*_LINK_FLAGS[self.compiler.kind], *self.linked)
         separate = ["-c", "-o", "kernel.o", "kernel.cpp"]
         instrumented = any(flag.startswith("-fsanitize") for flag in self.flags)
         if self.compiler.kind == "zig":

@@ -32,6 +32,38 @@ _UNDEFINED = (
     "unreachable",
     "vla-bound",
 )
+# Checks of the shadow memory that kspec/host/rt/shadow.h keeps, inline; stacks and variables get
+# room between arrays. Probes make a frame that is larger than a guard page meet it.
+_SHADOW_OFFSET = 0x100000000000  # that of kspec/host/include/kspec_host/abi.h
+_BOUNDS_FLAGS = (
+    "-DKSPEC_HOST_CHECK_BOUNDS=1",
+    "-fsanitize=kernel-address",
+    "-fno-sanitize-address-use-after-scope",
+    "-fstack-clash-protection",
+)
+_BOUNDS_GCC = (
+    f"-fasan-shadow-offset={_SHADOW_OFFSET:#x}",
+    "--param=asan-instrumentation-with-call-threshold=1000000",
+    "--param=asan-stack=1",
+    "--param=asan-globals=1",
+)
+_BOUNDS_CLANG = tuple(
+    word
+    for option in (
+        f"mapping-offset={_SHADOW_OFFSET:#x}",
+        "instrumentation-with-call-threshold=1000000",
+        "stack=1",
+        "globals=1",
+    )
+    for word in ("-mllvm", f"-asan-{option}")
+)
+# Functions that follow pointers and are not compiled with checks (check_bounds.h has ours), and
+# linker's tables that no kernel may write.
+_WRAPPED = (
+    *("memcpy", "memmove", "memset", "malloc", "free"),
+    *("sincos", "sincosf", "modf", "modff", "frexp", "frexpf", "remquo", "remquof"),
+)
+_BOUNDS_LINK = (*(f"-Wl,--wrap={name}" for name in _WRAPPED), "-Wl,-z,relro", "-Wl,-z,now")
 _VOLATILE_GCC = ("--param=tsan-distinguish-volatile=1",)
 _VOLATILE_CLANG = ("-mllvm", "-tsan-distinguish-volatile=1")
 
@@ -46,7 +78,7 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
     identity : str
         The compiler's version text.
     modes : tuple of str
-        Of `kspec.checks.MODES`.
+        Of `kspec.checks.MODES`, and ``"bounds"``.
     """
     flags: tuple[str, ...] = ()
     if "undefined" in modes:
@@ -54,6 +86,8 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
         if kind != "gcc":
             flags += (f"-fno-sanitize-trap={','.join(_UNDEFINED)}",)
         flags += (f"-fsanitize-recover={','.join(_recoverable())}",)
+    if "bounds" in modes:
+        flags += (*_BOUNDS_FLAGS, *(_BOUNDS_GCC if kind == "gcc" else _BOUNDS_CLANG))
     if any(mode in modes for mode in _ACCESS_MODES):
         flags += _ACCESS_FLAGS
         if kind != "gcc":
@@ -61,6 +95,11 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
         elif major_version(identity) >= 11:
             flags += _VOLATILE_GCC
     return flags
+
+
+def link_flags(modes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the flags that link a kernel instrumented for modes."""
+    return _BOUNDS_LINK if "bounds" in modes else ()
 
 
 def _recoverable() -> list[str]:

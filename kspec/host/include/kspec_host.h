@@ -40,6 +40,9 @@
 #if KSPEC_HOST_CHECK_ACCESS
 #include "kspec_host/check_access.h"
 #endif
+#if KSPEC_HOST_CHECK_BOUNDS
+#include "kspec_host/check_bounds.h"
+#endif
 #if KSPEC_HOST_CHECK_UNDEFINED
 #include "kspec_host/check_undefined.h"
 #endif

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "check_memory.h"
+#include "heap.h"
 #include "check_race.h"
 #include "check_shared.h"
 #include "check_state.h"
@@ -54,9 +55,10 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
   bool shared = check_shared(worker, thread, address, size, kind, pc);
   if (!shared) {
-    const Interval* interval = find_interval(check, address, size);
+    const Interval* interval = find_interval(check, address, size, kind & ACCESS_WRITE);
     if (interval && interval->kind == INTERVAL_OURS) return;
-    if (!interval && check->modes & CHECK_MEMORY)
+    // Whatever else is looked for: no kernel reaches memory that is not its own.
+    if (!interval && !in_heap(address, size))
       fail_array(worker, thread, address, size, kind, pc);
   }
   if (check->modes & CHECK_RACE) check_race(worker, thread, address, size, kind, pc, shared);

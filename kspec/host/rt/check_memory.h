@@ -12,7 +12,7 @@
 namespace kspec_host {
 
 static void add_interval(Check* check, uintptr_t begin, size_t size, IntervalKind kind,
-                         const char* name, unsigned number) {
+                         const char* name, unsigned number, bool read_only = false) {
   if (check->interval_count == check->interval_capacity) {
     unsigned capacity = 2 * check->interval_capacity + 32;
     void* grown = realloc(check->intervals, capacity * sizeof(Interval));
@@ -20,7 +20,8 @@ static void add_interval(Check* check, uintptr_t begin, size_t size, IntervalKin
     check->intervals = (Interval*)grown;
     check->interval_capacity = capacity;
   }
-  check->intervals[check->interval_count++] = {begin, begin + size, 0, kind, name, number};
+  check->intervals[check->interval_count++] = {begin, begin + size, 0, kind, name, number,
+                                                read_only};
 }
 
 // The data of the module: __device__ and __constant__ variables, tables, string literals, and its
@@ -55,7 +56,8 @@ static void collect_intervals(Check* check, const Region* regions, unsigned regi
   check->interval_count = 0;
   check->last = nullptr;
   for (unsigned i = 0; i < region_count; i++)
-    add_interval(check, regions[i].begin, regions[i].size, INTERVAL_ARRAY, regions[i].name, 0);
+    add_interval(check, regions[i].begin, regions[i].size, INTERVAL_ARRAY, regions[i].name, 0,
+                 regions[i].read_only);
   pthread_mutex_lock(&buffers_mutex);
   for (const Buffer* buffer = all_buffers; buffer; buffer = buffer->next)
     add_interval(check, (uintptr_t)buffer->begin, buffer->size, INTERVAL_BUFFER, nullptr,
@@ -80,9 +82,10 @@ static void sort_intervals(Check* check) {
 }
 
 // The interval that holds all of [address, address + size), or null.
-static const Interval* find_interval(Check* check, uintptr_t address, size_t size) {
+static const Interval* find_interval(Check* check, uintptr_t address, size_t size, bool writes) {
   const Interval* last = check->last;
-  if (last && address >= last->begin && address + size <= last->end) return last;
+  if (last && address >= last->begin && address + size <= last->end && !(writes && last->read_only))
+    return last;
   unsigned low = 0, high = check->interval_count;
   while (low < high) {
     unsigned middle = (low + high) / 2;
@@ -93,7 +96,9 @@ static const Interval* find_interval(Check* check, uintptr_t address, size_t siz
     }
   }
   while (low-- > 0 && check->intervals[low].reach >= address + size)
-    if (address + size <= check->intervals[low].end) return check->last = &check->intervals[low];
+    if (address + size <= check->intervals[low].end &&
+        !(writes && check->intervals[low].read_only))
+      return check->last = &check->intervals[low];
   return nullptr;
 }
 
@@ -166,6 +171,7 @@ static Fault* begin_access_fault(Worker* worker, unsigned thread, const void* pc
     Text text(fault->message, sizeof fault->message);
     text.add("%s of %zu bytes at ", kind_name(kind), size);
     describe_array(&text, worker->job->check, address);
+    if (find_interval(worker->job->check, address, size, false)) text.add(", which is read-only");
     end_fault(worker);
   }
   abort_block(worker);

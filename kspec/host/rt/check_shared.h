@@ -28,7 +28,11 @@ static void reset_shared_state(Worker* worker) {
 
 static void service_place(Worker* worker, unsigned offset, unsigned size, const char* name) {
   Check* check = worker->job->check;
-  if (!check) return;
+  if (!check) {
+    if (worker->place_count < worker->slot_capacity)
+      worker->places[worker->place_count++] = {offset, size, name};
+    return;
+  }
   SharedState* state = &check->shared;
   memset(state->placed + offset, BYTE_PLACED, size);
   if (state->variable_count == state->variable_capacity) {
@@ -120,8 +124,7 @@ static bool check_shared(Worker* worker, unsigned thread, uintptr_t address, siz
   unsigned char* bytes = shared_bytes(worker, address, size, &known);
   if (!known) return false;
   if (!bytes) {
-    if (modes & CHECK_MEMORY) fail_shared(worker, thread, address, size, kind, pc, false);
-    return true;
+    fail_shared(worker, thread, address, size, kind, pc, false);
   }
   if (!(modes & CHECK_INIT)) return true;
   if (kind & ACCESS_READ && nothing_written(bytes, size))

@@ -15,13 +15,6 @@ enum CheckMode { CHECK_MEMORY = 1, CHECK_RACE = 2, CHECK_INIT = 4 };
 // Unused bytes before each __shared__ variable, so that an overrun does not land in the next one.
 enum : unsigned { SHARED_REDZONE = 64 };
 
-// Memory that Python names: an array argument.
-struct Region {
-  uintptr_t begin;
-  size_t size;
-  const char* name;
-};
-
 enum IntervalKind { INTERVAL_ARRAY, INTERVAL_BUFFER, INTERVAL_MODULE, INTERVAL_OURS };
 
 // Memory a kernel may touch. Sorted; they may overlap (a view and its buffer).
@@ -31,12 +24,7 @@ struct Interval {
   IntervalKind kind;
   const char* name;  // INTERVAL_ARRAY
   unsigned number;   // INTERVAL_BUFFER
-};
-
-// A __shared__ variable of the running block.
-struct SharedVariable {
-  unsigned offset, size;
-  const char* name;
+  bool read_only;    // INTERVAL_ARRAY
 };
 
 // State of a byte of shared memory.

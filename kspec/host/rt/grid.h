@@ -113,7 +113,9 @@ static void release_grid(Job* job) {
     Worker* worker = grid_blocks[i].worker;
     if (!worker) continue;
     if (worker->paused) abandon_block(worker);
+    if (job->bounds && worker->block.module) end_bounds(worker);
     for (unsigned f = 0; f < worker->fiber_count; f++) {
+      close_stack(worker->fibers[f]);
       munmap(worker->fibers[f]->stack, STACK_BYTES + page_bytes());
       free(worker->fibers[f]);
     }

@@ -22,6 +22,11 @@ static Fault last_fault;
 static char* last_printed;
 static size_t last_printed_size;
 
+// Python refuses more than 32,764 bytes of parameters; each is aligned here and has a pointer.
+enum : unsigned { MAX_PARAMETER_BYTES = 1 << 20 };
+
+enum : unsigned { CHECK_BOUNDS = 8 };  // beside the modes of check_state.h
+
 enum Outcome { OUTCOME_FAULT = 1, OUTCOME_INTERRUPT = 2, OUTCOME_PRINTED = 4 };
 
 // Copies of the arguments, aligned for every type: callers pack them as tightly as they like.
@@ -34,6 +39,12 @@ static void** copy_parameters(void** parameters, const unsigned* sizes, void** p
     offset += round_up(sizes[i], 16);
   }
   return pointers;
+}
+
+// Memory for the parameters of a launch; it is used again for the next.
+static void* parameter_room(size_t bytes) {
+  alignas(16) static char room[MAX_PARAMETER_BYTES];
+  return bytes <= sizeof room ? room : nullptr;
 }
 
 static int finish(Job* job) {
@@ -65,7 +76,7 @@ KSPEC_EXPORT unsigned kspec_host_bind(Bind bind) { return bind(&SERVICES, ABI_VE
 
 // How to run a grid beyond what cuLaunchKernel says.
 struct LaunchOptions {
-  unsigned modes;  // a set of CheckMode; the module is instrumented for them
+  unsigned modes;  // a set of CheckMode and CHECK_BOUNDS; the module is instrumented for them
   int order;
   uint64_t seed;
   const Region* regions;  // the array arguments, when something is checked
@@ -90,8 +101,11 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   pthread_mutex_init(&job.mutex, nullptr);
   size_t count = 0, bytes = 0;
   for (; sizes[count]; count++) bytes += round_up(sizes[count], 16);
-  void* pointers[count + 1];
-  alignas(16) char storage[bytes + 16];
+  // Not on the stack: a thread may have 64 KiB of it, and a kernel 32 KiB of parameters.
+  void** pointers = (void**)parameter_room(round_up((count + 1) * sizeof(void*), 16) + bytes);
+  char* storage = (char*)pointers + round_up((count + 1) * sizeof(void*), 16);
+  job.storage = (uintptr_t)storage;
+  job.storage_bytes = bytes;
   job.block.grid[0] = grid_x, job.block.grid[1] = grid_y, job.block.grid[2] = grid_z;
   job.block.block[0] = block_x, job.block.block[1] = block_y, job.block.block[2] = block_z;
   job.block.parameters = copy_parameters(parameters, sizes, pointers, storage);
@@ -102,7 +116,13 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   job.order = options->order;
   job.block.cooperative = options->cooperative;
   job.seed = options->seed;
-  if (options->modes) {
+  job.bounds = options->modes & CHECK_BOUNDS;
+  job.regions = options->regions;
+  job.region_count = options->region_count;
+  job.services = (uintptr_t)&SERVICES;
+  if (job.bounds) {
+    open_regions(options->regions, options->region_count);
+  } else if (options->modes) {
     begin_check(&job, options->modes, options->regions, options->region_count);
     // Instrumented code reads the table to call us.
     add_interval(job.check, (uintptr_t)&SERVICES, sizeof SERVICES, INTERVAL_OURS, nullptr, 0);
@@ -126,6 +146,24 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   int outcome = finish(&job);
   pthread_mutex_unlock(&launch_mutex);
   return outcome;
+}
+
+// Whether modules with bounds checks can run in this process.
+KSPEC_EXPORT int kspec_host_has_shadow() {
+  pthread_mutex_lock(&launch_mutex);
+  bool has = reserve_shadow();
+  pthread_mutex_unlock(&launch_mutex);
+  return has;
+}
+
+// Around loading a module with bounds checks: its initialisers look at the shadow too.
+KSPEC_EXPORT void kspec_host_begin_load() {
+  pthread_mutex_lock(&launch_mutex);
+  install_fault_handlers();
+}
+KSPEC_EXPORT void kspec_host_end_load() {
+  restore_fault_handlers();
+  pthread_mutex_unlock(&launch_mutex);
 }
 
 KSPEC_EXPORT const Fault* kspec_host_fault() { return &last_fault; }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "bounds.h"
 #include "check.h"
 #include "order.h"
 #include "report.h"
@@ -45,6 +46,7 @@ static Fiber* get_fiber(Worker* worker) {
   } else if (!(fiber = make_fiber(worker))) {
     return nullptr;
   }
+  if (worker->job->bounds) open_stack(fiber);
   fiber->stack_pointer = prime_stack(fiber->top, run_fiber, fiber);
   fiber->next = nullptr;
   fiber->wait = WAIT_NONE;

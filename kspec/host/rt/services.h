@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "bounds.h"
 #include "check.h"
 #include "check_undefined.h"
 #include "scheduler.h"
@@ -11,7 +12,7 @@
 namespace kspec_host {
 
 static void suspend(Caller caller, Fiber* fiber, int wait) {
-  fiber->thread = caller.thread;
+  fiber->thread = caller.thread % caller.worker->thread_count;
   fiber->wait = wait;
   caller.worker->more = caller.more;
   caller.worker->suspended++;
@@ -83,6 +84,7 @@ static unsigned long long service_clock() {
 
 static const Runtime SERVICES = {service_barrier, service_warp,   service_yield, service_fail,
                                  service_print,   service_clock,  service_access, service_fence,
-                                 service_place,   service_undefined};
+                                 service_place,   service_undefined, service_bounds,
+                                 service_close_frames, allocate_heap_block, service_release};
 
 }  // namespace kspec_host

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "bounds.h"
 #include "memory.h"
 #include "report.h"
 #include "state.h"
@@ -47,6 +48,23 @@ static const char* access_name(const ucontext_t* context) {
 #endif
 }
 
+// The place in the module from which something else was called: the first return address on the
+// stack that looks like one.
+static uintptr_t calling_place(const ucontext_t* context, const Worker* worker, uintptr_t pc) {
+#if defined(__x86_64__)
+  const Fiber* fiber = worker->current;
+  const ModuleText& text = worker->job->text;
+  uintptr_t stack = (uintptr_t)context->uc_mcontext.gregs[REG_RSP] & ~(uintptr_t)7;
+  if (text.holds(pc) || !fiber) return pc;
+  uintptr_t begin = (uintptr_t)fiber->stack + page_bytes(), end = begin + STACK_BYTES;
+  for (unsigned i = 0; i < 512 && stack >= begin && stack < end; i++, stack += 8)
+    if (text.holds(*(const uintptr_t*)stack)) return *(const uintptr_t*)stack - 1;
+#else
+  (void)context, (void)worker;
+#endif
+  return pc;
+}
+
 static void set_fault_position(Fault* fault, Worker* worker, uintptr_t pc) {
   const Job* job = worker->job;
   fault->in_module = job->text.holds(pc);
@@ -66,12 +84,28 @@ static bool is_division_trap(const ucontext_t* context) {
 #endif
 }
 
+// Whether the instruction reads a byte or two of the shadow (cmpb, movzbl, cmpw): then the fault is
+// that no memory has the address, and not its alignment.
+static bool asks_shadow(const ucontext_t* context) {
+#if defined(__x86_64__)
+  const unsigned char* code = (const unsigned char*)program_counter(context);
+  if (*code == 0x66) code++;
+  if ((*code & 0xF0) == 0x40) code++;
+  return *code == 0x80 || *code == 0x83 || *code == 0x38 || *code == 0x3A || *code == 0x8A ||
+         (*code == 0x0F && (code[1] == 0xB6 || code[1] == 0xBE || code[1] == 0xB7));
+#else
+  (void)context;
+  return false;
+#endif
+}
+
 static const char* fault_kind(int number, const siginfo_t* info, bool in_guard,
                               const ucontext_t* context) {
   if (number == SIGFPE) return "integer-division";
   if (number == SIGILL && is_division_trap(context)) return "integer-division";
   if (number == SIGILL) return "trap";
   if (in_guard) return "stack-overflow";
+  if (info->si_code == SI_KERNEL && asks_shadow(context)) return "illegal-address";
   // A general protection fault (no page involved): SSE alignment or a non-canonical pointer.
   if (info->si_code == SI_KERNEL || number == SIGBUS) return "misaligned-address";
   return "illegal-address";
@@ -102,10 +136,16 @@ static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
     text->add("a thread used more than %u bytes of stack", (unsigned)STACK_BYTES);
   } else if (!strcmp(kind, "misaligned-address")) {
     text->add("misaligned vector access, or a pointer that is none");
+  } else if (info->si_code == SI_KERNEL) {
+    text->add("access to an address that no memory can have: the index is far out of bounds");
   } else {
     text->add("%s at ", access_name(context));
     uintptr_t address = (uintptr_t)info->si_addr;
-    if (!describe_shared(text, worker, address)) describe_address(text, address);
+    if (worker->job->bounds) {
+      describe_bounds(text, worker, address);
+    } else if (!describe_shared(text, worker, address)) {
+      describe_address(text, address);
+    }
   }
 }
 
@@ -116,6 +156,10 @@ static const int fault_signals[FAULT_SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL
 static struct sigaction previous_actions[FAULT_SIGNALS];
 
 static void on_fault(int number, siginfo_t* info, void* raw) {
+  uintptr_t address = (uintptr_t)info->si_addr;
+  // Memory that no launch has opened: the access asks now, and the answer names it.
+  if (number == SIGSEGV && info->si_code > 0 && in_shadow(address) && close_stray_page(address))
+    return;
   Worker* worker = this_worker;
   if (!worker || !worker->running) {
     // Not a kernel's: give the signal back to its owner and let the instruction fault again.
@@ -124,7 +168,6 @@ static void on_fault(int number, siginfo_t* info, void* raw) {
     return;
   }
   ucontext_t* context = (ucontext_t*)raw;
-  uintptr_t address = (uintptr_t)info->si_addr;
   const Fiber* fiber = worker->current;
   uintptr_t guard = fiber ? (uintptr_t)fiber->stack : 0;
   bool in_guard = address >= guard && address < guard + page_bytes();
@@ -132,7 +175,8 @@ static void on_fault(int number, siginfo_t* info, void* raw) {
   if (Fault* fault = begin_fault(worker, kind)) {
     Text text(fault->message, sizeof fault->message);
     describe_signal(&text, kind, info, worker, context);
-    set_fault_position(fault, worker, program_counter(context));
+    uintptr_t pc = program_counter(context);
+    set_fault_position(fault, worker, calling_place(context, worker, pc));
     end_fault(worker);
   }
   return_into_main(context, worker);
@@ -199,17 +243,25 @@ static void install(int number, void (*handler)(int, siginfo_t*, void*), int fla
   sigaction(number, &action, previous);
 }
 
-static void install_handlers(Job* job, bool take_interrupt) {
-  __atomic_store_n(&cancellable_job, job, __ATOMIC_RELEASE);
+static void install_fault_handlers() {
   for (int i = 0; i < FAULT_SIGNALS; i++)
     install(fault_signals[i], on_fault, 0, &previous_actions[i]);
+}
+
+static void restore_fault_handlers() {
+  for (int i = 0; i < FAULT_SIGNALS; i++) sigaction(fault_signals[i], &previous_actions[i], nullptr);
+}
+
+static void install_handlers(Job* job, bool take_interrupt) {
+  __atomic_store_n(&cancellable_job, job, __ATOMIC_RELEASE);
+  install_fault_handlers();
   install(SIGURG, on_cancel, SA_RESTART, &previous_urgent);
   if (take_interrupt) install(SIGINT, on_cancel, SA_RESTART, &previous_interrupt);
 }
 
 static void restore_handlers(bool take_interrupt) {
   __atomic_store_n(&cancellable_job, (Job*)nullptr, __ATOMIC_RELEASE);
-  for (int i = 0; i < FAULT_SIGNALS; i++) sigaction(fault_signals[i], &previous_actions[i], nullptr);
+  restore_fault_handlers();
   sigaction(SIGURG, &previous_urgent, nullptr);
   if (take_interrupt) sigaction(SIGINT, &previous_interrupt, nullptr);
 }

@@ -36,6 +36,8 @@ struct Fiber {
   WarpCall* call;  // WAIT_WARP: what it wants
   int barrier_kind, predicate, result;
   Site site;
+  unsigned generation;  // of the shadow that the stack is open in, 0: it is not
+  uintptr_t frames;     // from here on it is closed again: no frames of a kernel's
 };
 
 // Lanes of one warp that arrived at the same warp operation.
@@ -73,6 +75,20 @@ enum Cancel { CANCEL_NONE, CANCEL_TIMEOUT, CANCEL_INTERRUPT };
 
 struct Check;
 
+// Memory that Python names: an array argument.
+struct Region {
+  uintptr_t begin;
+  size_t size;
+  const char* name;
+  bool read_only;
+};
+
+// A __shared__ variable of the running block.
+struct SharedVariable {
+  unsigned offset, size;
+  const char* name;
+};
+
 // One launch.
 struct Job {
   Block block;  // grid, block and parameters; the rest is each worker's
@@ -87,7 +103,13 @@ struct Job {
   ModuleText text;
   int order;  // an Order (order.h)
   uint64_t seed;
-  Check* check;  // null: nothing is checked (check_state.h)
+  Check* check;  // null: nothing is checked by a table of its own (check_state.h)
+  bool bounds;   // the module asks bounds.h
+  const Region* regions;
+  unsigned region_count;
+  uintptr_t services;  // what modules call, and therefore read
+  uintptr_t storage;   // the parameters
+  size_t storage_bytes;
   pthread_mutex_t mutex;  // guards fault, printed
   Fault fault;
   char* printed;
@@ -120,7 +142,10 @@ struct Worker {
   size_t dynamic_map_bytes, dynamic_bytes;
   char* arena_map;
   size_t arena_bytes;
+  unsigned shared_generation;  // of the shadow that shared memory is open in, 0: it is not
   unsigned* slots;
+  SharedVariable* places;  // as many as slots
+  unsigned place_count;
   unsigned* order;  // where block.order points, kept between launches
   uint64_t random;
   unsigned slot_capacity;

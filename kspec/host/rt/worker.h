@@ -1,6 +1,7 @@
 // A worker: one operating-system thread that runs blocks, with the memory it keeps between them.
 #pragma once
 
+#include "bounds.h"
 #include "check.h"
 #include "order.h"
 #include "scheduler.h"
@@ -26,11 +27,14 @@ static void reset_block(Worker* worker) {
   memset(worker->slots, 0xFF, worker->job->slot_count * sizeof(unsigned));
   if (worker->dynamic_bytes) memset(worker->block.dynamic_shared, POISON, worker->dynamic_bytes);
   if (worker->job->check) begin_checked_block(worker);
+  if (worker->job->bounds) begin_bounded_block(worker);
 }
 
 // Forget the threads of a block that can not go on.
 static void abandon_block(Worker* worker) {
   release_fibers(worker);
+  // Their shadow is as the interrupted functions left it.
+  for (unsigned i = 0; i < worker->fiber_count; i++) close_stack(worker->fibers[i]);
   for (unsigned i = 0; i < worker->warp_count; i++) {
     memset(worker->warps[i].lane, 0, sizeof worker->warps[i].lane);
     worker->warps[i].group_count = 0;
@@ -69,6 +73,7 @@ static void run_block_number(Worker* worker, unsigned long long number) {
 // Dynamic shared memory of exactly the size asked for, ending at a guard page.
 static bool prepare_dynamic_shared(Worker* worker, size_t bytes) {
   if (worker->dynamic_map && worker->dynamic_bytes == bytes) return true;
+  close_shared(worker);
   if (worker->dynamic_map) munmap(worker->dynamic_map, worker->dynamic_map_bytes);
   size_t body = round_up(bytes, 16), pages = round_up(body, page_bytes());
   worker->dynamic_map_bytes = pages + page_bytes();
@@ -87,6 +92,7 @@ static bool prepare_arena(Worker* worker, unsigned slot_count, unsigned redzone)
   size_t capacity = STATIC_SHARED_BYTES + redzone * slot_count;
   size_t bytes = round_up(capacity, page_bytes());
   if (worker->arena_bytes < bytes || (!redzone && worker->arena_bytes != bytes)) {
+    close_shared(worker);
     if (worker->arena_map) munmap(worker->arena_map, worker->arena_bytes + page_bytes());
     void* map = mmap(nullptr, bytes + page_bytes(), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -100,6 +106,10 @@ static bool prepare_arena(Worker* worker, unsigned slot_count, unsigned redzone)
     unsigned* slots = (unsigned*)realloc(worker->slots, capacity * sizeof(unsigned));
     if (!slots) return false;
     worker->slots = slots;
+    SharedVariable* places =
+        (SharedVariable*)realloc(worker->places, capacity * sizeof(SharedVariable));
+    if (!places) return false;
+    worker->places = places;
     worker->slot_capacity = capacity;
   }
   worker->block.static_shared = (unsigned char*)worker->arena_map;
@@ -123,10 +133,10 @@ static bool prepare_worker(Worker* worker, Job* job) {
   worker->warp_count = (worker->thread_count + WARP_SIZE - 1) / WARP_SIZE;
   worker->thread_id = pthread_self();
   if (!worker->signal_stack) worker->signal_stack = (char*)malloc(SIGNAL_STACK_BYTES);
-  unsigned redzone = job->check ? SHARED_REDZONE : 0u;
+  unsigned redzone = job->check || job->bounds ? SHARED_REDZONE : 0u;
   return worker->signal_stack && prepare_dynamic_shared(worker, job->dynamic_bytes) &&
          prepare_arena(worker, job->slot_count, redzone) && prepare_order(worker, job) &&
-         (!job->check || prepare_check(worker, job));
+         (!job->check || prepare_check(worker, job)) && (!job->bounds || prepare_bounds(worker));
 }
 
 static void take_blocks(Worker* worker, Job* job) {
@@ -167,6 +177,7 @@ static void work(Worker* worker, Job* job) {
   this_worker = worker;
   take_blocks(worker, job);
   this_worker = nullptr;
+  if (job->bounds) end_bounds(worker);
   sigaltstack(&previous, nullptr);
 }
 

@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 1, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 2, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -63,6 +63,29 @@ enum UndefinedKind {
   UNDEFINED_OVERFLOW,
 };
 
+// Where the shadow memory of bounds checks begins (rt/shadow.h); the compiler is told the same. High
+// enough for CUDA, which wants the addresses from 8 GiB on, and free in processes of Linux.
+#define KSPEC_HOST_SHADOW_OFFSET 0x100000000000
+enum : unsigned long { SHADOW_OFFSET = KSPEC_HOST_SHADOW_OFFSET };
+
+// A variable as compilers describe it to their sanitizers.
+struct Variable {
+  const void* address;
+  unsigned long size, room;  // bytes it has, and those up to the next variable
+  const char* name;
+  const void *file, *has_initialiser, *place, *odr;
+};
+
+// What a module with bounds checks says about its memory.
+struct ModuleMemory {
+  const Variable* variables;
+  unsigned long variable_count;
+  const void *own_begin, *own_end;  // what the dialect keeps in the module, not for kernels to write
+  void* (*context_of_thread)();     // the same of each thread
+  unsigned long context_bytes;
+  void* map;                        // the runtime's
+};
+
 struct Runtime {
   int (*barrier)(Caller, int kind, int predicate, Site);
   void (*warp)(Caller, WarpCall*);
@@ -76,6 +99,12 @@ struct Runtime {
   void (*fence)(Worker*, unsigned thread);
   void (*place)(Worker*, unsigned offset, unsigned size, const char* name);  // a __shared__
   void (*undefined)(Caller, int kind, const void* data, unsigned long first, unsigned long second);
+  // Only modules with bounds checks call these.
+  void (*bounds)(Worker*, unsigned thread, const void* address, unsigned long size, unsigned kind,
+                 const void* pc);
+  void (*close_frames)(Worker*, void* frame);  // those above, which are not the kernel's
+  void* (*allocate)(unsigned long size);
+  void (*release)(Worker*, unsigned thread, void* memory, const void* pc);
 };
 
 // One block, as the runtime hands it to a module.
@@ -91,6 +120,7 @@ struct Block {
   const unsigned* order;          // linear indices of the threads as they start; null: 0, 1, ...
   bool cooperative;               // all blocks of the grid exist at once
   unsigned* slots;                // offset of each __shared__ variable in the arena, ~0u: not yet
+  ModuleMemory* module;           // null: the module has no bounds checks
 };
 
 enum EntryCall {

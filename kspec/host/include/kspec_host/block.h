@@ -8,12 +8,25 @@ struct Context {
   Block* block;
   unsigned next_x, next_y, next_z;  // the next CUDA thread of the block to start
   unsigned spins;
+  Context* self;   // where it is, and threadIdx: take_threads() compares them (entry.h)
+  uint3* thread;
 };
 
 }  // namespace kspec_host
 
 static thread_local kspec_host::Context kspec_context;
-static const kspec_host::Runtime* kspec_runtime;
+KSPEC_HOST_OWN static const kspec_host::Runtime* kspec_runtime = nullptr;
+
+#if KSPEC_HOST_CHECK_BOUNDS
+// The section of the dialect's own variables, as linkers delimit it.
+extern "C" __attribute__((visibility("hidden"))) char __start_kspec_own[], __stop_kspec_own[];
+namespace kspec_host {
+static KSPEC_HOST_UNCHECKED void* context_of_thread() { return &kspec_context; }
+KSPEC_HOST_OWN static ModuleMemory kspec_module = {
+    nullptr, 0, __start_kspec_own, __stop_kspec_own, context_of_thread, sizeof kspec_context,
+    nullptr};
+}  // namespace kspec_host
+#endif
 
 static thread_local uint3 threadIdx, blockIdx;
 static thread_local dim3 blockDim, gridDim;

@@ -44,8 +44,19 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define KSPEC_HOST_UNCHECKED __attribute__((disable_sanitizer_instrumentation))
 #elif KSPEC_HOST_CHECK_ACCESS
 #define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("thread")))
+#elif KSPEC_HOST_CHECK_BOUNDS && defined(__clang__)
+#define KSPEC_HOST_UNCHECKED __attribute__((disable_sanitizer_instrumentation))
+#elif KSPEC_HOST_CHECK_BOUNDS
+#define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("kernel-address")))
 #else
 #define KSPEC_HOST_UNCHECKED
+#endif
+
+#if KSPEC_HOST_CHECK_BOUNDS
+// A variable of the dialect, which kernels must not write.
+#define KSPEC_HOST_OWN __attribute__((section("kspec_own")))
+#else
+#define KSPEC_HOST_OWN
 #endif
 
 namespace kspec_host {

@@ -9,12 +9,17 @@ template <unsigned N, unsigned... I> struct MakeIndices : MakeIndices<N - 1, N -
 template <unsigned... I> struct MakeIndices<0, I...> { typedef Indices<I...> type; };
 
 static inline KSPEC_HOST_UNCHECKED void begin_block(Block* block) {
-  kspec_context = {block, 0, 0, 0, 0};
+  kspec_context = {block, 0, 0, 0, 0, &kspec_context, &threadIdx};
   block->static_used = 0;
+#if KSPEC_HOST_CHECK_BOUNDS
+  block->module = &kspec_module;
+#else
+  block->module = nullptr;
+#endif
   blockIdx = {block->index[0], block->index[1], block->index[2]};
   blockDim = dim3(block->block[0], block->block[1], block->block[2]);
   gridDim = dim3(block->grid[0], block->grid[1], block->grid[2]);
-  for (KspecDynamicShared* d = KspecDynamicShared::first; d; d = d->next) d->set(block->dynamic_shared);
+  for (KspecDynamicShared* d = first_dynamic_shared; d; d = d->next) d->set(block->dynamic_shared);
 }
 
 // Other blocks of a cooperative launch ran meanwhile.
@@ -51,12 +56,25 @@ template <class T> static inline T* keep_address(T& variable) {
   return address;
 }
 
+template <class T> struct PointerFlags { static constexpr unsigned value = 0; };
+template <class T> struct PointerFlags<T*> { static constexpr unsigned value = 1; };
+template <class T> struct PointerFlags<const T*> { static constexpr unsigned value = 3; };
+
+// A kernel saves the registers of its caller behind its local arrays. Where one of them was written
+// over, its caller must not go on with what it finds in registers.
+[[noreturn]] static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun() {
+  fail("illegal-address", "the kernel wrote past a local array, over the registers that it saved",
+       {"", 0});
+}
+
 template <auto Function> struct KspecKernel;
 
 template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
-  static inline const unsigned kspec_sizes[sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0};
+  // The bytes of each parameter, 0, and for each whether it is a pointer (1) to constants (2).
+  static inline const unsigned kspec_sizes[2 * sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0,
+                                                                    PointerFlags<A>::value...};
 
-#if KSPEC_HOST_CHECK_ACCESS && defined(__clang__)
+#if (KSPEC_HOST_CHECK_ACCESS || KSPEC_HOST_CHECK_BOUNDS) && defined(__clang__)
   // The caller is not instrumented, and older clangs would inline the kernel into it before they
   // instrument: it is inlined into this function instead, which is.
   static __attribute__((noinline)) void call(A... arguments) { Function(arguments...); }
@@ -65,16 +83,39 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
 #define KSPEC_HOST_CALL Function
 #endif
 
+#if KSPEC_HOST_CHECK_BOUNDS
+  // Where the stack is no longer the kernel's: without parameters in memory, at its return address.
+  static KSPEC_HOST_UNCHECKED __attribute__((always_inline)) inline char* frames_above() {
+#if defined(__x86_64__) && !defined(__clang__)
+    if (sizeof...(A) <= 6 && ((sizeof(A) <= 8 && !__is_class(A) && !__is_union(A)) && ...)) {
+      char* top;
+      asm volatile("mov %%rsp, %0" : "=r"(top));
+      return top - 8;
+    }
+#endif
+    return (char*)__builtin_frame_address(0);
+  }
+#endif
+
   // Start CUDA threads until none is left. Several fibers may be in here, taking turns.
   template <unsigned... I>
   static KSPEC_HOST_UNCHECKED void take_threads(void** parameters, Indices<I...>) {
     Context* context = keep_address(kspec_context);
     uint3* thread = keep_address(threadIdx);
+#if KSPEC_HOST_CHECK_BOUNDS
+#define KSPEC_HOST_INTACT() (context->self == context ? (void)(thread = context->thread) : overrun())
+#else
+#define KSPEC_HOST_INTACT() ((void)0)
+#endif
     const dim3 shape = blockDim;
+#if KSPEC_HOST_CHECK_BOUNDS
+    kspec_runtime->close_frames(context->block->worker, frames_above());
+#endif
     if (context->block->order) {
       while (next_in_order(context, thread, shape)) {
         asm volatile("" ::: "memory");
         KSPEC_HOST_CALL(*(typename RemoveConst<A>::type*)parameters[I]...);
+        KSPEC_HOST_INTACT();
       }
       return;
     }
@@ -85,6 +126,7 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
         // The compiler must not merge threads: a fault is to be that of the thread that made it.
         asm volatile("" ::: "memory");
         KSPEC_HOST_CALL(*(typename RemoveConst<A>::type*)parameters[I]...);
+        KSPEC_HOST_INTACT();
       }
     }
   }

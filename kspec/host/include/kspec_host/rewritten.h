@@ -21,9 +21,14 @@
   struct TAG;                              \
   TYPE& NAME = ::kspec_host::kspec_shared<TYPE, TAG>(alignof(TYPE), #NAME);
 #define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::kspec_dynamic_shared<TYPE>();
-#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                 \
-  static thread_local TYPE* NAME;                                  \
-  static ::kspec_host::KspecDynamicShared kspec_dynamic_##NAME(         \
+#if KSPEC_HOST_CHECK_BOUNDS
+#define KSPEC_HOST_OWN __attribute__((section("kspec_own")))  // as in dialect.h
+#else
+#define KSPEC_HOST_OWN
+#endif
+#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                               \
+  static thread_local TYPE* NAME;                                                \
+  KSPEC_HOST_OWN static ::kspec_host::KspecDynamicShared kspec_dynamic_##NAME(    \
       [](void* kspec_memory) { NAME = static_cast<TYPE*>(kspec_memory); });
 
 #define KSPEC_HOST_EXPORT extern "C" __attribute__((visibility("default"), used))

@@ -7,7 +7,7 @@
 
 namespace kspec_host {
 
-static unsigned shared_variable_count;
+KSPEC_HOST_OWN static unsigned shared_variable_count = 0;
 
 // Each __shared__ declaration has a number; templates have one per instantiation, which is what
 // the local type `Tag` (declared beside the variable) tells apart.
@@ -25,8 +25,16 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline)) unsigned place_shared(
     fail("shared-memory", "the block uses more than 48 KiB of static __shared__ memory", site);
   block->static_used = (unsigned)(offset + size);
   block->slots[number] = (unsigned)offset;
+#if KSPEC_HOST_CHECK_BOUNDS
+  // The runtime closed the arena. What is unused behind a variable lets accesses that begin in it
+  // end in it too.
+  volatile unsigned char* shadow =
+      (volatile unsigned char*)(SHADOW_OFFSET + ((unsigned long)block->static_shared + offset) / 8);
+  for (unsigned long i = 0; i < size / 8; i++) shadow[i] = 0;
+  if (size % 8) shadow[size / 8] = size % 8;
+#endif
   __builtin_memset(block->static_shared + offset, 0xFF, size);
-#if KSPEC_HOST_CHECK_ACCESS
+#if KSPEC_HOST_CHECK_ACCESS || KSPEC_HOST_CHECK_BOUNDS
   kspec_runtime->place(block->worker, (unsigned)offset, (unsigned)size, name);
 #else
   (void)name;
@@ -51,8 +59,12 @@ template <class T> static inline KSPEC_HOST_UNCHECKED T& kspec_dynamic_shared() 
 struct KspecDynamicShared {
   void (*set)(void*);
   KspecDynamicShared* next;
-  static inline KspecDynamicShared* first = nullptr;
-  KspecDynamicShared(void (*setter)(void*)) : set(setter), next(first) { first = this; }
+  KspecDynamicShared(void (*setter)(void*));
 };
+KSPEC_HOST_OWN static KspecDynamicShared* first_dynamic_shared = nullptr;
+inline KSPEC_HOST_UNCHECKED KspecDynamicShared::KspecDynamicShared(void (*setter)(void*))
+    : set(setter), next(first_dynamic_shared) {
+  first_dynamic_shared = this;
+}
 
 }  // namespace kspec_host

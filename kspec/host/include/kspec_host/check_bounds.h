@@ -1,0 +1,138 @@
+// The default check of accesses: the compilers' -fsanitize=kernel-address looks at a byte of shadow
+// memory (rt/shadow.h) before every load and store, and calls a hook unless that says "open". No
+// sanitizer library is linked: the hooks are these, and rt/bounds.h decides. They return when the
+// access is legal.
+#pragma once
+
+#define KSPEC_HOOK \
+  extern "C" KSPEC_HOST_UNCHECKED __attribute__((visibility("hidden"), used, noinline))
+#define KSPEC_HOOK_CALLER __builtin_return_address(0)
+
+namespace kspec_host {
+
+static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void ask_bounds(
+    const volatile void* address, unsigned long size, unsigned kind, const void* pc) {
+  const Block* block = kspec_context.block;
+  if (!block) return;  // static initialisers run before any launch
+  unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  kspec_runtime->bounds(block->worker, thread, (const void*)address, size, kind, pc);
+}
+
+}  // namespace kspec_host
+
+#define KSPEC_HOOK_NAMED(NAME, SIZE, KIND)                                      \
+  KSPEC_HOOK void NAME(void* address) {                                         \
+    kspec_host::ask_bounds(address, SIZE, kspec_host::KIND, KSPEC_HOOK_CALLER); \
+  }
+#define KSPEC_HOOK_SIZED(NAME, KIND)                                            \
+  KSPEC_HOOK void NAME(void* address, unsigned long size) {                     \
+    kspec_host::ask_bounds(address, size, kspec_host::KIND, KSPEC_HOOK_CALLER); \
+  }
+// Beside the reports, calls that are made where the compiler found inline checks too long.
+#define KSPEC_HOOKS_OF_SIZE(SIZE)                                           \
+  KSPEC_HOOK_NAMED(__asan_report_load##SIZE##_noabort, SIZE, ACCESS_READ)   \
+  KSPEC_HOOK_NAMED(__asan_report_store##SIZE##_noabort, SIZE, ACCESS_WRITE) \
+  KSPEC_HOOK_NAMED(__asan_load##SIZE##_noabort, SIZE, ACCESS_READ)          \
+  KSPEC_HOOK_NAMED(__asan_store##SIZE##_noabort, SIZE, ACCESS_WRITE)
+
+KSPEC_HOOKS_OF_SIZE(1)
+KSPEC_HOOKS_OF_SIZE(2)
+KSPEC_HOOKS_OF_SIZE(4)
+KSPEC_HOOKS_OF_SIZE(8)
+KSPEC_HOOKS_OF_SIZE(16)
+KSPEC_HOOK_SIZED(__asan_report_load_n_noabort, ACCESS_READ)
+KSPEC_HOOK_SIZED(__asan_report_store_n_noabort, ACCESS_WRITE)
+KSPEC_HOOK_SIZED(__asan_loadN_noabort, ACCESS_READ)
+KSPEC_HOOK_SIZED(__asan_storeN_noabort, ACCESS_WRITE)
+
+// The compiler's list of variables: how large they are, and how much room it gave them.
+KSPEC_HOOK void __asan_register_globals(void* variables, unsigned long count) {
+  kspec_host::kspec_module.variables = (const kspec_host::Variable*)variables;
+  kspec_host::kspec_module.variable_count = count;
+}
+KSPEC_HOOK void __asan_unregister_globals(void*, unsigned long) {}
+KSPEC_HOOK void __asan_before_dynamic_init(const void*) {}
+KSPEC_HOOK void __asan_after_dynamic_init() {}
+KSPEC_HOOK void __asan_handle_no_return() {}  // rt/bounds.h opens abandoned stacks anew
+
+// clang marks large arrays on stacks by calls.
+#define KSPEC_HOOK_MARK(VALUE)                                                       \
+  KSPEC_HOOK void __asan_set_shadow_##VALUE(unsigned char* shadow, unsigned long size) { \
+    for (unsigned long i = 0; i < size; i++)                                         \
+      ((volatile unsigned char*)shadow)[i] = 0x##VALUE;                              \
+  }
+KSPEC_HOOK_MARK(00)
+KSPEC_HOOK_MARK(f1)
+KSPEC_HOOK_MARK(f2)
+KSPEC_HOOK_MARK(f3)
+KSPEC_HOOK_MARK(f5)
+KSPEC_HOOK_MARK(f8)
+KSPEC_HOOK void __asan_alloca_poison(unsigned long, unsigned long) {}
+KSPEC_HOOK void __asan_allocas_unpoison(unsigned long, unsigned long) {}
+
+// ------------------------------------------------------------------------- the C library
+
+// Functions of the C library are not compiled with checks: those that follow a pointer are linked
+// as these (-Wl,--wrap), which check what it points to.
+// LLVM's linker replaces only names that the module mentions, so this does.
+#define KSPEC_WRAPPED(RESULT, NAME, PARAMETERS)                                          \
+  asm(".pushsection .data.rel.kspec,\"aw\"\n.balign 8\n.quad " #NAME "\n.popsection"); \
+  extern "C" RESULT __real_##NAME PARAMETERS;                                            \
+  KSPEC_HOOK RESULT __wrap_##NAME PARAMETERS
+
+namespace kspec_host {
+static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void ask_two(
+    const void* to, const void* from, unsigned long size, const void* pc) {
+  if (from) ask_bounds(from, size, ACCESS_READ, pc);
+  ask_bounds(to, size, ACCESS_WRITE, pc);
+}
+}  // namespace kspec_host
+
+KSPEC_WRAPPED(void*, memcpy, (void* to, const void* from, unsigned long size)) {
+  if (size) kspec_host::ask_two(to, from, size, KSPEC_HOOK_CALLER);
+  return __real_memcpy(to, from, size);
+}
+KSPEC_WRAPPED(void*, memmove, (void* to, const void* from, unsigned long size)) {
+  if (size) kspec_host::ask_two(to, from, size, KSPEC_HOOK_CALLER);
+  return __real_memmove(to, from, size);
+}
+KSPEC_WRAPPED(void*, memset, (void* to, int value, unsigned long size)) {
+  if (size) kspec_host::ask_two(to, nullptr, size, KSPEC_HOOK_CALLER);
+  return __real_memset(to, value, size);
+}
+#define KSPEC_WRAPPED_MATH(T, SUFFIX)                                                       \
+  KSPEC_WRAPPED(void, sincos##SUFFIX, (T x, T* sine, T* cosine)) {                          \
+    kspec_host::ask_two(sine, nullptr, sizeof(T), KSPEC_HOOK_CALLER);                       \
+    kspec_host::ask_two(cosine, nullptr, sizeof(T), KSPEC_HOOK_CALLER);                     \
+    __real_sincos##SUFFIX(x, sine, cosine);                                                 \
+  }                                                                                         \
+  KSPEC_WRAPPED(T, modf##SUFFIX, (T x, T* whole)) {                                         \
+    kspec_host::ask_two(whole, nullptr, sizeof(T), KSPEC_HOOK_CALLER);                      \
+    return __real_modf##SUFFIX(x, whole);                                                   \
+  }                                                                                         \
+  KSPEC_WRAPPED(T, frexp##SUFFIX, (T x, int* exponent)) {                                   \
+    kspec_host::ask_two(exponent, nullptr, sizeof(int), KSPEC_HOOK_CALLER);                 \
+    return __real_frexp##SUFFIX(x, exponent);                                               \
+  }                                                                                         \
+  KSPEC_WRAPPED(T, remquo##SUFFIX, (T x, T y, int* quotient)) {                             \
+    kspec_host::ask_two(quotient, nullptr, sizeof(int), KSPEC_HOOK_CALLER);                 \
+    return __real_remquo##SUFFIX(x, y, quotient);                                           \
+  }
+KSPEC_WRAPPED_MATH(double, )
+KSPEC_WRAPPED_MATH(float, f)
+
+// The heap of the device: malloc() and free() of kernels.
+KSPEC_WRAPPED(void*, malloc, (unsigned long size)) { return kspec_runtime->allocate(size); }
+KSPEC_WRAPPED(void, free, (void* memory)) {
+  kspec_host::Caller caller = kspec_host::caller();
+  kspec_runtime->release(caller.worker, caller.thread, memory, KSPEC_HOOK_CALLER);
+}
+
+#undef KSPEC_WRAPPED_MATH
+#undef KSPEC_WRAPPED
+#undef KSPEC_HOOK_MARK
+#undef KSPEC_HOOKS_OF_SIZE
+#undef KSPEC_HOOK_SIZED
+#undef KSPEC_HOOK_NAMED
+#undef KSPEC_HOOK_CALLER
+#undef KSPEC_HOOK
