@@ -24,6 +24,7 @@ from kspec import config
 from kspec.errors import CheckOptionError
 
 MODES = ("init", "memory", "race", "undefined")
+UNCHECKED = ("none",)  # no mode: not even the bounds that are checked by default
 _ORDER = re.compile(r"forward|reverse|random:[0-9]{1,18}")
 
 
@@ -34,9 +35,11 @@ class Checks:
     Attributes
     ----------
     sanitize : tuple of str
-        What to look for, sorted: ``"memory"`` (accesses outside of arrays), ``"race"`` (data
-        races in shared and global memory), ``"init"`` (reads of shared memory nobody wrote),
-        ``"undefined"`` (array indices, shifts, divisions, conversions, alignment, null).
+        What to look for beyond the bounds of memory, sorted: ``"memory"`` (bounds, by exact
+        tables), ``"race"`` (data races in shared and global memory), ``"init"`` (reads of shared
+        memory that was never written), ``"undefined"`` (array indices, shifts, divisions,
+        conversions, alignment, null). Alone, ``"none"``: do not even check bounds. ``"bounds"``
+        is the default, and the same as nothing.
     order : str
         In which order threads and blocks run: ``"forward"``, ``"reverse"`` or ``"random:SEED"``.
     timeout : float or None
@@ -63,15 +66,21 @@ class Checks:
         object.__setattr__(self, "timeout", _parse_timeout(timeout))
 
 
+_CHOICE = f"give some of {', '.join(MODES)}, separated by commas, or none"
+
+
 def _parse_sanitize(sanitize: str | Iterable[str]) -> tuple[str, ...]:
-    names = sanitize.split(",") if isinstance(sanitize, str) else sanitize
-    modes = {name.strip() for name in names} - {""}
-    unknown = sorted(modes - set(MODES))
+    if not isinstance(sanitize, Iterable):
+        raise CheckOptionError(f"sanitize={sanitize!r} is not a checking mode; {_CHOICE}")
+    names = sanitize.split(",") if isinstance(sanitize, str) else tuple(sanitize)
+    if not all(isinstance(one, str) for one in names):
+        raise CheckOptionError(f"sanitize={sanitize!r} is not a checking mode; {_CHOICE}")
+    modes = {name.strip() for name in names} - {"", "bounds"}
+    unknown = sorted(modes - {*MODES, *UNCHECKED})
     if unknown:
-        raise CheckOptionError(
-            f"sanitize={unknown[0]!r} is no checking mode; give some of {', '.join(MODES)}, "
-            "separated by commas"
-        )
+        raise CheckOptionError(f"sanitize={unknown[0]!r} is not a checking mode; {_CHOICE}")
+    if "none" in modes and len(modes) > 1:
+        raise CheckOptionError(f"sanitize={sanitize!r} mixes 'none' with others; {_CHOICE}")
     return tuple(sorted(modes))
 
 

@@ -17,7 +17,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
                          (default: with drivers from CUDA 13.0 on), ``never`` or ``always``
 ``KSPEC_HOST_ORDER``     order of threads on the host device: ``forward``, ``reverse``,
                          ``random:SEED``
-``KSPEC_HOST_SANITIZE``  what the host device checks, such as ``memory,race`` (`kspec.checks`)
+``KSPEC_HOST_SANITIZE``  what the host device checks beyond bounds, such as ``memory,race``;
+                         ``none``: not even bounds (`kspec.checks`)
 ``KSPEC_HOST_THREADS``   operating-system threads the host device uses; default: all cores
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
 ``KSPEC_POOL_LIMIT``     bytes of device memory that kspec's own arrays leave for later ones;

@@ -12,9 +12,11 @@ Faults of a kernel become `HostFault`; the process and the next launch are not a
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import re
 import signal
+import struct
 import sys
 import threading
 import weakref
@@ -33,6 +35,7 @@ MAX_BLOCK_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_SHARED_BYTES = 227 * 1024
+MAX_PARAMETER_BYTES = 32764  # since CUDA 12.1 on compute capability 7.0 and newer
 # All threads of a cooperative launch have a stack: 130 MB, and half the mappings Linux allows.
 MAX_COOPERATIVE_BLOCKS = 1024  # that of rt/grid.h
 MAX_COOPERATIVE_THREADS = 16384
@@ -48,6 +51,7 @@ class Region:
     ptr: int
     nbytes: int
     name: str
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class HostModule:
         What it was loaded from.
     sanitize : tuple of str
         Checking modes it is instrumented for.
+    traced : bool
+        Whether every access is looked up in tables, which one operating-system thread has.
     """
 
     def __init__(self, image: Image, home: HostModule | None = None) -> None:
@@ -77,12 +83,25 @@ class HostModule:
             raise LoadError(f"the host device can not load a {image.format} for {image.arch}")
         self.image = image
         self.sanitize = tuple(sanitize)
+        self.traced = any(mode in _TABLES for mode in sanitize)
         self._runtime = runtime.load_runtime()
-        self._library = runtime.load_library(image.code, "module")
+        if "bounds" in sanitize and not self._runtime.has_shadow():
+            raise LoadError("this process has no room for the shadow memory of bounds checks")
+        self._library = self._load(image)
         self._slots = self._runtime.bind(ctypes.cast(self._library.kspec_bind, ctypes.c_void_p))
         if self._slots == 0xFFFFFFFF:
             raise LoadError("the host image was compiled by another version of kspec")
         self._shared = self._globals_shared_with(home) if home else ()
+
+    def _load(self, image: Image) -> ctypes.CDLL:
+        if "bounds" not in self.sanitize:
+            return runtime.load_library(image.code, "module")
+        with _launching:
+            self._runtime.begin_load()
+            try:
+                return runtime.load_library(image.code, "module")
+            finally:
+                self._runtime.end_load()
 
     def get_kernel(self, name: str) -> HostKernel:
         """Return a kernel by its name expression, plain name or symbol; `LoadError` if absent."""
@@ -139,6 +158,16 @@ class HostModule:
         return int(function())
 
 
+@functools.cache
+def bounds_mode() -> str:
+    """Return the mode that keeps kernels within bounds by default.
+
+    ``"memory"`` instead of ``"bounds"``, slower and as safe, where a process has no addresses for
+    shadow memory (``ulimit -v``).
+    """
+    return "bounds" if runtime.load_runtime().has_shadow() else "memory"
+
+
 def load_module(image: Image, home: HostModule | None = None) -> HostModule:
     """Load an image of `kspec.compiler.host.compile_host`.
 
@@ -175,6 +204,10 @@ class HostKernel:
         Name expression.
     parameter_sizes : tuple of int
         Bytes of each parameter.
+    writes_to : tuple of bool
+        Whether each is a pointer to what is not const.
+    modes : tuple of str
+        What it is instrumented for.
     line_of : callable or None
         Returns the text of a line of a file, for faults to show.
     """
@@ -183,12 +216,14 @@ class HostKernel:
         self.name = name
         self.line_of: Callable[[str, int], str] | None = None
         self._module = module  # keeps the code loaded
+        self.modes = module.sanitize
         library = module._library
         self._entry = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
         sizes = getattr(library, symbol.replace("entry", "sizes"))
         sizes.restype = ctypes.c_void_p
         self._sizes = sizes()
-        self.parameter_sizes = _read_sizes(self._sizes)
+        self.parameter_sizes, self.writes_to = _read_parameters(self._sizes)
+        _check_parameter_bytes(name, self.parameter_sizes)
 
     def launch(
         self,
@@ -233,10 +268,10 @@ class HostKernel:
         _check_configuration(self.name, grid, block, shared_mem)
         if cooperative:
             _check_cooperative(self.name, grid, block)
-        checked = self._module.sanitize or order != "forward"
-        threads = 1 if checked or grid == (1, 1, 1) else config.host_threads()
+        traced = self._module.traced or order != "forward"
+        threads = 1 if traced or grid == (1, 1, 1) else config.host_threads()
         options = _PLAIN
-        if checked or cooperative:
+        if traced or cooperative or self._module.sanitize:
             options = _launch_options(self._module, order, regions, cooperative)
         self._run((*grid, *block, shared_mem, params), threads, timeout or 0.0, options)
 
@@ -246,20 +281,14 @@ class HostKernel:
         block: tuple[int, int, int],
         params: int,
         shared_mem: int = 0,
-    ) -> Callable[[], int]:
-        """Return a function that runs the kernel, unchecked, as often as wanted, and returns 0.
+        regions: Sequence[Region] = (),
+    ) -> PreparedLaunch:
+        """Return what runs the kernel as often as wanted, in the order of its threads.
 
         Parameters and errors are those of `launch`.
         """
         _check_configuration(self.name, grid, block, shared_mem)
-        sizes = (*grid, *block, shared_mem, params)
-        alone = grid == (1, 1, 1)
-
-        def start() -> int:
-            self._run(sizes, 1 if alone else config.host_threads(), 0.0, _PLAIN)
-            return 0
-
-        return start
+        return PreparedLaunch(self, grid, block, shared_mem, params, regions)
 
     def _run(
         self, sizes: Sequence[int], threads: int, timeout: float, options: runtime.LaunchOptions
@@ -313,7 +342,84 @@ class HostKernel:
 
 
 _PLAIN = runtime.LaunchOptions()
-_MODES = {"memory": 1, "race": 2, "init": 4}  # CheckMode of rt/check_state.h
+_REGION = "QQP?7x"  # runtime.Region
+
+
+@functools.cache
+def _pack_regions(count: int) -> Callable[..., None]:
+    return struct.Struct(_REGION * count).pack_into
+
+
+@functools.cache
+def label_address(label: str) -> int:
+    """Return where the name of a region is, for `PreparedLaunch.guard`; it stays there."""
+    text = ctypes.create_string_buffer(label.encode())
+    _LABELS.append(text)
+    return ctypes.addressof(text)
+
+
+_LABELS: list[Any] = []  # what `label_address` keeps
+
+
+class PreparedLaunch:
+    """Runs a kernel, one call at a time; returns 0."""
+
+    __slots__ = ("_alone", "_kernel", "_module", "_options", "_sizes", "_table", "_variables")
+
+    def __init__(
+        self,
+        kernel: HostKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_mem: int,
+        params: int,
+        regions: Sequence[Region],
+    ) -> None:
+        self._kernel = kernel
+        self._sizes = (*grid, *block, shared_mem, params)
+        self._alone = grid == (1, 1, 1)
+        self._options = _PLAIN
+        module = kernel._module
+        if module.sanitize:
+            self._options = runtime.LaunchOptions(
+                sum(_MODES.get(one, 0) for one in module.sanitize)
+            )
+            self._variables = _flat(module.variables)
+            self.guard(_flat(regions))
+
+    def guard(self, regions: tuple[int, ...]) -> None:
+        """Say which memory the next calls may touch.
+
+        Parameters
+        ----------
+        regions : tuple of int
+            For each region its address, size, `label_address`, and whether it is read-only.
+        """
+        regions += self._variables
+        count = len(regions) // 4
+        if count > self._options.region_count or not count:
+            self._table = (runtime.Region * max(1, count))()
+            self._options.regions = self._table
+        self._options.region_count = count
+        _pack_regions(count)(self._table, 0, *regions)
+
+    def __call__(self) -> int:
+        """Run the kernel."""
+        threads = 1 if self._alone else config.host_threads()
+        self._kernel._run(self._sizes, threads, 0.0, self._options)
+        return 0
+
+
+def _flat(regions: Sequence[Region]) -> tuple[int, ...]:
+    return tuple(
+        value
+        for one in regions
+        for value in (one.ptr, one.nbytes, label_address(one.name), one.read_only)
+    )
+
+
+_TABLES = {"memory": 1, "race": 2, "init": 4}  # CheckMode of rt/check_state.h
+_MODES = {**_TABLES, "bounds": 8}
 
 
 def _launch_options(
@@ -322,7 +428,7 @@ def _launch_options(
     name, _, seed = order.partition(":")
     regions = [*regions, *module.variables]
     table = (runtime.Region * max(1, len(regions)))(
-        *(runtime.Region(one.ptr, one.nbytes, one.name.encode()) for one in regions)
+        *(runtime.Region(one.ptr, one.nbytes, one.name.encode(), one.read_only) for one in regions)
     )
     return runtime.LaunchOptions(
         sum(_MODES.get(mode, 0) for mode in module.sanitize),
@@ -351,12 +457,22 @@ def _place(code: bytes, offset: int) -> str:
     return f" at {where}" if where else ""
 
 
-def _read_sizes(address: int) -> tuple[int, ...]:
+def _read_parameters(address: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    """Return the sizes of parameters, and which point to what is not const (``entry.h``)."""
     values = ctypes.cast(address, ctypes.POINTER(ctypes.c_uint))
     sizes: list[int] = []
     while values[len(sizes)]:
         sizes.append(values[len(sizes)])
-    return tuple(sizes)
+    count = len(sizes)
+    return tuple(sizes), tuple(values[count + 1 + k] == 1 for k in range(count))
+
+
+def _check_parameter_bytes(name: str, sizes: tuple[int, ...]) -> None:
+    if sum(sizes) > MAX_PARAMETER_BYTES:
+        raise LaunchError(
+            f"{name}: its parameters have {sum(sizes)} bytes, and CUDA allows "
+            f"{MAX_PARAMETER_BYTES}: pass an array, or a pointer to the struct"
+        )
 
 
 def _triple(values: Any) -> str:

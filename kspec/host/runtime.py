@@ -36,12 +36,13 @@ class Fault(ctypes.Structure):
 
 
 class Region(ctypes.Structure):
-    """`Region` of ``rt/check_state.h``: memory that a checked kernel may touch."""
+    """`Region` of ``rt/state.h``: memory of an argument."""
 
     _fields_ = (
         ("begin", ctypes.c_size_t),
         ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
+        ("read_only", ctypes.c_bool),
     )
 
 
@@ -70,6 +71,9 @@ class Runtime:
     address: Callable[[int], int]
     free: Callable[[int], None]
     check_canaries: Callable[[], int]
+    has_shadow: Callable[[], int]
+    begin_load: Callable[[], None]
+    end_load: Callable[[], None]
 
 
 _LOADING = threading.Lock()
@@ -107,6 +111,9 @@ def _load_runtime() -> Runtime:
     _declare(library.kspec_host_address, pointer, pointer)
     _declare(library.kspec_host_free, None, pointer)
     _declare(library.kspec_host_check_canaries, ctypes.c_int)
+    _declare(library.kspec_host_has_shadow, ctypes.c_int)
+    _declare(library.kspec_host_begin_load, None)
+    _declare(library.kspec_host_end_load, None)
 
     def printed() -> bytes:
         return ctypes.string_at(library.kspec_host_printed(), library.kspec_host_printed_size())
@@ -120,6 +127,9 @@ def _load_runtime() -> Runtime:
         address=library.kspec_host_address,
         free=library.kspec_host_free,
         check_canaries=library.kspec_host_check_canaries,
+        has_shadow=library.kspec_host_has_shadow,
+        begin_load=library.kspec_host_begin_load,
+        end_load=library.kspec_host_end_load,
     )
 
 

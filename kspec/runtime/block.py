@@ -18,10 +18,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from kspec.checks import NO_CHECKS
 from kspec.errors import DriverError
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Start
@@ -135,7 +133,7 @@ class Blocks:
     kernel : LoadedKernel
         What is launched.
     launch : Launch
-        How; its checks are not made.
+        How.
     make : callable
         Returns the bytes of each parameter of a new block, and what they refer to.
     pack : callable, optional
@@ -164,7 +162,7 @@ class Blocks:
     ) -> None:
         self.free: dict[object, Block] = {}
         self._kernel = kernel
-        self._launch = replace(launch, checks=NO_CHECKS, regions=())
+        self._launch = launch
         self._make = make
         self._made = 0
         self.pack = pack

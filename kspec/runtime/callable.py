@@ -190,7 +190,8 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             ordinal = prepared.device.ordinal
             in_full = functools.partial(driver_streams.is_capturing, ordinal, stream)
         elif on_host and prepared.kernel is not None:
-            in_full = lambda: is_checked(self.checks)  # noqa: E731
+            made = prepared.launch.checks
+            in_full = lambda: is_checked(self.checks, made)  # noqa: E731
         blocks = None
         if prepared.kernel is not None:
             make = prepared.maker(prepared.parameters())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from kspec import dtypes
-from kspec.checks import NO_CHECKS, Checks, parse_checks, resolve_checks
+from kspec.checks import NO_CHECKS, UNCHECKED, Checks, parse_checks, resolve_checks
+from kspec.declaration import GeneratedDeclaration
 from kspec.errors import ArgumentTypeError
-from kspec.host.device import Region
+from kspec.host.device import PreparedLaunch, Region, bounds_mode, label_address
+from kspec.runtime.access import numpy_address
+from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Operand
 from kspec.runtime.views import ArrayView, memory_bounds
@@ -37,7 +40,8 @@ def checks_of_call(
         return resolve_checks(kernel, sanitize, order, timeout)
     if sanitize is None and order is None and timeout is None:
         return NO_CHECKS
-    if parse_checks(sanitize, order, timeout) != NO_CHECKS:
+    asked = parse_checks(sanitize, order, timeout)
+    if asked != NO_CHECKS and asked.sanitize != UNCHECKED:
         raise ArgumentTypeError(
             f"{name}: sanitize=, order= and timeout= exist on the host device only, and the "
             f"arrays are on {device}; pass NumPy arrays, or arrays made with device='host'"
@@ -45,19 +49,66 @@ def checks_of_call(
     return NO_CHECKS
 
 
-def regions_of_call(
-    checks: Checks, arguments: Iterable[tuple[str, Any, ArrayView | None]]
-) -> tuple[Region, ...]:
-    """Return the memory of a call's array arguments, when something is checked.
+def plain_checks(kernel: Checks | None) -> dict[str, Any]:
+    """Return the keywords of a call that plans can repeat: with bounds or without, no more."""
+    now = resolve_checks(kernel, None, None, None)
+    sanitize = ",".join(now.sanitize if now.sanitize == UNCHECKED else ())
+    return {"sanitize": sanitize, "order": "forward"}
+
+
+_LOOK_AT_ACCESSES = {"init", "memory", "race"}
+
+
+def modes_of_call(
+    checks: Checks, device: Device, declaration: GeneratedDeclaration | None = None
+) -> tuple[str, ...]:
+    """Return what the kernel of a call is instrumented for: checks asked for, and bounds.
 
     Parameters
     ----------
     checks : Checks
         Of the call.
+    device : Device
+        Where it runs.
+    declaration : ElementwiseDeclaration or ReductionDeclaration, optional
+        Of generated kernels; those that take elements one by one stay within bounds by
+        themselves.
+    """
+    if not device.is_host or checks.sanitize == UNCHECKED:
+        return ()
+    modes = checks.sanitize
+    if not _LOOK_AT_ACCESSES.isdisjoint(modes):
+        return modes
+    if declaration is not None and not _follows_pointers(declaration):
+        return modes
+    return tuple(sorted({*modes, bounds_mode()}))
+
+
+def _follows_pointers(declaration: GeneratedDeclaration) -> bool:
+    if getattr(declaration, "in_place", False) or getattr(declaration, "raw_views", ()):
+        return True
+    return any(param.raw or param.non_const for param in declaration.params.params)
+
+
+def for_plans(checks: Checks, modes: tuple[str, ...]) -> bool:
+    """Whether calls with these checks may be repeated by plans, which know bounds only."""
+    plain = checks.order == "forward" and checks.timeout is None
+    return plain and modes in ((), ("bounds",)) and checks.sanitize in ((), UNCHECKED)
+
+
+def regions_of_call(
+    modes: tuple[str, ...], arguments: Iterable[tuple[str, Any, ArrayView | None]]
+) -> tuple[Region, ...]:
+    """Return the memory of a call's array arguments, when something is checked.
+
+    Parameters
+    ----------
+    modes : tuple of str
+        What the kernel is instrumented for.
     arguments : iterable of (str, object, ArrayView or None)
         What messages call the argument, its value, and its elements if it is an array.
     """
-    if not checks.sanitize:
+    if not modes:
         return ()
     return tuple(
         region
@@ -67,27 +118,97 @@ def regions_of_call(
     )
 
 
-def regions_of_operands(checks: Checks, operands: Iterable[Operand]) -> tuple[Region, ...]:
+def regions_of_operands(modes: tuple[str, ...], operands: Iterable[Operand]) -> tuple[Region, ...]:
     """Return the memory of classified arguments, when something is checked."""
     named = ((operand.param.name, operand.value, operand.view) for operand in operands)
-    return regions_of_call(checks, named)
+    return regions_of_call(modes, named)
 
 
 def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
     itemsize = dtypes.lookup(view.dtype).itemsize
-    yield _region(name, view.ptr, view.shape, view.strides, itemsize)
-    owner = value
-    while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
-        owner = owner.base
+    low, high = memory_bounds(view.ptr, view.shape, view.strides, itemsize)
+    yield Region(low, high - low, name, view.readonly)
+    owner = _owner(value)
     if owner is not value:
         # A kernel may reach around a view, into the array it is a part of.
-        address = owner.__array_interface__["data"][0]
-        label = f"the array behind {name}"
-        yield _region(label, address, owner.shape, owner.strides, owner.itemsize)
+        low, high = _bounds(owner)
+        yield Region(low, high - low, behind(name), view.readonly)
 
 
-def _region(
-    name: str, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> Region:
-    low, high = memory_bounds(ptr, shape, strides, itemsize)
-    return Region(low, high - low, name)
+def behind(name: str) -> str:
+    """Return what messages call the array that a view is a part of."""
+    return f"the array behind {name}"
+
+
+def _owner(array: Any) -> Any:
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    return memory_bounds(
+        array.__array_interface__["data"][0], array.shape, array.strides, array.itemsize
+    )
+
+
+class Guard:
+    """Says for repeated calls which memory their arrays have.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        What messages call each array.
+    written : sequence of bool
+        Whether it must not be read-only.
+    refused : exception
+        What is raised for arrays that must be looked at in full.
+    fixed : sequence of Region
+        Memory that all calls may touch.
+    """
+
+    __slots__ = ("_fixed", "_labels", "_refused", "_written")
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        written: Sequence[bool],
+        refused: type[Exception],
+        fixed: Sequence[Region] = (),
+    ) -> None:
+        self._fixed = [
+            value for one in fixed for value in (one.ptr, one.nbytes, label_address(one.name), 0)
+        ]
+        self._labels = [(label_address(one), label_address(behind(one))) for one in labels]
+        self._written = tuple(written)
+        self._refused = refused
+
+    def __call__(self, launch: PreparedLaunch, arrays: Sequence[Any]) -> None:
+        """Prepare a launch for these arrays."""
+        regions = list(self._fixed)
+        for array, (label, owner_label), written in zip(
+            arrays, self._labels, self._written, strict=True
+        ):
+            if type(array) is DeviceArray:
+                low, high = _own_bounds(array)
+                regions += (low, high - low, label, 0)
+                continue
+            if type(array) is not np.ndarray or (written and not array.flags.writeable):
+                raise self._refused
+            low, high = _quick_bounds(array)
+            regions += (low, high - low, label, 0)
+            if type(array.base) is np.ndarray:
+                low, high = _quick_bounds(_owner(array))
+                regions += (low, high - low, owner_label, 0)
+        launch.guard(tuple(regions))
+
+
+def _own_bounds(array: Any) -> tuple[int, int]:
+    return memory_bounds(array.ptr, array.shape, array.strides, array.dtype.itemsize)
+
+
+def _quick_bounds(array: Any) -> tuple[int, int]:
+    if array.flags.forc:
+        low = numpy_address(array)
+        return low, low + array.nbytes
+    return _bounds(array)

@@ -42,6 +42,7 @@ class CudaKernel:
         self.ordinal = module.ordinal
         self._module = module  # keeps the code loaded
         self._function = function
+        self.modes: tuple[str, ...] = ()
         self.parameter_sizes = driver_kernel.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told

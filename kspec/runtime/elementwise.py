@@ -17,7 +17,12 @@ from kspec.host.device import MAX_BLOCK_THREADS
 from kspec.runtime import dispatch, interop, layout
 from kspec.runtime.bound import Bound
 from kspec.runtime.callable import GeneratedCallable
-from kspec.runtime.checked import checks_of_call, regions_of_operands
+from kspec.runtime.checked import (
+    checks_of_call,
+    modes_of_call,
+    plain_checks,
+    regions_of_operands,
+)
 from kspec.runtime.device import Device
 from kspec.runtime.dispatch import Binding, Call
 from kspec.runtime.launch import Launch
@@ -148,7 +153,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
-        prepared = self.prepare(args, size, block_size, stream, sanitize="", order="forward")
+        plain = plain_checks(self.checks)
+        prepared = self.prepare(args, size, block_size, stream, **plain)
         handle = prepared.launch.stream
         again = functools.partial(self, size=size, block_size=block_size, stream=handle)
         return self._bound(prepared, again)
@@ -181,22 +187,23 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         loop = make_loop(declaration, operands, shape, binding, call.device)
         wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
         self._loader.check_captured(wanted, call.device, handle)
-        kernel = self._loader.kernel(wanted, call.device, checks.sanitize)
+        modes = modes_of_call(checks, call.device, declaration)
+        kernel = self._loader.kernel(wanted, call.device, modes)
         grid, block = _geometry(
             self.__name__, loop.walk, threads, layout.size_of(shape), call.device
         )
-        regions = regions_of_operands(checks, operands)
+        regions = regions_of_operands(modes, operands)
         return Prepared(
             self._result(call),
             kernel,
-            Launch(grid, block, 0, handle, checks, regions),
+            Launch(grid, block, 0, handle, checks, modes, regions),
             binding,
             call.device,
             lambda scratch: loop.walk.elements,
             operands,
             loop.views,
             given,
-            growth=_growth(loop.growth, threads),
+            growth=None if modes else _growth(loop.growth, threads),
             named=stream is not None,
             library=None if given else call.library,
         )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kspec.checks import NO_CHECKS
 from kspec.errors import DriverError, NotSupportedError
 from kspec.host import device as host
 from kspec.host.device import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
@@ -33,6 +32,8 @@ class HostKernel:
     def __init__(self, kernel: Any) -> None:
         self.name = kernel.name
         self.parameter_sizes: tuple[int, ...] | None = kernel.parameter_sizes
+        self.writes_to: tuple[bool, ...] = kernel.writes_to
+        self.modes: tuple[str, ...] = kernel.modes
         self._kernel = kernel
 
     def show_lines(self, line_of: Callable[[str, int], str]) -> None:
@@ -71,12 +72,11 @@ class HostKernel:
 
     def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
         """Return what runs the kernel again and again, with what `params` holds then."""
-        assert launch.checks == NO_CHECKS
         if launch.cooperative:
             return functools.partial(launch_in_full, self, launch, params)
         self._check(launch, params)
         start: Start = self._kernel.prepare(
-            launch.grid, launch.block, params.address, launch.shared_mem
+            launch.grid, launch.block, params.address, launch.shared_mem, launch.regions
         )
         return start
 

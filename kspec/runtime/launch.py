@@ -29,6 +29,8 @@ class Launch:
         Handle.
     checks : Checks
         What is checked, on the host device.
+    modes : tuple of str
+        What the kernel is instrumented for, on the host device.
     regions : tuple of Region
         The memory of the array arguments, for that.
     cooperative : bool
@@ -50,6 +52,7 @@ class Launch:
     shared_mem: int = 0
     stream: int = 0
     checks: Checks = NO_CHECKS
+    modes: tuple[str, ...] = ()
     regions: tuple[Region, ...] = ()
     cooperative: bool = False
     cluster: Three | None = None
@@ -71,6 +74,7 @@ def make_launch(
     shared_mem: int = 0,
     stream: int = 0,
     checks: Checks = NO_CHECKS,
+    modes: tuple[str, ...] = (),
     regions: tuple[Region, ...] = (),
     cooperative: bool = False,
     cluster: Sequence[int] | None = None,
@@ -110,6 +114,7 @@ def make_launch(
         nbytes,
         stream,
         checks,
+        modes,
         regions,
         cooperative,
         full_cluster,

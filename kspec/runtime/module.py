@@ -24,12 +24,15 @@ class LoadedKernel(Protocol):
     ----------
     name : str
         Its lowered name.
+    modes : tuple of str
+        What it is instrumented for, on the host device.
     parameter_sizes : tuple of int or None
         Bytes of each parameter, None where the driver can not tell.
     """
 
     name: str
     parameter_sizes: tuple[int, ...] | None
+    modes: tuple[str, ...]
 
     @property
     def attributes(self) -> dict[str, int]:

@@ -420,12 +420,13 @@ class _Stage:
         `named`: whether the caller has named the stream.
         """
         head, fold = self.head, self.fold  # not the operands, whose arrays would live as long
-        regions = regions_of_operands(checks, self.touched)
+        modes = self.kernel.modes
+        regions = regions_of_operands(modes, self.touched)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         return Prepared(
             None,
             self.kernel,
-            Launch(grid, block, 0, stream, checks, regions),
+            Launch(grid, block, 0, stream, checks, modes, regions),
             self.binding,
             call.device,
             lambda scratch: head + fold.pack(scratch),

@@ -150,6 +150,8 @@ def render_route(pattern: Pattern) -> str:
         "free = plan.free",
         "block = free.pop(now, None)",
         "if block is None: block = plan.adapt(now)",
+        "if plan.guard is not None:",
+        f"    plan.guard(block.launch, ({', '.join((*pattern.arrays, *pattern.made))},))",
     ]
     missed = f"miss(kernel, key, {', '.join((*pattern.given, *pattern.keywords))})"
     return "\n".join(

@@ -23,6 +23,7 @@ from kspec.host.device import Region
 from kspec.runtime import dispatch, driver_streams, marshal
 from kspec.runtime.access import Maker, maker
 from kspec.runtime.block import Block, Blocks
+from kspec.runtime.checked import Guard, for_plans
 from kspec.runtime.device import HOST, Device
 from kspec.runtime.dispatch import Binding, Operand
 from kspec.runtime.launch import Launch
@@ -136,7 +137,7 @@ class Prepared:
     def _run_with_scratch(self, kernel: LoadedKernel, parameters: Sequence[bytes]) -> None:
         launch = self.launch
         with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
-            if launch.regions:
+            if launch.modes:
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
                 launch = replace(launch, regions=(*launch.regions, region))
             kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
@@ -226,6 +227,8 @@ class Plan(Ordered, Blocks):
         For each operand, what makes these bytes of a scalar or a texture.
     make : tuple of callable
         What makes each output that the caller does not give.
+    guard : Guard or None
+        Tells launches the memory of their arrays, on the host device.
     refuses : callable or None
         Called with the kernel and its arrays, says whether a call must be checked after all.
     device : Device
@@ -234,7 +237,7 @@ class Plan(Ordered, Blocks):
         What addresses must not be, so that given outputs overlap with nothing.
     """
 
-    __slots__ = ("convert", "device", "distances", "make", "refuses")
+    __slots__ = ("convert", "device", "distances", "guard", "make", "refuses")
 
     def __init__(self, prepared: Prepared) -> None:
         assert prepared.kernel is not None
@@ -252,6 +255,7 @@ class Plan(Ordered, Blocks):
         self.convert = tuple(_converter(one, prepared.binding) for one in prepared.operands)
         self.make = () if prepared.given else _makers(prepared)
         self.refuses = _refusal(prepared)
+        self.guard = _guard(prepared)
 
     def adapt(self, values: tuple[Any, ...]) -> Block:
         """Return a block that holds values which no free one holds; their arrays do not overlap."""
@@ -265,8 +269,11 @@ class Plan(Ordered, Blocks):
 
 def make_plan(prepared: Prepared) -> Plan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
-    if prepared.kernel is None or prepared.launch.checks != NO_CHECKS:
+    launch = prepared.launch
+    if prepared.kernel is None or not for_plans(launch.checks, launch.modes):
         return None
+    if launch.modes and prepared.scratch:
+        return None  # guards know arrays
     if prepared.scratch and driver_streams.is_of_thread(prepared.launch.stream):
         return None  # one handle, but as many streams as threads, which would share the memory
     for operand in prepared.operands:
@@ -337,6 +344,14 @@ def _makers(prepared: Prepared) -> tuple[Maker, ...]:
     )
 
 
+def _guard(prepared: Prepared) -> Guard | None:
+    """Return what tells launches the memory of their arrays; None if they need not know."""
+    if not prepared.launch.modes:
+        return None
+    names = [one.param.name for one in prepared.operands if one.view is not None]
+    return Guard(names, [False] * len(names), TypeError)
+
+
 def _refusal(prepared: Prepared) -> Refusal | None:
     """Return what else a call depends on.
 
@@ -345,9 +360,11 @@ def _refusal(prepared: Prepared) -> Refusal | None:
     views = [one.view for one in prepared.operands if one.view is not None]
     conditions: list[Refusal] = []
     if prepared.device.is_host:
-        threads = config.host_threads()
+        threads, made = config.host_threads(), prepared.launch.checks
         conditions.append(
-            lambda kernel, arrays: is_checked(kernel.checks) or config.host_threads() != threads
+            lambda kernel, arrays: (
+                is_checked(kernel.checks, made) or config.host_threads() != threads
+            )
         )
     elif prepared.scratch:
         # A graph may be launched on any stream, and would use the memory of this one.
@@ -361,6 +378,15 @@ def _refusal(prepared: Prepared) -> Refusal | None:
     return lambda kernel, arrays: any(refuses(kernel, arrays) for refuses in conditions)
 
 
-def is_checked(checks: Checks | None) -> bool:
-    """Return whether a kernel with these checks of its own is checked on the host device."""
-    return resolve_checks(checks, None, None, None) is not NO_CHECKS
+def is_checked(checks: Checks | None, made: Checks = NO_CHECKS) -> bool:
+    """Return whether a kernel is checked on the host device in another way than plans are.
+
+    Parameters
+    ----------
+    checks : Checks or None
+        The kernel's own.
+    made : Checks
+        What the plan was made with.
+    """
+    now = resolve_checks(checks, None, None, None)
+    return now is not made and now != made

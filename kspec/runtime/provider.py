@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
+from kspec.checks import current_checks
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
 from kspec.name_expressions import find_symbol, is_expression
 from kspec.runtime import driver, driver_streams
+from kspec.runtime.checked import modes_of_call
 from kspec.runtime.device import Device
 from kspec.runtime.host_module import HostKernel
 from kspec.runtime.load import load_module
@@ -33,6 +35,7 @@ _Key = tuple[Wanted, Device, tuple[str, ...]]
 # each call of a function, or unpickled in each task, are loaded once if they are equal; nobody can
 # reach variables of theirs.
 _SHARED: OnceMap[bytes, LoadedModule] = OnceMap()
+_SHARED_MODES = ((), ("bounds",))
 
 
 class Provider(Protocol):
@@ -199,6 +202,7 @@ class KernelLoader:
         # Keyed by identity: providers hand out the same image object again and again.
         self._modules: OnceMap[tuple[int, Device], tuple[Image, LoadedModule]] = OnceMap()
         self._failures: dict[_Key, CompileError] = {}
+        self._kept: tuple[str, ...] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._providers, self._hint, self._watch, self._line_of, self._origin)
@@ -211,9 +215,11 @@ class KernelLoader:
         return other is self or bool(self._origin and self._origin == other._origin)
 
     def kernel(
-        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] | None = None
     ) -> LoadedKernel:
         """Return the loaded kernel, on the host device instrumented for checking modes.
+
+        Without `sanitize`: as the current checks say.
 
         Raises
         ------
@@ -222,7 +228,7 @@ class KernelLoader:
         SpecializationNotBuilt
             If no provider has it.
         """
-        key = (wanted, device, sanitize)
+        key = (wanted, device, self._modes(wanted, device, sanitize))
         found = self._kernels.get(key)
         if found is not None:
             return found
@@ -254,15 +260,21 @@ class KernelLoader:
                 return
 
     def module(
-        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] | None = None
     ) -> tuple[Image, LoadedModule]:
-        """Return the image that would hold `wanted`, and the module it is loaded as."""
-        image = self.image(wanted, device, sanitize)
+        """Return the image that would hold `wanted`, and the module it is loaded as.
+
+        Without `sanitize`: the module that keeps the global variables.
+        """
+        modes = self._modes(wanted, device, sanitize)
+        image = self.image(wanted, device, modes)
         return image, self._module(image, device)
 
-    def image(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image:
-        """Return the image that holds a kernel; errors as for `kernel`."""
-        key = (wanted, device, sanitize)
+    def image(
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] | None = None
+    ) -> Image:
+        """Return the image that holds a kernel; parameters and errors as for `kernel`."""
+        key = (wanted, device, self._modes(wanted, device, sanitize))
         return self._images.get_or_make(key, lambda: self._find(*key))
 
     def sources(self) -> dict[Wanted, str]:
@@ -276,7 +288,7 @@ class KernelLoader:
 
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)
-        if isinstance(wanted, Specialization) and device.is_host and not sanitize:
+        if isinstance(wanted, Specialization) and device.is_host and sanitize in _SHARED_MODES:
             module = _SHARED.get_or_make(image.code, lambda: load_module(image, device))
         else:
             module = self._module(image, device, self._home(wanted, device, image, sanitize))
@@ -354,9 +366,29 @@ class KernelLoader:
     ) -> LoadedModule | None:
         """Return the module that keeps the global variables of an instrumented image."""
         names = image.symbols.values()
-        if not sanitize or not any(name.startswith("kspec_global_") for name in names):
+        if not device.is_host or not any(name.startswith("kspec_global_") for name in names):
             return None
-        return self.module(wanted, device)[1]
+        keeper = self._keeper(device, sanitize)
+        return None if sanitize == keeper else self.module(wanted, device, keeper)[1]
+
+    def _modes(
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] | None
+    ) -> tuple[str, ...]:
+        if sanitize is not None:
+            return sanitize
+        return self._keeper(device) if isinstance(wanted, RawSymbol) else ()
+
+    def _keeper(self, device: Device, sanitize: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Return what the module is instrumented for that keeps the global variables.
+
+        The first that is asked for, of the two that are not slow.
+        """
+        if not device.is_host:
+            return ()
+        if self._kept is None:
+            bounds = modes_of_call(current_checks(), device)
+            self._kept = sanitize if sanitize in ((), ("bounds",)) else bounds
+        return self._kept
 
     def _module(
         self, image: Image, device: Device, home: LoadedModule | None = None

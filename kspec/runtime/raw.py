@@ -19,6 +19,7 @@ from kspec.name_expressions import is_expression
 from kspec.param_checks import HEADER, Place, param_checks
 from kspec.runtime.block import Blocks
 from kspec.runtime.bound import Bound
+from kspec.runtime.checked import plain_checks
 from kspec.runtime.device import HOST, Device, default_device, parse_device
 from kspec.runtime.memory import Symbol, symbol_of
 from kspec.runtime.module import LoadedModule
@@ -212,9 +213,10 @@ class RawKernel(RawCaller):
             "cluster": cluster,
             "pdl": pdl,
         }
-        prepared = self.prepare(grid, block, args, sanitize="", order="forward", **options)
+        prepared = self.prepare(grid, block, args, **plain_checks(self.checks), **options)
         again = functools.partial(self, grid, block, args, **options)
-        in_full = (lambda: is_checked(self.checks)) if prepared.device.is_host else None
+        made = prepared.launch.checks
+        in_full = (lambda: is_checked(self.checks, made)) if prepared.device.is_host else None
         blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
         return Bound(blocks, again, in_full, counted=prepared.counted())
 

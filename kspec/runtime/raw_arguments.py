@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
-from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
 from kspec.host.device import Region
 from kspec.runtime.arrays import use_on
@@ -105,10 +104,37 @@ def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
     return tuple(args)
 
 
-def regions_of(checks: Checks, operands: Sequence[RawArgument]) -> tuple[Region, ...]:
+def regions_of(modes: tuple[str, ...], operands: Sequence[RawArgument]) -> tuple[Region, ...]:
     """Return the memory that a checked kernel may touch."""
     named = ((one.label, one.value, one.view) for one in operands)
-    return regions_of_call(checks, named)
+    return regions_of_call(modes, named) + handle_regions(modes, operands)
+
+
+def handle_regions(modes: tuple[str, ...], operands: Sequence[RawArgument]) -> tuple[Region, ...]:
+    """Return the memory of arguments that are no arrays, but have an address: symbols."""
+    if not modes:
+        return ()
+    return tuple(
+        Region(one.value.ptr, one.value.nbytes, one.label)
+        for one in operands
+        if points_to_memory(one)
+    )
+
+
+def points_to_memory(operand: RawArgument) -> bool:
+    """Return whether an argument is not an array, but knows the memory it stands for."""
+    value = operand.value
+    return (
+        operand.view is None and is_address(value) and type(getattr(value, "nbytes", None)) is int
+    )
+
+
+def meets_read_only(kernel: Any, operands: Sequence[RawArgument]) -> bool:
+    """Return whether a kernel of the host device may write to an array that is read-only."""
+    return any(
+        may_write and one.view is not None and one.view.readonly
+        for one, may_write in zip(operands, kernel.writes_to, strict=False)
+    )
 
 
 def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Library | None]:

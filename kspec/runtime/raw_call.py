@@ -7,12 +7,13 @@ by `kspec.runtime.raw_arguments`; `kspec.runtime.raw_route` answers repeated cal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.attributes import KernelAttributes
-from kspec.runtime.checked import checks_of_call
+from kspec.runtime.checked import checks_of_call, modes_of_call
 from kspec.runtime.device import Device, default_device
 from kspec.runtime.launch import about, make_launch, three
 from kspec.runtime.module import LoadedKernel
@@ -21,6 +22,7 @@ from kspec.runtime.raw_arguments import (
     RawArgument,
     check_floats,
     listed_arguments,
+    meets_read_only,
     pack_undeclared,
     place_of,
     regions_of,
@@ -183,15 +185,30 @@ class RawCaller(KernelAttributes):
             types = tuple(number_type(param, known) for param in params)
             written = tuple(param.pointer and not param.const for param in params)
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
-        handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
+        modes = modes_of_call(checks, device)
+        handle, regions = stream_of(stream, library, device, operands), regions_of(modes, operands)
         with about(name):
             launch = make_launch(
-                grid, block, shared_mem, handle, checks, regions, self._cooperative, cluster, pdl
+                grid,
+                block,
+                shared_mem,
+                handle,
+                checks,
+                modes,
+                regions,
+                self._cooperative,
+                cluster,
+                pdl,
             )
         launch = self._with_attributes(launch)
         symbol = RawSymbol(self._expression(bound, device, operands))
         self._loader.check_captured(symbol, device, handle)
-        kernel = self._loader.kernel(symbol, device, checks.sanitize)
+        kernel = self._loader.kernel(symbol, device, modes)
+        if "bounds" in modes and meets_read_only(kernel, operands):
+            # Inline checks do not tell reads from writes: those of tables do.
+            modes = tuple(sorted({*modes, "memory"} - {"bounds"}))
+            kernel = self._loader.kernel(symbol, device, modes)
+            launch = replace(launch, modes=modes)
         if params is None:
             check_floats(operands, kernel.parameter_sizes)
         parameters = with_structs(operands, parameters, kernel.parameter_sizes)

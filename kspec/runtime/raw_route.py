@@ -30,10 +30,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from kspec import dtypes
-from kspec.checks import NO_CHECKS, Checks
+from kspec.checks import Checks
 from kspec.runtime import marshal
 from kspec.runtime.access import Access, access_of
 from kspec.runtime.block import Blocks
+from kspec.runtime.checked import Guard, for_plans
 from kspec.runtime.device import Device
 from kspec.runtime.launch import Launch, Three
 from kspec.runtime.libraries import Library
@@ -51,7 +52,7 @@ from kspec.runtime.pattern import (
     tell,
 )
 from kspec.runtime.plan import Ordered, Refusal, is_checked, lent
-from kspec.runtime.raw_arguments import RawArgument, struct_bytes
+from kspec.runtime.raw_arguments import RawArgument, handle_regions, struct_bytes
 from kspec.runtime.route import Memo, Refused, Route, Routes, types_of
 from kspec.signature import CParam
 
@@ -269,7 +270,7 @@ def _value(arg: Any, param: CParam | None, chooses: bool) -> Value | None:
 def _place(arg: Any) -> str:
     """Return the elements of a key that say where a texture, surface or pointer is."""
     if isinstance(arg, Symbol):
-        return "{x}.place.kind, {x}.place.ordinal"
+        return "{x}.place.kind, {x}.place.ordinal, {x}.ptr"  # guards have its memory
     if needs_cuda(arg):
         return ""  # with the arrays
     return "{x}.device_id" if is_cupys(arg) else "{x}.device.kind, {x}.device.ordinal"
@@ -278,7 +279,7 @@ def _place(arg: Any) -> str:
 class RawPlan(Ordered, Blocks):
     """What is the same for all calls of a raw kernel with one key, as in `plan.Plan`."""
 
-    __slots__ = ("convert", "device", "refuses")
+    __slots__ = ("convert", "device", "guard", "refuses")
 
     def __init__(self, prepared: PreparedRaw, pattern: RawPattern) -> None:
         self.device = prepared.device
@@ -296,6 +297,7 @@ class RawPlan(Ordered, Blocks):
             )
         )
         self.refuses = refusal_of(prepared)
+        self.guard = guard_of(prepared, pattern)
 
 
 def _converter(operand: RawArgument, dtype: str, size: int) -> Callable[[Any], bytes] | None:
@@ -308,7 +310,7 @@ def _converter(operand: RawArgument, dtype: str, size: int) -> Callable[[Any], b
 
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
-    if prepared.launch.checks != NO_CHECKS or prepared.launch.cooperative:
+    if not for_plans(prepared.launch.checks, prepared.launch.modes) or prepared.launch.cooperative:
         return None
     for operand, value in zip(prepared.operands, pattern.values, strict=True):
         view = operand.view
@@ -330,9 +332,27 @@ def refusal_of(prepared: PreparedRaw) -> Refusal | None:
     lazy = torch and any(dtypes.lookup(view.dtype).kind == "c" for view in views)
     if not prepared.device.is_host:
         return _any_conjugate if lazy else None
+    made = prepared.launch.checks
     if not lazy:
-        return lambda kernel, arrays: is_checked(kernel.checks)
-    return lambda kernel, arrays: is_checked(kernel.checks) or _any_conjugate(kernel, arrays)
+        return lambda kernel, arrays: is_checked(kernel.checks, made)
+    return lambda kernel, arrays: is_checked(kernel.checks, made) or _any_conjugate(kernel, arrays)
+
+
+def guard_of(prepared: PreparedRaw, pattern: RawPattern) -> Guard | None:
+    """Return what tells launches the memory of their arrays; None if they need not know."""
+    if not prepared.launch.modes:
+        return None
+    kernel: Any = prepared.kernel  # of the host device
+    pairs = [
+        (one.label, may_write)
+        for one, value, may_write in zip(
+            prepared.operands, pattern.values, kernel.writes_to, strict=False
+        )
+        if value.access is not None
+    ]
+    labels, may_write = [label for label, _ in pairs], [writes for _, writes in pairs]
+    fixed = handle_regions(prepared.launch.modes, prepared.operands)
+    return Guard(labels, may_write, Refused, fixed)
 
 
 def _any_conjugate(kernel: Any, arrays: Sequence[Any]) -> bool:
@@ -429,6 +449,7 @@ def render_raw_route(pattern: RawPattern) -> str:
         "block_ = free.pop(now, None)",
         "if block_ is None: block_ = plan.adapt(now)",
         *([f"elif {' or '.join(doubts)}: plan.hold(block_, now)"] if doubts else []),
+        f"if plan.guard is not None: plan.guard(block_.launch, ({', '.join(arrays)},))",
     ]
     return "\n".join(
         [

@@ -14,7 +14,12 @@ from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.runtime import dispatch, driver, layout
 from kspec.runtime.bound import Bound
 from kspec.runtime.callable import GeneratedCallable
-from kspec.runtime.checked import checks_of_call, regions_of_operands
+from kspec.runtime.checked import (
+    checks_of_call,
+    modes_of_call,
+    plain_checks,
+    regions_of_operands,
+)
 from kspec.runtime.dispatch import Binding, Call, Operand
 from kspec.runtime.fold import MAX_ACCUMULATOR, Fold, choose, choose_host
 from kspec.runtime.launch import Launch
@@ -126,7 +131,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
-        prepared = self.prepare(args, axis, keepdims, stream, out, sanitize="", order="forward")
+        plain = plain_checks(self.checks)
+        prepared = self.prepare(args, axis, keepdims, stream, out, **plain)
         handle = prepared.launch.stream
         again = functools.partial(self, axis=axis, keepdims=keepdims, stream=handle)
         return self._bound(prepared, again)
@@ -167,11 +173,12 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         operands = (*call.inputs, *call.outputs)
         fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
-        regions = regions_of_operands(checks, operands)
+        modes = modes_of_call(checks, call.device, declaration)
+        regions = regions_of_operands(modes, operands)
         return Prepared(
             result,
             kernel,
-            Launch(grid, block, 0, handle, checks, regions),
+            Launch(grid, block, 0, handle, checks, modes, regions),
             binding,
             call.device,
             fold.pack,
@@ -287,7 +294,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         raw_ndims = dispatch.raw_ndims(call.inputs)
         wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
         self._loader.check_captured(wanted, call.device, call.stream)
-        return self._loader.kernel(wanted, call.device, checks.sanitize)
+        modes = modes_of_call(checks, call.device, self.declaration)
+        return self._loader.kernel(wanted, call.device, modes)
 
 
 def _is_plain(axis: object) -> bool:

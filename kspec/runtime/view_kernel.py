@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from kspec import dtypes
-from kspec.checks import NO_CHECKS, Checks
+from kspec.checks import Checks
 from kspec.errors import ArgumentTypeError
 from kspec.runtime import marshal
 from kspec.runtime.access import access_of
 from kspec.runtime.block import Blocks
-from kspec.runtime.checked import checks_of_call
+from kspec.runtime.checked import checks_of_call, for_plans, modes_of_call
 from kspec.runtime.launch import about, make_launch
 from kspec.runtime.layout import size_of
 from kspec.runtime.plan import Ordered
@@ -38,6 +38,7 @@ from kspec.runtime.raw_route import (
     RawPattern,
     RawRoutes,
     Value,
+    guard_of,
     make_raw_route,
     refusal_of,
 )
@@ -150,14 +151,24 @@ class ViewCaller:
             for one, dtype, written in zip(operands, found.types, found.written, strict=True)
         )
         checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
-        handle, regions = stream_of(stream, library, device, operands), regions_of(checks, operands)
+        modes = modes_of_call(checks, device)
+        handle, regions = stream_of(stream, library, device, operands), regions_of(modes, operands)
         with about(name):
             launch = make_launch(
-                grid, block, shared_mem, handle, checks, regions, found.cooperative, cluster, pdl
+                grid,
+                block,
+                shared_mem,
+                handle,
+                checks,
+                modes,
+                regions,
+                found.cooperative,
+                cluster,
+                pdl,
             )
         symbol = RawSymbol(found.name)
         found.loader.check_captured(symbol, device, handle)
-        kernel = found.loader.kernel(symbol, device, checks.sanitize)
+        kernel = found.loader.kernel(symbol, device, modes)
         named = stream is not None
         return _Prepared(
             kernel,
@@ -254,7 +265,7 @@ def _value(arg: Any) -> Value | None:
 class ViewPlan(Ordered, Blocks):
     """What is the same for all calls with one key, as in `kspec.runtime.raw_route`."""
 
-    __slots__ = ("convert", "device", "refuses", "written")
+    __slots__ = ("convert", "device", "guard", "refuses", "written")
 
     def __init__(self, prepared: _Prepared, pattern: RawPattern) -> None:
         self.device, self.written = prepared.device, prepared.written
@@ -266,6 +277,7 @@ class ViewPlan(Ordered, Blocks):
             marshal.converter(type(operand.value), dtype, operand.where) if dtype else None
             for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
         )
+        self.guard = guard_of(prepared, pattern)
         is_stale, refused = prepared.found.is_stale, refusal_of(prepared)
         if refused is None:
             self.refuses = lambda kernel, arrays: is_stale()
@@ -291,7 +303,7 @@ def _packer(prepared: PreparedRaw) -> Callable[..., None]:
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> ViewPlan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
     assert isinstance(prepared, _Prepared)
-    if prepared.launch.checks != NO_CHECKS or prepared.launch.cooperative:
+    if not for_plans(prepared.launch.checks, prepared.launch.modes) or prepared.launch.cooperative:
         return None
     for operand in prepared.operands:
         view = operand.view

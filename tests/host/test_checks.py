@@ -56,7 +56,10 @@ class TestChecks:
     @pytest.mark.parametrize(
         ("values", "words"),
         [
-            ({"sanitize": "races"}, "'races' is no checking mode; give some of init, memory, race"),
+            (
+                {"sanitize": "races"},
+                "'races' is not a checking mode; give some of init, memory, race",
+            ),
             ({"order": "backward"}, "order='backward' is no order; give 'forward', 'reverse'"),
             ({"order": "random"}, "'random:SEED' with an integer"),
             ({"order": "random:x"}, "'random:SEED' with an integer"),
