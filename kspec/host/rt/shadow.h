@@ -31,8 +31,8 @@ enum : uintptr_t {
 enum : unsigned char { OPEN = 0, OPEN_TO_END = 8, CLOSED = 0xFF };
 
 enum : unsigned {
-  MAX_PAGES = 4096,    // of the shadow that are written: 16 MiB
-  PAGE_SLOTS = 4 * MAX_PAGES,
+  MAX_PAGES = 4096,  // of the shadow that are written: 16 MiB; of one launch there may be more,
+  PAGE_SLOTS = 32 * MAX_PAGES,  // since each stack of a cooperative grid has some
   MAX_STRAYS = 1024,
   MAPPED_PAGES = 64,   // from so many on, an open range is mapped instead of written: 2 MiB
 };

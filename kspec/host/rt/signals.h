@@ -38,6 +38,15 @@ static void return_into_main(ucontext_t* context, Worker* worker) {
 #endif
 }
 
+static bool writes_memory(const ucontext_t* context) {
+#if defined(__x86_64__)
+  return context->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  (void)context;  // the processor does not say
+  return false;
+#endif
+}
+
 // "write", "read", or "access" where the processor does not say.
 static const char* access_name(const ucontext_t* context) {
 #if defined(__x86_64__)
@@ -158,8 +167,8 @@ static struct sigaction previous_actions[FAULT_SIGNALS];
 static void on_fault(int number, siginfo_t* info, void* raw) {
   uintptr_t address = (uintptr_t)info->si_addr;
   // Memory that no launch has opened: the access asks now, and the answer names it.
-  if (number == SIGSEGV && info->si_code > 0 && in_shadow(address) && close_stray_page(address))
-    return;
+  bool asks = number == SIGSEGV && info->si_code > 0 && in_shadow(address);
+  if (asks && !writes_memory((const ucontext_t*)raw) && close_stray_page(address)) return;
   Worker* worker = this_worker;
   if (!worker || !worker->running) {
     // Not a kernel's: give the signal back to its owner and let the instruction fault again.
