@@ -72,17 +72,21 @@ __device__ double made() {
 
 
 def compile_for_cuda(
-    kernel: Any, binding: tuple[tuple[str, str], ...] = (), ndims: tuple[int, ...] = ()
-) -> None:
-    """Compile a kernel for a GPU; without NVRTC, there is nothing to compile with."""
+    kernel: Any,
+    binding: tuple[tuple[str, str], ...] = (),
+    ndims: tuple[int, ...] = (),
+    arch: str = "sm_90",
+) -> str:
+    """Compile a kernel for a GPU, or to PTX; without NVRTC, there is nothing to compile with."""
     try:
         nvrtc_version()
     except ToolNotFoundError:
         pytest.skip("no NVRTC")
     layout = strided(1) if isinstance(kernel, ReductionKernel) else FLAT
     wanted = Specialization(kernel.name, binding, layout, ndims)
-    image = compile_source(LazySource(kernel.spec)(wanted), Target("sm_90"))
+    image = compile_source(LazySource(kernel.spec)(wanted), Target(arch))
     assert set(image.symbols) == {wanted.name_expression}
+    return image.code.decode("latin-1")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -217,7 +221,7 @@ def test_type_traits_and_half_of_cupys(place: ArrayDevice) -> None:
     kernel = ElementwiseKernel(
         "float16 x",
         "float16 y",
-        "half h = half(x); y = h; y += float16(__hadd(h, h)); y += float16(four<float16>::value);",
+        "half h = half(x); y = h; y += float16(__hadd(h, h)); y += four<float16>::value;",
         "halves",
         preamble="""
         #include <cupy/float16.cuh>
@@ -231,6 +235,39 @@ def test_type_traits_and_half_of_cupys(place: ArrayDevice) -> None:
     result = place.numpy(kernel(place.array(np.array([1.5, 2], "float16"))))
     np.testing.assert_array_equal(result, np.array([8.5, 10], "float16"))
     compile_for_cuda(kernel)
+
+
+# A reference to a class's constant reads memory that the class does not define: zero on a GPU.
+CONSTANT = "template <class> struct constant { static const int value = 192; };"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128"])
+def test_constants_of_classes_are_operands(dtype: str, place: ArrayDevice) -> None:
+    operation = (
+        "y = x; y += constant<T>::value; y = y * constant<T>::value; y -= y / constant<T>::value"
+    )
+    kernel = ElementwiseKernel("T x", "T y", operation, "constants", preamble=CONSTANT)
+    result = place.numpy(kernel(place.array(np.array([0, 1, 8], dtype))))
+    np.testing.assert_array_equal(result, np.array([191 * 192, 191 * 193, 191 * 200], dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operation", "constant"),
+    [
+        *((one, "y = constant<T>::value", "43400000") for one in ("float16", "bfloat16")),
+        *((one, "y = x; y += constant<T>::value", "43400000") for one in ("float16", "bfloat16")),
+        ("float8_e5m2", "y = x; y *= constant<T>::value", "43400000"),
+        ("complex64", "y = constant<T>::value == x", "43400000"),
+        ("complex64", "y = x; y /= constant<T>::value", "43400000"),
+        ("complex128", "y = pow(x, constant<T>::value)", "4068000000000000"),
+        ("V4", "y = constant<T>::value", ", 192;"),
+        ("{a: int32}", "y = constant<T>::value", ", 192;"),
+        ("{a: int32}", "y = T(constant<T>::value)", ", 192;"),
+    ],
+)
+def test_constants_of_classes_reach_the_gpu(dtype: str, operation: str, constant: str) -> None:
+    kernel = ElementwiseKernel("T x", "T y", operation, "constants", preamble=CONSTANT)
+    assert constant in compile_for_cuda(kernel, (("T", dtype),), arch="compute_90")
 
 
 @pytest.mark.parametrize(

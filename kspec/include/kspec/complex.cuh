@@ -48,19 +48,19 @@ template <class Real> class alignas(2 * sizeof(Real)) complex {
   __device__ inline void imag(Real value) { imag_ = value; }
 
   template <class Other, class = kspec::Promote<Real, Other>>
-  __device__ inline complex& operator=(const Other& value) {
+  __device__ inline complex& operator=(Other value) {
     return *this = complex((Real)value);
   }
-  template <class Other> __device__ inline complex& operator+=(const Other& other) {
+  template <class Other> __device__ inline complex& operator+=(Other other) {
     return *this = complex(*this + other);
   }
-  template <class Other> __device__ inline complex& operator-=(const Other& other) {
+  template <class Other> __device__ inline complex& operator-=(Other other) {
     return *this = complex(*this - other);
   }
-  template <class Other> __device__ inline complex& operator*=(const Other& other) {
+  template <class Other> __device__ inline complex& operator*=(Other other) {
     return *this = complex(*this * other);
   }
-  template <class Other> __device__ inline complex& operator/=(const Other& other) {
+  template <class Other> __device__ inline complex& operator/=(Other other) {
     return *this = complex(*this / other);
   }
 };
@@ -119,7 +119,7 @@ __device__ inline complex<Real> quotient(const complex<Real>& z, const complex<R
 }  // namespace kspec
 
 // Each operator for two complex numbers, complex and scalar, scalar and complex.
-#define KSPEC_COMPLEX_OPERATOR(OPERATOR, BOTH, LEFT, RIGHT)                                \
+#define KSPEC_COMPLEX_OPERATOR(OPERATOR, BOTH, LEFT, RIGHT)                               \
   template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
   __device__ inline complex<Result> operator OPERATOR(const complex<Real>& left,          \
                                                       const complex<Other>& right) {      \
@@ -128,13 +128,13 @@ __device__ inline complex<Real> quotient(const complex<Real>& z, const complex<R
   }                                                                                       \
   template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
   __device__ inline complex<Result> operator OPERATOR(const complex<Real>& left,          \
-                                                      const Other& right) {               \
+                                                      Other right) {                      \
     complex<Result> z(left);                                                              \
     Result w = (Result)right;                                                             \
     return RIGHT;                                                                         \
   }                                                                                       \
   template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
-  __device__ inline complex<Result> operator OPERATOR(const Other& left,                  \
+  __device__ inline complex<Result> operator OPERATOR(Other left,                         \
                                                       const complex<Real>& right) {       \
     Result z = (Result)left;                                                              \
     complex<Result> w(right);                                                             \
@@ -157,11 +157,11 @@ __device__ inline bool operator==(const complex<Real>& z, const complex<Other>& 
   return z.real() == w.real() && z.imag() == w.imag();
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
-__device__ inline bool operator==(const complex<Real>& z, const Other& w) {
+__device__ inline bool operator==(const complex<Real>& z, Other w) {
   return z.real() == (Result)w && z.imag() == 0;
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
-__device__ inline bool operator==(const Other& z, const complex<Real>& w) {
+__device__ inline bool operator==(Other z, const complex<Real>& w) {
   return w == z;
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
@@ -169,25 +169,25 @@ __device__ inline bool operator!=(const complex<Real>& z, const complex<Other>& 
   return !(z == w);
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
-__device__ inline bool operator!=(const complex<Real>& z, const Other& w) {
+__device__ inline bool operator!=(const complex<Real>& z, Other w) {
   return !(z == w);
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
-__device__ inline bool operator!=(const Other& z, const complex<Real>& w) {
+__device__ inline bool operator!=(Other z, const complex<Real>& w) {
   return !(w == z);
 }
 // By real, then imaginary part, as NumPy and CuPy order them; STRICT decides where real parts differ.
-#define KSPEC_COMPLEX_ORDER(OPERATOR, STRICT)                                              \
+#define KSPEC_COMPLEX_ORDER(OPERATOR, STRICT)                                             \
   template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
   __device__ inline bool operator OPERATOR(const complex<Real>& z, const complex<Other>& w) { \
     return z.real() == w.real() ? z.imag() OPERATOR w.imag() : z.real() STRICT w.real();  \
   }                                                                                       \
   template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
-  __device__ inline bool operator OPERATOR(const complex<Real>& z, const Other& w) {      \
+  __device__ inline bool operator OPERATOR(const complex<Real>& z, Other w) {             \
     return z OPERATOR complex<Result>((Result)w);                                         \
   }                                                                                       \
   template <class Real, class Other, class Result = kspec::Promote<Real, Other>>          \
-  __device__ inline bool operator OPERATOR(const Other& z, const complex<Real>& w) {      \
+  __device__ inline bool operator OPERATOR(Other z, const complex<Real>& w) {             \
     return complex<Result>((Result)z) OPERATOR w;                                         \
   }
 KSPEC_COMPLEX_ORDER(<, <)

@@ -140,11 +140,11 @@ __device__ inline complex<Result> pow(const complex<Real>& base, const complex<O
   return exp(kspec::product(w, log(z)));
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
-__device__ inline complex<Result> pow(const complex<Real>& base, const Other& exponent) {
+__device__ inline complex<Result> pow(const complex<Real>& base, Other exponent) {
   return pow(complex<Result>(base), complex<Result>((Result)exponent));
 }
 template <class Real, class Other, class Result = kspec::Promote<Real, Other>>
-__device__ inline complex<Result> pow(const Other& base, const complex<Real>& exponent) {
+__device__ inline complex<Result> pow(Other base, const complex<Real>& exponent) {
   return pow(complex<Result>((Result)base), complex<Result>(exponent));
 }
 

@@ -85,20 +85,20 @@ template <class FORMAT> class Float8 {
   }
   __device__ inline unsigned char to_bits() const { return bits_; }
 
-  template <class Value> __device__ inline Float8& operator=(const Value& value) {
+  template <class Value> __device__ inline Float8& operator=(Value value) {
     bits_ = Float8(value).bits_;
     return *this;
   }
-  template <class Value> __device__ inline Float8& operator+=(const Value& value) {
+  template <class Value> __device__ inline Float8& operator+=(Value value) {
     return *this = (float)*this + value;
   }
-  template <class Value> __device__ inline Float8& operator-=(const Value& value) {
+  template <class Value> __device__ inline Float8& operator-=(Value value) {
     return *this = (float)*this - value;
   }
-  template <class Value> __device__ inline Float8& operator*=(const Value& value) {
+  template <class Value> __device__ inline Float8& operator*=(Value value) {
     return *this = (float)*this * value;
   }
-  template <class Value> __device__ inline Float8& operator/=(const Value& value) {
+  template <class Value> __device__ inline Float8& operator/=(Value value) {
     return *this = (float)*this / value;
   }
 

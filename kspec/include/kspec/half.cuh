@@ -1,7 +1,8 @@
 // float16 and bfloat16: 16 bits in memory, float in arithmetic.
 //
 // Both convert to float by themselves, so `x * y + 1` is computed in float and rounded once, when
-// it is stored. Names here are long on purpose: a user's -DA=3 must not break them.
+// it is stored. Names here are long on purpose: a user's -DA=3 must not break them. Operands come
+// by value: a reference to a class's static constant would read memory that no class defines.
 #pragma once
 
 #include "kspec/accumulator.cuh"
@@ -121,7 +122,7 @@ template <class Type> struct NativeHalf {};
     __device__ inline explicit SELF(unsigned long long value)                                    \
         : SELF(kspec::round_to_odd(value)) {}                                                    \
     template <class Native, class = typename kspec::NativeHalf<Native>::type>                    \
-    __device__ inline explicit SELF(const Native& value) : SELF((float)value) {}                 \
+    __device__ inline explicit SELF(Native value) : SELF((float)value) {}                        \
                                                                                                  \
     __device__ inline operator float() const { return FORMAT::widen(bits_); }                    \
     __device__ static inline SELF from_bits(unsigned short bits) {                               \
@@ -131,20 +132,20 @@ template <class Type> struct NativeHalf {};
     }                                                                                            \
     __device__ inline unsigned short to_bits() const { return bits_; }                           \
                                                                                                  \
-    template <class Value> __device__ inline SELF& operator=(const Value& value) {               \
+    template <class Value> __device__ inline SELF& operator=(Value value) {                      \
       bits_ = SELF(value).bits_;                                                                 \
       return *this;                                                                              \
     }                                                                                            \
-    template <class Value> __device__ inline SELF& operator+=(const Value& value) {              \
+    template <class Value> __device__ inline SELF& operator+=(Value value) {                     \
       return *this = (float)*this + value;                                                       \
     }                                                                                            \
-    template <class Value> __device__ inline SELF& operator-=(const Value& value) {              \
+    template <class Value> __device__ inline SELF& operator-=(Value value) {                     \
       return *this = (float)*this - value;                                                       \
     }                                                                                            \
-    template <class Value> __device__ inline SELF& operator*=(const Value& value) {              \
+    template <class Value> __device__ inline SELF& operator*=(Value value) {                     \
       return *this = (float)*this * value;                                                       \
     }                                                                                            \
-    template <class Value> __device__ inline SELF& operator/=(const Value& value) {              \
+    template <class Value> __device__ inline SELF& operator/=(Value value) {                     \
       return *this = (float)*this / value;                                                       \
     }                                                                                            \
                                                                                                  \

@@ -1,5 +1,6 @@
 // Structured dtypes. kspec prints each as a struct with named members and KSPEC_STRUCT, which
-// says what all of them can do; raw bytes, NumPy's V<n>, are a Void<n>.
+// says what all of them can do; raw bytes, NumPy's V<n>, are a Void<n>. Values come by value: a
+// reference to a class's static constant would read memory that the class does not define.
 #pragma once
 
 namespace kspec {
@@ -11,11 +12,11 @@ __device__ inline void set_field(Field (&to)[N], const Field (&from)[N]) {
   for (int k = 0; k < N; ++k) set_field(to[k], from[k]);
 }
 template <class Field, class Value>
-__device__ inline void fill_field(Field& to, const Value& value) {
+__device__ inline void fill_field(Field& to, Value value) {
   to = static_cast<Field>(value);
 }
 template <class Field, int N, class Value>
-__device__ inline void fill_field(Field (&to)[N], const Value& value) {
+__device__ inline void fill_field(Field (&to)[N], Value value) {
   for (int k = 0; k < N; ++k) fill_field(to[k], value);
 }
 template <class Field> __device__ inline bool same_field(const Field& left, const Field& right) {
@@ -37,7 +38,7 @@ __device__ inline void set_fields(Struct& to, const Struct& from) {
   }
 }
 template <int K, int COUNT, class Struct, class Value>
-__device__ inline void fill_fields(Struct& to, const Value& value) {
+__device__ inline void fill_fields(Struct& to, Value value) {
   if constexpr (K < COUNT) {
     fill_field(to.template at<K>(), value);
     fill_fields<K + 1, COUNT>(to, value);
@@ -57,13 +58,21 @@ __device__ inline bool same_fields(const Struct& left, const Struct& right) {
 template <int N> class Void {
   unsigned char bytes_[N];
 
- public:
-  Void() = default;
-  template <class Value> __device__ inline explicit Void(const Value& value) { *this = value; }
-  template <class Value> __device__ inline Void& operator=(const Value& value) {
+  template <class Value> __device__ inline Void& copy(const Value& value) {
     const unsigned char* from = reinterpret_cast<const unsigned char*>(&value);
     for (int k = 0; k < N; ++k) bytes_[k] = k < (int)sizeof(Value) ? from[k] : 0;
     return *this;
+  }
+
+ public:
+  Void() = default;
+  template <class Value> __device__ inline explicit Void(Value value) { copy(value); }
+  template <class Item, int M> __device__ inline explicit Void(const Item (&array)[M]) {
+    copy(array);
+  }
+  template <class Value> __device__ inline Void& operator=(Value value) { return copy(value); }
+  template <class Item, int M> __device__ inline Void& operator=(const Item (&array)[M]) {
+    return copy(array);
   }
   __device__ inline const unsigned char* bytes() const { return bytes_; }
   __device__ inline bool operator==(const Void& other) const {
@@ -79,14 +88,14 @@ template <int N> class Void {
 #define KSPEC_STRUCT(SELF, COUNT)                                                         \
   SELF() = default;                                                                       \
   SELF(const SELF&) = default;                                                            \
-  template <class Value> __device__ inline explicit SELF(const Value& value) {            \
+  template <class Value> __device__ inline explicit SELF(Value value) {                   \
     kspec::fill_fields<0, COUNT>(*this, value);                                           \
   }                                                                                       \
   __device__ inline SELF& operator=(const SELF& other) {                                  \
     kspec::set_fields<0, COUNT>(*this, other);                                            \
     return *this;                                                                         \
   }                                                                                       \
-  template <class Value> __device__ inline SELF& operator=(const Value& value) {          \
+  template <class Value> __device__ inline SELF& operator=(Value value) {                 \
     kspec::fill_fields<0, COUNT>(*this, value);                                           \
     return *this;                                                                         \
   }                                                                                       \
