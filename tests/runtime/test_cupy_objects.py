@@ -346,11 +346,16 @@ class TestCupyItself:
         """
         kernel = kspec.RawKernel(code, "copy", params=params)
         image, out = cupy.arange(12, dtype="f4").reshape(3, 4), cupy.zeros((3, 4), "f4")
-        surface = self.make_texture(cupy, out, surface=True)
+        texture, surface = (
+            self.make_texture(cupy, image),
+            self.make_texture(cupy, out, surface=True),
+        )
+        # Their arrays are filled on the default stream, for which the other one does not wait.
+        cupy.cuda.Device().synchronize()
         with cupy.cuda.Stream(non_blocking=True) as stream:
-            kernel((1,), (4, 3), (self.make_texture(cupy, image), surface, np.float32(2)))
+            kernel((1,), (4, 3), (texture, surface, np.float32(2)))
             stream.synchronize()
-            surface.ResDesc.cuArr.copy_to(out)
+        surface.ResDesc.cuArr.copy_to(out)
         assert out.tolist() == (2 * image).tolist()
 
     def test_arrays_over_variables(self, cupy: Any) -> None:
