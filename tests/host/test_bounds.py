@@ -149,6 +149,12 @@ def test_memory_of_the_kernel(module: kspec.RawModule, name: str, last: int, wor
     kernel((1,), (1,), (y, 0))  # the next launch is unharmed
 
 
+def test_shared_memory_of_an_earlier_launch_is_closed(module: kspec.RawModule) -> None:
+    x = np.arange(64, dtype=np.float32)
+    module.get_function("turn")((1,), (64,), (x,))  # its variable is larger
+    fault_of(module.get_function("shared"), (1,), (1,), (x, 10))
+
+
 def test_dynamic_shared_memory(module: kspec.RawModule) -> None:
     kernel, y = module.get_function("dynamic"), np.zeros(1, np.float32)
     kernel((1,), (1,), (y, 4), shared_mem=20)

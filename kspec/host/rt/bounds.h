@@ -202,6 +202,19 @@ static void open_module(const ModuleMemory* memory, ModuleMap* map) {
   map->generation = shadow.generation;
 }
 
+// The module whose variables are open: that of the last launch.
+static ModuleMap* opened_module;
+
+static void close_other_module(const ModuleMap* map) {
+  ModuleMap* other = opened_module;
+  if (!other || other == map || other->generation != shadow.generation) return;
+  for (unsigned i = 0; i < other->count; i++)
+    if (!other->code[i])
+      close_memory(other->segments[i].begin, other->segments[i].end - other->segments[i].begin,
+                   WRITTEN_SHADOW);
+  other->generation = 0;
+}
+
 // The thread-local variables of a module on this thread: threadIdx and the like, and __shared__
 // variables outside functions.
 static Span thread_variables(const Worker* worker, const ModuleMap* map) {
@@ -246,12 +259,26 @@ static void close_stack(Fiber* fiber) {
   fiber->generation = 0;
 }
 
+// A new block begins: its __shared__ variables have no place yet.
+static void begin_bounded_block(Worker* worker) {
+  worker->place_count = 0;
+  if (!worker->block.static_used) return;
+  uintptr_t begin = (uintptr_t)worker->block.static_shared;
+  memset((void*)shadow_of(begin), CLOSED, worker->block.static_used / 8 + 1);
+}
+
 // Let the running kernel of this worker at its shared memory and its module's variables.
 static bool prepare_bounds(Worker* worker) {
+  // What the last block opened; the module forgets how much that was.
+  if (worker->shared_generation == shadow.generation) begin_bounded_block(worker);
   worker->entry(BEGIN_BLOCK, &worker->block);  // creates the module's thread-local variables
   pthread_mutex_lock(&module_mutex);
   ModuleMap* map = module_map(worker);
-  if (map) open_module(worker->block.module, map);
+  if (map) {
+    close_other_module(map);
+    open_module(worker->block.module, map);
+    opened_module = map;
+  }
   pthread_mutex_unlock(&module_mutex);
   if (!map) return false;
   Span local = thread_variables(worker, map);
@@ -282,14 +309,6 @@ static void close_shared(Worker* worker) {
   if (worker->dynamic_bytes)
     close_memory((uintptr_t)worker->block.dynamic_shared, worker->dynamic_bytes, NEVER_MAPPED);
   worker->shared_generation = 0;
-}
-
-// A new block begins: its __shared__ variables have no place yet.
-static void begin_bounded_block(Worker* worker) {
-  worker->place_count = 0;
-  if (!worker->block.static_used) return;
-  uintptr_t begin = (uintptr_t)worker->block.static_shared;
-  memset((void*)shadow_of(begin), CLOSED, worker->block.static_used / 8 + 1);
 }
 
 // ------------------------------------------------------------------------- one access
