@@ -1,4 +1,4 @@
-"""What checks declared C parameters against the kernels' own, when a source compiles.
+"""Assertions that compare declared C parameters with the kernels' own, at compile time.
 
 >>> from kspec.c_params import parse_c_params
 >>> params = parse_c_params("const float* x, int n")

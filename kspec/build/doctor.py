@@ -200,7 +200,7 @@ def _reason(error: KspecError | str) -> str:
 
 
 def _advice(error: KspecError) -> str:
-    """Return what the first line of a message says to install; empty if it says nothing."""
+    """Return the installation advice in the first line of a message; empty if there is none."""
     _, pip, what = str(error).partition("\n")[0].partition(": pip install")
     return f"{pip[2:]}{what}"
 

@@ -1,4 +1,4 @@
-"""What a build has to say though it went well: warnings, and spilled registers.
+"""Findings of a build that succeeded: warnings, and spilled registers.
 
 ::
 

@@ -122,7 +122,7 @@ class Positions:
         return len(self._text) if end < 0 else end
 
     def _pieces(self, path: str, line: int, offset: int) -> tuple[list[tuple[int, int]], int]:
-        """Return what of the text comes from one line of a file, and the next line that has text.
+        """Return the text from one line of a file, and the next line that has text.
 
         Arguments of a macro on several lines are printed on the first of them.
         """

@@ -1,4 +1,4 @@
-r"""What surrounds the preprocessor: CUDA text made ready for it, and whose text is in its output.
+r"""The steps around the preprocessor: its input is prepared, and its output divided by origin.
 
 ::
 
@@ -91,7 +91,7 @@ def _edited(text: str) -> str:
 
 
 def _refused(name: str) -> str:
-    """Return what a header is about, if device code that needs it cannot run here."""
+    """Return the subject of a header that device code cannot use here, or nothing."""
     if name in _CARRIED:
         return ""
     return _REFUSED_HEADERS.get(name) or _REFUSED_LIBRARIES.get(name.split("/")[0], "")

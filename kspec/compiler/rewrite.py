@@ -1,4 +1,4 @@
-"""Preprocessed CUDA text in, host C++ text out: what macros can not express.
+"""Preprocessed CUDA text in, host C++ text out: the changes that macros cannot express.
 
 >>> print(rewrite("void f() { __shared__ int s[4]; }").text)
 void f() { typedef int kspec_type_s[4]; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s) }
@@ -391,7 +391,7 @@ def _shared_start(statement: list[Token]) -> int:
 
 
 def _line_ends(text: str) -> str:
-    """Return what of a text makes lines count, to keep where it is replaced."""
+    """Return the line ends and line markers of a text, to keep where it is replaced."""
     marker = text.rfind("\n# ")
     if marker < 0:
         return newlines(text)

@@ -44,7 +44,7 @@ _NAMED = re.compile(r"^KSPEC_HOST_NAMED\((\d+), (.*)\)[ \t]*$", re.M)
 
 @dataclass(frozen=True)
 class PreparedUnit:
-    """What the preprocessor reads.
+    """The input of the preprocessor.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class PreparedUnit:
 
 @dataclass(frozen=True)
 class HostUnit:
-    """What the compiler reads.
+    """The input of the compiler.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def prepare_unit(source: CudaSource, macros: Sequence[str]) -> PreparedUnit:
 
 
 def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = ()) -> HostUnit:
-    """Return what the compiler reads, made of what the preprocessor has printed.
+    """Return the input of the compiler, made of the output of the preprocessor.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def remember(
 
 
 def _to_the_power(self: Traced, other: Any) -> Any:
-    """Return ``x ** y``; that of NumPy's arrays squares, which is no power of bool's types."""
+    """Return ``x ** y``; NumPy squares arrays, which is not a power of bool's types."""
     is_square = type(other) is int and other == 2 and not self.is_immutable
     if is_square and self.value.dtype == "bool":
         return self.tracer.ufunc("square", (self,))[0]
@@ -100,16 +100,16 @@ class Traced:
 
     @property
     def value(self) -> Value:
-        """What it is now."""
+        """Its present value."""
         return self.looked(self.root._value)
 
     @property
     def root(self) -> Traced:
-        """What it is a view of in the end; itself if it is none."""
+        """The array at the root of its views; itself if it is not a view."""
         return self if self._base is None else self._base[0].root
 
     def looked(self, value: Value) -> Value:
-        """Return what it would be if its root had another value."""
+        """Return its value for another value of its root."""
         return value if self._base is None else self._base[1](self._base[0].looked(value))
 
     @property
@@ -359,7 +359,7 @@ class Traced:
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
         refuse(
-            "an array that is only computed later can not become a NumPy array: use it as it is, "
+            "an array that is only computed later cannot become a NumPy array: use it as it is, "
             "or convert it with astype; several are returned as a tuple"
         )
 

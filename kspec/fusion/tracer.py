@@ -1,4 +1,4 @@
-"""What a function that is traced computes with: it makes stand-ins, and the values of their graph.
+"""The tracer of a function: it makes stand-ins, and the values of their graph.
 
 >>> from kspec.fusion.graph import Dim
 >>> tracer = Tracer()

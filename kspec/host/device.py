@@ -283,7 +283,7 @@ class HostKernel:
         shared_mem: int = 0,
         regions: Sequence[Region] = (),
     ) -> PreparedLaunch:
-        """Return what runs the kernel as often as wanted, in the order of its threads.
+        """Return a function that runs the kernel, in the order of its threads, at each call.
 
         Parameters and errors are those of `launch`.
         """

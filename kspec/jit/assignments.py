@@ -246,7 +246,7 @@ def _store(
 ) -> None:
     place = _place(scope, target)
     if isinstance(value, Known) and not value.is_number:
-        raise scope.problem(node, TypeError, f"{described(value)} is no number")
+        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
     scope.out.append(Store(place, expressions.assignable(scope, node, value, str(place.type))))
 
 

@@ -74,7 +74,7 @@ def call(scope: Scope, node: ast.Call) -> Value:
     if isinstance(target, Method):
         return _method(scope, node, target, args)
     if not isinstance(target, Known):
-        raise scope.problem(node, TypeError, f"{described(target)} can not be called")
+        raise scope.problem(node, TypeError, f"{described(target)} cannot be called")
     return called(scope, node, target.value, args, keywords)
 
 
@@ -119,13 +119,13 @@ def _run(
     given = [unwrapped(one) for one in args]
     named = {word: unwrapped(one) for word, one in keywords.items()}
     if not callable(function):
-        raise scope.problem(node, TypeError, f"{described(Known(function))} can not be called")
+        raise scope.problem(node, TypeError, f"{described(Known(function))} cannot be called")
     if None in given or None in named.values():
         raise scope.problem(
             node,
             TypeError,
-            f"Invalid function call: {name} is no function of kernels, and its arguments are no "
-            "constants; decorate it with @jit.rawkernel(device=True) if it is yours",
+            f"Invalid function call: {name} is not a function of kernels, and its arguments are "
+            "not constants; decorate it with @jit.rawkernel(device=True) if it is yours",
         )
     scope.program.run.append(function)
     try:
@@ -291,7 +291,7 @@ def _extreme(name: str) -> Callable[..., Value]:
 
 
 def _compared(args: Sequence[Value]) -> Sequence[Value]:
-    """Return what ``min`` and ``max`` compare: their arguments, or the items of the only one."""
+    """Return the values that ``min`` and ``max`` compare: their arguments, or the items of one."""
     if len(args) != 1:
         return args
     (only,) = args
@@ -308,7 +308,7 @@ def _known_extreme(scope: Scope, node: ast.AST, name: str, first: Known, second:
     """Return one of two constants, by the rules of what is not known: NumPy's."""
     for one in (first, second):
         if not one.is_number:
-            raise scope.problem(node, TypeError, f"{described(one)} is no number")
+            raise scope.problem(node, TypeError, f"{described(one)} is not a number")
     a, b = first.value, second.value
     if a != a or b != b:  # the first NaN
         return first if a != a else second

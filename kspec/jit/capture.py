@@ -86,7 +86,7 @@ class Captured:
 
 
 def watch_names(function: Any) -> Callable[[], bool]:
-    """Return what says whether a name in a function that was called means something else now."""
+    """Return a test of whether a name in a called function has changed its meaning."""
     if not isinstance(function, FunctionType):
         return lambda: False
     names = (*function.__code__.co_names, *function.__code__.co_freevars)

@@ -93,7 +93,7 @@ class Algorithm:
 
     @property
     def working(self) -> str:
-        """What it computes in: CuPy's kernels have a float for each float16."""
+        """Its type in computations: CuPy's kernels have a float for each float16."""
         return "float32" if self.dtype in ("float16", "bfloat16") else self.dtype
 
     @property

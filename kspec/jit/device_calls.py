@@ -217,7 +217,7 @@ def _shape(scope: Scope, node: ast.AST, name: str, value: Value) -> tuple[int, .
     extents = given if isinstance(given, tuple) else (given,)
     for one in extents:
         if isinstance(one, bool) or not hasattr(one, "__index__"):
-            raise scope.problem(node, TypeError, f"jit.{name}: {one!r} is no number of elements")
+            raise scope.problem(node, TypeError, f"jit.{name}: {one!r} is not a number of elements")
         if one < 0:
             raise scope.problem(node, ValueError, f"jit.{name}: {one} elements")
     return tuple(map(int, extents))
@@ -295,7 +295,7 @@ def _shuffle(
     unsigned = name in ("shfl_up_sync", "shfl_down_sync")
     place = expressions.scalar(scope, node, lane)
     if types.kind(str(place.type)) not in "iu":
-        raise scope.problem(node, TypeError, f"jit.{name}: {place.type} is no number of a lane")
+        raise scope.problem(node, TypeError, f"jit.{name}: {place.type} is not a number of a lane")
     size: Expression = Const(32, "int32")
     if isinstance(width, Known):
         lanes = 32 if width.value is None else width.value

@@ -93,7 +93,7 @@ def materialized(scope: Scope, node: ast.AST, value: Value, dtype: str | None = 
             wanted = dtype or types.type_of_constant(scope.mode, value.value)
             return constant(value.value, wanted, scope.mode)
     if isinstance(value, Known | Several | Method):
-        raise scope.problem(node, TypeError, f"{described(value)} is no number")
+        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
     return value
 
 
@@ -101,7 +101,7 @@ def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
     """Return a value that must be a number of some dtype."""
     one = materialized(scope, node, value)
     if not isinstance(one.type, str) or dtypes.lookup(one.type).kind not in "biufc":
-        raise scope.problem(node, TypeError, f"{one.type} is no number")
+        raise scope.problem(node, TypeError, f"{one.type} is not a number")
     return one
 
 
@@ -271,7 +271,7 @@ def _folded(scope: Scope, node: ast.AST, python: Callable[..., Any], *values: Kn
     """Return what Python makes of numbers (or strings) that are known."""
     for one in values:
         if not one.is_number and not isinstance(one.value, str):
-            raise scope.problem(node, TypeError, f"{described(one)} is no number")
+            raise scope.problem(node, TypeError, f"{described(one)} is not a number")
     with scope.at(node), np.errstate(all="ignore"):
         try:
             return Known(python(*(one.value for one in values)))

@@ -37,7 +37,7 @@ def type_of_constant(mode: str, value: Any) -> str:
     OverflowError
         For an integer that no type holds.
     TypeError
-        For what is no number.
+        For what is not a number.
     """
     if isinstance(value, np.generic):
         return dtype_name(value.dtype)
@@ -52,7 +52,7 @@ def type_of_constant(mode: str, value: Any) -> str:
         return "float32" if mode == "cuda" else "float64"
     if isinstance(value, complex):
         return "complex64" if mode == "cuda" else "complex128"
-    raise TypeError(f"a {type(value).__name__} is no number")
+    raise TypeError(f"a {type(value).__name__} is not a number")
 
 
 def fits(value: int, dtype: str) -> bool:

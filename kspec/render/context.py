@@ -412,7 +412,7 @@ def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
 
 
 def _index_name(spec: ElementwiseSpec, ordered: bool) -> str:
-    """Return what the number of an element is called.
+    """Return the name of the variable that numbers the elements.
 
     Elements that are visited in another order have none that an operation may see. Where a macro
     of a header may name it, its own name is taken away, so that the compiler says so.

@@ -62,7 +62,7 @@ _LOOK_AT_ACCESSES = {"init", "memory", "race"}
 def modes_of_call(
     checks: Checks, device: Device, declaration: GeneratedDeclaration | None = None
 ) -> tuple[str, ...]:
-    """Return what the kernel of a call is instrumented for: checks asked for, and bounds.
+    """Return the instrumentation of a call's kernel: the checks asked for, and bounds.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
 
 
 def behind(name: str) -> str:
-    """Return what messages call the array that a view is a part of."""
+    """Return the name, in messages, of the array that a view is a part of."""
     return f"the array behind {name}"
 
 

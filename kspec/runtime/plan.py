@@ -345,7 +345,7 @@ def _makers(prepared: Prepared) -> tuple[Maker, ...]:
 
 
 def _guard(prepared: Prepared) -> Guard | None:
-    """Return what tells launches the memory of their arrays; None if they need not know."""
+    """Return a function that lists the memory of arrays for a launch; None if it needs none."""
     if not prepared.launch.modes:
         return None
     names = [one.param.name for one in prepared.operands if one.view is not None]

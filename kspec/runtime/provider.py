@@ -379,7 +379,7 @@ class KernelLoader:
         return self._keeper(device) if isinstance(wanted, RawSymbol) else ()
 
     def _keeper(self, device: Device, sanitize: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Return what the module is instrumented for that keeps the global variables.
+        """Return the instrumentation of the module that keeps the global variables.
 
         The first that is asked for, of the two that are not slow.
         """

@@ -397,9 +397,9 @@ class RawModule:
         return CudaSource("kernel.cu", code, expressions, headers, self.options, self.backend)
 
     def _checked(self, name: str, params: tuple[CParam, ...] | None) -> KernelLoader | None:
-        """Return what loads the source if a kernel's parameters are those that are declared.
+        """Return the loader of the source, which checks the declared parameters of a kernel.
 
-        None if nothing is declared, or the compiler can not know the kernel by its name: mangled
+        None if nothing is declared, or the compiler cannot know the kernel by its name: mangled
         ones, and those of compiled files.
         """
         if params is None or self._source is None or name.startswith("_Z"):

@@ -301,7 +301,7 @@ class RawPlan(Ordered, Blocks):
 
 
 def _converter(operand: RawArgument, dtype: str, size: int) -> Callable[[Any], bytes] | None:
-    """Return what makes the bytes of an argument that has no format."""
+    """Return a function that makes the bytes of an argument that has no format."""
     if kind_of(operand.value) == STRUCT:
         where = operand.where
         return lambda value: struct_bytes(where, value, size)
@@ -339,7 +339,7 @@ def refusal_of(prepared: PreparedRaw) -> Refusal | None:
 
 
 def guard_of(prepared: PreparedRaw, pattern: RawPattern) -> Guard | None:
-    """Return what tells launches the memory of their arrays; None if they need not know."""
+    """Return a function that lists the memory of arrays for a launch; None if it needs none."""
     if not prepared.launch.modes:
         return None
     kernel: Any = prepared.kernel  # of the host device

@@ -1,4 +1,4 @@
-"""What macros can make of the words of a fragment, as far as the text tells.
+"""The words that macros can put into a fragment, as far as the text tells.
 
 >>> found = Expansion.of("#define OLD y")
 >>> found.hidden(["x", "OLD"]), found.hidden(["x"])

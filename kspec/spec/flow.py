@@ -1,4 +1,4 @@
-"""What the statements of an element do to variables: set before they are read, or changed.
+"""The variables of an element's statements: set before they are read, or changed.
 
 >>> assigns_first("z", "T d = x - y; z = d * d;"), assigns_first("z", "if (x > 0) z = x;")
 (True, False)

@@ -1,4 +1,4 @@
-"""What kernels do with names, and where a preamble must stand: text in, plain answers out.
+"""The names that kernels use, and the place of a preamble: text in, plain answers out.
 
 >>> sorted(preamble_names("static const int rows = 3; __device__ int sq(int n);"))
 ['__device__', 'const', 'int', 'rows', 'sq', 'static']

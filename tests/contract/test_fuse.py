@@ -1124,7 +1124,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "np.dot(x, y)": (TypeError, "call it outside"),
     "np.add.accumulate(x)": (TypeError, "call it outside"),
     "np.add.outer(x, y)": (TypeError, "call it outside"),
-    "np.asarray(x)": (TypeError, "can not become a NumPy array"),
+    "np.asarray(x)": (TypeError, "cannot become a NumPy array"),
     "np.where(x > 0)": (TypeError, "unknown size"),
     "x[x > 0]": (IndexError, "select with np.where"),
     "x[[0, 1]]": (IndexError, "select with np.where"),

@@ -297,7 +297,7 @@ def test_extremes_of_what_is_no_number() -> None:
         wrong[1, 1](np.zeros(1))
     text = str(caught.value)
     assert text.count("error:") == 4
-    assert "module numpy is no number" in text and "str is no number" in text
+    assert "module numpy is not a number" in text and "str is not a number" in text
 
 
 @jit.rawkernel()

@@ -140,8 +140,8 @@ def test_what_is_refused() -> None:
     assert isinstance(caught.value, ValueError)  # a KeyError is no error of a kernel's
     assert "broken, called while compiling: 3" in text
     assert "of_a_thread, called while compiling: kspec.jit.threadIdx.x means something" in text
-    assert "Invalid function call: power is no function of kernels, and its arguments" in text
-    assert "Config can not be called" in text
+    assert "Invalid function call: power is not a function of kernels, and its arguments" in text
+    assert "Config cannot be called" in text
 
 
 OFFSET = 10

@@ -168,7 +168,7 @@ _WRITING: dict[str, Callable[..., tuple[Any, ...]]] = {
 
 
 def _name_of(kernel: Any) -> str:
-    """Return what NumPy calls one of CuPy's ufuncs or reductions."""
+    """Return NumPy's name of one of CuPy's ufuncs or reductions."""
     name: str = getattr(kernel, "name", "")
     for prefix in ("cupyx_scipy_special_", "cupyx_scipy_", "cupy_"):
         name = name.removeprefix(prefix)

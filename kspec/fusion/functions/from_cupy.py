@@ -71,7 +71,7 @@ class _Tracing:
 
 
 class _History:
-    """What CuPy's functions call, in place of what its own tracer is."""
+    """The object that CuPy's functions call in place of CuPy's own tracer."""
 
     def __init__(self, tracer: Tracer, call_kernel: CallKernel, local: Any) -> None:
         self._tracer = tracer

@@ -44,7 +44,7 @@ struct Shadow {
   pthread_mutex_t mutex;  // guards the pages
   uintptr_t* pages;       // those that are written, each CLOSED at first: a hash table
   unsigned page_count;    // slots of it that were ever used
-  unsigned stray_count;   // atomic: pages that an access to memory of nobody's has closed
+  unsigned stray_count;   // atomic: pages that a stray access has closed
   unsigned generation;    // grows when everything is closed: what is kept open opens itself again
 };
 
