@@ -209,14 +209,26 @@ def binding_text(binding: Binding) -> str:
 def _raw_ndims(declaration: GeneratedDeclaration, layout: str) -> list[tuple[int, ...]]:
     """Return the dimensions of raw arguments, then of ``_raw_<name>``, for a layout."""
     raw = sum(param.raw for param in declaration.params)
-    views = 0
-    if isinstance(declaration, ElementwiseDeclaration):
-        views = len(declaration.raw_views)
+    if isinstance(declaration, ReductionDeclaration):
+        return _reduced_ndims(declaration, raw)
+    views = len(declaration.raw_views)
     loop_ndims = (1,) if layout == FLAT else RAW_NDIMS
     return [
         (ndim,) * raw + (loop_ndim,) * views
         for ndim in (RAW_NDIMS if raw else (0,))
         for loop_ndim in (loop_ndims if views else (0,))
+    ]
+
+
+def _reduced_ndims(declaration: ReductionDeclaration, raw: int) -> list[tuple[int, ...]]:
+    """Return the same for a reduction: views and indexers have the axes of inputs or outputs."""
+    names = (*declaration.raw_views, *declaration.indexers)
+    outputs = [name in declaration.outputs.names or name == "_out_ind" for name in names]
+    return [
+        (ndim,) * raw + tuple(kept if of_output else all_ for of_output in outputs)
+        for ndim in (RAW_NDIMS if raw else (0,))
+        for all_ in (RAW_NDIMS if not all(outputs) else (0,))
+        for kept in (RAW_NDIMS if any(outputs) else (0,))
     ]
 
 

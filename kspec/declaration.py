@@ -128,7 +128,11 @@ class ReductionDeclaration(_Generated):
     has_identity : bool
         Whether reducing nothing has a value.
     ordered : bool
-        The map reads ``_J``, ``_i`` or an indexer, so reduced axes keep their C order.
+        The map reads ``_J``, ``_i``, an indexer or ``_raw_<name>``, so axes keep their C order.
+    raw_views : tuple of str
+        Parameters whose arrays the expressions read as ``_raw_<name>``.
+    indexers : tuple of str
+        Those of ``_in_ind`` and ``_out_ind`` of which the expressions read more than the size.
     scalars : tuple of str
         Inputs that the reduce or post-map expression reads; they must be given as scalars.
     accumulator : str
@@ -143,6 +147,8 @@ class ReductionDeclaration(_Generated):
 
     has_identity: bool = True
     ordered: bool = False
+    raw_views: tuple[str, ...] = ()
+    indexers: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     accumulator: str = ""
     indexed: bool | None = None
@@ -154,7 +160,9 @@ class ReductionDeclaration(_Generated):
     def whole(self) -> str:
         """Why parts of an array can not be reduced by themselves; empty if they can."""
         if self.ordered if self.indexed is None else self.indexed:
-            return "its map depends on where an element is (_J, _i, _in_ind or _out_ind)"
+            return (
+                "its map depends on where an element is (_J, _i, _in_ind, _out_ind or _raw_<name>)"
+            )
         written = next((param.name for param in self.inputs if param.non_const), "")
         return f"it writes to {written}, which is _non_const" if written else ""
 

@@ -183,7 +183,9 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
-    for name in ("counts", "single", "backward", "forward", "numbers"):
+    rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
+    rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
+    for name in rare:
         if not data.get(name, True):
             del data[name]
     if isinstance(kernel, RawDeclaration):
@@ -238,9 +240,10 @@ def _declaration(data: dict[str, Any]) -> Declaration:
         fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
     fields["scalars"] = tuple(fields["scalars"])
     fields["numbers"] = tuple(fields.get("numbers", ()))
+    fields["raw_views"] = tuple(fields.get("raw_views", ()))
     if kind == ElementwiseDeclaration.kind:
-        fields["raw_views"] = tuple(fields["raw_views"])
         return ElementwiseDeclaration(**fields)
+    fields["indexers"] = tuple(fields.get("indexers", ()))
     return ReductionDeclaration(**fields)
 
 

@@ -19,6 +19,9 @@ KERNELS = (
     ElementwiseDeclaration("e", Signature((X, Y)), Signature((X,)), "Doc.", ordered=True),
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),
     ReductionDeclaration("c", Signature((X,)), Signature((X,)), indexed=False, counts=True),
+    ReductionDeclaration(
+        "v", Signature((X,)), Signature((X,)), raw_views=("x",), indexers=("_in_ind", "_out_ind")
+    ),
     RawDeclaration("k", ("k<int>",), (CParam("int", "p", pointer=True, const=True),)),
     RawDeclaration("u", ("u",), None),
     RawDeclaration(

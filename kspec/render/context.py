@@ -223,7 +223,8 @@ _SYNONYMS = {
     "_type_reduce": "typedef _Acc _type_reduce;",
     "IndexT": "typedef ptrdiff_t IndexT;",
 }
-_FLAT_INDEX = "const ptrdiff_t _j = _J * _out_ind.size() + _i;"
+_FLAT = "_J * _out_ind.size() + _i"
+_FLAT_INDEX = f"const ptrdiff_t _j = {_FLAT};"
 
 
 Context = ElementwiseContext | ReductionContext | RawContext
@@ -324,7 +325,9 @@ def reduction_context(
     place = Place.of(spec, binding)
     head, tail = _surroundings(spec, place)
     preamble = _preamble(spec, origin, place)
-    post_locals = _scalars(declaration, post_map) + [
+    post_locals = _scalars(declaration, post_map)
+    post_locals += _indexers(spec, spec.post_map, {"_in_ind": "", "_out_ind": "_i"})
+    post_locals += [
         parameters.element(param, f"_at[{len(inputs) + number}]", output=True)
         for number, param in enumerate(outputs)
     ]
@@ -348,11 +351,14 @@ def reduction_context(
         accumulator=_accumulator(declaration),
         synonyms=tuple(text for word, text in _SYNONYMS.items() if word in spec.words),
         members=tuple(argument.removeprefix("const ") for argument in arguments),
-        member_names=tuple(parameters.argument_name(param) for param in declaration.params),
+        member_names=parameters.argument_names(declaration),
         identity=identity,
         identity_locals=tuple(_scalars(declaration, identity)),
         map=origin.fragment("map", spec.map),
-        map_locals=(_FLAT_INDEX,) if "_j" in spec.words else (),
+        map_locals=(
+            *((_FLAT_INDEX,) if "_j" in spec.words else ()),
+            *_indexers(spec, spec.map, {"_in_ind": _FLAT, "_out_ind": "_i"}),
+        ),
         parameters=", ".join([*items, "ptrdiff_t _J", "ptrdiff_t _i"]),
         items=", ".join(
             [*(f"{name}.item(_at[{k}])" for k, name in enumerate(input_names)), "_J", "_i"]
@@ -428,6 +434,13 @@ def _scalars(declaration: ReductionDeclaration, fragment: Fragment) -> list[str]
         for param in declaration.inputs
         if param.name in declaration.scalars and fragment.mentions(param.name)
     ]
+
+
+def _indexers(spec: ReductionSpec, text: str, elements: Mapping[str, str]) -> list[str]:
+    """Return the multi-indices that an expression reads, each at its element."""
+    words = identifiers(text, *spec.macro_texts)
+    used = [name for name in spec.indexers if name in words]
+    return [line for name in used for line in parameters.indexer(name, elements[name])]
 
 
 def _op_template(declaration: ReductionDeclaration, bound: bool) -> tuple[str, str]:

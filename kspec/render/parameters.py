@@ -38,7 +38,7 @@ def raw_params(declaration: GeneratedDeclaration) -> list[str]:
     """Return the template parameters that are the ranks of arrays indexed by hand."""
     raw = [param.name for param in declaration.params if param.raw]
     views = [f"_raw_{param.name}" for param in _views(declaration)]
-    return [f"int _NDIM_{name}" for name in (*raw, *views)]
+    return [f"int _NDIM_{name}" for name in (*raw, *views, *_indexers(declaration))]
 
 
 def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
@@ -48,7 +48,34 @@ def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tup
         *(_argument(param, output=False) for param in inputs),
         *(_argument(param, True, param.name in assigned) for param in outputs),
         *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
+        *(
+            f"const kspec::Array<const char, _NDIM_{name}> {_shape_name(name)}"
+            for name in _indexers(declaration)
+        ),
     )
+
+
+def argument_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    """Return the names of those parameters, in their order."""
+    return (
+        *(argument_name(param) for param in declaration.params),
+        *(f"_raw_{param.name}" for param in _views(declaration)),
+        *map(_shape_name, _indexers(declaration)),
+    )
+
+
+def indexer(name: str, at: str) -> list[str]:
+    """Return the multi-index that a reduction's expression reads as `name`, set to element `at`."""
+    made = f"kspec::CIndexer<_NDIM_{name}> {name}({_shape_name(name)}.shape());"
+    return [made, f"{name}.set({at});"] if at else [made]
+
+
+def _indexers(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    return declaration.indexers if isinstance(declaration, ReductionDeclaration) else ()
+
+
+def _shape_name(indexer: str) -> str:
+    return f"_arg_{indexer}"
 
 
 def _argument(param: Param, output: bool, assigned: bool = True) -> str:
@@ -69,8 +96,6 @@ def _array(param: Param, output: bool, prefix: str = "") -> str:
 
 def _views(declaration: GeneratedDeclaration) -> list[Param]:
     """The parameters that the kernel also gets as arrays."""
-    if isinstance(declaration, ReductionDeclaration):
-        return []
     return [param for param in declaration.params if param.name in declaration.raw_views]
 
 

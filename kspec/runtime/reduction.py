@@ -11,7 +11,7 @@ from kspec import dtypes
 from kspec.checks import Checks
 from kspec.declaration import PLACES, ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.runtime import dispatch, driver, layout
+from kspec.runtime import dispatch, driver, layout, permuted
 from kspec.runtime.bound import Bound
 from kspec.runtime.callable import GeneratedCallable
 from kspec.runtime.checked import (
@@ -171,7 +171,9 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         handle = dispatch.resolve_stream(call, stream)
         call = replace(call, stream=handle)
         operands = (*call.inputs, *call.outputs)
-        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks)
+        views = permuted.views(declaration, call, shape, reduced, keepdims)
+        ndims = tuple(view.ndim for view in views)
+        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks, view_ndims=ndims)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         modes = modes_of_call(checks, call.device, declaration)
         regions = regions_of_operands(modes, operands)
@@ -183,7 +185,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             call.device,
             fold.pack,
             operands,
-            given=given,
+            tuple((view.operand, view.packed) for view in views),
+            given,
             scratch=fold.scratch(_accumulator_size(declaration, binding)),
             tickets=fold.tickets,
             named=stream is not None,
@@ -225,11 +228,17 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         return shape
 
     def check_scalars(self, call: Call) -> None:
-        """Raise `ArgumentTypeError` if an array is given where there are no elements."""
+        """Raise `ArgumentTypeError` for a scalar in place of an array, or the other way round."""
         for operand in call.inputs:
-            if operand.param.name in self.declaration.scalars and operand.view is not None:
+            name = operand.param.name
+            if operand.view is None and name in self.declaration.raw_views:
                 raise ArgumentTypeError(
-                    f"{self.__name__}: {operand.param.name} is read by the reduce or post-map "
+                    f"{self.__name__}: {name} must be an array, not "
+                    f"{type(operand.value).__name__}: an expression reads _raw_{name}"
+                )
+            if name in self.declaration.scalars and operand.view is not None:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: {name} is read by the reduce or post-map "
                     "expression, where there are no elements any more; pass a scalar"
                 )
 
@@ -260,10 +269,12 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         binding: Binding,
         checks: Checks,
         tag: Callable[[str], str] = str,
+        view_ndims: tuple[int, ...] = (),
     ) -> tuple[Fold, LoadedKernel]:
         """Return how the work is shared, and the kernel for that.
 
-        `tag` makes the layout of the kernel of that of the fold.
+        `tag` makes the layout of the kernel of that of the fold. `view_ndims` are the dimensions of
+        ``_raw_<name>`` and of the indexers.
         """
         inputs = [operand for operand in call.inputs if not operand.param.raw]
         kept = tuple(axis for axis in range(len(shape)) if axis not in reduced)
@@ -273,7 +284,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         )
 
         def load(layout_tag: str) -> LoadedKernel:
-            return self.load(call, binding, tag(layout_tag), checks)
+            return self.load(call, binding, tag(layout_tag), checks, view_ndims)
 
         if call.device.is_host:
             fold = choose_host(kept_axes, reduced_axes)
@@ -289,9 +300,16 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             )
         return fold, load(fold.layout)
 
-    def load(self, call: Call, binding: Binding, layout_tag: str, checks: Checks) -> LoadedKernel:
+    def load(
+        self,
+        call: Call,
+        binding: Binding,
+        layout_tag: str,
+        checks: Checks,
+        view_ndims: tuple[int, ...] = (),
+    ) -> LoadedKernel:
         """Return the kernel of a layout."""
-        raw_ndims = dispatch.raw_ndims(call.inputs)
+        raw_ndims = (*dispatch.raw_ndims(call.inputs), *view_ndims)
         wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
         self._loader.check_captured(wanted, call.device, call.stream)
         modes = modes_of_call(checks, call.device, self.declaration)

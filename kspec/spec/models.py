@@ -56,6 +56,9 @@ _COUNTS = frozenset({"_in_ind", "_out_ind"})
 _REDUCTION_ORDER = _INDICES | _COUNTS
 # How many elements each output has, which is the same for any number of outputs: in brackets of
 # its own, for what stands on its left would be divided twice.
+# An indexer that is asked for its size only, and what may ask one for more.
+_SIZE = re.compile(r"\b(_in_ind|_out_ind)\s*\.\s*size\s*\(\s*\)")
+_MORE = re.compile(r"\.\s*(get|set|ndim)\b|::\s*ndim\b|#\s*include\b")
 _RATIO = re.compile(r"\(\s*_in_ind\s*\.\s*size\s*\(\s*\)\s*/\s*_out_ind\s*\.\s*size\s*\(\s*\)\s*\)")
 
 
@@ -129,6 +132,15 @@ class _GeneratedSpec(BaseSpec):
         )
 
     @property
+    def raw_views(self) -> tuple[str, ...]:
+        """Parameters whose arrays some text reads as ``_raw_<name>``."""
+        return tuple(
+            param.name
+            for param in self.params
+            if not param.raw and f"_raw_{param.name}" in self.words
+        )
+
+    @property
     def params(self) -> Signature:
         """Inputs, then outputs."""
         return Signature(self.inputs.params + self.outputs.params)
@@ -198,11 +210,7 @@ class ElementwiseSpec(_GeneratedSpec):
         """Return what a caller must know of this spec."""
         outside = identifiers(self.loop_prep, self.after_loop)
         by_thread = reads_threads(*self.fragments.values(), self.preamble, *self.macros)
-        views = tuple(
-            param.name
-            for param in self.params
-            if not param.raw and f"_raw_{param.name}" in self.words
-        )
+        views = self.raw_views
         single = by_thread or self._is_carried() or self._may_return()
         # A helper of the preamble, or a reference, hides whose address an atomic function takes.
         atomic = any("atomic" in word for word in identifiers(self.operation, self.preamble))
@@ -306,7 +314,9 @@ class ReductionSpec(_GeneratedSpec):
             self.doc,
             reduce_dims=self.reduce_dims,
             has_identity=self.identity is not None,
-            ordered=not self.words.isdisjoint(_REDUCTION_ORDER),
+            ordered=bool(self.raw_views) or not self.words.isdisjoint(_REDUCTION_ORDER),
+            raw_views=self.raw_views,
+            indexers=self.indexers,
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
             indexed=self._is_indexed(),
@@ -315,8 +325,19 @@ class ReductionSpec(_GeneratedSpec):
             numbers=self.numbers,
         )
 
+    @property
+    def indexers(self) -> tuple[str, ...]:
+        """Those of ``_in_ind`` and ``_out_ind`` of which some text reads more than the size."""
+        texts = (*self.fragments.values(), *self.macro_texts)
+        if not any(map(_MORE.search, (*texts, self.preamble))):
+            return ()
+        rest = [_SIZE.sub(" ", text) for text in texts]
+        return tuple(name for name in sorted(_COUNTS) if mentions({name}, *rest))
+
     def _is_indexed(self) -> bool:
         """Whether more than the post-map depends on indices or the number of elements."""
+        if self.raw_views or self.indexers:
+            return True
         before = (self.map, self.reduce, self.identity or "", *self.macro_texts)
         return not self.words.isdisjoint(_INDICES) or mentions(set(_REDUCTION_ORDER), *before)
 
@@ -330,7 +351,7 @@ class ReductionSpec(_GeneratedSpec):
                 yield Fault(("outputs",), message, word="raw")
         fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
         yield from rules.not_empty(**fragments)
-        yield from rules.no_raw_views(self.params, fragments)
+        yield from rules.raw_views_exist(self.params, fragments)
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)

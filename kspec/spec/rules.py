@@ -181,13 +181,6 @@ def raw_views_exist(params: Signature, fragments: Mapping[str, str]) -> Iterator
             yield replace(fault, message=message)
 
 
-def no_raw_views(params: Signature, fragments: Mapping[str, str]) -> Iterator[Fault]:
-    """Check that a reduction does not use ``_raw_x``: its elements have no loop of their own."""
-    for fault, name in _raw_views(params, fragments):
-        message = f"a reduction has no '_raw_{name}'; declare {name!r} as a raw parameter"
-        yield replace(fault, message=message)
-
-
 def _raw_views(params: Signature, fragments: Mapping[str, str]) -> Iterator[tuple[Fault, str]]:
     """Yield where ``_raw_x`` first stands in each fragment, for every parameter ``x``."""
     for field, text in fragments.items():

@@ -9,6 +9,10 @@ import pytest
 
 import kspec
 from kspec import ElementwiseKernel, ReductionKernel
+from kspec.compiler import compile_source
+from kspec.errors import ToolNotFoundError
+from kspec.pipeline import LazySource
+from kspec.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 from tests.devices import ArrayDevice
 
 # One letter macros, and words that headers use for themselves.
@@ -143,10 +147,146 @@ class TestRawViews:
         with pytest.raises(kspec.SpecError, match="parameter 'x' is raw: 'x' itself is the array"):
             ElementwiseKernel("raw T x", "T y", "y = _raw_x[i]", "twice_raw")
 
-    def test_in_a_reduction_is_refused(self) -> None:
-        message = "a reduction has no '_raw_x'; declare 'x' as a raw parameter"
-        with pytest.raises(kspec.SpecError, match=message):
-            ReductionKernel("T x", "T y", "x * _raw_x[0]", "a + b", "y = a", "0")
+
+LAYOUTS = [np.s_[...], np.s_[::-1, ::2], np.s_[:, :, 1:3], np.s_[0:1, :, 2:3]]
+
+
+class TestReductionViews:
+    """``_raw_x``, ``_in_ind`` and ``_out_ind`` of reductions: axes that are reduced first, then others."""
+
+    @pytest.mark.parametrize("reduce_dims", [True, False])
+    @pytest.mark.parametrize("transposed", [False, True])
+    @pytest.mark.parametrize("index", LAYOUTS)
+    @pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (1, 2), ()])
+    def test_is_the_array_and_its_elements(
+        self, axis: Any, index: Any, transposed: bool, reduce_dims: bool, place: ArrayDevice
+    ) -> None:
+        kernel = ReductionKernel(
+            "float64 x",
+            "float64 y, int32 differ",
+            "_Sum{x + _raw_x[0], (_raw_x[_in_ind.get()] != x) + (_raw_x[_j] != x)"
+            " + (_raw_x.ndim != _in_ind.ndim)}",
+            "_Sum{a.sum + b.sum, a.differ + b.differ}",
+            "y = a.sum; differ = a.differ + (&_raw_y[_out_ind.get()] != &y)",
+            "_Sum{0, 0}",
+            f"seen_{'merged' if reduce_dims else 'all'}",
+            "_Sum",
+            reduce_dims=reduce_dims,
+            preamble="struct _Sum { double sum; int differ; };",
+        )
+        x = np.arange(48.0).reshape(3, 4, 4)
+        for keepdims in (False, True, True):
+            x = x + 1  # other memory each time
+            given = place.array(x).T[index] if transposed else place.array(x)[index]
+            expected = x.T[index] if transposed else x[index]
+            y, differ = kernel(given, axis=axis, keepdims=keepdims)
+            first = expected.ravel()[0]
+            np.testing.assert_array_equal(
+                place.numpy(y), (expected + first).sum(axis=axis, keepdims=keepdims)
+            )
+            assert not place.numpy(differ).any()
+
+    @pytest.mark.parametrize(
+        ("axis", "map_expr", "weights"),
+        [
+            (1, "x * (_in_ind.get()[0] + 10 * _in_ind.get()[1])", [[0, 1, 2], [10, 11, 12]]),
+            (0, "x * (_in_ind.get()[0] + 10 * _in_ind.get()[1])", [[0, 10, 20], [1, 11, 21]]),
+            ((0, 1), "x * (_in_ind.get()[0] + 10 * _in_ind.get()[1])", [[0, 10, 20], [1, 11, 21]]),
+            (1, "x * WEIGHT", [[0, 0, 0], [1, 1, 1]]),
+        ],
+    )
+    def test_reduced_axes_come_first(
+        self, axis: Any, map_expr: str, weights: list[list[int]], place: ArrayDevice
+    ) -> None:
+        kernel = ReductionKernel(
+            "T x",
+            "T y",
+            map_expr,
+            "a + b",
+            "y = a",
+            "0",
+            "weighted_by_index",
+            reduce_dims=False,
+            preamble="#define WEIGHT (_out_ind.get()[0])",
+        )
+        x = np.array([[2.0, 3, 5], [7, 11, 13]])
+        for given in (place.array(x), place.array(np.ascontiguousarray(x.T)).T):
+            result = place.numpy(kernel(given, axis=axis))
+            np.testing.assert_array_equal(result, (x * np.array(weights)).sum(axis))
+
+    def test_contiguous_axes_are_merged(self, place: ArrayDevice) -> None:
+        map_expr = "x * _in_ind.get()[0] + 1000 * (_in_ind.ndim - 1)"
+        kernel = ReductionKernel("T x", "T y", map_expr, "a + b", "y = a", "0", "flat_index")
+        x = np.arange(24.0).reshape(2, 3, 4)
+        flat = np.arange(24.0).reshape(x.shape)
+        for axis in (None, 0, (0, 1)):
+            result = place.numpy(kernel(place.array(x), axis=axis))
+            np.testing.assert_array_equal(result, (x * flat).sum(axis))
+
+    def test_views_broadcast_with_their_inputs(self, place: ArrayDevice) -> None:
+        kernel = ReductionKernel(
+            "T x, T w, T s",
+            "T y",
+            "x * _raw_w[_in_ind.get()] + s * (_raw_w[_j] - w)",
+            "a + b",
+            "y = a + _raw_w[0]",
+            "0",
+            "weighted_sum",
+        )
+        x, w = np.arange(12.0).reshape(3, 4), np.array([2.0, 3, 5, 7])
+        result = place.numpy(kernel(place.array(x), place.array(w), 8.0, axis=0))
+        np.testing.assert_array_equal(result, (x * w).sum(0) + 2)
+
+    @pytest.mark.parametrize("layout", [strided(1), LINES, SHORT_LINES, COLUMNS])
+    def test_compile_in_every_layout(self, layout: str) -> None:
+        kernel = ReductionKernel(
+            "T x",
+            "T y",
+            "x * _raw_x[_in_ind.get()] + _out_ind.get()[0]",
+            "a + b",
+            "_raw_y[_out_ind.get()] = a + _in_ind.size()",
+            "0",
+            "in_layouts",
+        )
+        wanted = Specialization(kernel.name, (("T", "float32"),), layout, (2, 1, 2, 1))
+        try:
+            image = compile_source(LazySource(kernel.spec)(wanted), Target("sm_90"))
+        except ToolNotFoundError:
+            pytest.skip("no NVRTC")
+        assert set(image.symbols) == {wanted.name_expression}
+
+    def test_of_nothing(self, place: ArrayDevice) -> None:
+        kernel = ReductionKernel(
+            "T x",
+            "T y",
+            "x + _raw_x[_in_ind.get()]",
+            "a + b",
+            "y = a + _out_ind.get()[0] + _in_ind.size() + _in_ind.get()[0]",
+            "7",
+            "of_nothing",
+        )
+        result = place.numpy(kernel(place.zeros((3, 0)), axis=1))
+        np.testing.assert_array_equal(result, [7, 8, 9])
+
+    def test_of_an_input_is_constant_unless_it_says_so(self, place: ArrayDevice) -> None:
+        constant = ReductionKernel("T x", "T y", "_raw_x[_j] = 1", "a + b", "y = a", "0", "sets")
+        with pytest.raises(kspec.CompileError):
+            constant(place.zeros(3))
+        negated = "_raw_x[_in_ind.get()] = -x"
+        kernel = ReductionKernel("_non_const T x", "T y", negated, "a + b", "y = a", "0", "negates")
+        x = place.array(np.arange(6.0).reshape(2, 3))
+        np.testing.assert_array_equal(place.numpy(kernel(x, axis=1)), [-3, -12])
+        np.testing.assert_array_equal(place.numpy(x), -np.arange(6.0).reshape(2, 3))
+
+    def test_of_a_scalar_is_refused(self, place: ArrayDevice) -> None:
+        kernel = ReductionKernel("T x, T w", "T y", "x + _raw_w[0]", "a + b", "y = a", "0", "one")
+        message = r"one: w must be an array, not float: an expression reads _raw_w"
+        with pytest.raises(TypeError, match=message):
+            kernel(place.zeros(3), 1.0)
+
+    def test_of_a_raw_parameter_is_refused(self) -> None:
+        with pytest.raises(kspec.SpecError, match="parameter 'w' is raw: 'w' itself is the array"):
+            ReductionKernel("T x, raw T w", "T y", "x + _raw_w[0]", "a + b", "y = a", "0")
 
 
 INDEX = "for (int k = 0; k < 4; ++k) y[4 * i + k] = k < _ind.ndim ? _ind.get()[k] : -1"

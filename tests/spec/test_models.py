@@ -176,6 +176,26 @@ def test_reductions_that_count(post_map: str, counts: bool) -> None:
     assert not declaration.whole
 
 
+@pytest.mark.parametrize(
+    ("fields", "views", "indexers"),
+    [
+        ({"map": "x * _raw_x[0]"}, ("x",), ()),
+        ({"post_map": "y = a + _raw_y[0]"}, ("y",), ()),
+        ({"map": "x * _in_ind.get()[0]"}, (), ("_in_ind",)),
+        ({"map": "x * _in_ind . ndim + _out_ind.size()"}, (), ("_in_ind",)),
+        ({"map": "x * AT[0]", "preamble": "#define AT _out_ind.get()"}, (), ("_out_ind",)),
+        ({"map": "first(_in_ind, x)", "preamble": '#include "first.h"'}, (), ("_in_ind",)),
+        ({"map": "x /* _raw_x _in_ind.get() */"}, (), ()),
+    ],
+)
+def test_reductions_that_see_arrays(
+    fields: dict[str, str], views: tuple[str, ...], indexers: tuple[str, ...]
+) -> None:
+    declaration = reduction(**fields).declaration()
+    assert (declaration.raw_views, declaration.indexers) == (views, indexers)
+    assert declaration.ordered is bool(declaration.whole) is bool(views or indexers)
+
+
 def test_reduction_scalars() -> None:
     spec = reduction(
         inputs="T x, f4 s, f4 t, raw f4 table, T a",

@@ -165,9 +165,8 @@ def _free_shapes(spec: ElementwiseSpec | ReductionSpec, example: Example) -> boo
 
 def _free_axes(spec: ElementwiseSpec | ReductionSpec) -> bool:
     """Whether any number of axes will do: the kernel does not look at the index of each."""
-    views = isinstance(spec, ElementwiseSpec) and spec.declaration().raw_views
     text = " ".join([spec.preamble, *spec.fragments.values()])
-    return spec.reduce_dims and not views and not _EACH_INDEX.search(text)
+    return spec.reduce_dims and not spec.raw_views and not _EACH_INDEX.search(text)
 
 
 def _example_loop(spec: ElementwiseSpec | ReductionSpec, example: Example) -> Shape:
