@@ -197,7 +197,7 @@ class Guard:
                 raise self._refused
             low, high = _quick_bounds(array)
             regions += (low, high - low, label, 0)
-            if type(array.base) is np.ndarray:
+            if isinstance(array.base, np.ndarray):  # numpy.memmap, too
                 low, high = _quick_bounds(_owner(array))
                 regions += (low, high - low, owner_label, 0)
         launch.guard(tuple(regions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
 from typing import Any
 
@@ -118,6 +119,17 @@ def test_the_last_byte_counts(module: kspec.RawModule, size: int) -> None:
     part = whole[4 : 4 + 4 * size].view(np.float32)  # the array behind a view counts
     put((1,), (1,), (part, size))
     assert whole[4 + 4 * size : 8 + 4 * size].any()
+
+
+def test_the_array_behind_a_view_may_be_a_memmap(
+    module: kspec.RawModule, tmp_path: pathlib.Path
+) -> None:
+    put = module.get_function("put")
+    mapped = np.memmap(tmp_path / "mapped", np.float32, "w+", shape=10_000)
+    part = np.asarray(mapped[4000:4100])
+    for index in (2000, 2000, 2000, 2000):  # repeated calls take another way
+        put((1,), (1,), (part, index))
+    assert mapped[6000] == 1
 
 
 def test_strides(module: kspec.RawModule) -> None:
