@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from kspec.names import KEYWORDS
 from kspec.spec.expansion import Expansion
@@ -47,6 +48,19 @@ _ASSIGNS = r"(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 _CHANGED_BEFORE = re.compile(rf"(?:\s*(?:\)|(?:\.|->)\s*\w+|\[[^][]*\]))*\s*(?:{_ASSIGNS}|\()")
 _CHANGED_AFTER = re.compile(r"(?:\+\+|--|(?<!&)&)[\s(*]*\Z")
 _CHANGING_MACRO = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|(?<!&)&(?!&)")
+# Other names for a variable: references, pointers to members that are arrays, results of ``?:``.
+_REFERS = re.compile(
+    rf"""(?:(?<!&)&|\bauto\s*&&)\s*(?:\w+|\[[^][]*\])\s*(?:[=({{]|:(?!:)|\)\s*\[)
+    |\*\s*\w+\s*=(?!=)|\bdecltype\s*\(\s*auto\b|\?[^;]*\)\s*{_ASSIGNS}""",
+    re.VERBOSE,
+)
+# What declares an array or a pointer; a ``*`` in an expression multiplies.
+_ADDRESS = re.compile(
+    r"""\b([A-Za-z_]\w*)\s*\[ | \bauto\s+(\w+)\s*=\s*&
+    | (?:^|[;{}])\s*[\w:][\w:\s]*(?:<[^;]*>)?\s*\*[*\s]*(?:(?:const|__restrict__)\s+)*(\w+)
+    | ,\s*\*[*\s]*(\w+)""",
+    re.VERBOSE,
+)
 # What may precede a name that is declared, and the whole of a declaration that fixes its value.
 _DECLARES = re.compile(r"[\w>\])*&,[]\s*\Z")
 # A lambda may change what it refers to, and of several declarators some may be pointers.
@@ -96,8 +110,25 @@ def declared_names(fragment: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def changes(names: Iterable[str], fragment: str, expansion: Expansion = _NO_MACROS) -> bool:
+def declared_addresses(fragment: str) -> frozenset[str]:
+    """Return the words of statements that may declare arrays or pointers.
+
+    >>> sorted(declared_addresses("T s[2], t = 0, *p = s;"))
+    ['p', 's']
+    """
+    return frozenset(filter(None, chain(*_ADDRESS.findall(tokens(fragment)))))
+
+
+def changes(
+    names: Iterable[str],
+    fragment: str,
+    expansion: Expansion = _NO_MACROS,
+    addresses: frozenset[str] = frozenset(),
+) -> bool:
     """Return whether statements may change one of some variables.
+
+    Of `addresses`, which are arrays or pointers, only elements may be read: whatever else takes
+    them may write through them.
 
     >>> changes({"s"}, "y = s * x;"), changes({"s"}, "y = s; s += 0.5;"), changes({"s"}, "next(s);")
     (False, True, True)
@@ -118,6 +149,7 @@ def changes(names: Iterable[str], fragment: str, expansion: Expansion = _NO_MACR
         _CHANGED_BEFORE.match(code, match.end())
         or _CHANGED_AFTER.search(code, 0, match.start())
         or _is_given(code, match.start(), match.end(), expansion.variables)
+        or (match[0] in addresses and not _is_element(code, match.start(), match.end()))
         for match in _WORD.finditer(code)
         if match[0] in wanted
     ) or _refers(wanted, code)
@@ -149,9 +181,14 @@ def _is_given(code: str, start: int, end: int, casts: frozenset[str]) -> bool:
     return False
 
 
+def _is_element(code: str, start: int, end: int) -> bool:
+    """Return whether an element of an array is meant, not its address."""
+    return code[end:].lstrip()[:1] == "[" or code[:start].rstrip()[-1:] == "*"
+
+
 def _refers(names: frozenset[str], code: str) -> bool:
-    """Return whether a reference is declared that may be one of the variables."""
+    """Return whether a reference or pointer is declared that may be one of the variables."""
     return any(
-        re.search(r"(?<!&)&\s*\w+\s*[=({]", statement) and mentions(set(names), statement)
+        _REFERS.search(statement) and mentions(set(names), statement)
         for statement in re.split(r"(?<=[;{}])", code)
     )

@@ -44,7 +44,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
-from kspec.spec.flow import changes, declared_names, reads_threads
+from kspec.spec.flow import changes, declared_addresses, declared_names, reads_threads
 from kspec.spec.fragments import identifiers, macros, mentions, takes_address
 from kspec.spec.macros import split_macros
 from kspec.spec.preambles import declares_variable, is_used_as_array, preamble_names
@@ -253,7 +253,8 @@ class ElementwiseSpec(_GeneratedSpec):
             return True  # runs once a thread, and may see what all its elements have left
         known = {*self.params.names, *self.placeholders, *_ELEMENT_ORDER}
         names = declared_names(self.loop_prep) - known
-        return changes(names, self.operation, self.expansion)
+        addresses = declared_addresses(self.loop_prep)
+        return changes(names, self.operation, self.expansion, addresses)
 
     def _counts(self) -> bool:
         """Whether ``n`` is the number of elements: not where it is a name of the user's."""

@@ -477,6 +477,22 @@ class TestNames:
         x = np.arange(40_000, dtype="float32")
         np.testing.assert_array_equal(place.numpy(kernel(place.array(x))), x)
 
+    @pytest.mark.parametrize(
+        "step",
+        [
+            "T* p = s; p[0] += 1",
+            "*(s + 0) += 1",
+            "auto&& r = s[0]; r += 1",
+            "for (auto& v : s) v += 1",
+        ],
+    )
+    def test_however_an_array_is_changed(self, step: str, place: ArrayDevice) -> None:
+        kernel = kspec.ElementwiseKernel(
+            "T x", "T y", f"y = x + s[0]; {step};", "carries_array", loop_prep="T s[2] = {0, 0};"
+        )
+        x = np.arange(40_000, dtype="float32")
+        np.testing.assert_array_equal(place.numpy(kernel(place.array(x))), x)
+
     @pytest.mark.parametrize(("size", "threads"), [(1, 1), (127, 127), (128, 128), (130, 256)])
     def test_after_loop_runs_in_as_many_threads_as_in_cupy(
         self, size: int, threads: int, place: ArrayDevice

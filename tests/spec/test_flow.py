@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kspec.spec.expansion import Expansion
-from kspec.spec.flow import assigns_first, changes, declared_names
+from kspec.spec.flow import assigns_first, changes, declared_addresses, declared_names
 
 HARMLESS = (
     "#define SQUARE(v) ((v) * (v))\n#define N 3\n__device__ float half(float v) { return v / 2; }"
@@ -112,6 +112,14 @@ def test_what_loop_prep_declares() -> None:
         ("y = draw<float>(x, s)", "", True),
         ("y = draw(x > 0 ? s : t)", "", True),
         ("auto& r = s; r = x", "", True),
+        ("auto&& r = s; r = x", "", True),
+        ("auto& [a, b] = s; a = x", "", True),
+        ("for (auto& v : s) v += x", "", True),
+        ("T (&r)[2] = s; r[0] = x", "", True),
+        ("T* p = s.parts; p[0] = x", "", True),
+        ("decltype(auto) r = (s); r = x", "", True),
+        ("(x > 0 ? s : t) += x", "", True),
+        ("y = (x > 0 ? s : t) + x", "", False),
         ("[&](T v) { s += v; }(x)", "", True),
         ("NEXT; y = x", "#define NEXT ++s", True),
         ("y = s NEXT", "#define NEXT += 1", True),
@@ -123,3 +131,27 @@ def test_what_loop_prep_declares() -> None:
 def test_a_variable_is_changed(operation: str, preamble: str, changed: bool) -> None:
     found = Expansion.of(preamble, operation, variables=("x", "y", "T", "s"))
     assert changes({"s"}, operation, found) is changed
+
+
+def test_arrays_and_pointers_of_loop_prep() -> None:
+    text = "T s[2], t = a * b, *p = s; const T* const q = w; auto r = &t; f(c * d);"
+    assert declared_addresses(text) == {"s", "p", "q", "r"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "changed"),
+    [
+        ("y = s[0] * x", False),
+        ("y = *s + x", False),
+        ("s[0] += x", True),
+        ("*s += x", True),
+        ("*(s + 1) += x", True),
+        ("(s + 1)[0] += x", True),
+        ("T* p; p = s; p[0] += x", True),
+        ("auto p = s; p[0] += x", True),
+        ("y = draw(s + 1)", True),
+    ],
+)
+def test_an_array_is_changed(operation: str, changed: bool) -> None:
+    found = Expansion.of(operation, variables=("x", "y", "T", "s"))
+    assert changes({"s"}, operation, found, frozenset({"s"})) is changed
