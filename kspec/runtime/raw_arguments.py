@@ -137,16 +137,14 @@ def meets_read_only(kernel: Any, operands: Sequence[RawArgument]) -> bool:
     )
 
 
+_SOME_GPU = "a CUDA device"
+
+
 def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Library | None]:
     """Return where the call runs: where its arrays live."""
     arrays = [one for one in operands if one.view is not None and one.library is not None]
     cuda = [one for one in arrays if one.view is not None and not one.view.device.is_host]
     handles = [one for one in operands if one.view is None]
-    if not arrays:
-        devices = {device_of(one.value) for one in handles} - {None}
-        cupys = any(is_cupys(one.value) for one in handles)
-        device = devices.pop() if len(devices) == 1 else None
-        return device or default_device(), CuPy() if cupys else None
     # Next to CUDA arrays, NumPy arrays of one element are values (CuPy's rule).
     chosen = cuda or arrays
     places: dict[Device | str, str] = {}
@@ -154,15 +152,20 @@ def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Librar
         place = device_of(one.value) if one.view is None else one.view.device
         if place is not None:
             places.setdefault(place, one.label)
-        elif needs_cuda(one.value) and not cuda:
-            places.setdefault("a CUDA device", one.label)
+        elif needs_cuda(one.value):
+            places.setdefault(_SOME_GPU, one.label)
+    known = [place for place in places if isinstance(place, Device)]
+    if not any(place.is_host for place in known):  # it may be theirs
+        places.pop(_SOME_GPU, None)
     if len(places) > 1:
         listed = ", ".join(f"{label} on {place}" for place, label in places.items())
         raise DeviceMismatchError(
             f"{name}: arguments live on different devices: {listed}; copy them to one device first"
         )
-    device = next(one.view.device for one in chosen if one.view is not None)
-    return device, chosen[0].library
+    if chosen:
+        return known[0], chosen[0].library
+    cupys = any(is_cupys(one.value) for one in handles)
+    return known[0] if known else default_device(), CuPy() if cupys else None
 
 
 def stream_of(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.runtime.memory import Symbol
 from tests.devices import ArrayDevice
 
 GLOBALS_SOURCE = r"""
@@ -216,6 +217,16 @@ def test_each_gpu_has_its_own_variables() -> None:
         kernel((1,), (1,), (source.get_global("coefficients", "cuda:0"), out))
     fill((1,), (4,), (source.get_global("coefficients", "cuda:1"), np.float32(9)))
     assert kspec.asnumpy(source.get_global("coefficients", "cuda:1").array(1, "f4"))[0] == 9
+
+
+def test_symbols_of_several_devices_are_not_mixed() -> None:
+    symbol = module().get_global("coefficients", "host")
+    other = Symbol("elsewhere", symbol.ptr, symbol.nbytes, kspec.Device("cuda", 7), None)
+    kernel = module().get_function("polynomial")
+    with pytest.raises(
+        TypeError, match="different devices: argument 0 on cuda:7, argument 1 on host; copy"
+    ):
+        kernel((1,), (1,), (other, symbol))
 
 
 def test_the_default_device() -> None:
