@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-# Comments, literals, directives, and the parameters of templates.
+# Comments, literals (quotes in numbers separate digits), directives, parameters of templates.
 _NOT_CODE = re.compile(
-    r"""//[^\n]* | /\*.*?(?:\*/|\Z) | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
+    r"""//[^\n]* | /\*.*?(?:\*/|\Z) | "(?:\\.|[^"\\\n])*"
+    | \b\d[\w.]*(?:'[\w.]+)* | '(?:\\.|[^'\\\n])*'
     | ^[ \t]*\#(?:\\\n|[^\n])* | \btemplate\s*<[^<>;{]*>""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
