@@ -17,18 +17,16 @@ declared, so that a compiler reports a difference there.  ``kspec/params.cuh`` h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kspec import dtypes
 from kspec.c_params import HANDLES
+from kspec.cpp.tokens import tokens_of
 from kspec.name_expressions import is_expression, template_arguments
 from kspec.signature import CParam
 
 HEADER = "kspec/params.cuh"
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-_BRACE = re.compile(r"(?:\bnamespace\s+(?P<name>[A-Za-z_][\w:]*)\s*)?\{|(?P<end>\})")
 
 
 @dataclass(frozen=True)
@@ -132,11 +130,16 @@ def _namespaces(text: str) -> list[str]:
     """Return the qualified names of a source's namespaces, as far as its text shows."""
     found: dict[str, None] = {}
     inside: list[str] = []
-    for match in _BRACE.finditer(_COMMENT.sub(" ", text)):
-        if not match["end"]:
-            inside.append(match["name"] or "")
-            if match["name"]:
+    name: list[str] | None = None  # of a namespace, up to its brace
+    for token in tokens_of(text):
+        if token.text == "{":
+            inside.append("".join(name or ()))
+            if name:
                 found["::".join(filter(None, inside))] = None
-        elif inside:
+        elif token.text == "}" and inside:
             inside.pop()
+        elif name is not None and (token.kind == "word" or token.text == "::"):
+            name += [token.text] if token.text != "inline" else []
+            continue
+        name = [] if token.text == "namespace" else None
     return list(found)

@@ -197,3 +197,13 @@ class TestConstructors:
     def test_the_source_is_that_of_the_user(self) -> None:
         kernel = kspec.RawKernel(SCALE, "scale", params="float* x, float by")
         assert kernel.code == SCALE
+
+
+@pytest.mark.parametrize(
+    "text", ["'{'", 'R"({)"', '"{"', "1'000", "0 /* { */", "0  // {\n", "0\n#define OPEN {\n"]
+)
+def test_braces_that_open_nothing(text: str) -> None:
+    source = f"namespace a {{ const auto c = {text}; }} namespace b::inline c {{ }}"
+    lines = list(param_checks("k", ["k"], parse_c_params("int n"), Place("a.toml"), source))
+    namespaces = [line for line in lines if line.startswith("using")]
+    assert namespaces == ["using namespace ::a;", "using namespace ::b::c;"]
