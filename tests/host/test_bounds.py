@@ -172,6 +172,10 @@ def test_dynamic_shared_memory(module: kspec.RawModule) -> None:
     kernel((1,), (1,), (y, 4), shared_mem=20)
     fault = fault_of(kernel, (1,), (1,), (y, 5), shared_mem=20)
     assert "0 bytes past the end of dynamic shared memory (20 bytes)" in str(fault)
+    fault = fault_of(kernel, (1,), (1,), (y, 0))  # shared_mem= is forgotten
+    assert "0 bytes past the end of dynamic shared memory (0 bytes)" in str(fault)
+    fault = fault_of(kernel, (1,), (1,), (y, 1023))
+    assert "4092 bytes past the end of dynamic shared memory (0 bytes)" in str(fault)
 
 
 def test_the_heap_of_the_device(module: kspec.RawModule) -> None:

@@ -425,9 +425,9 @@ static void consider_all(Nearest* nearest, const Worker* worker) {
   for (unsigned i = 0; i < worker->place_count; i++)
     consider(nearest, (uintptr_t)worker->block.static_shared + worker->places[i].offset,
              worker->places[i].size, NEAR_BY, "__shared__ %s", worker->places[i].name);
-  if (worker->dynamic_bytes)
-    consider(nearest, (uintptr_t)worker->block.dynamic_shared, worker->dynamic_bytes, NEAR_BY,
-             "dynamic shared memory");
+  // Without shared_mem= there are 0 bytes of it, and a kernel that uses it must hear that.
+  consider(nearest, (uintptr_t)worker->block.dynamic_shared, worker->dynamic_bytes, NEAR_BY,
+           "dynamic shared memory");
   const ModuleMemory* memory = worker->block.module;
   for (unsigned long k = 0; memory && k < memory->variable_count; k++)
     if (memory->variables[k].name[0] != '*')
