@@ -45,6 +45,7 @@ _BOUNDS_GCC = (
     f"-fasan-shadow-offset={_SHADOW_OFFSET:#x}",
     "--param=asan-instrumentation-with-call-threshold=1000000",
     "--param=asan-stack=1",
+    "--param=asan-use-after-return=1",  # local arrays in memory of their own
     "--param=asan-globals=1",
 )
 _BOUNDS_CLANG = tuple(

@@ -161,6 +161,80 @@ def test_memory_of_the_kernel(module: kspec.RawModule, name: str, last: int, wor
     kernel((1,), (1,), (y, 0))  # the next launch is unharmed
 
 
+LOCALS = r"""
+extern "C" __global__ void flat(float* y, long long i) {
+  float a[4];
+  for (int k = 0; k < 4; k++) a[k] = k;
+  a[i] = 1;
+  y[0] = a[i & 3] + a[i];
+}
+__device__ __noinline__ float inner(float* y, long long i, int depth) {
+  float a[4];
+  for (int k = 0; k < 4; k++) a[k] = k;
+  a[i] = 1;
+  if (depth) y[1] += inner(y, (long long)a[0] & 1, depth - 1);
+  return a[i & 3] + a[i];
+}
+extern "C" __global__ void nested(float* y, long long i) { y[0] = inner(y, i, 2); }
+extern "C" __global__ void waiting(float* y, long long i) {
+  float a[4];
+  for (int k = 0; k < 4; k++) a[k] = k;
+  __syncthreads();
+  a[threadIdx.x == 1 ? i : 0] = 1;
+  __syncthreads();
+  if (threadIdx.x == 1) y[0] = a[i & 3] + a[i];
+}
+extern "C" __global__ void large(float* y, long long i) {
+  float a[5000];
+  for (int k = 0; k < 5000; k++) a[k] = y[1];
+  a[i] = 1;
+  y[0] = a[i] + a[i / 2];
+}
+__device__ __noinline__ int down(int* y, int depth) {
+  int a[40];
+  for (int k = 0; k < 40; k++) a[k] = y[k & 1] + k + depth;
+  int below = depth ? down(y, depth - 1) : 0;
+  return below + a[(depth + y[1]) % 40];
+}
+extern "C" __global__ void deep(int* y, long long depth) { y[2] = down(y, depth); }
+"""
+
+
+@pytest.mark.parametrize("name", ["flat", "nested", "waiting"])
+def test_every_index_beside_a_local_array(name: str) -> None:
+    # None of them may reach a return address or a register that a function saved.
+    kernel = kspec.RawModule(code=LOCALS).get_function(name)
+    threads = 4 if name == "waiting" else 1
+    far = [sign * k for sign in (1, -1) for k in (500, 5000, 65_536, 10**6, 10**9, 2**45, 2**59)]
+    for index in (*range(-100, 101), *far):
+        y = np.zeros(2, np.float32)
+        if 0 <= index < 4:
+            kernel((1,), (threads,), (y, index))
+            assert y[0] == 2
+            continue
+        fault = fault_of(kernel, (1,), (threads,), (y, index))
+        assert fault.kind == "illegal-address", fault
+        assert fault.line, fault
+        if -8 <= index < 12:
+            assert "of local variable a" in str(fault) or "before local variable a" in str(fault)
+
+
+def test_large_local_arrays_and_many_of_them() -> None:
+    module = kspec.RawModule(code=LOCALS)
+    y = np.zeros(2, np.float32)
+    module.get_function("large")((4,), (64,), (y, 4999))
+    assert y[0] == 1
+    fault = fault_of(module.get_function("large"), (1,), (1,), (y, 5000))
+    assert "0 bytes past the end of local variable a (20000 bytes)" in str(fault)
+    for depth in (0, 10, 200):
+        z = np.array([0, 0, 0], np.int32)
+        module.get_function("deep")((1,), (1,), (z, depth))
+        assert z[2] == sum(k % 40 + k for k in range(depth + 1))
+    assert fault_of(module.get_function("deep"), (1,), (1,), (z, 10**6)).kind == "stack-overflow"
+    module.get_function("deep")((1,), (1,), (z, 3))  # the abandoned stack is used again
+    assert z[2] == 12
+
+
 def test_shared_memory_of_an_earlier_launch_is_closed(module: kspec.RawModule) -> None:
     x = np.arange(64, dtype=np.float32)
     module.get_function("turn")((1,), (64,), (x,))  # its variable is larger

@@ -12,6 +12,7 @@
 
 #include "check_memory.h"
 #include "heap.h"
+#include "locals.h"
 #include "memory.h"
 #include "report.h"
 #include "shadow.h"
@@ -254,6 +255,7 @@ static void open_stack(Fiber* fiber) {
 }
 
 static void close_stack(Fiber* fiber) {
+  abandon_frames(fiber);
   if (fiber->generation != shadow.generation) return;
   close_memory((uintptr_t)fiber->stack + page_bytes(), STACK_BYTES, WRITTEN_SHADOW);
   fiber->generation = 0;
@@ -343,8 +345,8 @@ static bool in_buffers(uintptr_t address, size_t size) {
   return found;
 }
 
-// What the compiler writes around the arrays on a stack.
-static bool is_stack_mark(unsigned char value) { return value >= 0xF1 && value <= 0xF8; }
+// What the compilers write in front of the arrays of a function.
+enum : unsigned char { FRAME_MARK = 0xF1 };
 
 // Whether an address is on a stack of a worker: the shadow is exact there.
 static const Fiber* stack_at(const Worker* worker, uintptr_t address) {
@@ -398,12 +400,9 @@ __attribute__((format(printf, 5, 6))) static void consider(Nearest* nearest, uin
 }
 
 // The compiler describes the arrays of a frame in front of them: "2 32 4 1 i 48 40 3 sum:7".
-static void consider_locals(Nearest* nearest, const Fiber* fiber) {
-  uintptr_t lowest = (uintptr_t)fiber->stack + page_bytes(), place = nearest->address & ~(uintptr_t)7;
-  while (place > lowest && *(const unsigned char*)shadow_of(place) != 0xF1) place -= 8;
-  while (place > lowest && *(const unsigned char*)shadow_of(place - 8) == 0xF1) place -= 8;
+static void consider_frame(Nearest* nearest, uintptr_t place) {
   const uintptr_t* frame = (const uintptr_t*)place;
-  if (place <= lowest || frame[0] != 0x41B58AB3) return;
+  if (frame[0] != 0x41B58AB3) return;
   const char* text = (const char*)frame[1];
   char* next;
   long count = strtol(text, &next, 10);
@@ -415,6 +414,28 @@ static void consider_locals(Nearest* nearest, const Fiber* fiber) {
     for (unsigned long k = 0; k < length; k++)
       if (name[k] == ':') length = k;
     consider(nearest, place + offset, size, NEAR_BY, "local variable %.*s", (int)length, name);
+  }
+}
+
+static void consider_stack(Nearest* nearest, const Fiber* fiber) {
+  uintptr_t lowest = (uintptr_t)fiber->stack + page_bytes(), place = nearest->address & ~(uintptr_t)7;
+  while (place > lowest && *(const unsigned char*)shadow_of(place) != FRAME_MARK) place -= 8;
+  while (place > lowest && *(const unsigned char*)shadow_of(place - 8) == FRAME_MARK) place -= 8;
+  if (place > lowest) consider_frame(nearest, place);
+}
+
+// The arrays of the functions that the running thread is in.
+static void consider_locals(Nearest* nearest, const Fiber* fiber) {
+  for (unsigned i = 0; fiber && i <= fiber->slab; i++) {
+    const LocalSlab* slab = &fiber->slabs[i];
+    if (slab->generation != shadow.generation) continue;
+    for (unsigned k = 0; k < slab->frame_count; k++) {
+      const LocalFrame* frame = frame_of(slab, k);
+      uintptr_t begin = (uintptr_t)frame->begin, end = (uintptr_t)frame->end;
+      // It may begin later, at a round address. One that has returned left another mark.
+      while (begin < end && *(const unsigned char*)shadow_of(begin) != FRAME_MARK) begin += 8;
+      if (begin < end) consider_frame(nearest, begin);
+    }
   }
 }
 
@@ -451,8 +472,9 @@ static void describe_bounds(Text* text, const Worker* worker, uintptr_t address)
     return;
   }
   const Fiber* fiber = stack_at(worker, address);
+  consider_locals(&nearest, worker->current);
   if (fiber) {
-    consider_locals(&nearest, fiber);
+    consider_stack(&nearest, fiber);
   } else {
     consider_all(&nearest, worker);
   }
@@ -471,6 +493,16 @@ static void describe_bounds(Text* text, const Worker* worker, uintptr_t address)
     Text text(fault->message, sizeof fault->message);
     text.add("%s of %zu bytes at ", kind_name(kind), size);
     describe_bounds(&text, worker, address);
+    end_fault(worker);
+  }
+  abort_block(worker);
+}
+
+// A kernel has come back with other registers than it was called with.
+static void service_overrun(Worker* worker, unsigned thread, const void* kernel) {
+  if (Fault* fault = begin_access_fault(worker, thread, (const char*)kernel + 1, "illegal-address")) {
+    snprintf(fault->message, sizeof fault->message,
+             "the kernel wrote past a local array, over the registers that it saved,");
     end_fault(worker);
   }
   abort_block(worker);

@@ -116,6 +116,7 @@ static void release_grid(Job* job) {
     if (job->bounds && worker->block.module) end_bounds(worker);
     for (unsigned f = 0; f < worker->fiber_count; f++) {
       close_stack(worker->fibers[f]);
+      release_slabs(worker->fibers[f]);
       munmap(worker->fibers[f]->stack, STACK_BYTES + page_bytes());
       free(worker->fibers[f]);
     }

@@ -85,6 +85,7 @@ static unsigned long long service_clock() {
 static const Runtime SERVICES = {service_barrier, service_warp,   service_yield, service_fail,
                                  service_print,   service_clock,  service_access, service_fence,
                                  service_place,   service_undefined, service_bounds,
-                                 service_close_frames, allocate_heap_block, service_release};
+                                 service_close_frames, allocate_heap_block, service_release,
+                                 service_enter_frame, service_leave_frame, service_overrun};
 
 }  // namespace kspec_host

@@ -24,6 +24,22 @@ enum : unsigned char { POISON = 0xFF };
 
 enum Wait { WAIT_NONE, WAIT_BARRIER, WAIT_WARP, WAIT_YIELD };
 
+// The local arrays of a function that runs.
+struct LocalFrame {
+  char *begin, *end;
+  uintptr_t stack;  // the stack pointer of the function
+};
+
+// Memory for them (locals.h).
+struct LocalSlab {
+  char *begin, *end;
+  unsigned frame_count;
+  unsigned generation;  // of the shadow that it is closed in, 0: of none
+};
+
+// All of them together have twice the room that a stack has, and so the stack is full first.
+enum : unsigned { MAX_LOCAL_SLABS = 9 };
+
 // A stack on which CUDA threads run, one after another, until one of them has to wait.
 struct Fiber {
   void* stack_pointer;
@@ -38,6 +54,9 @@ struct Fiber {
   Site site;
   unsigned generation;  // of the shadow that the stack is open in, 0: it is not
   uintptr_t frames;     // from here on it is closed again: no frames of a kernel's
+  LocalSlab slabs[MAX_LOCAL_SLABS];
+  unsigned slab;  // the last that has frames
+  char returned;  // functions clear it when they return
 };
 
 // Lanes of one warp that arrived at the same warp operation.

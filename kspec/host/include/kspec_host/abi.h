@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 2, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 3, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -105,6 +105,10 @@ struct Runtime {
   void (*close_frames)(Worker*, void* frame);  // those above, which are not the kernel's
   void* (*allocate)(unsigned long size);
   void (*release)(Worker*, unsigned thread, void* memory, const void* pc);
+  // Room for the local arrays of a function, null if there is none; a power of two of it.
+  void* (*enter_frame)(Worker*, unsigned long size, unsigned long chunk, const void* stack);
+  void (*leave_frame)(void* frame, unsigned long size);
+  void (*overrun)(Worker*, unsigned thread, const void* kernel);  // it wrote beside a local array
 };
 
 // One block, as the runtime hands it to a module.

@@ -55,6 +55,41 @@ KSPEC_HOOK void __asan_before_dynamic_init(const void*) {}
 KSPEC_HOOK void __asan_after_dynamic_init() {}
 KSPEC_HOOK void __asan_handle_no_return() {}  // rt/bounds.h opens abandoned stacks anew
 
+// Local arrays are in memory of their own (rt/locals.h). The last figure of these names says how
+// much a function needs: up to 64 bytes, 128, 256, ...
+extern "C" __attribute__((visibility("hidden"), used)) KSPEC_HOST_OWN int
+    __asan_option_detect_stack_use_after_return = 1;
+
+namespace kspec_host {
+static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void* enter_frame(
+    unsigned long size, unsigned long chunk, const void* stack) {
+  const Block* block = kspec_context.block;
+  return block ? kspec_runtime->enter_frame(block->worker, size, chunk, stack) : nullptr;
+}
+}  // namespace kspec_host
+
+#define KSPEC_HOOKS_OF_FRAME(FIGURE)                                                         \
+  KSPEC_HOOK void* __asan_stack_malloc_##FIGURE(unsigned long size) {                        \
+    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0));        \
+  }                                                                                          \
+  KSPEC_HOOK void* __asan_stack_malloc_always_##FIGURE(unsigned long size) {                 \
+    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0));        \
+  }                                                                                          \
+  KSPEC_HOOK void __asan_stack_free_##FIGURE(void* frame, unsigned long size) {              \
+    kspec_runtime->leave_frame(frame, size);                                                 \
+  }
+KSPEC_HOOKS_OF_FRAME(0)
+KSPEC_HOOKS_OF_FRAME(1)
+KSPEC_HOOKS_OF_FRAME(2)
+KSPEC_HOOKS_OF_FRAME(3)
+KSPEC_HOOKS_OF_FRAME(4)
+KSPEC_HOOKS_OF_FRAME(5)
+KSPEC_HOOKS_OF_FRAME(6)
+KSPEC_HOOKS_OF_FRAME(7)
+KSPEC_HOOKS_OF_FRAME(8)
+KSPEC_HOOKS_OF_FRAME(9)
+KSPEC_HOOKS_OF_FRAME(10)
+
 // clang marks large arrays on stacks by calls.
 #define KSPEC_HOOK_MARK(VALUE)                                                       \
   KSPEC_HOOK void __asan_set_shadow_##VALUE(unsigned char* shadow, unsigned long size) { \
@@ -131,6 +166,7 @@ KSPEC_WRAPPED(void, free, (void* memory)) {
 #undef KSPEC_WRAPPED_MATH
 #undef KSPEC_WRAPPED
 #undef KSPEC_HOOK_MARK
+#undef KSPEC_HOOKS_OF_FRAME
 #undef KSPEC_HOOKS_OF_SIZE
 #undef KSPEC_HOOK_SIZED
 #undef KSPEC_HOOK_NAMED

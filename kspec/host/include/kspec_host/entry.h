@@ -62,9 +62,9 @@ template <class T> struct PointerFlags<const T*> { static constexpr unsigned val
 
 // A kernel saves the registers of its caller behind its local arrays. Where one of them was written
 // over, its caller must not go on with what it finds in registers.
-[[noreturn]] static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun() {
-  fail("illegal-address", "the kernel wrote past a local array, over the registers that it saved",
-       {"", 0});
+static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun(const void* kernel) {
+  Caller here = caller();
+  kspec_runtime->overrun(here.worker, here.thread, kernel);
 }
 
 template <auto Function> struct KspecKernel;
@@ -103,7 +103,7 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
     Context* context = keep_address(kspec_context);
     uint3* thread = keep_address(threadIdx);
 #if KSPEC_HOST_CHECK_BOUNDS
-#define KSPEC_HOST_INTACT() (context->self == context ? (void)(thread = context->thread) : overrun())
+#define KSPEC_HOST_INTACT() (context->self == context ? (void)(thread = context->thread) : overrun((const void*)Function))
 #else
 #define KSPEC_HOST_INTACT() ((void)0)
 #endif

@@ -1,0 +1,127 @@
+// Where the local arrays of kernels are: not on the stack, between return addresses and saved
+// registers, but in memory of their own, in which nothing but these arrays is open.
+//
+// The compilers' sanitizers can move the arrays of a function there ("use after return"). Such a
+// function asks for room when it begins, wherever it was inlined, and closes it when it returns.
+#pragma once
+
+#include <sys/mman.h>
+
+#include "shadow.h"
+#include "state.h"
+
+namespace kspec_host {
+
+// A fiber has slabs of memory for frames; the first is all that most kernels need.
+enum : size_t { FIRST_SLAB_BYTES = 8 * 1024, SLAB_BYTES = 128 * 1024 };
+
+// The memory of slabs is next to that of others and far from everything else: also a wrong index
+// that is large reaches no stack.
+static char* next_slab = (char*)((uintptr_t)3 << 44);
+static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static char* map_slab(size_t bytes) {
+  pthread_mutex_lock(&slab_mutex);
+  void* map = mmap(next_slab, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map != MAP_FAILED) next_slab = (char*)map + bytes;
+  pthread_mutex_unlock(&slab_mutex);
+  return map == MAP_FAILED ? nullptr : (char*)map;
+}
+
+// Make the shadow of a slab one that its functions can write, all of it closed.
+static bool close_slab(LocalSlab* slab) {
+  pthread_mutex_lock(&shadow.mutex);
+  uintptr_t begin = shadow_of((uintptr_t)slab->begin), end = shadow_of((uintptr_t)slab->end);
+  bool owned = true;
+  for (uintptr_t page = page_of(begin); owned && page < end; page += page_bytes())
+    owned = own_page(page);
+  if (owned) memset((void*)begin, CLOSED, end - begin);
+  pthread_mutex_unlock(&shadow.mutex);
+  slab->frame_count = 0;
+  slab->generation = owned ? shadow.generation : 0;
+  return owned;
+}
+
+static bool prepare_slab(LocalSlab* slab, size_t bytes) {
+  if (!slab->begin) {
+    slab->begin = map_slab(bytes);
+    if (!slab->begin) return false;
+    slab->end = slab->begin + bytes;
+  }
+  return slab->generation == shadow.generation || close_slab(slab);
+}
+
+// The records of frames are at the end of their slab, the last first.
+static LocalFrame* frame_of(const LocalSlab* slab, unsigned number) {
+  return (LocalFrame*)slab->end - 1 - number;
+}
+
+// Forget the frames of functions that have returned: stacks grow downwards.
+static void drop_frames(Fiber* fiber, uintptr_t stack) {
+  for (;;) {
+    LocalSlab* slab = &fiber->slabs[fiber->slab];
+    while (slab->frame_count && frame_of(slab, slab->frame_count - 1)->stack <= stack)
+      slab->frame_count--;
+    if (slab->frame_count || !fiber->slab) return;
+    fiber->slab--;
+  }
+}
+
+// Null if the slab is full.
+static char* place_frame(LocalSlab* slab, size_t size, size_t chunk, uintptr_t stack) {
+  char* begin = slab->begin;
+  if (slab->frame_count) begin = frame_of(slab, slab->frame_count - 1)->end;
+  size_t alignment = chunk < 4096 ? chunk : 4096;
+  begin = (char*)round_up((uintptr_t)begin, alignment);
+  LocalFrame* frame = frame_of(slab, slab->frame_count);
+  if (begin + chunk > (char*)frame) return nullptr;
+  *frame = {begin, begin + chunk, stack};
+  slab->frame_count++;
+  memset((void*)shadow_of((uintptr_t)begin), OPEN, size / 8);
+  return begin;
+}
+
+// Room for the arrays of a function; `stack` is its stack pointer, `chunk` the power of two that
+// its compiler reckons with. Null: it puts them on its stack.
+static void* service_enter_frame(Worker* worker, unsigned long size, unsigned long chunk,
+                                 const void* stack) {
+  Fiber* fiber = worker->current;
+  if (!worker->running || !fiber) return nullptr;
+  drop_frames(fiber, (uintptr_t)stack);
+  for (unsigned number = fiber->slab; number < MAX_LOCAL_SLABS; number++) {
+    LocalSlab* slab = &fiber->slabs[number];
+    if (!prepare_slab(slab, number ? SLAB_BYTES : FIRST_SLAB_BYTES)) return nullptr;
+    char* begin = place_frame(slab, size, chunk, (uintptr_t)stack);
+    if (!begin) continue;
+    fiber->slab = number;
+    // The last word says where a byte is to be cleared when the function returns. The stack pointer
+    // tells us that already.
+    *(void**)(begin + chunk - sizeof(void*)) = &fiber->returned;
+    return begin;
+  }
+  return nullptr;
+}
+
+// For functions whose frames are too large for them to close by themselves.
+static void service_leave_frame(void* frame, unsigned long size) {
+  memset((void*)shadow_of((uintptr_t)frame), CLOSED, size / 8);
+}
+
+static void release_slabs(Fiber* fiber) {
+  for (LocalSlab& slab : fiber->slabs) {
+    if (!slab.begin) continue;
+    size_t bytes = (size_t)(slab.end - slab.begin);
+    if (slab.generation == shadow.generation)
+      close_memory((uintptr_t)slab.begin, bytes, NEVER_MAPPED);
+    munmap(slab.begin, bytes);
+  }
+}
+
+// The threads of a fiber were abandoned.
+static void abandon_frames(Fiber* fiber) {
+  for (LocalSlab& slab : fiber->slabs) slab.generation = 0;
+  fiber->slab = 0;
+}
+
+}  // namespace kspec_host
