@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
+import textwrap
 import threading
 from typing import Any
 
@@ -339,6 +342,47 @@ def test_a_thread_with_a_small_stack(module: kspec.RawModule) -> None:
     finally:
         threading.stack_size(before)
     assert results[2:] == results[:2] == [list(range(63, -1, -1)), [0, 1, 2, 3]]
+
+
+CALLS = textwrap.dedent("""
+    import multiprocessing, resource, numpy as np, kspec
+    code = 'extern "C" __global__ void put(float* x, long long i) { x[i] = i; }'
+    put = kspec.RawKernel(code, "put")
+
+    def calls():
+        x = np.zeros(1000, np.float32)
+        put((4,), (64,), (x, 999))
+        assert x[999] == 999
+        for index in (1000, -1, 10**9):
+            try:
+                put((4,), (64,), (x, index))
+            except kspec.HostFault as fault:
+                assert fault.kind == "illegal-address" and fault.line, fault
+            else:
+                raise AssertionError(index)
+""")
+
+
+def run_python(text: str) -> None:
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_with_few_addresses() -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))"
+    run_python(f"{CALLS}\n{limit}\ncalls()")
+
+
+def test_a_process_that_forks() -> None:
+    fork = """
+        calls()
+        child = multiprocessing.get_context("fork").Process(target=calls)
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0, child.exitcode
+        calls()
+    """
+    run_python(CALLS + textwrap.dedent(fork))
 
 
 @pytest.mark.parametrize("value", [3, 1.5, [1], True])

@@ -412,7 +412,7 @@ static void consider_frame(Nearest* nearest, uintptr_t place) {
     const char* name = ++next;
     next += length;
     for (unsigned long k = 0; k < length; k++)
-      if (name[k] == ':') length = k;
+      if (name[k] == ':' || name[k] == '.') length = k;  // a line; clang's mark of inlining
     consider(nearest, place + offset, size, NEAR_BY, "local variable %.*s", (int)length, name);
   }
 }

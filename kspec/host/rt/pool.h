@@ -53,6 +53,9 @@ static void* helper_main(void* argument) {
 static void grow_pool(unsigned count) {
   if (pool.process != getpid()) {
     pool.process = getpid();
+    // The parent's threads wait in its copy of these: the second broadcast would wait for them.
+    pthread_cond_init(&pool.opened, nullptr);
+    pthread_cond_init(&pool.closed, nullptr);
     pool.size = pool.active = 0;
   }
   // Helpers must leave signals such as SIGINT to the main thread.
