@@ -223,7 +223,7 @@ def test_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(nvcc, "_installed", lambda: None)
+    monkeypatch.setattr(nvcc, "find_tool", lambda name: None)
     with pytest.raises(ToolNotFoundError, match=r"pip install 'cuda-toolkit\[nvcc,"):
         compile_source(SCALE, SM90)
 

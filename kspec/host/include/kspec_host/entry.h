@@ -60,12 +60,14 @@ template <class T> struct PointerFlags { static constexpr unsigned value = 0; };
 template <class T> struct PointerFlags<T*> { static constexpr unsigned value = 1; };
 template <class T> struct PointerFlags<const T*> { static constexpr unsigned value = 3; };
 
+#if KSPEC_HOST_CHECK_BOUNDS
 // A kernel saves the registers of its caller behind its local arrays. Where one of them was written
 // over, its caller must not go on with what it finds in registers.
 static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun(const void* kernel) {
   Caller here = caller();
   kspec_runtime->overrun(here.worker, here.thread, kernel);
 }
+#endif
 
 template <auto Function> struct KspecKernel;
 
