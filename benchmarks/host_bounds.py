@@ -1,4 +1,4 @@
-"""What checking bounds costs on the host device: processor time checked over unchecked.
+"""The cost of checking bounds on the host device: processor time checked over unchecked.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a reduction's text calls ``_raw_x``, ``_in_ind`` and ``_out_ind``: arrays in, views out.
+"""The views that reductions call ``_raw_x``, ``_in_ind`` and ``_out_ind``: arrays in, views out.
 
 The axes of ``_in_ind`` are those of the inputs, reduced ones first, as in CuPy; those of
 ``_out_ind`` are the outputs'. ``_raw_x`` has the axes of its indexer, so that ``x`` is
