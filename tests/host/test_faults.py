@@ -191,6 +191,7 @@ def test_dynamic_shared_memory_too_small(program, floats):
 def test_misaligned_vector(program, floats):
     fault = fault_of(program, "misaligned", 1, 1, floats[0], floats[0])
     assert fault.kind == "misaligned-address"
+    assert "vector access to a misaligned address" in fault.message
 
 
 def test_too_much_static_shared_memory(program):

@@ -12,6 +12,7 @@
 
 #include "bounds.h"
 #include "memory.h"
+#include "operand.h"
 #include "report.h"
 #include "state.h"
 
@@ -93,31 +94,16 @@ static bool is_division_trap(const ucontext_t* context) {
 #endif
 }
 
-// Whether the instruction reads a byte or two of the shadow (cmpb, movzbl, cmpw): then the fault is
-// that no memory has the address, and not its alignment.
-static bool asks_shadow(const ucontext_t* context) {
-#if defined(__x86_64__)
-  const unsigned char* code = (const unsigned char*)program_counter(context);
-  if (*code == 0x66) code++;
-  if ((*code & 0xF0) == 0x40) code++;
-  return *code == 0x80 || *code == 0x83 || *code == 0x38 || *code == 0x3A || *code == 0x8A ||
-         (*code == 0x0F && (code[1] == 0xB6 || code[1] == 0xBE || code[1] == 0xB7));
-#else
-  (void)context;
-  return false;
-#endif
-}
-
 static const char* fault_kind(int number, const siginfo_t* info, bool in_guard,
                               const ucontext_t* context) {
   if (number == SIGFPE) return "integer-division";
   if (number == SIGILL && is_division_trap(context)) return "integer-division";
   if (number == SIGILL) return "trap";
   if (in_guard) return "stack-overflow";
-  if (info->si_code == SI_KERNEL && asks_shadow(context)) return "illegal-address";
-  // A general protection fault (no page involved): SSE alignment or a non-canonical pointer.
-  if (info->si_code == SI_KERNEL || number == SIGBUS) return "misaligned-address";
-  return "illegal-address";
+  if (asks_impossible_address(info, context)) return "illegal-address";
+  // A general protection fault: no page is involved.
+  if (info->si_code == SI_KERNEL) return "misaligned-address";
+  return number == SIGBUS && info->si_code == BUS_ADRALN ? "misaligned-address" : "illegal-address";
 }
 
 // Shared memory ends at guard pages too. False when the address is elsewhere.
@@ -144,8 +130,8 @@ static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
   } else if (!strcmp(kind, "stack-overflow")) {
     text->add("a thread used more than %u bytes of stack", (unsigned)STACK_BYTES);
   } else if (!strcmp(kind, "misaligned-address")) {
-    text->add("misaligned vector access, or a pointer that is none");
-  } else if (info->si_code == SI_KERNEL) {
+    text->add("vector access to a misaligned address");
+  } else if (asks_impossible_address(info, context)) {
     text->add("access to an address that no memory can have: the index is far out of bounds");
   } else {
     text->add("%s at ", access_name(context));
