@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +96,6 @@ def test_a_lazy_reduction_is_one_small_compilation() -> None:
     image = compile_source(source, Target("sm_90"))
     assert set(image.symbols) == {wanted.name_expression}
     assert len(image.figures) == 1
-    # CPU time: this machine may be busy with other tests.
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        compile_source(source, Target("sm_90"))
-        times.append(time.process_time() - start)
-    assert min(times) < 0.25
 
 
 USES_ALL = """
