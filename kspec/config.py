@@ -69,6 +69,16 @@ VARIABLES = (
     "FORCE_COLOR",
     "GITHUB_WORKSPACE",
 )
+# Of GCC and clang, which change what they compile.
+_COMPILER_VARIABLES = (
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "SOURCE_DATE_EPOCH",
+)
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DEFAULT_CACHE_SIZE = 1 << 30
 
@@ -166,6 +176,11 @@ def cache_size() -> int:
 def cxx() -> str | None:
     """Return the C++ compiler the user asked for, or None to search."""
     return os.environ.get("KSPEC_CXX") or os.environ.get("CXX") or None
+
+
+def compiler_environment() -> tuple[tuple[str, str], ...]:
+    """Return the variables by which GCC and clang take settings beside their command line."""
+    return tuple((name, os.environ[name]) for name in _COMPILER_VARIABLES if os.environ.get(name))
 
 
 def cuda_roots() -> tuple[Path, ...]:

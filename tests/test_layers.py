@@ -41,7 +41,7 @@ BASE = (
 EVERY_BASE = {*BASE, "typing"}
 # Layer to the kspec packages it may import beside its own.
 LAYERS = {
-    "compiler": EVERY_BASE,
+    "compiler": EVERY_BASE | {"__version__"},
     "host": EVERY_BASE,
     "runtime": EVERY_BASE | {"host"},
     "spec": EVERY_BASE,
@@ -92,7 +92,7 @@ THIRD_PARTY = {
     "cuda.bindings.nvjitlink": ("compiler/link.py",),
     "cuda.pathfinder": ("compiler/toolkit.py",),
     "ml_dtypes": ("runtime/views.py",),
-    "ziglang": ("compiler/host.py", "compiler/locate.py"),
+    "ziglang": ("compiler/host_compiler.py",),
     "pydantic": ("spec/",),
     "jinja2": (
         "render/",

@@ -231,9 +231,9 @@ def _nvcc() -> str:
 
 
 def _cxx() -> str:
-    from kspec.compiler import host
+    from kspec.compiler import host_compiler
 
-    compiler = host.find_compiler()
+    compiler = host_compiler.find_compiler()
     return f"{compiler.identity} ({' '.join(compiler.command)})"
 
 

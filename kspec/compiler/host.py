@@ -15,23 +15,21 @@ import functools
 import hashlib
 import platform
 import re
-import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kspec import config
 from kspec.compiler.headers import write_headers
+from kspec.compiler.host_compiler import HostCompiler, find_compiler
 from kspec.compiler.messages import parse_log
 from kspec.compiler.options import raised_standard
 from kspec.compiler.positions import Positions
 from kspec.compiler.preprocess import REFUSAL
 from kspec.compiler.sanitize import link_flags, major_version, sanitize_flags
 from kspec.compiler.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
-from kspec.errors import CompileError, ToolNotFoundError
+from kspec.errors import CompileError
 from kspec.stages import CudaSource, Image, Target
 
 # Where the line tables say that the sources were: every machine makes the same bytes, and
@@ -69,89 +67,12 @@ _KIND_FLAGS = {
     "clang": ("-fno-caret-diagnostics", *_DIVISION_TRAP),
     "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined", *_DIVISION_TRAP),
 }
-_REWRITING = ("rewrite.py", "shared_memory.py", "preprocess.py", "positions.py", "unit.py")
 _LINK_FLAGS = {
     "gcc": ("-shared", "-Wl,--as-needed"),
     "clang": ("-shared", "-Wl,--as-needed"),
     # libc and libm come with the Python process; zig would first build a libc++ for 35 seconds.
     "zig": ("-shared", "-nostdlib"),
 }
-
-
-@dataclass(frozen=True)
-class HostCompiler:
-    """A C++ compiler.
-
-    Attributes
-    ----------
-    command : tuple of str
-        What to run, ready for flags.
-    kind : str
-        ``"gcc"``, ``"clang"`` or ``"zig"``.
-    identity : str
-        Version and machine, for cache keys.
-    """
-
-    command: tuple[str, ...]
-    kind: str
-    identity: str
-
-
-def find_compiler() -> HostCompiler:
-    """Return the compiler of the host device.
-
-    ``KSPEC_CXX`` or ``CXX`` decides; else c++, g++ and clang++ on the PATH, then the ziglang wheel.
-
-    Raises
-    ------
-    ToolNotFoundError
-        When there is none, or the one asked for does not run.
-    """
-    if platform.system() != "Linux":
-        raise ToolNotFoundError(
-            f"the host device runs on Linux for now, and this is {platform.system()}"
-        )
-    return _describe(_locate())
-
-
-def _locate() -> tuple[str, ...]:
-    asked = config.cxx()
-    if asked:
-        command = shlex.split(asked)
-        if command and shutil.which(command[0]):
-            return tuple(command)
-        raise ToolNotFoundError(f"no host compiler: KSPEC_CXX or CXX asks for {asked!r}, not found")
-    for name in ("c++", "g++", "clang++"):
-        path = shutil.which(name)
-        if path:
-            return (path,)
-    zig = _ziglang()
-    if zig:
-        return (zig, "c++")
-    raise ToolNotFoundError("no host compiler: install g++ or clang++, or `pip install ziglang`")
-
-
-def _ziglang() -> str | None:
-    try:
-        import ziglang  # an optional wheel that is nothing but a compiler
-    except ImportError:
-        return None
-    return str(Path(ziglang.__file__).parent / "zig")
-
-
-@functools.cache
-def _describe(command: tuple[str, ...]) -> HostCompiler:
-    try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, check=True, timeout=60
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolNotFoundError(f"no host compiler: {shlex.join(command)}: {error}") from None
-    version = done.stdout.splitlines()[0] if done.stdout else "unknown"
-    kind = "clang" if "clang" in done.stdout else "gcc"
-    if Path(command[0]).stem.startswith("zig"):
-        kind = "zig"
-    return HostCompiler(command, kind, f"{kind} {version} {platform.machine()}")
 
 
 def _kind_flags(compiler: HostCompiler) -> tuple[str, ...]:
@@ -169,15 +90,16 @@ def fingerprint(compiler: HostCompiler, sanitize: tuple[str, ...] = ()) -> str:
         *sanitize_flags(compiler.kind, compiler.identity, sanitize),
         *link_flags(sanitize),
     )
-    return f"{compiler.identity} {' '.join(flags)} {_include_digest()}"
+    return f"{compiler.key} {' '.join(flags)} {_include_digest()}"
 
 
 @functools.cache
 def _include_digest() -> str:
+    """Return the digest of the dialect's headers, and of the modules that rewrite sources."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    rewriting = [here / name for name in _REWRITING]  # what is rewritten how, counts too
-    for path in (*rewriting, *sorted((here.parent / "cpp").glob("*.py"))):
+    modules = [*here.glob("*.py"), *(here.parent / "cpp").glob("*.py")]
+    for path in (*sorted(modules), here.parent / "name_expressions.py"):
         digest.update(path.read_bytes() + b"\0")
     for path in sorted(INCLUDE_DIRECTORY.rglob("*")):
         if path.is_file():
@@ -341,10 +263,9 @@ class _Run:
         separate = ["-c", "-o", "kernel.o", "kernel.cpp"]
         instrumented = any(flag.startswith("-fsanitize") for flag in self.flags)
         if self.compiler.kind == "zig":
-            zig = self.compiler.command[0]
             commands = [
                 [*self._front(), *arguments, *separate],
-                [zig, "cc", *link, "-o", "kernel.so", "kernel.o"],
+                [*self.compiler.as_c, *link, "-o", "kernel.so", "kernel.o"],
             ]
         elif instrumented:
             # Linked without -fsanitize: what instrumentation calls is in the dialect.
@@ -363,11 +284,10 @@ class _Run:
         return log, False
 
     def _front(self) -> list[str]:
-        if self.compiler.kind != "zig":
+        if self.compiler.kind != "zig" or self.needs_std:
             return [*self.compiler.command]
         # `zig c++` knows where the C++ headers are but would also build libc++; `zig cc` links.
-        zig = self.compiler.command[0]
-        return [zig, "c++"] if self.needs_std else [zig, "cc", "-x", "c++"]
+        return [*self.compiler.as_c, "-x", "c++"]
 
     def _arguments(self) -> list[str]:
         return [

@@ -4,8 +4,8 @@
 
     image_key(source, Target("sm_90"))    # '5f0c...': equal keys mean equal images
 
-In the key: schema, source (its name too, which ``__FILE__`` and warnings show), flags, target,
-and the exact compiler; nothing of the machine.  `kspec.compiler.cache` stores under it.
+In the key: schema, version of kspec, source (its name too, which ``__FILE__`` and warnings show),
+flags, target, and the exact compiler.  `kspec.compiler.cache` stores under it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from kspec import __version__
 from kspec.compiler import headers, nvrtc
 from kspec.compiler.options import CompileOptions
 from kspec.stages import CudaSource, Target
@@ -33,6 +34,7 @@ def image_key(source: CudaSource, target: Target) -> str:
     source = headers.carry_headers(source, target)
     content = {
         "schema": SCHEMA,
+        "kspec": __version__,
         "name": source.name,
         "text": source.text,
         "headers": sorted([header.name, header.text] for header in source.headers),
@@ -49,9 +51,9 @@ def image_key(source: CudaSource, target: Target) -> str:
 def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     """Return the exact version of the compiler, and of the toolkit headers the source uses."""
     if target.is_host:
-        from kspec.compiler import host
+        from kspec.compiler import host, host_compiler
 
-        build = host.fingerprint(host.find_compiler(), target.sanitize)
+        build = host.fingerprint(host_compiler.find_compiler(), target.sanitize)
         directories = headers.host_dirs_for(source)
         return f"{build}, {headers.toolkit_version(directories)}" if directories else build
     if source.backend == "nvcc":

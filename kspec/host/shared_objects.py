@@ -18,7 +18,7 @@ from kspec.errors import CompileError, LoadError
 from kspec.stages import Image
 
 if TYPE_CHECKING:
-    from kspec.compiler.host import HostCompiler
+    from kspec.compiler.host_compiler import HostCompiler
 
 RUNTIME_DIRECTORY = Path(__file__).resolve().parent / "rt"
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent / "include"
@@ -52,10 +52,10 @@ def built_runtime() -> bytes:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     # A seam: a process that only imports kernels does not load the compiler's modules.
     from kspec.compiler import ImageCache
-    from kspec.compiler.host import find_compiler
+    from kspec.compiler.host_compiler import find_compiler
 
     compiler = find_compiler()
-    digest.update(compiler.identity.encode())
+    digest.update(compiler.key.encode())
     cache, key = ImageCache.configured(), digest.hexdigest()
     image = cache.probe(key)
     if image is None:
@@ -73,7 +73,7 @@ def _build(compiler: HostCompiler) -> bytes:
         built = Path(name) / "runtime.so"
         command = [*compiler.command]
         if compiler.kind == "zig":
-            command = [compiler.command[0], "cc", "-x", "c++"]
+            command = [*compiler.as_c, "-x", "c++"]
         command += [*_FLAGS, *_COMPILE[compiler.kind], f"-I{INCLUDE_DIRECTORY}"]
         command += ["-o", str(built), str(RUNTIME_DIRECTORY / "rt.cc"), *_LINK[compiler.kind]]
         done = subprocess.run(command, capture_output=True, text=True)

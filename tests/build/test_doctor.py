@@ -17,7 +17,7 @@ import pytest
 
 from kspec.build import doctor, doctor_view
 from kspec.build.doctor import BROKEN, MISSING, OK, TOO_OLD, Row
-from kspec.compiler import fatbin, headers, host, link, nvcc, nvrtc
+from kspec.compiler import fatbin, headers, host_compiler, link, nvcc, nvrtc
 from kspec.errors import ToolNotFoundError
 from kspec.runtime import driver, driver_memory
 from tests.projects import BLOCKED, ROOT, environment
@@ -54,7 +54,11 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPat
         (link, "device_runtime", Path("/lib/libcudadevrt.a")),
         (nvcc, "nvcc_build", "V13.0.88"),
         (nvcc, "find_nvcc", Path("/usr/bin/nvcc")),
-        (host, "find_compiler", host.HostCompiler(("/usr/bin/g++",), "gcc", "gcc 12")),
+        (
+            host_compiler,
+            "find_compiler",
+            host_compiler.HostCompiler(("/usr/bin/g++",), "gcc", "gcc 12"),
+        ),
     ):
         monkeypatch.setattr(module, name, lambda *_, value=value: value)
     for name in doctor.config.VARIABLES:
@@ -85,7 +89,7 @@ def test_a_machine_with_everything(machine: pytest.MonkeyPatch, toy: Path) -> No
         (fatbin, "nvfatbin_version", "nvFatbin", "no package", "kspec[cu13]"),
         (link, "device_runtime", "nvJitLink", "launch kernels", "kspec[cu13]"),
         (nvcc, "find_nvcc", "nvcc", 'backend="nvcc"', "cuda-toolkit[nvcc"),
-        (host, "find_compiler", "C++ compiler", "host device", "g++"),
+        (host_compiler, "find_compiler", "C++ compiler", "host device", "g++"),
     ],
 )
 def test_a_tool_that_is_missing(
@@ -123,7 +127,7 @@ def test_no_gpu(machine: pytest.MonkeyPatch) -> None:
     assert row("driver").found == "no CUDA driver: none" and "nvidia.com" in row("driver").fix
     verdict = doctor.judge(doctor.examine())
     assert not verdict.cuda and verdict.host and verdict.build and verdict.ready
-    machine.setattr(host, "find_compiler", raising(ToolNotFoundError("none")))
+    machine.setattr(host_compiler, "find_compiler", raising(ToolNotFoundError("none")))
     assert not doctor.judge(doctor.examine()).ready
 
 

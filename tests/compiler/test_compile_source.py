@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kspec.compiler as compiler
-from kspec.compiler import ImageCache, compile_source, nvrtc
+from kspec.compiler import ImageCache, compile_source, host_compiler, nvrtc
 from kspec.errors import CompileError
 from kspec.stages import HOST, CudaSource, Image, Target
 
@@ -88,9 +88,9 @@ def test_host_goes_to_the_host_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
     made = Image("so", "host", b"\x7fELF", {"k<int>": "k"})
     stand_in = SimpleNamespace(
         compile_host=lambda source, **options: made,
-        find_compiler=lambda: "c++",
         fingerprint=lambda name, sanitize: f"{name} 1",
     )
+    monkeypatch.setattr(host_compiler, "find_compiler", lambda: "c++")
     monkeypatch.setitem(__import__("sys").modules, "kspec.compiler.host", stand_in)
     monkeypatch.setattr(compiler, "host", stand_in, raising=False)
     cache = ImageCache(tmp_path)

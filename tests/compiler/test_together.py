@@ -14,7 +14,7 @@ import pytest
 
 from kspec.compiler import folder
 from kspec.compiler.cache import ImageCache
-from kspec.compiler.host import find_compiler
+from kspec.compiler.host_compiler import find_compiler
 from kspec.stages import Image
 from tests.projects import ROOT
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler.host import HostCompiler, _describe, compile_host, find_compiler
+from kspec.compiler.host import compile_host
+from kspec.compiler.host_compiler import HostCompiler, describe, find_compiler
 from kspec.errors import HostFault
 from kspec.host.device import HostModule, Region, load_module
 from kspec.stages import CudaSource
@@ -24,7 +25,7 @@ def host_compiler(name: str) -> HostCompiler:
     if name == "default":
         return find_compiler()
     ziglang = pytest.importorskip("ziglang")
-    return _describe((str(Path(ziglang.__file__).parent / "zig"), "c++"))
+    return describe((str(Path(ziglang.__file__).parent / "zig"), "c++"))
 
 
 @functools.cache

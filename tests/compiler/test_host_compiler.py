@@ -1,0 +1,151 @@
+"""Which C++ compiler the host device uses, and what of it decides the key of an image."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.compiler import host_compiler, image_key, key
+from kspec.compiler.host_compiler import HostCompiler, find_compiler
+from kspec.errors import ToolNotFoundError
+from kspec.host import shared_objects
+from kspec.stages import HOST, CudaSource, Target
+
+SOURCE = CudaSource("k.cu", "__global__ void k(int* x) { *x = 1; }", ("k",))
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("KSPEC_CXX", raising=False)
+    monkeypatch.setattr(host_compiler.shutil, "which", lambda name: None)
+    monkeypatch.setattr(host_compiler, "_ziglang", lambda: None)
+    with pytest.raises(ToolNotFoundError) as caught:
+        find_compiler()
+    message = "no host compiler: install g++ or clang++, or `pip install ziglang`"
+    assert str(caught.value) == message
+
+
+def test_the_compiler_asked_for_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_CXX", "no-such-compiler -O1")
+    with pytest.raises(ToolNotFoundError, match="no-such-compiler -O1"):
+        find_compiler()
+
+
+def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_compiler.platform, "system", lambda: "Darwin")
+    with pytest.raises(ToolNotFoundError, match="Linux for now, and this is Darwin"):
+        find_compiler()
+
+
+def keyed(monkeypatch: pytest.MonkeyPatch, command: str) -> str:
+    """Return the key of a kernel with a compiler."""
+    monkeypatch.setenv("KSPEC_CXX", command)
+    return image_key(SOURCE, HOST)
+
+
+def script(path: Path, flags: str) -> Path:
+    """Write a wrapper of the compiler."""
+    real = shutil.which(find_compiler().command[0])
+    assert real is not None
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(real)} {flags} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def value(name: str) -> int:
+    """Run a kernel that writes the macro MINE of the compiler's command."""
+    kernel = kspec.RawKernel(f'extern "C" __global__ void {name}(int* x) {{ *x = MINE; }}', name)
+    x = np.zeros(1, np.int32)
+    kernel((1,), (1,), (x,))
+    return int(x[0])
+
+
+class TestKeys:
+    """Whatever makes the compiler's output another one is in the key."""
+
+    def test_flags(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = shlex.join(find_compiler().command)
+        commands = [real, *(f"{real} {flag}" for flag in ("-ffast-math", "-DA=1", "-DA=2"))]
+        assert len({keyed(monkeypatch, command) for command in commands}) == 4
+
+    def test_flags_decide_what_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = shlex.join(find_compiler().command)
+        for number in (1, 2):
+            monkeypatch.setenv("KSPEC_CXX", f"{real} -DMINE={number}")
+            assert value("of_flags") == number
+
+    def test_a_wrapper_that_is_edited(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        wrapper = tmp_path / "g++"
+        monkeypatch.setenv("KSPEC_CXX", str(wrapper))
+        for number in (1, 2):
+            with monkeypatch.context() as context:
+                context.delenv("KSPEC_CXX")
+                script(wrapper, f"-DMINE={number}")
+            assert value("of_wrapper") == number
+
+    def test_what_a_wrapper_does_besides(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """A script may do what the compiler cannot report."""
+        wrapper = script(tmp_path / "g++", "")
+        before = keyed(monkeypatch, str(wrapper))
+        wrapper.write_text(wrapper.read_text() + "# another script\n")
+        assert keyed(monkeypatch, str(wrapper)) != before
+
+    @pytest.mark.parametrize("name", ["CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"])
+    def test_variables_of_compilers(
+        self, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.delenv(name, raising=False)
+        before = image_key(SOURCE, HOST)
+        monkeypatch.setenv(name, str(tmp_path))
+        assert image_key(SOURCE, HOST) != before
+
+    def test_not_where_the_compiler_is(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Machines that have one compiler in two places share a cache."""
+        command = find_compiler().command
+        real = shutil.which(command[0])
+        assert real is not None
+        link = tmp_path / Path(real).name
+        link.symlink_to(real)
+        monkeypatch.chdir(tmp_path)
+        assert keyed(monkeypatch, shlex.join([str(link), *command[1:]])) == keyed(
+            monkeypatch, shlex.join(command)
+        )
+
+    @pytest.mark.parametrize("target", [HOST, Target("sm_90")], ids=str)
+    def test_the_version_of_kspec(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = image_key(SOURCE, target)
+        monkeypatch.setattr(key, "__version__", "0.0.1")
+        assert image_key(SOURCE, target) != before
+
+    def test_the_host_runtime(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path))
+        real = shlex.join(find_compiler().command)
+        built: list[tuple[str, ...]] = []
+
+        def build(compiler: HostCompiler) -> bytes:
+            built.append(compiler.command)
+            return os.urandom(8)
+
+        monkeypatch.setattr(shared_objects, "_build", build)
+        codes = []
+        for command in (real, f"{real} -O1", real):
+            monkeypatch.setenv("KSPEC_CXX", command)
+            codes.append(shared_objects.built_runtime())
+        assert len(built) == 2 and codes[0] == codes[2] != codes[1]
+
+
+def test_zig_compiles_c_with_the_same_flags() -> None:
+    compiler = HostCompiler(("zig", "c++", "-O1"), "zig", "zig 1")
+    assert compiler.as_c == ("zig", "cc", "-O1")
