@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from kspec import dtypes
 from kspec.declaration import ElementwiseDeclaration, GeneratedDeclaration, ReductionDeclaration
+from kspec.diagnostics import counted
 from kspec.stages import (
     COLUMNS,
     FLAT,
@@ -151,7 +152,7 @@ def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
         return f"unknown layout {tag!r}; expected one of {', '.join(known)}"
     expected = len(_raw_ndims(declaration, f"{_PREFIX}{tag}")[0])
     if len(ndims) != expected or not all(re.fullmatch(r"\d{1,2}", one) for one in ndims):
-        arrays = f"{expected} array{'' if expected == 1 else 's'}"
+        arrays = counted(expected, "array")
         return (
             f"{text!r} needs the number of axes of {arrays} that the kernel indexes"
             if expected

@@ -91,3 +91,12 @@ class Diagnostic:
 def by_place(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return findings in the order of their files and lines; those without a file come last."""
     return tuple(sorted(found, key=lambda one: (not one.path, one.path, one.line, one.column)))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun, in the plural but for one.
+
+    >>> counted(1, "parameter"), counted(2, "parameter")
+    ('1 parameter', '2 parameters')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -15,6 +15,9 @@ from collections.abc import Mapping
 
 from kspec.cpp.tokens import tokens_of
 
+# What to do about a kernel that its module does not have by name.
+ADVICE = 'declare it extern "C", or name an instance of a template, as in "k<float>"'
+
 _QUALIFIERS = ("const", "volatile")
 _INTEGERS = {"signed", "unsigned", "short", "long", "int", "char"}
 _BEFORE_NAMES = ("<", ",", "(", "*", "&", "&&")

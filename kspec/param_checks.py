@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from kspec import dtypes
 from kspec.c_params import HANDLES
 from kspec.cpp.tokens import tokens_of
+from kspec.diagnostics import counted
 from kspec.name_expressions import is_expression, template_arguments
 from kspec.signature import CParam
 
@@ -89,7 +90,7 @@ def param_checks(
         kernel = f"decltype(&{expression.strip().lstrip('&').strip()})"
         bound = dict(zip(letters, template_arguments(expression), strict=False))
         yield place.directive()
-        count = f"{len(params)} parameter{'' if len(params) == 1 else 's'}"
+        count = counted(len(params), "parameter")
         message = (
             f"{name}: params: {count} declared, but {expression} takes another number; "
             "declare those of the CUDA text"

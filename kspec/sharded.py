@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.runtime.arrays import DeviceArray
 from kspec.runtime.conversions import asarray, asnumpy
@@ -129,8 +130,8 @@ def _calls(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
         )
     if len(args) != len(inputs):
         raise ArgumentTypeError(
-            f"{name} has {len(inputs)} inputs ({kernel.declaration.inputs}), but {len(args)} "
-            "arguments were given; outputs are made"
+            f"{name} takes {counted(len(inputs), 'input')} ({kernel.declaration.inputs}), "
+            f"not {len(args)}; outputs are made"
         )
     lists: dict[str, int] = {}
     for param, value in zip(inputs, args, strict=True):

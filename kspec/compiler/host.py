@@ -63,7 +63,8 @@ _DIVISION_TRAP = (
 )
 _KIND_FLAGS = {
     # Without -fno-gnu-unique two modules silently share the statics of equal templates.
-    "gcc": ("-fno-gnu-unique", "-fno-diagnostics-show-caret"),
+    # A message inside a macro of ours is about the line that uses it.
+    "gcc": ("-fno-gnu-unique", "-fno-diagnostics-show-caret", "-ftrack-macro-expansion=0"),
     "clang": ("-fno-caret-diagnostics", *_DIVISION_TRAP),
     "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined", *_DIVISION_TRAP),
 }

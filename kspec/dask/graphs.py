@@ -16,6 +16,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, Place, same
+from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.runtime import dispatch
 from kspec.runtime.dispatch import Call
@@ -124,8 +125,8 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
         )
     if len(args) != len(declaration.inputs):
         raise ArgumentTypeError(
-            f"{name} has {len(declaration.inputs)} inputs ({declaration.inputs}), but {len(args)} "
-            "arguments were given; outputs are made"
+            f"{name} takes {counted(len(declaration.inputs), 'input')} ({declaration.inputs}), "
+            f"not {len(args)}; outputs are made"
         )
     arrays: list[da.Array] = []
     rest: list[Any] = []

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from kspec import dtypes
+from kspec.diagnostics import counted
 from kspec.fusion.graph import Argument, Number, Scalar, Value, View
 from kspec.fusion.lower import Kernel
 from kspec.fusion.partition import Elements, Output
@@ -23,8 +24,7 @@ def explain(program: Program, names: Sequence[str]) -> str:
     names : sequence of str
         Of the function's arguments.
     """
-    count = len(program.all_kernels)
-    lines = [f"{count} kernel{'' if count == 1 else 's'}"]
+    lines = [counted(len(program.all_kernels), "kernel")]
     if program.rows is not None:
         lines = [*_rows(program.rows, names), f"elsewhere {lines[0]}"]
     number = itertools.count(1)

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec import dtypes
+from kspec.diagnostics import counted
 from kspec.fusion.graph import Value, is_number
 from kspec.fusion.refusals import refuse
 from kspec.fusion.traced import Traced
@@ -59,8 +60,8 @@ def call_kernel(
         refuse(f"the kernel {name} takes no {', '.join(keywords)} in a fused function")
     if len(args) != len(spec.inputs):
         refuse(
-            f"the kernel {name} takes {len(spec.inputs)} inputs in a fused function, but "
-            f"{len(args)} were given; assign what it returns, as in out[...] = {name}(...)"
+            f"the kernel {name} takes {counted(len(spec.inputs), 'input')} in a fused function, "
+            f"not {len(args)}; assign what it returns, as in out[...] = {name}(...)"
         )
     values = [tracer.operand(one, name)[0] for one in args]
     bound = _bound(spec, values)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kspec.diagnostics import counted
 from kspec.fusion import types
 from kspec.fusion.graph import Argument, Constant, Graph, Shape, Value, is_number
 from kspec.fusion.numbers import COMPARISONS, OPERATORS, Given
@@ -152,7 +153,7 @@ class Tracer:
         wanted = None if dtype is None else types.dtype_name(dtype)
         taken, returned = types.loop(name, kinds, wanted)
         if len(args) != len(taken):
-            raise ValueError(f"{name} takes {len(taken)} arrays, but {len(args)} were given")
+            raise ValueError(f"{name} takes {counted(len(taken), 'array')}, not {len(args)}")
         values = [self.convert(value, to) for (value, _), to in zip(pairs, taken, strict=True)]
         if name == "power":
             return (self.wrap(self._power(values, taken[0], returned[0])),)

@@ -27,6 +27,7 @@ from typing import Any
 from kspec import config
 from kspec.errors import HostFault, LaunchError, LoadError
 from kspec.host import runtime, sites
+from kspec.name_expressions import ADVICE
 from kspec.stages import Image
 
 # Those of every GPU since sm_30 (CUDA C++ Programming Guide, compute capabilities); launches on a
@@ -147,9 +148,9 @@ class HostModule:
         if not symbol.startswith(prefix) or not hasattr(self._library, symbol):
             known = [key for key, value in self.image.symbols.items() if value.startswith(prefix)]
             have = f"; the module has {', '.join(sorted(known))}" if known else ""
-            rule = 'declare it extern "C" or list it in name_expressions'
             asked = _name_of(self.image.symbols, name)
-            raise LoadError(f"named symbol not found: {asked}{have} ({rule})")
+            advice = f"; {ADVICE}" if prefix == "kspec_entry_" else ""
+            raise LoadError(f"named symbol not found: {asked}{have}{advice}")
         return symbol
 
     def _call(self, symbol: str, result: Any) -> int:

@@ -223,7 +223,7 @@ def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) 
     if len(arguments) != len(declaration.inputs):
         raise ArgumentTypeError(
             f"{declaration.name}() takes {len(declaration.inputs)} positional arguments "
-            f"({declaration.inputs}) in JAX, but {len(arguments)} were given; outputs are returned"
+            f"({declaration.inputs}) in JAX, not {len(arguments)}; outputs are returned"
         )
 
 

@@ -15,6 +15,7 @@ import ctypes
 import math
 import operator
 from collections.abc import Callable, Iterable
+from numbers import Number
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
@@ -180,6 +181,35 @@ class DeviceArray:
         source = np.empty(target.shape, self.dtype)
         source[...] = to_numpy(value) if isinstance(value, DeviceArray) else value
         _copy_in(target, source)
+
+    def item(self) -> Any:
+        """Return the only element as a Python number, copied from the device.
+
+        Raises
+        ------
+        ValueError
+            If there are more elements, or none.
+        """
+        if math.prod(self.shape) != 1:
+            raise ValueError(f"an array of shape {self.shape} is not one number")
+        return to_numpy(self).item()
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __eq__(self, other: object) -> bool:
+        # Identity would say False in silence where a number was meant.
+        if isinstance(other, Number | np.generic | np.ndarray):
+            raise TypeError("a DeviceArray computes nothing; compare kspec.asnumpy(array)")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         text = np.array2string(to_numpy(self), separator=", ", prefix="DeviceArray(")

@@ -97,7 +97,7 @@ def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) 
         either = f"{nin} or {nin + nout}" if nout else f"{nin}"
         raise ArgumentTypeError(
             f"{declaration.name}() takes {either} positional arguments "
-            f"({declaration.params}), but {len(arguments)} were given"
+            f"({declaration.params}), not {len(arguments)}"
         )
 
 

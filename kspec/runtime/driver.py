@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kspec.errors import DriverError, LoadError, ToolNotFoundError
+from kspec.name_expressions import ADVICE
 from kspec.runtime.meanwhile import Meanwhile
 
 # What a kernel has done wrong by the time that some later call fails with it, over and over.
@@ -300,7 +301,7 @@ def _instead(module: Any, wanted: str) -> str:
         return ""
     shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     mangled = any(name.startswith(f"_Z{len(wanted)}{wanted}") for name in names)
-    advice = '; declare it extern "C", or name it in name_expressions' if mangled else ""
+    advice = f"; {ADVICE}" if mangled else ""
     return f", which has {shown or 'none'}{advice}"
 
 

@@ -10,6 +10,7 @@ import math
 import re
 from typing import Protocol
 
+from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.runtime.driver_graph import GraphStart
 from kspec.runtime.launch import Launch
@@ -123,7 +124,7 @@ def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:
     name = readable(kernel.name)
     if len(sizes) != len(params.sizes):
         raise ArgumentTypeError(
-            f"{name} takes {len(sizes)} parameters, but {len(params.sizes)} were given"
+            f"{name} takes {counted(len(sizes), 'parameter')}, not {len(params.sizes)}"
         )
     for number, (size, given) in enumerate(zip(sizes, params.sizes, strict=True)):
         if given < size:

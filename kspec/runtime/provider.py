@@ -322,11 +322,9 @@ class KernelLoader:
         lowered = next((answer for answer in answers if answer is not None), None)
         if lowered is not None and lowered in image.symbols.values():
             return lowered
-        known = ", ".join(repr(one) for one in image.symbols) or "none"
-        raise LoadError(
-            f"{name}: named symbol not found; the name expressions of the module are {known}: add "
-            "it to name_expressions"
-        )
+        known = ", ".join(repr(one) for one in image.symbols)
+        have = f"the module has {known}" if known else "the module has no name expressions"
+        raise LoadError(f"{name}: named symbol not found; {have}: add it to name_expressions")
 
     def _find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> Image:
         failure = self._failures.get((wanted, device, sanitize))

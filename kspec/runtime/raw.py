@@ -114,6 +114,8 @@ class RawKernel(RawCaller):
     ) -> None:
         _check_text("code", code)
         _check_text("name", name)
+        if "{" in name and "{" not in code:
+            raise ArgumentTypeError("RawKernel: name: found CUDA text; the order is code, name")
         module = RawModule(
             code=code,
             options=options,

@@ -270,13 +270,23 @@ def struct_bytes(where: str, value: Any, size: int) -> bytes:
     return ctypes.string_at(value.ptr, size)
 
 
+_HALF_AS_WIDE = {
+    float: np.dtype(np.float32),
+    np.float64: np.dtype(np.float32),
+    complex: np.dtype(np.complex64),
+    np.complex128: np.dtype(np.complex64),
+}
+
+
 def check_floats(operands: Sequence[RawArgument], sizes: tuple[int, ...] | None) -> None:
-    """Refuse a Python float or complex for a smaller parameter, which would read half of it."""
+    """Refuse a double or a complex double for a smaller parameter, which would read half of it."""
     for operand, size in zip(operands, sizes or (), strict=False):
         value = operand.value
-        if type(value) in (float, complex) and size * 2 == (8 if type(value) is float else 16):
-            narrow = "numpy.float32" if type(value) is float else "numpy.complex64"
+        narrow = _HALF_AS_WIDE.get(type(value))
+        if narrow is not None and size == narrow.itemsize:
+            of_python = type(value) in (float, complex)
+            kind = f"Python {type(value).__name__}" if of_python else f"numpy.{value.dtype}"
             raise ArgumentTypeError(
-                f"{operand.where} is a Python {type(value).__name__}, in C a "
-                f"double, but the parameter has {size} bytes; pass {narrow}({value!r})"
+                f"{operand.where} is a {kind}, in C a double, but the parameter has {size} bytes; "
+                f"pass numpy.{narrow}({value})"
             )

@@ -13,6 +13,7 @@ import numpy as np
 
 from kspec import dtypes
 from kspec.c_params import HANDLES
+from kspec.diagnostics import counted
 from kspec.dtypes import DType
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
 from kspec.runtime import marshal
@@ -40,7 +41,7 @@ def declared_arguments(
     if len(args) != len(params):
         listed = ", ".join(map(str, params))
         raise ArgumentTypeError(
-            f"{name} takes {len(params)} parameters ({listed}), but {len(args)} were given"
+            f"{name} takes {counted(len(params), 'parameter')} ({listed}), not {len(args)}"
         )
     return tuple(
         RawArgument(name, number, value, param.name, pointer=param.pointer)

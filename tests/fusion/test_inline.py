@@ -100,7 +100,7 @@ REFUSED = [
         r"options of its own \(--use_fast_math\)",
     ),
     (ElementwiseKernel("T x, int32 k", "T y", "y = x", "g"), 2, "k is declared int32, but k has"),
-    (ADD, 3, "takes 2 inputs .* but 3 were given; assign what it returns"),
+    (ADD, 3, "takes 2 inputs .*not 3; assign what it returns"),
 ]
 
 

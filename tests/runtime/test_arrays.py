@@ -288,3 +288,14 @@ def test_assignment(place: ArrayDevice) -> None:
         array[:, 0] = 1
     with pytest.raises(ValueError, match="broadcast"):
         array[0] = [1, 2]
+
+
+def test_elements_as_numbers(place: ArrayDevice) -> None:
+    array = kspec.asarray(np.array([1.5, 2, 3], "float32"), device=place.place)
+    assert (float(array[0]), int(array[1]), complex(array[2]), array[:1].item()) == (1.5, 2, 3, 1.5)
+    with pytest.raises(ValueError, match=r"an array of shape \(3,\) is not one number"):
+        float(array)
+    with pytest.raises(TypeError, match=r"computes nothing; compare kspec.asnumpy\(array\)"):
+        _ = array[0] == 1.5
+    assert array == array  # by identity, as in lists
+    assert array != None  # noqa: E711

@@ -127,7 +127,7 @@ class TestRaw:
         x = place.zeros(4, "float32")
         with pytest.raises(kspec.LaunchError, match=r"block\.x is 2000"):
             kernel.bind((1,), (2000,), (x, np.float32(1)))
-        with pytest.raises(kspec.ArgumentTypeError, match="takes 2 parameters, but 1 were given"):
+        with pytest.raises(kspec.ArgumentTypeError, match="takes 2 parameters, not 1"):
             kernel.bind((1,), (4,), (x,))
 
     def test_cooperative(self) -> None:

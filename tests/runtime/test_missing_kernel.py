@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kspec
@@ -51,7 +52,7 @@ class OldDriver(FakeDriver):
         (FakeDriver("scale", "fill"), "no kernel 'flil' in the module, which has fill, scale$"),
         (FakeDriver(), "which has none$"),
         (FakeDriver(*[f"f{k}" for k in range(10)]), r"f0, f1, .*, f7, \.\.\.$"),
-        (FakeDriver("_Z4flilPf"), 'has _Z4flilPf; declare it extern "C", or name it in name_expr'),
+        (FakeDriver("_Z4flilPf"), 'has _Z4flilPf; declare it extern "C", or name an instance'),
         (OldDriver("fill"), "no kernel 'flil' in the module$"),
     ],
 )
@@ -67,3 +68,17 @@ def test_both_devices_list_kernels(place: ArrayDevice) -> None:
     code = 'extern "C" __global__ void fill(float* x) { *x = 1; }\n__global__ void other(int) {}'
     with pytest.raises(kspec.LoadError, match=r"named symbol not found.*fill"):
         kspec.RawKernel(code, "flil")((1,), (1,), (place.zeros(1, "float32"),))
+
+
+def test_code_and_name_in_the_wrong_order() -> None:
+    code = 'extern "C" __global__ void fill(float* x) { *x = 1; }'
+    with pytest.raises(kspec.ArgumentTypeError, match="name: found CUDA text; the order is code, "):
+        kspec.RawKernel("fill", code)
+
+
+def test_a_template_without_arguments_on_the_host() -> None:
+    code = "template <class T> __global__ void fill(T* x) { *x = 1; }"
+    with pytest.raises(kspec.CompileError, match="no kernel fits the name expression 'fill'"):
+        kspec.RawModule(code=code, name_expressions=["fill"]).get_function("fill").compile()
+    with pytest.raises(kspec.LoadError, match=r'fill; .*name an instance of a template, as in "k<'):
+        kspec.RawKernel(code, "fill")((1,), (1,), (np.zeros(1, np.float32),))

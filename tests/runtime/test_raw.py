@@ -379,7 +379,7 @@ class TestParams:
             return RawCallable(declaration, KernelLoader([CompilingProvider(lambda _: source)]))
 
         kernel = declared("double* out, int count")
-        with pytest.raises(TypeError, match="fill takes 3 parameters, but 2 were given"):
+        with pytest.raises(TypeError, match="fill takes 3 parameters, not 2"):
             kernel((1,), (1,), (place.zeros(1), 1))
         kernel = declared("double* out, int count, float value")
         with pytest.raises(TypeError, match="parameter 2 has 8 bytes, but the argument has 4"):

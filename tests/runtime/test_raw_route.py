@@ -267,6 +267,8 @@ class TestRefusals:
                 RAW((1,), (4,), (x, x))
             with pytest.raises(kspec.ArgumentTypeError, match="a Python float, in C a double"):
                 RAW((1,), (4,), (x, x, 4, 1.0))
+            with pytest.raises(kspec.ArgumentTypeError, match=r"float64, .*pass numpy.float32\(1"):
+                RAW((1,), (4,), (x, x, 4, np.float64(1)))
 
 
 class TestChecks:

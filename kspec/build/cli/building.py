@@ -14,10 +14,10 @@ from kspec.build import images, locking, project, show, stale
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.completion import kernel_names, one_of
 from kspec.build.cli.diagnostics import Format, FormatOption, print_text, reporting
-from kspec.build.cli.output import counted, progress_bar
+from kspec.build.cli.output import progress_bar
 from kspec.build.findings import findings_of
 from kspec.build.lock import FILE_NAME as LOCK_FILE
-from kspec.diagnostics import Diagnostic
+from kspec.diagnostics import Diagnostic, counted
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 
 
@@ -129,12 +129,12 @@ def _about_the_lock(report: project.BuildReport) -> list[Diagnostic]:
 
 
 def _summary(report: project.BuildReport) -> str:
-    settings = report.plan.settings
-    kernels = f"{counted(report.plan.specs, 'kernel')} in {counted(report.plan.units, 'module')}"
+    plan, settings = report.plan, report.plan.settings
+    kernels = f"{counted(len(plan.specs), 'kernel')} in {counted(len(plan.units), 'module')}"
     for built in report.images.values():
         kernels += f", for {' '.join(built.entry.archs)}"
         break
-    state = f"{counted(report.changed, 'file')} written" if report.changed else "up to date"
+    state = f"{counted(len(report.changed), 'file')} written" if report.changed else "up to date"
     return f"{settings.package}: {kernels}; {state}"
 
 

@@ -9,7 +9,7 @@ import typer
 
 from kspec.build import project
 from kspec.build.cli.app import Project, app, project_folder
-from kspec.build.cli.output import counted
+from kspec.diagnostics import counted
 
 
 @app.command("docs")
@@ -25,4 +25,4 @@ def docs_command(
 
     plan = project.plan_project(project_folder(folder))
     path = write_catalogue(plan, output)
-    print(f"{path}: {counted(plan.specs, 'kernel')} in {counted(plan.units, 'module')}")
+    print(f"{path}: {counted(len(plan.specs), 'kernel')} in {counted(len(plan.units), 'module')}")

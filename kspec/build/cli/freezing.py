@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from kspec.build.cli.app import Project, app, project_folder
-from kspec.build.cli.output import counted, print_filled
+from kspec.build.cli.output import print_filled
 from kspec.build.settings import load_settings
+from kspec.diagnostics import counted
 
 
 @app.command("freeze")
@@ -41,4 +42,4 @@ def freeze_command(
         output = load_settings(project_folder(folder)).spec_folder / f"{name}.toml"
     freeze.write_specs(output, specs, function)
     names = ", ".join(spec.name for spec in specs)
-    print_filled(f"{output.name}: {counted(specs, 'kernel')} ({names}); run `kspec build`")
+    print_filled(f"{output.name}: {counted(len(specs), 'kernel')} ({names}); run `kspec build`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import textwrap
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -27,11 +27,6 @@ FormOption = Annotated[Form, typer.Option("--format", help="How to print it.")]
 def print_filled(text: str) -> None:
     """Print a line, wrapped between words."""
     print(textwrap.fill(text, 80, break_on_hyphens=False, break_long_words=False))
-
-
-def counted(things: Sized, noun: str) -> str:
-    """Return "1 file", "2 files"."""
-    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
 class Advance:

@@ -11,8 +11,9 @@ from rich.console import Console
 from kspec import config
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.building import build_and_report
-from kspec.build.cli.output import counted, print_filled, progress_bar
+from kspec.build.cli.output import print_filled, progress_bar
 from kspec.build.load import import_package
+from kspec.diagnostics import counted
 
 
 @app.command("test")
@@ -59,8 +60,8 @@ def test_command(
         )
         raise typer.Exit(1)
     print_filled(
-        f"evaluating the reference of {counted(subjects, 'kernel')} from {plan.settings.specs}/, "
-        f"with the names np and math; seed {seed}"
+        f"evaluating the reference of {counted(len(subjects), 'kernel')} from "
+        f"{plan.settings.specs}/, with the names np and math; seed {seed}"
     )
     outcomes = []
     with progress_bar("testing", len(subjects) * len(present)) as advance:

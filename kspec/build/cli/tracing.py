@@ -10,8 +10,9 @@ import typer
 
 from kspec.build import trace as tracing
 from kspec.build.cli.app import Project, app, project_folder
-from kspec.build.cli.output import counted, print_filled
+from kspec.build.cli.output import print_filled
 from kspec.build.settings import Settings, load_settings
+from kspec.diagnostics import counted
 from kspec.errors import SpecError
 from kspec.spec.loader import load_specs
 
@@ -82,7 +83,7 @@ def _report(
     lacking = [one for one in called if one.missing]
     print(
         f"{settings.package_name} on {', '.join(tracing.devices_of(found))}: "
-        f"{len(called)} of {counted(traces, 'kernel')} called, "
+        f"{len(called)} of {counted(len(traces), 'kernel')} called, "
         f"{len(lacking)} beyond what is precompiled"
     )
     for one in called:
