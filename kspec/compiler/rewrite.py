@@ -354,7 +354,9 @@ class _Rewriter:
         if macro == "KERNEL" and qualified in self.known:
             return
         self.insert(position, f" KSPEC_HOST_{macro}({self.number}, {argument})")
-        self.entries.append(Entry(qualified, f"kspec_{prefix}_{self.number}"))
+        # C linkage has no namespaces.
+        found_by = name if macro == "KERNEL" else qualified
+        self.entries.append(Entry(found_by, f"kspec_{prefix}_{self.number}"))
         self.number += 1
 
     # ------------------------------------------------------------- shared memory

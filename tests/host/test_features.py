@@ -215,7 +215,7 @@ def test_constant_memory_and_globals(program, random):
     assert size == 16
     (ctypes.c_float * 4).from_address(address)[:] = [1, 2, 3, 4]
     x, y = random.random(100, dtype=np.float32), np.zeros(100, np.float32)
-    program("outer::inner::polynomial", 1, 128, x, y, 100)
+    program("polynomial", 1, 128, x, y, 100)
     np.testing.assert_allclose(y, 1 + x * (2 + x * (3 + x * 4)), rtol=1e-5)
     address, size = program.module.get_global("outer::inner::counter")
     assert size == 8 and ctypes.c_double.from_address(address).value == 1.5

@@ -82,3 +82,12 @@ def test_a_template_without_arguments_on_the_host() -> None:
         kspec.RawModule(code=code, name_expressions=["fill"]).get_function("fill").compile()
     with pytest.raises(kspec.LoadError, match=r'fill; .*name an instance of a template, as in "k<'):
         kspec.RawKernel(code, "fill")((1,), (1,), (np.zeros(1, np.float32),))
+
+
+def test_c_linkage_has_no_namespaces(place: ArrayDevice) -> None:
+    code = """namespace a { extern "C" __global__ void one(int* x) { *x += 1; } }
+    extern "C" { namespace b { __global__ void two(int* x) { *x += 2; } } }"""
+    x = place.zeros(1, "int32")
+    for name in ("one", "two"):
+        kspec.RawKernel(code, name)((1,), (1,), (x,))
+    assert place.numpy(x).tolist() == [3]
