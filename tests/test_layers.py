@@ -19,6 +19,7 @@ BASE = (
     "errors",
     "config",
     "limits",
+    "locks",
     "name_expressions",
     "checks",
     "structs",

@@ -28,6 +28,7 @@ from kspec.compiler import folder
 from kspec.compiler.counters import CacheStatistics, add_counts
 from kspec.compiler.entry import pack_image, unpack_image
 from kspec.errors import CompileError, LoadError
+from kspec.locks import make_lock
 from kspec.stages import Image
 
 # A write sweeps with so much of a chance for each byte that, on average, one does whenever this
@@ -65,7 +66,7 @@ class ImageCache:
         self._images: dict[str, Image] = {}
         self._failures: dict[str, CompileError] = {}
         self._guards: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._counts = dict.fromkeys(vars(CacheStatistics()), 0)
         self._warned = False
         weakref.finalize(self, _keep_counts, self.directory, self._counts, os.getpid())
@@ -149,7 +150,7 @@ class ImageCache:
     def guard(self, key: str) -> threading.Lock:
         """Return the lock that lets one thread of this process compile `key`."""
         with self._lock:
-            return self._guards.setdefault(key, threading.Lock())
+            return self._guards.setdefault(key, make_lock())
 
     def _read(self, path: Path, key: str) -> Image | None:
         try:

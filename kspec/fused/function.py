@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
@@ -32,6 +31,7 @@ from kspec.fusion import types
 from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, ArrayType, Known, trace
 from kspec.fusion.traced import Traced
+from kspec.locks import make_rlock
 from kspec.names import name_problem
 from kspec.runtime.dispatch import check_alignment
 from kspec.runtime.interop import library_of
@@ -158,7 +158,7 @@ class Fused(ByName):
             for name, one in self._signature.parameters.items()
             if one.default is not inspect.Parameter.empty and library_of(one.default) is None
         }
-        self._lock = threading.RLock()
+        self._lock = make_rlock()
         self.clear_cache()
 
     def made_of(self) -> tuple[Any, ...]:

@@ -27,6 +27,7 @@ from typing import Any
 from kspec import config
 from kspec.errors import HostFault, LaunchError, LoadError
 from kspec.host import runtime, sites
+from kspec.locks import make_lock
 from kspec.name_expressions import ADVICE
 from kspec.stages import Image
 
@@ -42,7 +43,7 @@ MAX_COOPERATIVE_BLOCKS = 1024  # that of rt/grid.h
 MAX_COOPERATIVE_THREADS = 16384
 
 # A launch and the reading of its outcome belong together; the runtime runs one at a time anyway.
-_launching = threading.Lock()
+_launching = make_lock()
 
 
 @dataclass(frozen=True)

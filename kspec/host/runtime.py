@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from kspec.locks import make_lock
 
 # Outcome of rt.cc
 FAULT, INTERRUPT, PRINTED = 1, 2, 4
@@ -76,7 +78,7 @@ class Runtime:
     end_load: Callable[[], None]
 
 
-_LOADING = threading.Lock()
+_LOADING = make_lock()
 
 
 def load_runtime() -> Runtime:
@@ -114,6 +116,16 @@ def _load_runtime() -> Runtime:
     _declare(library.kspec_host_has_shadow, ctypes.c_int)
     _declare(library.kspec_host_begin_load, None)
     _declare(library.kspec_host_end_load, None)
+    _declare(library.kspec_host_before_fork, None)
+    _declare(library.kspec_host_after_fork_in_parent, None)
+    _declare(library.kspec_host_after_fork_in_child, None)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=library.kspec_host_before_fork,
+            after_in_parent=library.kspec_host_after_fork_in_parent,
+            after_in_child=library.kspec_host_after_fork_in_child,
+        )
 
     def printed() -> bytes:
         return ctypes.string_at(library.kspec_host_printed(), library.kspec_host_printed_size())

@@ -14,13 +14,13 @@ as there are not too many graphs.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kspec.errors import DriverError
+from kspec.locks import make_lock
 from kspec.runtime.launch import Launch
 from kspec.runtime.launcher import Start
 from kspec.runtime.marshal import ParameterBlock
@@ -110,7 +110,7 @@ def _pack_nothing(memory: Any, begin: int) -> None:
     """Write the parameters of a kernel whose arguments are fixed."""
 
 
-_changing = threading.Lock()  # held for two assignments
+_changing = make_lock()  # held for two assignments
 # Blocks that launch graphs, and some that did: the oldest first.
 _graphs: deque[weakref.ref[Block]] = deque()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from dataclasses import replace
 from typing import Any
 
 from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
+from kspec.locks import make_lock
 from kspec.runtime import driver, driver_graph, driver_kernel
 from kspec.runtime.archs import best_arch, device_arch, device_text
 from kspec.runtime.driver_graph import GraphStart
@@ -46,7 +46,7 @@ class CudaKernel:
         self.parameter_sizes = driver_kernel.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told
-        self._telling = threading.Lock()
+        self._telling = make_lock()
 
     @property
     def ptr(self) -> int:

@@ -9,11 +9,11 @@ called when an event has happened: whoever keeps something next lets go what has
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from kspec.locks import make_lock
 from kspec.runtime import driver_streams
 from kspec.runtime.once import OnceMap
 
@@ -30,7 +30,7 @@ class Kept:
     def __init__(self, ordinal: int) -> None:
         self._ordinal = ordinal
         self._pending: deque[tuple[Any, object]] = deque()  # events, and what waits for them
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def keep(self, stream: int, objects: Sequence[object]) -> None:
         """Keep objects until everything queued on a stream by now has run."""

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from kspec.locks import make_lock
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -27,7 +29,7 @@ class OnceMap(Generic[K, V]):
     def __init__(self) -> None:
         self._values: dict[K, V] = {}
         self._guards: dict[K, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def get(self, key: K) -> V | None:
         """Return a value that is there already, without waiting for one being made."""
@@ -41,7 +43,7 @@ class OnceMap(Generic[K, V]):
         with self._lock:
             if key in self._values:
                 return self._values[key]
-            guard = self._guards.setdefault(key, threading.Lock())
+            guard = self._guards.setdefault(key, make_lock())
         with guard:
             if key not in self._values:
                 self._values[key] = make()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from kspec.declaration import (
 )
 from kspec.definitions import prelude
 from kspec.errors import ArgumentTypeError, CompileError, ManifestError
+from kspec.locks import make_lock
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.runtime import driver
 from kspec.runtime.advice import advise
@@ -246,7 +246,7 @@ class _ImageProvider:
         self._folder = folder
         self._entry = entry
         self._image: Image | None = None
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._folder, self._entry)

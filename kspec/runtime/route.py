@@ -27,11 +27,11 @@ Shapes that nobody has seen before are answered by a second function, if they ca
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kspec.declaration import PLACES
+from kspec.locks import make_lock
 from kspec.runtime.family import Family
 from kspec.runtime.order import stream_handle
 from kspec.runtime.pattern import (
@@ -69,7 +69,7 @@ class Memo(Generic[PlanT]):
         self.plans: dict[Hashable, PlanT] = {}
         self._seen: set[Hashable] = set()
         self._again = 0
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def comes_again(self, key: Hashable) -> bool:
         """Return whether a key is to get a plan now; take note of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from kspec.backward import Backward
 from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, DuplicateKernelError
+from kspec.locks import make_lock
 from kspec.operators import Operator, gradient_numbers, operator, operators, refusal
 from kspec.runtime.callable import KernelCallable
 from kspec.runtime.identity import Kernel, called_by, identity_of, kernel_of
@@ -120,7 +120,7 @@ class _Registry:
     """The operators of this process, and the libraries that keep them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._libraries: dict[str, torch.library.Library] = {}
         self._kernels: dict[tuple[str, str], KernelCallable[Any]] = {}
         self._defined: set[tuple[str, str]] = set()

@@ -32,7 +32,7 @@ struct Spans {
 
 // The memory of the last launch's arrays. It stays open for the next launch, which often has the
 // same; whatever that launch lacks is closed before it starts.
-static Spans open_spans;
+static Spans open_spans, wanted_spans;
 static unsigned span_generation;
 
 static bool add_span(Spans* spans, Span span) {
@@ -86,7 +86,7 @@ static bool has_span(const Spans* spans, Span wanted) {
 
 // Open the memory of a launch's arrays, and close what only the last launch had.
 static void open_regions(const Region* regions, unsigned count) {
-  static Spans wanted;
+  Spans& wanted = wanted_spans;
   renew_shadow();
   if (span_generation != shadow.generation) open_spans.count = 0;
   span_generation = shadow.generation;

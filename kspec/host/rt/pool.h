@@ -16,11 +16,11 @@ struct Pool {
   unsigned wanted;  // helpers of the open job
   unsigned active;  // helpers inside it
   unsigned size;    // helpers that exist
-  pid_t process;    // threads do not survive a fork
 };
 
 static Pool pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
-                    nullptr, 0, 0, 0, 0, 0};
+                    nullptr, 0, 0, 0, 0};
+static Worker* helper_workers[1024];  // by the number of the helper
 
 static Worker* make_worker() {
   if (registered_count == sizeof registered_workers / sizeof registered_workers[0]) return nullptr;
@@ -51,20 +51,14 @@ static void* helper_main(void* argument) {
 
 // Start helpers until there are `count`; fewer when the system refuses. Mutex held.
 static void grow_pool(unsigned count) {
-  if (pool.process != getpid()) {
-    pool.process = getpid();
-    // The parent's threads wait in its copy of these: the second broadcast would wait for them.
-    pthread_cond_init(&pool.opened, nullptr);
-    pthread_cond_init(&pool.closed, nullptr);
-    pool.size = pool.active = 0;
-  }
   // Helpers must leave signals such as SIGINT to the main thread.
   sigset_t blocked, previous;
   sigfillset(&blocked);
   const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};
   for (int number : kept) sigdelset(&blocked, number);
   while (pool.size < count) {
-    Worker* worker = make_worker();
+    Worker*& worker = helper_workers[pool.size];
+    if (!worker) worker = make_worker();
     if (!worker) return;
     worker->number = pool.size;
     pthread_t thread;
@@ -77,11 +71,20 @@ static void grow_pool(unsigned count) {
   }
 }
 
+// In a forked process, which has none of them; what they had is for others.
+static void forget_helpers() {
+  // The parent's threads wait in its copy of these: the second broadcast would wait for them.
+  pthread_cond_init(&pool.opened, nullptr);
+  pthread_cond_init(&pool.closed, nullptr);
+  pool.job = nullptr;
+  pool.size = pool.active = 0;
+}
+
 // Run the job on this thread and up to `helpers` others; returns when it is finished.
 static void run_job(Worker* caller, Job* job, unsigned helpers) {
   if (helpers) {
     pthread_mutex_lock(&pool.mutex);
-    if (pool.size < helpers || pool.process != getpid()) grow_pool(helpers);
+    if (pool.size < helpers) grow_pool(helpers);
     pool.job = job;
     pool.wanted = helpers;
     pool.generation++;

@@ -3,6 +3,7 @@
 // Written on libc and pthreads alone, without the C++ standard library, so that `zig cc -nostdlib`
 // builds it without building a libc++ first. Compiled once per machine; the parts are included
 // because they are one program.
+#include "fork.h"
 #include "grid.h"
 #include "memory.h"
 #include "pool.h"
@@ -12,10 +13,6 @@
 #define KSPEC_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace kspec_host {
-
-// One launch at a time: it owns the signal handlers and the helper threads.
-static pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
-static Worker* launching_worker;
 
 // What the last launch left behind. Python holds its own lock until it has read it.
 static Fault last_fault;
@@ -141,7 +138,7 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
     run_job(launching_worker, &job, threads - 1);
   }
   if (timeout > 0) stop_watchdog(&watchdog);
-  restore_handlers(take_interrupt);
+  restore_handlers();
   end_check(&job);
   int outcome = finish(&job);
   pthread_mutex_unlock(&launch_mutex);
@@ -162,8 +159,17 @@ KSPEC_EXPORT void kspec_host_begin_load() {
   install_fault_handlers();
 }
 KSPEC_EXPORT void kspec_host_end_load() {
-  restore_fault_handlers();
+  restore_handlers();
   pthread_mutex_unlock(&launch_mutex);
+}
+
+// Around a fork of the process.
+KSPEC_EXPORT void kspec_host_before_fork() { before_fork(); }
+KSPEC_EXPORT void kspec_host_after_fork_in_parent() { unlock_after_fork(); }
+KSPEC_EXPORT void kspec_host_after_fork_in_child() {
+  // It may have been freed, and not yet replaced.
+  if (!idle_at_fork) last_printed = nullptr, last_printed_size = 0;
+  after_fork_in_child();
 }
 
 KSPEC_EXPORT const Fault* kspec_host_fault() { return &last_fault; }

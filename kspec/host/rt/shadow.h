@@ -198,17 +198,20 @@ static void close_memory(uintptr_t begin, size_t size, Opening opening) {
   pthread_mutex_unlock(&shadow.mutex);
 }
 
-// Close everything when many pages were used. No kernel runs.
-static bool renew_shadow() {
-  if (shadow.page_count < MAX_PAGES &&
-      __atomic_load_n(&shadow.stray_count, __ATOMIC_RELAXED) < MAX_STRAYS)
-    return false;
+// Close everything. No kernel runs.
+static void close_shadow() {
   map_shadow(SHADOW_BEGIN, SHADOW_END, PROT_NONE);
   madvise((void*)SHADOW_BEGIN, SHADOW_SPAN, MADV_DONTDUMP);
   memset(shadow.pages, 0, PAGE_SLOTS * sizeof(uintptr_t));
   shadow.page_count = shadow.stray_count = 0;
   shadow.generation++;
-  return true;
+}
+
+// Do so when many pages were used.
+static void renew_shadow() {
+  if (shadow.page_count >= MAX_PAGES ||
+      __atomic_load_n(&shadow.stray_count, __ATOMIC_RELAXED) >= MAX_STRAYS)
+    close_shadow();
 }
 
 // In a signal handler: an access has met a page of the shadow that is not mapped. Closed, it

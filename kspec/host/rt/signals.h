@@ -227,6 +227,8 @@ static void on_cancel(int number, siginfo_t*, void* raw) {
 // ------------------------------------------------------------------------- installing
 
 static struct sigaction previous_interrupt, previous_urgent;
+static bool faults_handled, cancels_handled, interrupts_handled;
+static pthread_mutex_t handlers_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void install(int number, void (*handler)(int, siginfo_t*, void*), int flags,
                     struct sigaction* previous) {
@@ -238,27 +240,43 @@ static void install(int number, void (*handler)(int, siginfo_t*, void*), int fla
   sigaction(number, &action, previous);
 }
 
-static void install_fault_handlers() {
+static void install_faults() {
   for (int i = 0; i < FAULT_SIGNALS; i++)
     install(fault_signals[i], on_fault, 0, &previous_actions[i]);
+  faults_handled = true;
 }
 
-static void restore_fault_handlers() {
-  for (int i = 0; i < FAULT_SIGNALS; i++) sigaction(fault_signals[i], &previous_actions[i], nullptr);
+// Whatever is installed is ours no longer. The mutex is held.
+static void restore_all() {
+  __atomic_store_n(&cancellable_job, (Job*)nullptr, __ATOMIC_RELEASE);
+  for (int i = 0; i < FAULT_SIGNALS && faults_handled; i++)
+    sigaction(fault_signals[i], &previous_actions[i], nullptr);
+  if (cancels_handled) sigaction(SIGURG, &previous_urgent, nullptr);
+  if (interrupts_handled) sigaction(SIGINT, &previous_interrupt, nullptr);
+  faults_handled = cancels_handled = interrupts_handled = false;
+}
+
+static void install_fault_handlers() {
+  pthread_mutex_lock(&handlers_mutex);
+  install_faults();
+  pthread_mutex_unlock(&handlers_mutex);
 }
 
 static void install_handlers(Job* job, bool take_interrupt) {
+  pthread_mutex_lock(&handlers_mutex);
   __atomic_store_n(&cancellable_job, job, __ATOMIC_RELEASE);
-  install_fault_handlers();
+  install_faults();
   install(SIGURG, on_cancel, SA_RESTART, &previous_urgent);
+  cancels_handled = true;
   if (take_interrupt) install(SIGINT, on_cancel, SA_RESTART, &previous_interrupt);
+  interrupts_handled = take_interrupt;
+  pthread_mutex_unlock(&handlers_mutex);
 }
 
-static void restore_handlers(bool take_interrupt) {
-  __atomic_store_n(&cancellable_job, (Job*)nullptr, __ATOMIC_RELEASE);
-  restore_fault_handlers();
-  sigaction(SIGURG, &previous_urgent, nullptr);
-  if (take_interrupt) sigaction(SIGINT, &previous_interrupt, nullptr);
+static void restore_handlers() {
+  pthread_mutex_lock(&handlers_mutex);
+  restore_all();
+  pthread_mutex_unlock(&handlers_mutex);
 }
 
 // Find the executable segment that holds an address, to tell a module's code from all other.
@@ -281,7 +299,9 @@ static ModuleText module_text(Entry entry) {
   static ModuleText last;
   if (!last.holds((uintptr_t)entry)) {
     last = {(uintptr_t)entry, 0, 0};
+    pthread_mutex_lock(&module_mutex);
     dl_iterate_phdr(match_segment, &last);
+    pthread_mutex_unlock(&module_mutex);
   }
   return last;
 }
