@@ -53,6 +53,7 @@ _FLAGS = (
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-threadsafe-statics",
+    "-fcheck-new",  # it may return null, as on a GPU
     "-fdiagnostics-color=never",
 )
 # clang turns 1 / x into a comparison: without this, a divisor of 0 would not fault.

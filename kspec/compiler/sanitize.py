@@ -60,11 +60,31 @@ _BOUNDS_CLANG = tuple(
 )
 # Functions that follow pointers and are not compiled with checks (check_bounds.h has ours), and
 # linker's tables that no kernel may write.
-_WRAPPED = (
-    *("memcpy", "memmove", "memset", "malloc", "free"),
+_FOLLOW_POINTERS = (
+    *("memcpy", "memmove", "memset"),
     *("sincos", "sincosf", "modf", "modff", "frexp", "frexpf", "remquo", "remquof"),
 )
-_BOUNDS_LINK = (*(f"-Wl,--wrap={name}" for name in _WRAPPED), "-Wl,-z,relro", "-Wl,-z,now")
+_BOUNDS_LINK = (
+    *(f"-Wl,--wrap={name}" for name in _FOLLOW_POINTERS),
+    *("-Wl,-z,relro", "-Wl,-z,now"),
+)
+# new and delete: plain, of arrays, and each of an alignment; device_heap.h has ours.
+_HEAP = (
+    "malloc",
+    "free",
+    *(
+        f"_Z{operator}{size}{aligned}{nothrow}"
+        for operators, sizes, nothrows in (
+            (("nw", "na"), ("m",), ("", "RKSt9nothrow_t")),
+            (("dl", "da"), ("Pv", "Pvm"), ("",)),
+        )
+        for operator in operators
+        for size in sizes
+        for aligned in ("", "St11align_val_t")
+        for nothrow in nothrows
+    ),
+)
+_HEAP_LINK = tuple(f"-Wl,--wrap={name}" for name in _HEAP)
 _VOLATILE_GCC = ("--param=tsan-distinguish-volatile=1",)
 _VOLATILE_CLANG = ("-mllvm", "-tsan-distinguish-volatile=1")
 
@@ -99,8 +119,8 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
 
 
 def link_flags(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the flags that link a kernel instrumented for modes."""
-    return _BOUNDS_LINK if "bounds" in modes else ()
+    """Return the flags that link a kernel instrumented for modes; the heap is that of all."""
+    return (*_HEAP_LINK, *(_BOUNDS_LINK if "bounds" in modes else ()))
 
 
 def _recoverable() -> list[str]:

@@ -37,6 +37,7 @@
 #include "kspec_host/convert.h"
 #include "kspec_host/texture.h"
 #include "kspec_host/entry.h"
+#include "kspec_host/device_heap.h"
 #if KSPEC_HOST_CHECK_ACCESS
 #include "kspec_host/check_access.h"
 #endif

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "check_memory.h"
-#include "heap.h"
 #include "locals.h"
 #include "memory.h"
 #include "report.h"
@@ -361,7 +360,7 @@ static bool may_access(const Worker* worker, uintptr_t address, size_t size, boo
   if (address + size < address) return false;
   if (in_regions(worker->job, address, size)) return true;
   if (in_module(worker, address, size, writes)) return true;
-  if (in_heap(address, size)) return true;
+  if (open_in_heap(address, size)) return true;
   uintptr_t services = worker->job->services;
   if (!writes && address - services < sizeof(Runtime)) return true;
   if (!writes && address - (uintptr_t)&worker->block < sizeof(Block)) return true;
@@ -387,8 +386,7 @@ enum : uintptr_t { NEAR_BY = (uintptr_t)1 << 16 };
 __attribute__((format(printf, 5, 6))) static void consider(Nearest* nearest, uintptr_t begin,
                                                            size_t size, uintptr_t reach,
                                                            const char* format, ...) {
-  uintptr_t address = nearest->address, end = begin + size;
-  uintptr_t distance = address < begin ? begin - address : address >= end ? address - end : 0;
+  uintptr_t distance = distance_of(nearest->address, begin, size);
   if (distance >= nearest->distance || distance >= reach) return;
   nearest->distance = distance;
   nearest->begin = begin;
@@ -454,11 +452,9 @@ static void consider_all(Nearest* nearest, const Worker* worker) {
     if (memory->variables[k].name[0] != '*')
       consider(nearest, (uintptr_t)memory->variables[k].address, memory->variables[k].size,
                NEAR_BY, "variable %s", memory->variables[k].name);
-  pthread_mutex_lock(&heap_mutex);
-  size_t count = heap_blocks_until(nearest->address);
-  for (size_t i = count ? count - 1 : 0; i < heap_count && i <= count; i++)
-    consider(nearest, heap_blocks[i].begin, heap_blocks[i].size, NEAR_BY, "memory from malloc()");
-  pthread_mutex_unlock(&heap_mutex);
+  HeapBlock block;
+  if (nearest_heap_block(nearest->address, NEAR_BY, &block))
+    consider(nearest, block.begin, block.size, NEAR_BY, "%s", name_of(block));
   pthread_mutex_lock(&buffers_mutex);
   for (const Buffer* one = all_buffers; one; one = one->next)
     consider(nearest, (uintptr_t)one->begin, one->size, FAR_OFF, "buffer #%u", one->number);
@@ -534,16 +530,6 @@ static void service_bounds(Worker* worker, unsigned thread, const void* pointer,
       return;
   }
   fail_bounds(worker, thread, address, size, kind, pc);
-}
-
-static void service_release(Worker* worker, unsigned thread, void* memory, const void* pc) {
-  if (release_heap_block(memory)) return;
-  if (Fault* fault = begin_access_fault(worker, thread, pc, "illegal-address")) {
-    snprintf(fault->message, sizeof fault->message,
-             "free() of address 0x%zx, which malloc() did not return", (size_t)memory);
-    end_fault(worker);
-  }
-  abort_block(worker);
 }
 
 }  // namespace kspec_host

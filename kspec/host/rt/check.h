@@ -2,7 +2,6 @@
 #pragma once
 
 #include "check_memory.h"
-#include "heap.h"
 #include "check_race.h"
 #include "check_shared.h"
 #include "check_state.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check_state.h"
+#include "heap.h"
 #include "memory.h"
 #include "report.h"
 
@@ -123,13 +124,18 @@ static void describe_array(Text* text, const Check* check, uintptr_t address) {
   for (unsigned i = 0; i < check->interval_count; i++) {
     const Interval& one = check->intervals[i];
     if (!may_describe(one)) continue;
-    uintptr_t distance =
-        address < one.begin ? one.begin - address : address >= one.end ? address - one.end : 0;
+    uintptr_t distance = distance_of(address, one.begin, one.end - one.begin);
     bool named = nearest && distance == best && one.kind == INTERVAL_ARRAY;
     if (distance < best || named) {
       best = distance;
       nearest = &one;
     }
+  }
+  HeapBlock block;
+  if (nearest_heap_block(address, best, &block)) {
+    describe_offset(text, address, block.begin, block.size);
+    text->add("%s (%zu bytes)", name_of(block), block.size);
+    return;
   }
   if (!nearest) {
     if (address < page_bytes()) {

@@ -245,6 +245,24 @@ static void end_race(Check* check) {
   clear_ordering(&check->race->ordering);
 }
 
+// Memory has a new owner: nothing is known of it.
+static void forget_range(Worker* worker, uintptr_t begin, size_t size) {
+  if (!ordering_of(worker)) return;
+  Race* race = worker->job->check->race;
+  for (uintptr_t address = begin; address < begin + size; address++) {
+    ShadowPage** slot =
+        race->page_count ? page_slot(race->pages, race->page_capacity, address / SHADOW_BYTES)
+                         : nullptr;
+    unsigned offset = address % SHADOW_BYTES;
+    if (!slot || !*slot) {
+      address += SHADOW_BYTES - offset - 1;  // to the next page
+      continue;
+    }
+    memset(&(*slot)->words[offset / WORD_BYTES], 0, sizeof(Cell));
+    if ((*slot)->split[offset / WORD_BYTES]) memset(&(*slot)->bytes[offset], 0, sizeof(Cell));
+  }
+}
+
 static void race_begin_block(Worker* worker) {
   Ordering* ordering = ordering_of(worker);
   const unsigned *grid = worker->block.grid, *index = worker->block.index;

@@ -76,6 +76,25 @@ static void service_print(Worker* worker, const char* format, va_list arguments)
   pthread_mutex_unlock(&job->mutex);
 }
 
+static void* service_allocate(Worker* worker, unsigned long size, unsigned long alignment) {
+  void* memory = allocate_heap_block(size, alignment);
+  // Whoever had it before is done with it.
+  if (memory && worker->job->check) forget_range(worker, (uintptr_t)memory, size);
+  return memory;
+}
+
+static void service_release(Worker* worker, unsigned thread, void* memory, const void* pc) {
+  ReleaseOutcome outcome = release_heap_block(memory);
+  if (outcome == RELEASED) return;
+  if (Fault* fault = begin_access_fault(worker, thread, pc, "illegal-address")) {
+    snprintf(fault->message, sizeof fault->message, "free() of address 0x%zx, which %s",
+             (size_t)memory,
+             outcome == RELEASED_BEFORE ? "was freed before" : "malloc() did not return");
+    end_fault(worker);
+  }
+  abort_block(worker);
+}
+
 static unsigned long long service_clock() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -83,9 +102,9 @@ static unsigned long long service_clock() {
 }
 
 static const Runtime SERVICES = {service_barrier, service_warp,   service_yield, service_fail,
-                                 service_print,   service_clock,  service_access, service_fence,
+                                 service_print,   service_clock,  service_allocate,
+                                 service_release, service_access, service_fence,
                                  service_place,   service_undefined, service_bounds,
-                                 service_close_frames, allocate_heap_block, service_release,
-                                 service_enter_frame, service_leave_frame, service_overrun};
+                                 service_close_frames, service_enter_frame, service_leave_frame, service_overrun};
 
 }  // namespace kspec_host

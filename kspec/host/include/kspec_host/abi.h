@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 3, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 4, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -93,6 +93,8 @@ struct Runtime {
   void (*fail)(Caller, const char* kind, const char* message, Site);
   void (*print)(Worker*, const char* format, __builtin_va_list);
   unsigned long long (*clock)();
+  void* (*allocate)(Worker*, unsigned long size, unsigned long alignment);
+  void (*release)(Worker*, unsigned thread, void* memory, const void* pc);
   // Only instrumented modules (sanitize=) call these.
   void (*access)(Worker*, unsigned thread, const void* address, unsigned long size, unsigned kind,
                  const void* pc);
@@ -103,8 +105,6 @@ struct Runtime {
   void (*bounds)(Worker*, unsigned thread, const void* address, unsigned long size, unsigned kind,
                  const void* pc);
   void (*close_frames)(Worker*, void* frame);  // those above, which are not the kernel's
-  void* (*allocate)(unsigned long size);
-  void (*release)(Worker*, unsigned thread, void* memory, const void* pc);
   // Room for the local arrays of a function, null if there is none; a power of two of it.
   void* (*enter_frame)(Worker*, unsigned long size, unsigned long chunk, const void* stack);
   void (*leave_frame)(void* frame, unsigned long size);

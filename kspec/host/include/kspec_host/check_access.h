@@ -3,9 +3,7 @@
 // it would call are these, and they hand each access to the runtime (rt/check.h).
 #pragma once
 
-#define KSPEC_HOOK \
-  extern "C" KSPEC_HOST_UNCHECKED __attribute__((visibility("hidden"), used, noinline))
-#define KSPEC_HOOK_CALLER __builtin_return_address(0)
+#include "hooks.h"
 
 namespace kspec_host {
 
@@ -162,5 +160,3 @@ KSPEC_HOOK void __tsan_atomic_thread_fence(int) {
 #undef KSPEC_HOOK_UPDATE
 #undef KSPEC_HOOK_COMPARE
 #undef KSPEC_HOOKS_OF_ATOMIC
-#undef KSPEC_HOOK_CALLER
-#undef KSPEC_HOOK

@@ -4,9 +4,7 @@
 // access is legal.
 #pragma once
 
-#define KSPEC_HOOK \
-  extern "C" KSPEC_HOST_UNCHECKED __attribute__((visibility("hidden"), used, noinline))
-#define KSPEC_HOOK_CALLER __builtin_return_address(0)
+#include "hooks.h"
 
 namespace kspec_host {
 
@@ -109,11 +107,6 @@ KSPEC_HOOK void __asan_allocas_unpoison(unsigned long, unsigned long) {}
 
 // Functions of the C library are not compiled with checks: those that follow a pointer are linked
 // as these (-Wl,--wrap), which check what it points to.
-// LLVM's linker replaces only names that the module mentions, so this does.
-#define KSPEC_WRAPPED(RESULT, NAME, PARAMETERS)                                          \
-  asm(".pushsection .data.rel.kspec,\"aw\"\n.balign 8\n.quad " #NAME "\n.popsection"); \
-  extern "C" RESULT __real_##NAME PARAMETERS;                                            \
-  KSPEC_HOOK RESULT __wrap_##NAME PARAMETERS
 
 namespace kspec_host {
 static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void ask_two(
@@ -156,19 +149,9 @@ KSPEC_WRAPPED(void*, memset, (void* to, int value, unsigned long size)) {
 KSPEC_WRAPPED_MATH(double, )
 KSPEC_WRAPPED_MATH(float, f)
 
-// The heap of the device: malloc() and free() of kernels.
-KSPEC_WRAPPED(void*, malloc, (unsigned long size)) { return kspec_runtime->allocate(size); }
-KSPEC_WRAPPED(void, free, (void* memory)) {
-  kspec_host::Caller caller = kspec_host::caller();
-  kspec_runtime->release(caller.worker, caller.thread, memory, KSPEC_HOOK_CALLER);
-}
-
 #undef KSPEC_WRAPPED_MATH
-#undef KSPEC_WRAPPED
 #undef KSPEC_HOOK_MARK
 #undef KSPEC_HOOKS_OF_FRAME
 #undef KSPEC_HOOKS_OF_SIZE
 #undef KSPEC_HOOK_SIZED
 #undef KSPEC_HOOK_NAMED
-#undef KSPEC_HOOK_CALLER
-#undef KSPEC_HOOK
