@@ -247,7 +247,7 @@ X = [np.ones(3), np.ones(3)]
         ((ADD, X, [1.0, 2.0]), {}, "y is a list with a float; lists have shards"),
         ((L2NORM, [[1.0], [2.0]]), {"axis": 0}, "x is a list with a list"),
         ((ADD, 1.0, 2.0), {}, "no argument is a list of shards"),
-        ((ADD, X), {}, "has 2 inputs"),
+        ((ADD, X), {}, "takes 2 inputs"),
         ((ADD, X, X), {"axis": 0}, "sharded_add is elementwise: axis and keepdims are for"),
         ((np.add, X, X), {}, "expected an elementwise or reduction kernel"),
     ],

@@ -351,7 +351,7 @@ X = da.ones((6, 4), chunks=3)
     [
         ((ADD, 1.0, 2.0, 3.0), {}, TypeError, "dask_add: no argument is a Dask array"),
         ((ADD, np.ones(3), 1.0, 1.0), {}, TypeError, "no argument is a Dask array"),
-        ((ADD, X, 1.0), {}, TypeError, "dask_add has 3 inputs"),
+        ((ADD, X, 1.0), {}, TypeError, "dask_add takes 3 inputs"),
         (
             (ADD, X, X.astype("f4"), X),
             {},
