@@ -16,6 +16,7 @@ from kspec import limits
 from kspec.build.settings import Settings
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
+from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
 from kspec.operators import name_refusal
 from kspec.render import compiler_options, render_file, specializations
@@ -71,6 +72,11 @@ class BuildPlan:
     def specs(self) -> tuple[Spec, ...]:
         """Every kernel, by module and in the order of its file."""
         return tuple(spec for unit in self.units for spec in unit.spec_file.specs)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What is doubtful in the spec files."""
+        return tuple(one for unit in self.units for one in unit.spec_file.warnings)
 
 
 def make_plan(settings: Settings) -> BuildPlan:

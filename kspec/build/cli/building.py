@@ -45,6 +45,7 @@ def build(
         with _compile_progress() as progress:
             built = project.build_project(project_path, tuple(arch or ()), not no_compile, progress)
         modules = built.images if verbose else built.compiled
+        report.findings += built.plan.warnings if no_compile else ()
         report.findings += findings_of(built.plan, built.images, modules, verbose)
         report.findings += _about_the_lock(built)
         report.summary = _summary(built)
@@ -65,7 +66,7 @@ def check(folder: Project = None, form: FormatOption = Format.text) -> None:
             message = "generated files are stale; run `kspec build`"
             report.findings.append(Diagnostic("error", message))
         stale_files = bool(report.findings)
-        report.findings[:0] = [one for unit in plan.units for one in unit.spec_file.warnings]
+        report.findings[:0] = plan.warnings
         if stale_files:
             raise typer.Exit(1)
         report.summary = "generated files are up to date"
