@@ -183,6 +183,12 @@ def compiler_environment() -> tuple[tuple[str, str], ...]:
     return tuple((name, os.environ[name]) for name in _COMPILER_VARIABLES if os.environ.get(name))
 
 
+def include_path() -> tuple[Path, ...]:
+    """Return the folders of headers that GCC and clang are given by the environment."""
+    texts = (os.environ.get(name, "") for name in ("CPATH", "CPLUS_INCLUDE_PATH"))
+    return tuple(Path(name) for text in texts for name in text.split(os.pathsep) if name)
+
+
 def cuda_roots() -> tuple[Path, ...]:
     """Return the CUDA toolkits that the user points at."""
     named = (os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME"))

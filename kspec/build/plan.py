@@ -36,11 +36,24 @@ RESERVED_STEMS = ("__init__", "kernel_names")
 
 @dataclass(frozen=True)
 class Unit:
-    """One spec file: one module, one ``.cu``, one image; `archs` are those configured for it."""
+    """One spec file: one module, one ``.cu``, one image.
+
+    Attributes
+    ----------
+    spec_file : SpecFile
+        What it is made of.
+    source : CudaSource
+        What it renders to, with the project's headers.
+    archs : tuple of str
+        Those configured for it.
+    looked_at : tuple of Path
+        Files of the project that were looked for as headers, there or not.
+    """
 
     spec_file: SpecFile
     source: CudaSource
     archs: tuple[str, ...] = ()
+    looked_at: tuple[Path, ...] = ()
 
     @property
     def stem(self) -> str:
@@ -118,7 +131,7 @@ def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
     """Render one spec file and gather the project's headers that it includes."""
     text = render_file(spec_file)
     options = compiler_options(spec_file.specs)
-    headers = _headers(settings, spec_file, text, options)
+    headers, looked_at = _headers(settings, spec_file, text, options)
     every = (one.name_expression for spec in spec_file.specs for one in specializations(spec))
     names = dict.fromkeys(itertools.islice(every, limits.SPECIALIZATIONS + 1))
     if len(names) > limits.SPECIALIZATIONS:
@@ -127,28 +140,40 @@ def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
             "'types', or divide the file"
         )
     source = CudaSource(f"{spec_file.stem}.cu", text, tuple(names), headers, options)
-    return Unit(spec_file, source, tuple(target.arch for target in settings.configured))
+    archs = tuple(target.arch for target in settings.configured)
+    return Unit(spec_file, source, archs, looked_at)
 
 
 def _headers(
     settings: Settings, spec_file: SpecFile, text: str, options: tuple[str, ...]
-) -> tuple[Header, ...]:
-    """Return the project's headers that a file includes; all of them are shipped."""
+) -> tuple[tuple[Header, ...], tuple[Path, ...]]:
+    """Return the project's headers that a file includes, all of which are shipped.
+
+    The second part are the files of the project that were looked for, there or not.
+    """
     for problem in _outside(settings, options):
         raise SpecError(f"{spec_file.path}: {problem}")
     named = (name for name in include_dirs(options) if not Path(name).is_absolute())
     roots = [settings.spec_folder, *(settings.project / name for name in named)]
-    source = CudaSource(spec_file.stem, text, headers=collect_headers(text, roots))
+    found = collect_headers(text, roots, options)
+    source = CudaSource(spec_file.stem, text, headers=found.headers, options=options)
     for name in (*missing_includes(source), *(header.name for header in source.headers)):
         path = PurePosixPath(name)
-        found = next((root / name for root in roots if (root / name).is_file()), None)
-        leaves = found is not None and not _is_inside(found, settings.project)
+        file = next((root / name for root in roots if (root / name).is_file()), None)
+        leaves = file is not None and not _is_inside(file, settings.project)
         if ".." in path.parts or path.is_absolute() or leaves:
             raise SpecError(
                 f"{spec_file.path}: header {name!r} is outside the folder "
                 f"{settings.specs!r}, so it can not be shipped with the package"
             )
-    return tuple(header for header in source.headers if not _is_kspec(header))
+    looked_at = (
+        path
+        for path in found.looked_at
+        if path.is_relative_to(settings.project)
+        and not path.is_relative_to(package_include_dir())  # kspec's own repository
+    )
+    headers = (header for header in source.headers if not _is_kspec(header))
+    return tuple(headers), tuple(looked_at)
 
 
 def _outside(settings: Settings, options: tuple[str, ...]) -> Iterator[str]:

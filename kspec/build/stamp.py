@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kspec.build.watch import STAMP, digest
-from kspec.compiler.options import include_dirs
 
 if TYPE_CHECKING:  # nothing of the author's side comes with this module
     from kspec.build.plan import BuildPlan
@@ -37,10 +36,11 @@ def write_stamp(plan: BuildPlan, started: float) -> None:
     settings = plan.settings
     path = settings.package_folder / STAMP
     inputs = [settings.project / "pyproject.toml", *settings.spec_folder.rglob("*")]
-    headers = headers_elsewhere(plan)
+    headers = _looked_at(plan)
     # A package that can not be written to has no stamp: it is looked at on each import.
     with contextlib.suppress(OSError):
-        newest = max(one.stat().st_mtime for one in (*inputs, *headers))
+        present = (one for one in headers if one.is_file())
+        newest = max(one.stat().st_mtime for one in (*inputs, *present))
         if newest > started:
             files, found = [], ""  # a digest that no package has
         else:
@@ -53,14 +53,10 @@ def write_stamp(plan: BuildPlan, started: float) -> None:
 
 def headers_elsewhere(plan: BuildPlan) -> list[Path]:
     """Return the project's headers that specs include from other folders than their own."""
-    found: dict[Path, None] = {}
-    for unit in plan.units:
-        folders = [
-            plan.settings.project / name
-            for name in include_dirs(unit.source.options)
-            if not Path(name).is_absolute()
-        ]
-        for header in unit.source.headers:
-            paths = (folder / header.name for folder in folders)
-            found.update((path, None) for path in paths if path.is_file())
-    return list(found)
+    return [path for path in _looked_at(plan) if path.is_file()]
+
+
+def _looked_at(plan: BuildPlan) -> list[Path]:
+    """Return where headers were looked for, except in the folder of specs, which is all watched."""
+    paths = dict.fromkeys(path for unit in plan.units for path in unit.looked_at)
+    return [path for path in paths if not path.is_relative_to(plan.settings.spec_folder)]

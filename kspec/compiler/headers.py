@@ -2,33 +2,37 @@
 
 ::
 
-    collect_headers('#include "kspec/array.cuh"', [])   # (Header('kspec/array.cuh', ...), ...)
+    collect_headers('#include "kspec/array.cuh"', []).headers   # (Header('kspec/array.cuh', ...),)
     toolkit_include_dirs((13, 0))                       # (.../include, .../include/cccl)
 
-NVRTC looks a header given in memory up by the exact spelling of its ``#include`` and does not
-try the includer's directory (measured, 13.0), so a header found beside its includer is renamed
-to its path below the search directory, in the including text too.
-`kspec.compiler.compile_source` calls this; toolkit headers stay on disk.
+A carried source is complete but for headers of the toolkit and of the system, which stay on disk:
+no compiler searches the user's directories.  `kspec.compiler.carrying` finds the headers, and
+`kspec.compiler.compile_source` calls this.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from kspec.compiler.options import include_dirs
+from kspec import config
+from kspec.compiler.carrying import Collected, collect, read_header
+from kspec.compiler.options import (
+    defined_macros,
+    include_dirs,
+    pre_includes,
+    without_include_dirs,
+)
 from kspec.compiler.toolkit import find_headers
-from kspec.errors import CompileError, SpecError, ToolNotFoundError
-from kspec.limits import SOURCE_BYTES
+from kspec.cpp.directives import HeaderName, definitions, header_names, named_by
+from kspec.errors import CompileError, ToolNotFoundError
 from kspec.stages import CudaSource, Header, Target
 
-_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(["<])([^">\n]+)([">])', re.MULTILINE)
-_CUPY = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]cupy/', re.MULTILINE)
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
 _CCCL_VERSION = re.compile(r"^#define\s+CCCL_VERSION\s+(\d+)", re.MULTILINE)
 _VERSION_HEADER = "cuda_runtime_api.h"
@@ -36,15 +40,7 @@ _VERSION_HEADER = "cuda_runtime_api.h"
 _INCLUDED_BY_CUDA_H = "#include <stdlib.h>\n#include <stdint.h>\n"
 _LIBRARIES = ("curand",)  # wheels of their own, that may have a directory of their own
 _CCCL_VERSION_HEADERS = ("cuda/std/__cccl/version.h", "cuda/__cccl_config/version.h")
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A header on disk: the name it is carried under, its file and its search directory."""
-
-    name: str
-    path: Path
-    root: Path
+_CCCL_HEADERS = (*_CCCL_VERSION_HEADERS, "cub/version.cuh", "thrust/version.h")
 
 
 def package_include_dir() -> Path:
@@ -52,7 +48,7 @@ def package_include_dir() -> Path:
     return Path(__file__).resolve().parent.parent / "include"
 
 
-def collect_headers(text: str, search: Sequence[Path]) -> tuple[Header, ...]:
+def collect_headers(text: str, search: Sequence[Path], options: tuple[str, ...] = ()) -> Collected:
     """Return every header that `text` includes, at any depth, and that is found.
 
     Parameters
@@ -61,14 +57,16 @@ def collect_headers(text: str, search: Sequence[Path]) -> tuple[Header, ...]:
         CUDA C++.
     search : sequence of Path
         Directories to look in, after the package's own.
+    options : tuple of str
+        The compiler's, which may define macros.
 
     Returns
     -------
-    tuple of Header
-        In the order of inclusion, each once.  Headers found nowhere (the toolkit's) and those
-        named by a macro are left out.
+    Collected
+        Headers found nowhere (the toolkit's) are left out.
     """
-    return _collect((text,), (package_include_dir(), *search), frozenset())
+    roots = (package_include_dir(), *search)
+    return collect((text,), roots, macros=defined_macros(options))
 
 
 def standard_include_dir() -> Path:
@@ -79,23 +77,49 @@ def standard_include_dir() -> Path:
 def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSource:
     """Return the source with the headers it does not carry yet but that its options lead to.
 
-    Looks in the package's own directory, in those of ``-I`` options, for targets that NVRTC
-    compiles for among our standard headers, and for ``cupy/`` in an installed CuPy.  A directory
-    that holds the CUDA toolkit is not copied but searched by the compiler.  Carrying twice changes
+    Looks in the package's own directory, in those of ``-I`` options, for C++ compilers in those of
+    ``CPATH``, for targets that NVRTC compiles for among our standard headers, and for ``cupy/`` in
+    an installed CuPy.  The options of directories are left out then.  A directory that holds the
+    CUDA toolkit or CCCL is not copied but searched by the compiler.  Carrying twice changes
     nothing.
     """
-    dirs = [Path(name) for name in include_dirs(source.options)]
-    own = [path for path in dirs if not _is_toolkit(path)]
-    if target is not None and not target.is_host and source.backend == "nvrtc":
-        own.append(standard_include_dir())
-    texts = [source.text, *(header.text for header in source.headers)]
-    if any(_CUPY.search(text) for text in texts):
+    named = [Path(name) for name in include_dirs(source.options)]
+    own = [path for path in named if not is_library(path)]
+    if target is not None:
+        own += _further_dirs(source, target)
+    given = [source.text, *(header.text for header in source.headers)]
+    if any(_is_cupys(name) for text in given for name in header_names(text)):
         own += cupy_include_dirs()
+    extra = [f'#include "{name}"' for name in pre_includes(source.options)]
     if "cuda.h" in missing_includes(source):
-        texts.append(_INCLUDED_BY_CUDA_H)
+        extra.append(_INCLUDED_BY_CUDA_H)
     known = frozenset(header.name for header in source.headers)
-    found = _collect(texts, (package_include_dir(), *own), known)
-    return replace(source, headers=(*source.headers, *found)) if found else source
+    macros = defined_macros(source.options)
+    roots = (package_include_dir(), *own)
+    found = collect([*given, *extra], roots, known, macros)
+    carried = (
+        Header(header.name, text)
+        for header, text in zip(source.headers, found.texts[1:], strict=False)
+    )
+    result = replace(
+        source,
+        text=found.texts[0],
+        headers=(*carried, *found.headers),
+        options=without_include_dirs(source.options, {str(path) for path in own}),
+    )
+    return source if result == source else result
+
+
+def _further_dirs(source: CudaSource, target: Target) -> Iterator[Path]:
+    """Yield where a compiler looks for headers beside its options."""
+    if target.is_host or source.backend == "nvcc":
+        yield from config.include_path()
+    else:
+        yield standard_include_dir()
+
+
+def _is_cupys(name: HeaderName) -> bool:
+    return name.is_literal and name.name.startswith("cupy/")
 
 
 @functools.cache
@@ -131,7 +155,14 @@ def missing_includes(source: CudaSource) -> tuple[str, ...]:
     """Return the sorted names that a source includes but does not carry."""
     carried = {header.name for header in source.headers}
     texts = (source.text, *(header.text for header in source.headers))
-    wanted = {match[3].strip() for text in texts for match in _INCLUDE.finditer(text)}
+    names = [name for text in texts for name in header_names(text)]
+    wanted = {name.name for name in names if name.is_literal}
+    unsettled = [name.text for name in names if not name.is_literal]
+    if unsettled:
+        macros = [*defined_macros(source.options)]
+        macros += [one for text in texts for one in definitions(text)]
+        spelled = (name for macro in unsettled for name in named_by(macro, macros) or ())
+        wanted.update(name[1:-1].strip() for name in spelled)
     return tuple(sorted(wanted - carried))
 
 
@@ -215,72 +246,31 @@ def toolkit_version(directories: Sequence[Path]) -> str:
     runtime = f"cudart {_dotted(_cudart_version(directories[0]))}"
     for directory in directories:
         for name in _CCCL_VERSION_HEADERS:
-            match = _CCCL_VERSION.search(_read(directory / name))
+            match = _CCCL_VERSION.search(read_header(directory / name))
             if match is not None:
                 return f"{runtime}, cccl {match[1]}"
     return runtime
 
 
-def _collect(
-    texts: Sequence[str], roots: Sequence[Path], known: frozenset[str]
-) -> tuple[Header, ...]:
-    headers: dict[str, Header] = {}
-
-    def visit(text: str, includer: _Found | None) -> None:
-        for found in _included(text, includer, roots):
-            if found.name in known or found.name in headers:
-                continue
-            body = _read(found.path)
-            headers[found.name] = Header(found.name, _renamed(body, found, roots))
-            visit(body, found)
-
-    for text in texts:
-        visit(text, None)
-    return tuple(headers.values())
+def is_library(directory: Path) -> bool:
+    """Return whether a directory is left to the compiler: it has CUDA's headers, or CCCL's."""
+    return any((directory / name).is_file() for name in (_VERSION_HEADER, *_CCCL_HEADERS))
 
 
-def _included(text: str, includer: _Found | None, roots: Sequence[Path]) -> Iterator[_Found]:
-    for match in _INCLUDE.finditer(text):
-        found = _resolve(match[3].strip(), match[2], includer, roots)
-        if found is not None:
-            yield found
+def library_digest(source: CudaSource) -> str:
+    """Return what tells whether the user's own CCCL has changed; empty without one.
 
-
-def _resolve(
-    name: str, quote: str, includer: _Found | None, roots: Sequence[Path]
-) -> _Found | None:
-    """Find a header as a C++ compiler does: beside the includer if quoted, then in the roots."""
-    if quote == '"' and includer is not None:
-        path = includer.path.parent / name
-        if path.is_file():
-            return _beside(path, includer.root, roots)
-    return _search(name, roots)
-
-
-def _search(name: str, roots: Sequence[Path]) -> _Found | None:
-    for root in roots:
-        if (root / name).is_file():
-            return _Found(name, root / name, root)
-    return None
-
-
-def _beside(path: Path, root: Path, roots: Sequence[Path]) -> _Found:
-    """Name a header by its path below its root, unless that name means another file."""
-    name = Path(os.path.relpath(path, root)).as_posix()
-    first = _search(name, roots)
-    if first is not None and not first.path.samefile(path):
-        name = f"_{roots.index(root)}/{name}"
-    return _Found(name, path, root)
-
-
-def _renamed(text: str, includer: _Found, roots: Sequence[Path]) -> str:
-    """Spell each include of `text` by the name its header is carried under."""
-
-    def respell(match: re.Match[str]) -> str:
-        found = _resolve(match[3].strip(), match[2], includer, roots)
-        return match[0] if found is None else f"{match[1]}{match[2]}{found.name}{match[4]}"
-
-    return _INCLUDE.sub(respell, text)
+    A toolkit goes by its version.  CCCL by the names, sizes and times of its files.
+    """
+    named = map(Path, include_dirs(source.options))
+    chosen = [path for path in named if is_library(path) and not _is_toolkit(path)]
+    if not chosen:
+        return ""
+    digest = hashlib.sha256()
+    for path in (path for directory in chosen for path in sorted(directory.rglob("*"))):
+        status = path.stat(follow_symlinks=False)
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return digest.hexdigest()
 
 
 def _is_toolkit(directory: Path) -> bool:
@@ -288,26 +278,10 @@ def _is_toolkit(directory: Path) -> bool:
 
 
 def _cudart_version(directory: Path) -> tuple[int, int]:
-    match = _CUDART_VERSION.search(_read(directory / _VERSION_HEADER))
+    match = _CUDART_VERSION.search(read_header(directory / _VERSION_HEADER))
     number = int(match[1]) if match else 0
     return number // 1000, number % 1000 // 10
 
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
-
-
-def _read(path: Path) -> str:
-    """Return a header's text, empty where there is none.
-
-    Raises
-    ------
-    SpecError
-        If it is larger than any header.
-    """
-    try:
-        if path.stat().st_size > SOURCE_BYTES:
-            raise SpecError(f"the header {path.name} has more than {SOURCE_BYTES} bytes")
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

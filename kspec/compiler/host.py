@@ -21,17 +21,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kspec.compiler.headers import write_headers
+from kspec.compiler.headers import is_library, write_headers
 from kspec.compiler.host_compiler import HostCompiler, find_compiler
 from kspec.compiler.messages import parse_log
 from kspec.compiler.options import raised_standard
 from kspec.compiler.positions import Positions
-from kspec.compiler.preprocess import REFUSAL
+from kspec.compiler.preprocess import REFUSAL, line_markers
 from kspec.compiler.sanitize import link_flags, major_version, sanitize_flags
 from kspec.compiler.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
 from kspec.errors import CompileError
 from kspec.stages import CudaSource, Image, Target
 
+_FOREIGN = (
+    "{}:1:1: error: #include of {}, which is in no folder that -I names: name the folder with -I, "
+    "and the header by its name below it"
+)
 # Where the line tables say that the sources were: every machine makes the same bytes, and
 # kspec.host.locate knows what to take off.
 SOURCE_ROOT = "/kspec-source"
@@ -156,7 +160,11 @@ def compile_host(
         preprocessed, log, failed = run.preprocess()
         if failed:
             raise _error(log, source, flags)
-        text = host_unit(unit, preprocessed, _toolkits(source, toolkit_dirs))
+        toolkits = _toolkits(source, toolkit_dirs)
+        foreign = _foreign_file(preprocessed, directory, toolkits)
+        if foreign:
+            raise _error(_FOREIGN.format(source.name, foreign), source, flags)
+        text = host_unit(unit, preprocessed, toolkits)
         if text.refusals:
             raise _error(text.refusals, source, flags)
         _write(directory, text.text)
@@ -328,7 +336,22 @@ def _toolkits(source: CudaSource, directories: Sequence[Path]) -> list[Path]:
     named = [
         Path(value).absolute() for name, value in _user_options(source.options) if name == "-I"
     ]
-    return [*directories, *(path for path in named if (path / "cuda_runtime_api.h").is_file())]
+    return [*directories, *filter(is_library, named)]
+
+
+def _foreign_file(preprocessed: str, directory: Path, toolkits: Sequence[Path]) -> str:
+    """Return a file that was included but is neither carried nor the system's, if there is one.
+
+    Its text is in no key: a macro's expansion may be a path that no scanner finds.
+    """
+    allowed = (directory.resolve(), INCLUDE_DIRECTORY, *(path.resolve() for path in toolkits))
+    for marker in line_markers(preprocessed):
+        if "1" not in marker.flags or "3" in marker.flags:
+            continue
+        path = (directory / marker.path).resolve()
+        if not any(map(path.is_relative_to, allowed)):
+            return marker.path
+    return ""
 
 
 def _readable(log: str, directory: Path) -> str:

@@ -40,6 +40,7 @@ def image_key(source: CudaSource, target: Target) -> str:
         "headers": sorted([header.name, header.text] for header in source.headers),
         "name_expressions": source.name_expressions,
         "flags": _flags(source, target),
+        "libraries": headers.library_digest(source),
         "target": str(target),
         "compiler": compiler_fingerprint(source, target),
     }

@@ -27,6 +27,9 @@ from kspec.compiler.toolkit import bindings_of
 from kspec.errors import CompileError
 from kspec.stages import CudaSource, Figures, Image, Target
 
+# NVRTC looks for headers beside the source: in a folder that no machine has, not where the
+# process runs.
+_NOWHERE = "/dev/null/"
 # What NVRTC calls the formats.
 _CODES = {"cubin": "CUBIN", "ptx": "PTX", "ltoir": "LTOIR"}
 _BUILD = re.compile(r"// Compiler Build ID: (\S+)\s*// Cuda compilation tools,.*?(V[\d.]+)")
@@ -134,9 +137,10 @@ def _library() -> ModuleType:
 @contextmanager
 def _program(source: CudaSource) -> Iterator[tuple[Any, Any]]:
     library: Any = _library()
+    name = source.name.replace("\\", "\\\\").replace('"', '\\"')
     result, program = library.nvrtcCreateProgram(
-        source.text.encode(),
-        source.name.encode(),
+        f'#line 1 "{name}"\n{source.text}'.encode(),
+        f"{_NOWHERE}{source.name}".encode(),
         len(source.headers),
         [header.text.encode() for header in source.headers],
         [header.name.encode() for header in source.headers],
@@ -156,7 +160,7 @@ def _lowered(library: Any, program: Any, name: str) -> str:
 
 def _log(library: Any, program: Any) -> str:
     text = _read(library, library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
-    return text.rstrip(b"\0").decode(errors="replace").rstrip()
+    return text.rstrip(b"\0").decode(errors="replace").rstrip().replace(_NOWHERE, "")
 
 
 def _code(library: Any, program: Any, kind: str) -> bytes:

@@ -13,29 +13,27 @@ and its version is in the key.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from kspec.cpp.directives import header_names
 from kspec.errors import SpecError
 from kspec.stages import CudaSource, Target
 
 _STANDARD_FLAGS = ("-std", "--std")
 _OLDEST = 17  # the year of the C++ standard that headers need
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 _ARCH_FLAGS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
-_INCLUDE_FLAGS = ("--include-path", "-include-path")
+_INCLUDE_FLAGS = ("-I", "--include-path", "-include-path", "-isystem", "--system-include")
+_PRE_INCLUDE_FLAGS = ("-include", "--pre-include", "-pre-include")
+_DEFINE_FLAGS = ("-D", "--define-macro", "-define-macro")
 _RELOCATABLE_FLAGS = ("-dc", "--device-c")
 _RELOCATABLE_SWITCHES = ("-rdc", "--relocatable-device-code")
 _LIMIT_GROUPS = "_CG_LIMIT_INCLUDED_DEPENDENCIES"
 _GROUPS = "cooperative_groups.h"
 _UNROLL_LIMIT = "_CCCL_META_UNROLL_LIMIT"
 # Headers that include much of libcu++, CUDA's C++ library.
-_LIBRARY = re.compile(
-    r'^[ \t]*#[ \t]*include[ \t]*["<]'
-    r'((?:cooperative_groups|cuda/|cub/|thrust/|curand)[^">]*)[">]',
-    re.M,
-)
+_LIBRARY = ("cooperative_groups", "cuda/", "cub/", "thrust/", "curand")
 _DEFAULT_DEVICE_FLAGS = ("-default-device", "--device-as-default-execution-space")
 
 
@@ -101,7 +99,7 @@ class CompileOptions:
         long = library and not small and not _names(source, _UNROLL_LIMIT)
         is_nvrtc = source.backend == "nvrtc"
         user, note = source.options, ""
-        if _INCLUDE.search(source.text):
+        if header_names(source.text):
             user, note = raised_standard(source.options)
         return cls(
             target.arch,
@@ -180,7 +178,8 @@ def raised_standard(options: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 def _includes(source: CudaSource) -> frozenset[str]:
     """Return the headers with libcu++ that a source includes."""
-    return frozenset(one for text in _texts(source) for one in _LIBRARY.findall(text))
+    names = (name.name for text in _texts(source) for name in header_names(text) if name.is_literal)
+    return frozenset(name for name in names if name.startswith(_LIBRARY))
 
 
 def _names(source: CudaSource, macro: str) -> bool:
@@ -204,13 +203,57 @@ def include_dirs(options: tuple[str, ...]) -> tuple[str, ...]:
     >>> include_dirs(("-Ia", "-I", "b", "--include-path=c", "-DX"))
     ('a', 'b', 'c')
     """
-    found = []
-    words = iter(options)
-    for word in words:
-        if word == "-I" or word in _INCLUDE_FLAGS:
-            found.append(next(words, ""))
-        elif word.startswith("-I"):
-            found.append(word[2:].strip())
-        elif flag_name(word) in _INCLUDE_FLAGS:
-            found.append(word.partition("=")[2])
-    return tuple(directory for directory in found if directory)
+    return tuple(value for _, value in _valued(options, _INCLUDE_FLAGS) if value)
+
+
+def without_include_dirs(options: tuple[str, ...], directories: Container[str]) -> tuple[str, ...]:
+    """Return the options without those that name some directories, as `include_dirs` has them.
+
+    >>> without_include_dirs(("-Ia", "-I", "b", "-DX"), {"b"})
+    ('-Ia', '-DX')
+    """
+    dropped = {
+        place
+        for places, value in _valued(options, _INCLUDE_FLAGS)
+        if not value or str(Path(value)) in directories
+        for place in places
+    }
+    return tuple(word for place, word in enumerate(options) if place not in dropped)
+
+
+def pre_includes(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the headers that options include in front of the text.
+
+    >>> pre_includes(("-include=a.h", "--pre-include", "b.h"))
+    ('a.h', 'b.h')
+    """
+    return tuple(value for _, value in _valued(options, _PRE_INCLUDE_FLAGS) if value)
+
+
+def defined_macros(options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the macros that options define, each with its replacement.
+
+    >>> defined_macros(("-DN=4", "-D", "H=<h.cuh>", "--define-macro=X"))
+    (('N', '4'), ('H', '<h.cuh>'), ('X', '1'))
+    """
+    parts = (value.partition("=") for _, value in _valued(options, _DEFINE_FLAGS))
+    return tuple((name, text if equals else "1") for name, equals, text in parts)
+
+
+def _valued(
+    options: tuple[str, ...], flags: tuple[str, ...]
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the value of each option among `flags`, and the places of its words."""
+    place = 0
+    while place < len(options):
+        word = options[place]
+        name, equals, value = word.partition("=")
+        if word in flags:
+            following = options[place + 1] if place + 1 < len(options) else ""
+            yield (place, place + 1), following
+            place += 1
+        elif equals and name in flags:
+            yield (place,), value
+        elif word[:2] in flags:
+            yield (place,), word[2:].strip()
+        place += 1

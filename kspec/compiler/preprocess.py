@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kspec.cpp.directives import INCLUDES, header_names
 from kspec.cpp.tokens import newlines, tokens_of
 
 # Marks our own messages in a compiler's log.
@@ -39,7 +40,6 @@ _REFUSED_HEADERS = {
     "cuda/std/latch": "libcu++ latch",
     "cuda/std/semaphore": "libcu++ semaphore",
 }
-_INCLUDE = re.compile(r'^[ \t]*(?:#|%:)[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 # Sources for several compilers define these away where __CUDACC__ is not; they are keywords here.
 _REDEFINED = re.compile(
     r"[ \t]*(?:#|%:)[ \t]*(?:define|undef)[ \t]+__(?:global|device|host|shared|constant|managed"
@@ -66,27 +66,27 @@ class PreparedText:
 
 def prepare(text: str) -> PreparedText:
     """Refuse what cannot be included, and keep CUDA's keywords what they are."""
-    includes = frozenset(_INCLUDE.findall(text))
+    includes = frozenset(name.name for name in header_names(text) if name.is_literal)
     if any(map(_refused, includes)) or re.search(r"(?:define|undef)[ \t]+__\w+__", text):
         text = _edited(text)
     return PreparedText(text, includes)
 
 
 def _edited(text: str) -> str:
+    edits = [
+        (name.directive.start, name.directive.end, f"#error {_NO_LIBRARY.format(library)}")
+        for name in header_names(text)
+        if name.is_literal and name.directive.word in INCLUDES and (library := _refused(name.name))
+    ]
+    edits += [
+        (token.start, token.end, "")
+        for token in tokens_of(text)
+        if token.kind == "directive" and _REDEFINED.match(token.text)
+    ]
     pieces, position = [], 0
-    for token in tokens_of(text):
-        if token.kind != "directive":
-            continue
-        include = _INCLUDE.match(token.text)
-        library = _refused(include[1]) if include else ""
-        if library:
-            replacement = f"#error {_NO_LIBRARY.format(library)}"
-        elif _REDEFINED.match(token.text):
-            replacement = ""
-        else:
-            continue
-        pieces += [text[position : token.start], replacement, newlines(token.text)]
-        position = token.end
+    for start, end, new in sorted(edits):
+        pieces += [text[position:start], new, newlines(text[start:end])]
+        position = end
     return "".join([*pieces, text[position:]])
 
 

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kspec import dtypes
+from kspec.cpp.directives import header_names
 from kspec.definitions import headers_for
 from kspec.spec.fragments import identifiers
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 _WORD = re.compile(r"\w+")
 # CuPy's headers and the C++ library's name no header of ours that they do not include themselves.
-_KNOWN = r"(?:cupy/[\w.]+|cuda/\w+/|[a-z_]+>|math_constants\.h|cuda_fp16\.h)"
-_UNSEARCHABLE = re.compile(rf"^[ \t]*#[ \t]*include\b(?!\s*[<\"]{_KNOWN})|##", re.MULTILINE)
-
-_CUPYS = re.compile(r"^[ \t]*#[ \t]*include\s*[<\"](cupy/[^>\"\n]+)", re.MULTILINE)
+_KNOWN = re.compile(
+    r"[<\"]cupy/[\w.]+|[<\"]cuda/\w+/|<[a-z_]+>|[<\"](?:math_constants|cuda_fp16)\.h"
+)
 _INCLUDES = Path(__file__).resolve().parent.parent / "include"
 
 _TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
@@ -58,7 +58,7 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
     for spec in specs:
         text = "\n".join([*spec.fragments.values(), spec.preamble, *spec.macros])
         words = set(identifiers(text))
-        searchable = not _UNSEARCHABLE.search(text)
+        searchable = _is_searchable(text)
         if _of_cupys_own(text):
             # They need what CuPy has in front of every kernel.
             searchable = False
@@ -71,9 +71,15 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
     return (*sorted(types), *sorted(library), *sorted(schedules))
 
 
+def _is_searchable(text: str) -> bool:
+    """Return whether a text has every word that it compiles to."""
+    return "##" not in text and all(_KNOWN.match(one.text) for one in header_names(text))
+
+
 def _of_cupys_own(text: str) -> bool:
     """Return whether a text includes a header that only an installed CuPy has."""
-    return any(not (_INCLUDES / name).is_file() for name in _CUPYS.findall(text))
+    names = [one.name for one in header_names(text) if one.is_literal]
+    return any(name.startswith("cupy/") and not (_INCLUDES / name).is_file() for name in names)
 
 
 def _named(table: Mapping[str, str], words: set[str], searchable: bool) -> Iterator[str]:

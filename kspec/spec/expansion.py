@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kspec.cpp.directives import header_names
 from kspec.names import KEYWORDS
-from kspec.spec.fragments import directives, macros, unbalanced
+from kspec.spec.fragments import macros, unbalanced
 from kspec.spec.macros import split_macros
 
 _DEFINITION = re.compile(r"\bdefine\s+([A-Za-z_]\w*)(.*)", re.DOTALL)
-_INCLUDE = re.compile(r'\binclude\s*(["<]?)([^">\n]*)')
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 # Headers whose macros do not stand for variables of kernels.
 _OURS = ("kspec/", "cupy/")
@@ -90,9 +90,8 @@ class Expansion:
 
 def _included(text: str) -> Iterator[tuple[str, str]]:
     """Yield the opening quote and the name of each header that a text includes."""
-    for line in directives(text, "include"):
-        if found := _INCLUDE.search(line):
-            yield found[1], found[2].strip()
+    for one in header_names(text):
+        yield (one.text[0], one.name) if one.is_literal else ("", one.text)
 
 
 def _is_unseen(name: str, quote: str, searched: bool) -> bool:

@@ -127,6 +127,38 @@ def test_headers_count_wherever_they_are(toy: Path, tmp_path: Path) -> None:
     assert printed(code, site) == "[4.] True\n"
 
 
+@pytest.mark.parametrize(
+    "include", ["#define H <amount.cuh>\n#include H", "#include /* it */ <amount.cuh>"]
+)
+def test_headers_count_however_they_are_named(toy: Path, tmp_path: Path, include: str) -> None:
+    (toy / "specs/amount.cuh").rename(toy / "amount.cuh")
+    path = toy / "specs/shifts.toml"
+    text = path.read_text().replace("params", 'options = ["-I."]\nparams', 1)
+    path.write_text(text.replace('#include "amount.cuh"', include))
+    build_project(toy, compiling=False)
+    site = install(toy, tmp_path / "site")
+    code = "from toy_kernels import shifts; import numpy as np; x = np.float32([0])\n"
+    code += "shifts.shift((1,), (1,), x, 1); print(x, 'pydantic' in __import__('sys').modules)"
+    assert printed(code, site) == "[3.] False\n"
+    (toy / "amount.cuh").write_text("#define AMOUNT 4\n")
+    assert printed(code, site) == "[4.] True\n"
+
+
+def test_a_header_that_comes_later_counts(toy: Path, tmp_path: Path) -> None:
+    path = toy / "specs/shifts.toml"
+    text = path.read_text().replace("params", 'options = ["-Imore"]\nparams', 1)
+    more = '#if __has_include("more.cuh")\n#include "more.cuh"\n#endif\nextern'
+    path.write_text(text.replace("extern", more))
+    build_project(toy, compiling=False)
+    site = install(toy, tmp_path / "site")
+    code = "from toy_kernels import shifts; import numpy as np; x = np.float32([0])\n"
+    code += "shifts.shift((1,), (1,), x, 1); print(x)"
+    assert printed(code, site) == "[3.]\n"
+    (toy / "more").mkdir()
+    (toy / "more/more.cuh").write_text("#undef AMOUNT\n#define AMOUNT 5\n")
+    assert printed(code, site) == "[5.]\n"
+
+
 def test_a_damaged_stamp_is_as_none(toy: Path, site: Path) -> None:
     path = toy / "generated/toy_kernels" / watch.STAMP
     before = path.read_text()

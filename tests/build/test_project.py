@@ -254,6 +254,23 @@ class TestCheck:
             path.unlink()
         assert check_project(toy) == "", "images are not committed"
 
+    @pytest.mark.parametrize(
+        "include",
+        [
+            '#define H "amount.cuh"\n#include H',
+            '/* it */#include "amount.cuh"',
+            "%:include <amount.cuh>",
+        ],
+    )
+    def test_an_edited_header(self, toy: Path, include: str) -> None:
+        path = toy / "specs/shifts.toml"
+        path.write_text(path.read_text().replace('#include "amount.cuh"', include))
+        build_project(toy)
+        assert check_project(toy) == "" and build_project(toy).compiled == ()
+        (toy / "specs/amount.cuh").write_text("#define AMOUNT 4\n")
+        assert "-#define AMOUNT 3\n+#define AMOUNT 4\n" in check_project(toy)
+        assert build_project(toy).compiled == ("shifts",)
+
     def test_edited_by_hand(self, toy: Path) -> None:
         build_project(toy)
         path = toy / PACKAGE / "squares.py"

@@ -54,26 +54,26 @@ def test_nested_in_the_order_of_inclusion(package: Path, tmp_path: Path) -> None
         tmp_path / "user",
         {"mine.cuh": '#include "kspec/b.cuh"\n  #  include "deep/x.cuh"\n', "deep/x.cuh": "// x\n"},
     )
-    found = collect_headers('#include "mine.cuh"\n#include "kspec/a.cuh"\n', [user])
+    found = collect_headers('#include "mine.cuh"\n#include "kspec/a.cuh"\n', [user]).headers
     assert names(found) == ["mine.cuh", "kspec/b.cuh", "deep/x.cuh", "kspec/a.cuh"]
     assert found[1].text == "// b\n"
-    assert found == collect_headers('#include "mine.cuh"\n#include "kspec/a.cuh"\n', [user])
+    assert found == collect_headers('#include "mine.cuh"\n#include "kspec/a.cuh"\n', [user]).headers
 
 
 def test_cycles_end(package: Path) -> None:
     write(package, {"a.cuh": '#include "b.cuh"\n', "b.cuh": '#include "a.cuh"\n#include "b.cuh"\n'})
-    assert names(collect_headers('#include "a.cuh"', [])) == ["a.cuh", "b.cuh"]
+    assert names(collect_headers('#include "a.cuh"', []).headers) == ["a.cuh", "b.cuh"]
 
 
 def test_toolkit_and_macro_includes_are_left_out(package: Path) -> None:
     text = "#include <cuda_fp16.h>\n#include MACRO\n// #include \n"
-    assert collect_headers(text, []) == ()
+    assert collect_headers(text, []).headers == ()
 
 
 def test_the_packages_headers_win_over_the_users(package: Path, tmp_path: Path) -> None:
     write(package, {"kspec/a.cuh": "// ours"})
     user = write(tmp_path / "user", {"kspec/a.cuh": "// theirs"})
-    assert collect_headers('#include "kspec/a.cuh"', [user])[0].text == "// ours"
+    assert collect_headers('#include "kspec/a.cuh"', [user]).headers[0].text == "// ours"
 
 
 def test_a_header_beside_its_includer_is_respelled(package: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_header_beside_its_includer_is_respelled(package: Path) -> None:
             "c.cuh": "// c\n",
         },
     )
-    found = collect_headers('#include "lib/a.cuh"', [])
+    found = collect_headers('#include "lib/a.cuh"', []).headers
     assert names(found) == ["lib/a.cuh", "lib/b.cuh", "c.cuh"]
     assert found[0].text == '#include "lib/b.cuh" // sibling\n#include "c.cuh"\n'
 
@@ -97,7 +97,7 @@ def test_same_name_in_two_directories(package: Path, tmp_path: Path) -> None:
     two = write(
         tmp_path / "two", {"b/x.cuh": '#include "detail.cuh"\n', "b/detail.cuh": "#define B 2\n"}
     )
-    found = collect_headers('#include "a/x.cuh"\n#include "b/x.cuh"\n', [one, two])
+    found = collect_headers('#include "a/x.cuh"\n#include "b/x.cuh"\n', [one, two]).headers
     assert names(found) == ["a/x.cuh", "a/detail.cuh", "b/x.cuh", "b/detail.cuh"]
 
 
@@ -110,7 +110,7 @@ def test_same_path_in_two_directories(package: Path, tmp_path: Path) -> None:
         '#include "k/detail.cuh"\n#include "k/x.cuh"\n'
         'extern "C" __global__ void k(int* x) { x[0] = V * 100 + W; }'
     )
-    found = collect_headers(text, [one, two])
+    found = collect_headers(text, [one, two]).headers
     assert names(found) == ["k/detail.cuh", "k/x.cuh", "_2/k/detail.cuh"]
     ptx = nvrtc.compile_cuda(CudaSource("k.cu", text, headers=found), Target("compute_80")).code
     assert b", 102;" in ptx
@@ -118,7 +118,7 @@ def test_same_path_in_two_directories(package: Path, tmp_path: Path) -> None:
 
 def test_angle_brackets_do_not_look_beside_the_includer(package: Path) -> None:
     write(package, {"lib/a.cuh": "#include <b.cuh>\n", "lib/b.cuh": "// b\n"})
-    assert names(collect_headers('#include "lib/a.cuh"', [])) == ["lib/a.cuh"]
+    assert names(collect_headers('#include "lib/a.cuh"', []).headers) == ["lib/a.cuh"]
 
 
 def test_carry_looks_where_the_options_say(package: Path, tmp_path: Path) -> None:

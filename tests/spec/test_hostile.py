@@ -12,8 +12,10 @@ from kspec import limits
 from kspec.build import files
 from kspec.build.plan import BuildPlan
 from kspec.build.project import plan_project
-from kspec.errors import SpecError
+from kspec.compiler import compile_source
+from kspec.errors import CompileError, SpecError
 from kspec.spec.loader import SpecFileError, load_spec_file
+from kspec.stages import Target
 from tests.projects import CONFIGURATION, ROOT, run_python
 
 SQUARE = """
@@ -85,6 +87,37 @@ class TestLeavingTheFolder:
     def test_a_header_of_a_header(self, project: Path) -> None:
         (project / "specs/a.cuh").write_text('#include "../../secret.cuh"\n')
         refuse(project, RAW % '#include "a.cuh"', "is outside the folder 'specs'")
+
+    @pytest.mark.parametrize(
+        "include",
+        [
+            "#define H %s\n#include H",
+            "#define G %s\n#define H G\n#include H",
+            "/* a */ #include %s",
+            "#include /* a */ %s",
+            "#inc\\\nlude %s",
+            "%%:include %s",
+            "??=include %s",
+            "#import %s",
+            "#if __has_include(%s)\n#endif",
+        ],
+    )
+    @pytest.mark.parametrize("name", ['"/etc/hostname"', "<../../secret.cuh>", '"/no/such/file"'])
+    def test_a_header_by_another_spelling(self, project: Path, include: str, name: str) -> None:
+        refuse(project, RAW % (include % name), "is outside the folder 'specs'")
+
+    def test_a_header_that_an_option_names(self, project: Path) -> None:
+        text = RAW % "#include H" + "options = ['-DH=\"/etc/hostname\"']\n"
+        refuse(project, text, "is outside the folder 'specs'")
+
+    @pytest.mark.parametrize(
+        "include", ["#define S(x) #x\n#include S(/etc/hostname)", '#embed "/etc/hostname"']
+    )
+    def test_what_no_scanner_finds_is_not_read(self, project: Path, include: str) -> None:
+        (unit,) = plan(project, RAW % include).units
+        with pytest.raises(CompileError, match="need the name of each header") as caught:
+            compile_source(unit.source, Target("sm_90"))
+        assert Path("/etc/hostname").read_text().strip() not in str(caught.value)
 
     @pytest.mark.parametrize("option", ["-I..", "-Ispecs/../..", "--include-path=../"])
     def test_a_folder_of_headers(self, project: Path, option: str) -> None:
