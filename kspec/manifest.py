@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -73,7 +73,7 @@ class ModuleEntry:
     spec : str
         Path of the spec file in its project.
     source_sha256 : str
-        Digest of the ``.cu``.
+        Digest of the ``.cu`` and of its headers (`source_digest`).
     kernels : tuple of Declaration
         In the order of the spec file.
     precompiled : tuple of str
@@ -158,6 +158,14 @@ def load(text: str, path: str = FILE_NAME) -> Manifest:
         return Manifest(data["package"], modules, data["jit"])
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
+
+
+def source_digest(text: bytes, headers: Iterable[tuple[str, bytes]]) -> str:
+    """Return the digest of a module's ``.cu`` and of the headers that are shipped beside it."""
+    digest = hashlib.sha256(text)
+    for name, header in headers:
+        digest.update(f"\0{name}\0{len(header)}\0".encode() + header)
+    return digest.hexdigest()
 
 
 def shipped_headers(text: str) -> frozenset[str]:

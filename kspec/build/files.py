@@ -20,6 +20,7 @@ from kspec.build import api, torch_module
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.swap import list_folder
+from kspec.compiler.options import include_dirs, without_include_dirs
 from kspec.coverage import Coverage
 from kspec.errors import ManifestError, SpecError
 from kspec.manifest import ImageEntry, Manifest, ModuleEntry
@@ -137,17 +138,27 @@ def _intact(folder: Path, entry: ImageEntry) -> bytes:
 
 
 def _module_entry(unit: Unit, image: ImageEntry | None) -> ModuleEntry:
+    headers = [(header.name, header.text.encode()) for header in unit.source.headers]
     return ModuleEntry(
         stem=unit.stem,
         spec=unit.spec_file.path,
-        source_sha256=hashlib.sha256(unit.source.text.encode()).hexdigest(),
+        source_sha256=manifest.source_digest(unit.source.text.encode(), headers),
         kernels=tuple(spec.declaration() for spec in unit.spec_file.specs),
         precompiled=unit.source.name_expressions,
-        options=unit.source.options,
+        options=_shipped_options(unit.source.options),
         headers=tuple(header.name for header in unit.source.headers),
         image=image,
         coverage={spec.name: _coverage(unit, spec) for spec in unit.spec_file.specs},
     )
+
+
+def _shipped_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options without folders of the project, whose headers are shipped.
+
+    Their names would mean other folders where the package is used.
+    """
+    named = (Path(name) for name in include_dirs(options))
+    return without_include_dirs(options, {str(path) for path in named if not path.is_absolute()})
 
 
 def _coverage(unit: Unit, spec: Spec) -> Coverage:

@@ -328,10 +328,29 @@ class _SourceReader:
         self._entry = entry
 
     def __call__(self, wanted: Wanted) -> CudaSource:
-        entry = self._entry
-        headers = tuple(Header(name, self._read(name)) for name in entry.headers)
-        text = _with_types(self._read(f"{entry.stem}.cu"), wanted, f"{entry.stem}.cu")
-        return CudaSource(f"{entry.stem}.cu", text, self._names(wanted), headers, entry.options)
+        """Return the source of a kernel.
+
+        Raises
+        ------
+        ManifestError
+            If the text is not the one that the manifest describes: what is compiled of it would
+            not fit the images beside it.
+        """
+        entry, name = self._entry, f"{self._entry.stem}.cu"
+        text, headers = self._read(name), [(one, self._read(one)) for one in entry.headers]
+        if manifest.source_digest(text, headers) != entry.source_sha256:
+            files = " or ".join([name, *entry.headers])
+            raise ManifestError(
+                f"{self._folder / files} is not the text that {manifest.FILE_NAME} describes; edit "
+                f"{entry.spec} instead, and run `kspec build`"
+            )
+        return CudaSource(
+            name,
+            _with_types(text.decode(), wanted, name),
+            self._names(wanted),
+            tuple(Header(one, header.decode()) for one, header in headers),
+            entry.options,
+        )
 
     def _names(self, wanted: Wanted) -> tuple[str, ...]:
         """Return the kernels to compile: raw ones together, as their module has been built.
@@ -344,9 +363,9 @@ class _SourceReader:
         kernels = [one for one in self._entry.kernels if isinstance(one, RawDeclaration)]
         return tuple(dict.fromkeys([*(x for one in kernels for x in one.name_expressions), name]))
 
-    def _read(self, name: str) -> str:
+    def _read(self, name: str) -> bytes:
         try:
-            return (self._folder / name).read_text(encoding="utf-8")
+            return (self._folder / name).read_bytes()
         except OSError as error:
             raise ManifestError(f"{name} is missing from the package: {error}") from error
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kspec import manifest
@@ -16,7 +17,7 @@ from kspec.build.project import build_project
 from kspec.errors import KspecError, ManifestError
 from kspec.runtime import driver
 from kspec.runtime.device import Device
-from kspec.runtime.package import GeneratedModule
+from kspec.runtime.package import GeneratedModule, open_module
 from kspec.stages import RawSymbol
 from tests.projects import files_of
 
@@ -62,6 +63,53 @@ def test_an_image_is_refused_and_built_again(built: Path, how: str) -> None:
         shipped(built)
     assert build_project(built.parents[1]).compiled == ("shifts",)
     assert files_of(built) == before
+
+
+@pytest.mark.parametrize("how", sorted({*DAMAGE} - {"foreign"}))
+@pytest.mark.parametrize("name", ["shifts.cu", "amount.cuh"])
+def test_a_text_is_refused_and_built_again(built: Path, name: str, how: str) -> None:
+    """What is compiled of another text would run beside the image of this one."""
+    index = manifest.load((built / "manifest.json").read_text())
+    module = GeneratedModule(built, index.module("shifts"))
+    assert [one.name for one in module.source(SYMBOL).headers] == ["amount.cuh"]
+    before = files_of(built)
+    (built / name).write_bytes(DAMAGE[how](before[name]))
+    with pytest.raises(
+        ManifestError,
+        match=r"shifts\.cu or amount\.cuh is not the text that manifest\.json describes; edit "
+        r"specs/shifts\.toml instead, and run `kspec build`",
+    ):
+        module.source(SYMBOL)
+    if before[name] not in (built / name).read_bytes():
+        (built / name).unlink()  # nothing says that kspec wrote it
+    build_project(built.parents[1])
+    assert files_of(built) == before
+
+
+def test_an_edited_text_does_not_run(
+    built: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path / "cache"))
+    shift = open_module(str(built / "shifts.py"), "shifts").raw("shift")
+    (built / "amount.cuh").write_text("#define AMOUNT 4\n")
+    x = np.zeros(1, np.float32)
+    with pytest.raises(ManifestError, match=r"amount\.cuh is not the text"):
+        shift((1,), (1,), (x, 1))
+    assert x[0] == 0
+
+
+def test_folders_of_the_project_mean_nothing_where_a_package_is_used(
+    toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (toy / "more").mkdir()
+    (toy / "specs/amount.cuh").rename(toy / "more/amount.cuh")
+    path = toy / "specs/shifts.toml"
+    path.write_text(path.read_text().replace("params", 'options = ["-Imore", "-DA=1"]\nparams', 1))
+    build_project(toy, compiling=False)
+    index = manifest.load((toy / PACKAGE / "manifest.json").read_text())
+    source = GeneratedModule(toy / PACKAGE, index.module("shifts")).source(SYMBOL)
+    assert source.options == ("-DA=1",)
+    assert [one.name for one in source.headers] == ["amount.cuh"]
 
 
 def test_another_modules_image_is_refused(built: Path) -> None:

@@ -74,14 +74,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/m.toml").write_text(SPEC)
     spec_file = load_specs(tmp_path / "specs", tmp_path)[0]
-    (tmp_path / "m.cu").write_text(render_file(spec_file))
+    text = render_file(spec_file)
+    (tmp_path / "m.cu").write_text(text)
     (tmp_path / "m.fatbin").write_bytes(b"code")
     wanted = [one.name_expression for spec in spec_file.specs for one in specializations(spec)]
     digest = hashlib.sha256(b"code").hexdigest()
     entry = ModuleEntry(
         "m",
         spec_file.path,
-        "",
+        manifest.source_digest(text.encode(), ()),
         tuple(spec.declaration() for spec in spec_file.specs),
         tuple(wanted),
         image=ImageEntry(
@@ -105,6 +106,16 @@ def entry_of(folder: Path) -> ModuleEntry:
 
 def open_at(folder: Path) -> GeneratedModule:
     return open_module(str(folder / "m.py"), "m")
+
+
+def rewrite(folder: Path, text: str) -> None:
+    """Write another text, as a build would."""
+    (folder / "m.cu").write_text(text)
+    index = manifest.load((folder / "manifest.json").read_text())
+    digest = manifest.source_digest(text.encode(), ())
+    modules = tuple(replace(one, source_sha256=digest) for one in index.modules)
+    (folder / "manifest.json").write_text(manifest.dump(replace(index, modules=modules)))
+    read_manifest.cache_clear()
 
 
 def test_numpy_arrays_compile_the_shipped_text_for_the_host(folder: Path) -> None:
@@ -418,9 +429,9 @@ def test_types_that_the_shipped_text_was_not_written_for(folder: Path, dtype: st
 
 
 def test_added_headers_leave_the_lines_where_they_are(folder: Path) -> None:
-    path = folder / "m.cu"
-    path.write_text(path.read_text() + "#error here\n")
-    line = path.read_text().count("\n")
+    text = (folder / "m.cu").read_text() + "#error here\n"
+    rewrite(folder, text)
+    line = text.count("\n")
     with pytest.raises(CompileError, match=rf"m\.cu[:(]{line}\b"):
         open_at(folder).elementwise("double_it")(np.ones(3, np.float16))
 
@@ -429,8 +440,8 @@ def test_structs_that_the_shipped_text_was_not_written_for(folder: Path) -> None
     dtype = np.dtype([("x", "f4"), ("z", "c8")], align=True)
     with pytest.raises(CompileError, match=r"specs/m\.toml[:(]5\b"):  # a struct times 2
         open_at(folder).elementwise("double_it")(np.zeros(3, make_aligned_dtype(dtype)))
-    path = folder / "m.cu"
-    path.write_text(path.read_text().replace("y = 2 * x", "y = x; y.x *= 2"))
+    text = (folder / "m.cu").read_text()
+    rewrite(folder, text.replace("y = 2 * x", "y = x; y.x *= 2"))
     x = np.ones(3, make_aligned_dtype(dtype))
     result = open_at(folder).elementwise("double_it")(x)
     np.testing.assert_array_equal(result["x"], [2, 2, 2])
@@ -468,9 +479,11 @@ def test_raw_kernels_that_are_compiled_share_their_variables(tmp_path: Path, bro
         text += 'name_expressions = ["odd<int>"]\n'
     spec.write_text(text)
     spec_file = load_specs(tmp_path, tmp_path)[0]
-    (tmp_path / "m.cu").write_text(render_file(spec_file))
+    text = render_file(spec_file)
+    (tmp_path / "m.cu").write_text(text)
     kernels = tuple(one.declaration() for one in spec_file.specs)
-    entry = ModuleEntry("m", spec_file.path, "", kernels)
+    digest = manifest.source_digest(text.encode(), ())
+    entry = ModuleEntry("m", spec_file.path, digest, kernels)
     (tmp_path / "manifest.json").write_text(manifest.dump(Manifest("made", (entry,))))
     module = open_at(tmp_path)
     module.raw("keep")((1,), (1,), (7,))
