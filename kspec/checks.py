@@ -14,11 +14,14 @@ A call's own keywords come first, then the kernel's ``checks`` attribute, then t
 from __future__ import annotations
 
 import functools
+import math
+import numbers
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from kspec import config
 from kspec.errors import CheckOptionError
@@ -93,12 +96,16 @@ def _parse_order(order: str) -> str:
     return order
 
 
-def _parse_timeout(timeout: float | None) -> float | None:
+def _parse_timeout(timeout: Any) -> float | None:
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+    number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
+    if not number or not timeout > 0:
         raise CheckOptionError(f"timeout={timeout!r} must be a positive number of seconds")
-    return float(timeout)
+    try:
+        return float(timeout)
+    except OverflowError:
+        return math.inf
 
 
 NO_CHECKS = Checks()

@@ -19,6 +19,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
                          ``random:SEED``
 ``KSPEC_HOST_SANITIZE``  what the host device checks beyond bounds, such as ``memory,race``;
                          ``none``: not even bounds (`kspec.checks`)
+``KSPEC_HOST_PRINTF``    bytes that a launch on the host device may print; default: 1M
 ``KSPEC_HOST_THREADS``   operating-system threads the host device uses; default: all cores
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
 ``KSPEC_POOL_LIMIT``     bytes of device memory that kspec's own arrays leave for later ones;
@@ -60,6 +61,7 @@ VARIABLES = (
     "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM",
     "KSPEC_HOST_ORDER",
     "KSPEC_HOST_SANITIZE",
+    "KSPEC_HOST_PRINTF",
     "KSPEC_HOST_THREADS",
     "KSPEC_HOST_TIMEOUT",
     "KSPEC_POOL_LIMIT",
@@ -81,6 +83,7 @@ _COMPILER_VARIABLES = (
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DEFAULT_CACHE_SIZE = 1 << 30
+_DEFAULT_PRINTF_SIZE = 1 << 20  # that of CUDA's buffer (cudaLimitPrintfFifoSize)
 
 
 def jit_mode(package: str = "auto") -> str:
@@ -164,12 +167,21 @@ def cache_layers() -> tuple[Path, ...]:
 
 def cache_size() -> int:
     """Return how many bytes of images the cache keeps; K, M, G and T are powers of 1024."""
-    text = os.environ.get("KSPEC_CACHE_SIZE", "").strip()
+    return _size("KSPEC_CACHE_SIZE", _DEFAULT_CACHE_SIZE)
+
+
+def host_printf_size() -> int:
+    """Return how many bytes of output of ``printf`` a launch on the host device keeps."""
+    return _size("KSPEC_HOST_PRINTF", _DEFAULT_PRINTF_SIZE)
+
+
+def _size(name: str, default: int) -> int:
+    text = os.environ.get(name, "").strip()
     if not text:
-        return _DEFAULT_CACHE_SIZE
+        return default
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise KspecError(f"KSPEC_CACHE_SIZE={text!r}: expected bytes, such as 512M or 2G; 0: none")
+        raise KspecError(f"{name}={text!r}: expected bytes, such as 512M or 2G; 0: none")
     return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
 
 

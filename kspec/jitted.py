@@ -40,7 +40,7 @@ from kspec.jit.capture import Captured, capture
 from kspec.jit.functions import parameter_names, parameter_type
 from kspec.jit.scope import Program, Scope
 from kspec.jit.types import MODES, type_of_constant
-from kspec.locks import make_rlock
+from kspec.locks import make_lock
 from kspec.runtime.inspection import Inspection, inspect_source, lto_ir
 from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, made_in_python
 from kspec.runtime.raw_arguments import RawArgument
@@ -148,7 +148,7 @@ class JitKernel(ByName, ViewCaller):
             if (dtype := parameter_type(scope, captured, name)) is not None
         }
         self._kernels: dict[tuple[Type, ...], tuple[Built, ViewKernel, str]] = {}
-        self._lock = make_rlock()
+        self._lock = make_lock()
         self.forget()
 
     @property

@@ -1,11 +1,12 @@
-"""Locks that are open in a forked process, whichever thread of its parent held them.
+"""Locks that are open in a forked process, and those that signal handlers need not wait for.
 
 >>> with make_lock() as held:
 ...     held
 True
 
-A fork copies locks but not the threads that would release them.  What such a lock guards must be
-right between any two steps of its holder: the child finds it as it was, and goes on from there.
+A fork copies locks but not the threads that would release them, and a signal handler runs between
+any two steps of the main thread.  What such a lock guards must be right between any two steps of
+its holder: a child, or a handler, finds it as it was and goes on from there.
 """
 
 from __future__ import annotations
@@ -15,28 +16,47 @@ import os
 import threading
 import weakref
 
-_locks: weakref.WeakSet[threading.Lock | threading.RLock] = weakref.WeakSet()
+from kspec.errors import LaunchError
+
+_locks: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 # The way of the standard library's own locks, in `logging` and `concurrent.futures`.
 _reopen = operator.methodcaller("_at_fork_reinit")
+_is_mine = operator.methodcaller("_is_owned")  # which `threading.Condition` asks of its lock
 
 
-def make_lock() -> threading.Lock:
-    """Return a new lock."""
-    lock = threading.Lock()
-    _locks.add(lock)
-    return lock
-
-
-def make_rlock() -> threading.RLock:
-    """Return a new lock that a thread may take again while it has it."""
+def make_lock() -> threading.RLock:
+    """Return a new lock, which a thread may take again while it has it."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
 
 
+class Turn:
+    """Lets one thread after another in, and refuses the one that is in already.
+
+    Signal handlers run between any two steps of the main thread. One that asks for what it has
+    interrupted would wait for itself.
+    """
+
+    def __init__(self) -> None:
+        self._lock = make_lock()
+
+    def __enter__(self) -> None:
+        if _is_mine(self._lock):
+            raise LaunchError(
+                "a signal handler cannot launch a kernel while its thread launches or compiles "
+                "one; set a flag in the handler, and launch later"
+            )
+        self._lock.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+
 def _reopen_all() -> None:
     for lock in list(_locks):
-        _reopen(lock)
+        if not _is_mine(lock):  # a signal handler may fork
+            _reopen(lock)
 
 
 if hasattr(os, "register_at_fork"):

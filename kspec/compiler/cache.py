@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 import warnings
 import weakref
@@ -28,7 +27,7 @@ from kspec.compiler import folder
 from kspec.compiler.counters import CacheStatistics, add_counts
 from kspec.compiler.entry import pack_image, unpack_image
 from kspec.errors import CompileError, LoadError
-from kspec.locks import make_lock
+from kspec.locks import Turn, make_lock
 from kspec.stages import Image
 
 # A write sweeps with so much of a chance for each byte that, on average, one does whenever this
@@ -65,7 +64,7 @@ class ImageCache:
         self.limit = limit
         self._images: dict[str, Image] = {}
         self._failures: dict[str, CompileError] = {}
-        self._guards: dict[str, threading.Lock] = {}
+        self._guards: dict[str, Turn] = {}
         self._lock = make_lock()
         self._counts = dict.fromkeys(vars(CacheStatistics()), 0)
         self._warned = False
@@ -147,10 +146,10 @@ class ImageCache:
             return nullcontext()  # nothing would be found
         return folder.alone(self.directory, key, _PATIENCE)
 
-    def guard(self, key: str) -> threading.Lock:
+    def guard(self, key: str) -> Turn:
         """Return the lock that lets one thread of this process compile `key`."""
         with self._lock:
-            return self._guards.setdefault(key, make_lock())
+            return self._guards.setdefault(key, Turn())
 
     def _read(self, path: Path, key: str) -> Image | None:
         try:

@@ -31,7 +31,7 @@ from kspec.fusion import types
 from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, ArrayType, Known, trace
 from kspec.fusion.traced import Traced
-from kspec.locks import make_rlock
+from kspec.locks import make_lock
 from kspec.names import name_problem
 from kspec.runtime.dispatch import check_alignment
 from kspec.runtime.interop import library_of
@@ -158,7 +158,7 @@ class Fused(ByName):
             for name, one in self._signature.parameters.items()
             if one.default is not inspect.Parameter.empty and library_of(one.default) is None
         }
-        self._lock = make_rlock()
+        self._lock = make_lock()
         self.clear_cache()
 
     def made_of(self) -> tuple[Any, ...]:

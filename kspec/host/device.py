@@ -27,7 +27,7 @@ from typing import Any
 from kspec import config
 from kspec.errors import HostFault, LaunchError, LoadError
 from kspec.host import runtime, sites
-from kspec.locks import make_lock
+from kspec.locks import Turn
 from kspec.name_expressions import ADVICE
 from kspec.stages import Image
 
@@ -42,8 +42,10 @@ MAX_PARAMETER_BYTES = 32764  # since CUDA 12.1 on compute capability 7.0 and new
 MAX_COOPERATIVE_BLOCKS = 1024  # that of rt/grid.h
 MAX_COOPERATIVE_THREADS = 16384
 
+_ENDLESS = 1e9  # seconds, which the system's clocks can count; no timeout is that long
+
 # A launch and the reading of its outcome belong together; the runtime runs one at a time anyway.
-_launching = make_lock()
+_launching = Turn()
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class HostModule:
         self.sanitize = tuple(sanitize)
         self.traced = any(mode in _TABLES for mode in sanitize)
         self._runtime = runtime.load_runtime()
-        if "bounds" in sanitize and not self._runtime.has_shadow():
+        if "bounds" in sanitize and not _has_shadow():
             raise LoadError("this process has no room for the shadow memory of bounds checks")
         self._library = self._load(image)
         self._slots = self._runtime.bind(ctypes.cast(self._library.kspec_bind, ctypes.c_void_p))
@@ -167,7 +169,13 @@ def bounds_mode() -> str:
     ``"memory"`` instead of ``"bounds"``, slower and as safe, where a process has no addresses for
     shadow memory (``ulimit -v``).
     """
-    return "bounds" if runtime.load_runtime().has_shadow() else "memory"
+    return "bounds" if _has_shadow() else "memory"
+
+
+def _has_shadow() -> bool:
+    run = runtime.load_runtime()
+    with _launching:
+        return bool(run.has_shadow())
 
 
 def load_module(image: Image, home: HostModule | None = None) -> HostModule:
@@ -275,7 +283,8 @@ class HostKernel:
         options = _PLAIN
         if traced or cooperative or self._module.sanitize:
             options = _launch_options(self._module, order, regions, cooperative)
-        self._run((*grid, *block, shared_mem, params), threads, timeout or 0.0, options)
+        seconds = 0.0 if timeout is None or timeout > _ENDLESS else timeout
+        self._run((*grid, *block, shared_mem, params), threads, seconds, options)
 
     def prepare(
         self,
@@ -301,27 +310,28 @@ class HostKernel:
         fault = None
         with _launching:
             before = self._module.fetch_globals()
-            outcome = run.launch(
-                self._entry,
-                self._sizes,
-                self._module._slots,
-                *sizes,
-                threads,
-                _takes_interrupt(),
-                timeout,
-                options,
-            )
+            outcome = self._run_to_end(run, (*sizes, threads, _interrupts(), timeout, options))
             self._module.return_globals(before)
             if outcome & runtime.PRINTED:
                 text = run.printed().decode(errors="replace")
             if outcome & (runtime.FAULT | runtime.INTERRUPT):
                 fault = self._fault(run)
-        if text:
-            sys.stdout.write(text)
-        if fault is not None:
-            if outcome & runtime.INTERRUPT:
-                raise KeyboardInterrupt(fault.message)
-            raise fault
+        try:
+            if text and sys.stdout is not None:  # as in processes without a console
+                sys.stdout.write(text)
+        finally:
+            if fault is not None:
+                raise KeyboardInterrupt(fault.message) if outcome & runtime.INTERRUPT else fault
+
+    def _run_to_end(self, run: runtime.Runtime, arguments: tuple[Any, ...]) -> int:
+        try:
+            outcome = run.launch(self._entry, self._sizes, self._module._slots, *arguments)
+            while outcome & runtime.RUNS:  # handlers of signals run here
+                outcome = run.wait()
+        except BaseException:  # what one of them raised
+            run.cancel()
+            raise
+        return outcome
 
     def _fault(self, run: runtime.Runtime) -> HostFault:
         record = run.fault().contents
@@ -442,11 +452,24 @@ def _launch_options(
     )
 
 
-def _takes_interrupt() -> bool:
-    """Return whether Ctrl-C should stop a launch made here: where Python would raise it too."""
+def _interrupts() -> int:
+    """Return what Ctrl-C should do to a launch made here: what it does to Python, too."""
     if threading.current_thread() is not threading.main_thread():
-        return False
-    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        return runtime.LEAVE
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler or _is_of_asyncio(handler):
+        return runtime.TAKE
+    return runtime.APART if callable(handler) else runtime.LEAVE
+
+
+def _is_of_asyncio(handler: Any) -> bool:
+    """Return whether this is the handler of `asyncio.run`.
+
+    It cancels the main task, which has no effect before the task gives way to others: a kernel that
+    hangs would be stopped by the second Ctrl-C only.
+    """
+    function = getattr(handler, "func", None)
+    return getattr(function, "__module__", None) == "asyncio.runners"
 
 
 # The runtime writes offsets in the module, only we can look them up: "read by thread 3<@1a2b>".

@@ -15,10 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kspec import config
 from kspec.locks import make_lock
 
 # Outcome of rt.cc
-FAULT, INTERRUPT, PRINTED = 1, 2, 4
+FAULT, INTERRUPT, PRINTED, RUNS = 1, 2, 4, 8
+# Interrupts of rt.cc
+LEAVE, TAKE, APART = 0, 1, 2
 
 
 class Fault(ctypes.Structure):
@@ -67,6 +70,8 @@ class Runtime:
 
     bind: Callable[[Any], int]
     launch: Callable[..., int]
+    wait: Callable[[], int]
+    cancel: Callable[[], None]
     fault: Callable[[], Any]
     printed: Callable[[], bytes]
     allocate: Callable[[int, int], int | None]
@@ -106,6 +111,8 @@ def _load_runtime() -> Runtime:
     launch_types += (ctypes.c_int, ctypes.c_double, ctypes.POINTER(LaunchOptions))
     _declare(library.kspec_host_bind, unsigned, pointer)
     _declare(library.kspec_host_launch, ctypes.c_int, *launch_types)
+    _declare(library.kspec_host_wait, ctypes.c_int)
+    _declare(library.kspec_host_cancel, None)
     _declare(library.kspec_host_fault, ctypes.POINTER(Fault))
     _declare(library.kspec_host_printed, pointer)
     _declare(library.kspec_host_printed_size, size)
@@ -120,6 +127,8 @@ def _load_runtime() -> Runtime:
     _declare(library.kspec_host_after_fork_in_parent, None)
     _declare(library.kspec_host_after_fork_in_child, None)
 
+    _declare(library.kspec_host_limit_printed, None, size)
+    library.kspec_host_limit_printed(config.host_printf_size())
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             before=library.kspec_host_before_fork,
@@ -133,6 +142,8 @@ def _load_runtime() -> Runtime:
     return Runtime(
         bind=library.kspec_host_bind,
         launch=library.kspec_host_launch,
+        wait=library.kspec_host_wait,
+        cancel=library.kspec_host_cancel,
         fault=library.kspec_host_fault,
         printed=printed,
         allocate=library.kspec_host_allocate,

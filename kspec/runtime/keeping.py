@@ -39,10 +39,13 @@ class Kept:
         with self._lock:
             self._pending.append((event, tuple(objects)))
             # Streams are not in step: what is behind one that has not run waits with it.
-            while driver_streams.has_happened(self._ordinal, self._pending[0][0]):
-                done.append(self._pending.popleft())
-                if not self._pending:
+            while self._pending:
+                # Taken out first: a signal handler may come in between, and do the same.
+                first = self._pending.popleft()
+                if not driver_streams.has_happened(self._ordinal, first[0]):
+                    self._pending.appendleft(first)
                     break
+                done.append(first)
         for finished, _ in done:
             driver_streams.destroy_event(self._ordinal, finished)
         # The objects go after the lock: their finalizers may run kernels.

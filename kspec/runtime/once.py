@@ -9,11 +9,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from kspec.locks import make_lock
+from kspec.locks import Turn, make_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -28,7 +27,7 @@ class OnceMap(Generic[K, V]):
 
     def __init__(self) -> None:
         self._values: dict[K, V] = {}
-        self._guards: dict[K, threading.Lock] = {}
+        self._guards: dict[K, Turn] = {}
         self._lock = make_lock()
 
     def get(self, key: K) -> V | None:
@@ -43,7 +42,7 @@ class OnceMap(Generic[K, V]):
         with self._lock:
             if key in self._values:
                 return self._values[key]
-            guard = self._guards.setdefault(key, make_lock())
+            guard = self._guards.setdefault(key, Turn())
         with guard:
             if key not in self._values:
                 self._values[key] = make()

@@ -23,11 +23,12 @@ import gc
 import itertools
 import os
 import sys
+import threading
 from collections.abc import Callable
 
 from kspec import config
 from kspec.errors import ArgumentTypeError, DriverError
-from kspec.locks import make_lock, make_rlock
+from kspec.locks import make_lock
 from kspec.runtime import driver, driver_memory
 from kspec.runtime.device import Device, parse_device
 from kspec.runtime.past import Past
@@ -237,7 +238,7 @@ class MemoryPool:
         self._limit = limit
         self._exact = limit == 0
         self._buckets: dict[int, Bucket] = {}
-        self._lock = make_lock()
+        self._lock = threading.Lock()  # a finalizer must not take it twice
         self._clock = itertools.count(1)
         self._parents: list[object] = []
         if hasattr(os, "register_at_fork"):
@@ -311,6 +312,7 @@ class MemoryPool:
 
     def _forget(self) -> None:
         """Begin anew in a forked process, which has none of its parent's memory."""
+        self._lock = threading.Lock()
         for bucket in self._buckets.values():
             self._parents.append(dict(bucket.away))  # whose events are not ours to destroy
             bucket.most = 0
@@ -342,7 +344,7 @@ def rounded(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-_CREATION = make_rlock()
+_CREATION = make_lock()
 
 
 def memory_pool(device: Device | str | None = None) -> MemoryPool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.locks import make_lock, make_rlock
+from kspec.locks import make_lock
 from kspec.runtime.once import OnceMap
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -229,7 +229,7 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of Python 3.12 and of JAX: we know
 def test_locks_of_another_thread_are_open_in_a_child() -> None:
-    locks = [make_lock(), make_rlock()]
+    locks = [make_lock(), make_lock()]
     made: OnceMap[int, int] = OnceMap()
     held, done = threading.Event(), threading.Event()
 

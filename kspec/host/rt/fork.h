@@ -5,8 +5,7 @@
 // launch that runs, the child forgets everything.
 #pragma once
 
-#include "grid.h"
-#include "pool.h"
+#include "runner.h"
 
 namespace kspec_host {
 
@@ -15,9 +14,8 @@ static pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
 static Worker* launching_worker;
 
 // What is locked across a fork, in the order in which one is taken while another is held.
-static pthread_mutex_t* const BRIEF_LOCKS[] = {&pool.mutex,    &handlers_mutex, &module_mutex,
-                                               &heap_mutex,    &buffers_mutex,  &slab_mutex,
-                                               &shadow.mutex};
+static pthread_mutex_t* const BRIEF_LOCKS[] = {&runner.mutex, &pool.mutex,    &handlers_mutex, &module_mutex,
+                                               &heap_mutex,   &buffers_mutex, &slab_mutex,     &shadow.mutex};
 
 static bool idle_at_fork;  // no launch ran
 
@@ -36,7 +34,7 @@ static void unlock_after_fork() {
 static void forget_launch() {
   pthread_mutex_init(&launch_mutex, nullptr);
   restore_all();
-  launching_worker = nullptr;
+  launching_worker = runner.worker = nullptr;
   registered_count = 0;
   memset(helper_workers, 0, sizeof helper_workers);
   memset(grid_blocks, 0, sizeof grid_blocks);
@@ -49,6 +47,7 @@ static void forget_launch() {
 static void after_fork_in_child() {
   if (!idle_at_fork) forget_launch();
   forget_helpers();
+  forget_runner();
   unlock_after_fork();
 }
 

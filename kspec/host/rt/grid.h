@@ -132,6 +132,7 @@ static void run_cooperative(Worker* caller, Job* job) {
   caller->thread_id = pthread_self();
   if (prepare_grid(job)) {
     __atomic_store_n(&caller->running, true, __ATOMIC_RELAXED);
+    PlainArithmetic arithmetic;
     stack_t previous;
     use_signal_stack(grid_blocks[0].worker, &previous);
     for (unsigned i = 0; i < job->block_count && !has_failed(job); i++)

@@ -31,6 +31,21 @@ static Worker* make_worker() {
   return worker;
 }
 
+// Start a thread for kernels; false when the system refuses.
+static bool start_thread(void* (*main)(void*), void* argument) {
+  // It must leave signals such as SIGINT to the main thread.
+  sigset_t blocked, previous;
+  sigfillset(&blocked);
+  const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};
+  for (int number : kept) sigdelset(&blocked, number);
+  pthread_t thread;
+  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
+  int failed = pthread_create(&thread, nullptr, main, argument);
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  if (!failed) pthread_detach(thread);
+  return !failed;
+}
+
 static void* helper_main(void* argument) {
   Worker* worker = (Worker*)argument;
   unsigned number = worker->number;
@@ -51,22 +66,12 @@ static void* helper_main(void* argument) {
 
 // Start helpers until there are `count`; fewer when the system refuses. Mutex held.
 static void grow_pool(unsigned count) {
-  // Helpers must leave signals such as SIGINT to the main thread.
-  sigset_t blocked, previous;
-  sigfillset(&blocked);
-  const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};
-  for (int number : kept) sigdelset(&blocked, number);
   while (pool.size < count) {
     Worker*& worker = helper_workers[pool.size];
     if (!worker) worker = make_worker();
     if (!worker) return;
     worker->number = pool.size;
-    pthread_t thread;
-    pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-    int failed = pthread_create(&thread, nullptr, helper_main, worker);
-    pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-    if (failed) return;
-    pthread_detach(thread);
+    if (!start_thread(helper_main, worker)) return;
     pool.size++;
   }
 }

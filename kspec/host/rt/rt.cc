@@ -4,11 +4,9 @@
 // builds it without building a libc++ first. Compiled once per machine; the parts are included
 // because they are one program.
 #include "fork.h"
-#include "grid.h"
 #include "memory.h"
-#include "pool.h"
+#include "runner.h"
 #include "services.h"
-#include "watchdog.h"
 
 #define KSPEC_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -24,7 +22,14 @@ enum : unsigned { MAX_PARAMETER_BYTES = 1 << 20 };
 
 enum : unsigned { CHECK_BOUNDS = 8 };  // beside the modes of check_state.h
 
-enum Outcome { OUTCOME_FAULT = 1, OUTCOME_INTERRUPT = 2, OUTCOME_PRINTED = 4 };
+enum Outcome { OUTCOME_FAULT = 1, OUTCOME_INTERRUPT = 2, OUTCOME_PRINTED = 4, OUTCOME_RUNS = 8 };
+
+// What is to be done about SIGINT during a launch.
+enum Interrupts {
+  LEAVE_INTERRUPTS,  // it is not for this thread
+  TAKE_INTERRUPTS,   // it stops the kernel
+  RUN_APART,         // handlers run meanwhile, of this and of other signals
+};
 
 // Copies of the arguments, aligned for every type: callers pack them as tightly as they like.
 static void** copy_parameters(void** parameters, const unsigned* sizes, void** pointers,
@@ -44,7 +49,22 @@ static void* parameter_room(size_t bytes) {
   return bytes <= sizeof room ? room : nullptr;
 }
 
-static int finish(Job* job) {
+// The launch whose launch_mutex is held.
+struct Launch {
+  Job job;
+  Watchdog watchdog;
+  bool watched;
+  bool apart;   // it runs on the runner's thread
+  int outcome;  // of the last that ran there
+};
+
+static Launch current_launch;
+
+static int finish(Launch* launch) {
+  if (launch->watched) stop_watchdog(&launch->watchdog);
+  restore_handlers();
+  Job* job = &launch->job;
+  end_check(job);
   int outcome = 0, cancel = job->cancel;
   if (has_failed(job) && !job->fault.kind[0]) {
     bool late = cancel == CANCEL_TIMEOUT;
@@ -57,12 +77,30 @@ static int finish(Job* job) {
     last_fault = job->fault;
     outcome |= cancel == CANCEL_INTERRUPT ? OUTCOME_INTERRUPT : OUTCOME_FAULT;
   }
+  straighten_printed(job);
   if (job->printed_size) outcome |= OUTCOME_PRINTED;
   free(last_printed);
   last_printed = job->printed;
   last_printed_size = job->printed_size;
   pthread_mutex_destroy(&job->mutex);
+  launch->apart = false;
+  launch->outcome = outcome;
+  pthread_mutex_unlock(&launch_mutex);
   return outcome;
+}
+
+// In a forked process, whose parent goes on with the launch.
+static void lose_launch() {
+  last_printed = nullptr;  // it may have been freed, and not yet replaced
+  last_printed_size = 0;
+  if (!current_launch.apart) return;
+  // A handler of this very thread has forked; it will ask how the launch ended.
+  memset(&last_fault, 0, sizeof last_fault);
+  snprintf(last_fault.kind, sizeof last_fault.kind, "forked");
+  snprintf(last_fault.message, sizeof last_fault.message,
+           "this process was forked while the kernel ran: only its parent has the results");
+  current_launch.apart = false;
+  current_launch.outcome = OUTCOME_FAULT;
 }
 
 }  // namespace kspec_host
@@ -82,15 +120,16 @@ struct LaunchOptions {
 };
 
 // Run a grid. The parameters are those of cuLaunchKernel plus what a module exports about the
-// kernel (entry, sizes, slot_count). `timeout` in seconds, 0 for none. Returns a set of Outcome.
+// kernel (entry, sizes, slot_count). `timeout` in seconds, 0 for none. Returns a set of Outcome; with
+// OUTCOME_RUNS, this thread has to call kspec_host_wait() or kspec_host_cancel() next.
 KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned slot_count,
                                    unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z,
                                    unsigned dynamic_bytes, void** parameters, unsigned threads,
-                                   int take_interrupt, double timeout,
+                                   int interrupts, double timeout,
                                    const LaunchOptions* options) {
   pthread_mutex_lock(&launch_mutex);
-  static Job job;
+  Job& job = current_launch.job;
   memset(&job, 0, offsetof(Job, mutex));
   job.fault.kind[0] = 0;
   job.printed = nullptr;
@@ -129,20 +168,26 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
   if (!job.chunk) job.chunk = 1;
   job.text = module_text(entry);
   if (!launching_worker) launching_worker = make_worker();
-  install_handlers(&job, take_interrupt);
-  Watchdog watchdog;
-  if (timeout > 0) start_watchdog(&watchdog, &job, timeout);
-  if (options->cooperative) {
-    run_cooperative(launching_worker, &job);
-  } else {
-    run_job(launching_worker, &job, threads - 1);
-  }
-  if (timeout > 0) stop_watchdog(&watchdog);
-  restore_handlers();
-  end_check(&job);
-  int outcome = finish(&job);
-  pthread_mutex_unlock(&launch_mutex);
-  return outcome;
+  install_handlers(&job, interrupts == TAKE_INTERRUPTS);
+  current_launch.watched = timeout > 0;
+  if (timeout > 0) start_watchdog(&current_launch.watchdog, &job, timeout);
+  current_launch.apart = interrupts == RUN_APART && run_apart(&job, threads);
+  if (current_launch.apart) return wait_for_runner(1000000) ? finish(&current_launch) : OUTCOME_RUNS;
+  run_blocks(launching_worker, &job, threads);
+  return finish(&current_launch);
+}
+
+// Wait on for the launch of this thread, until it has ended or a signal has come.
+KSPEC_EXPORT int kspec_host_wait() {
+  if (!current_launch.apart) return current_launch.outcome;
+  return wait_for_runner(50000000) ? finish(&current_launch) : OUTCOME_RUNS;
+}
+
+// Stop the launch of this thread, if it still runs.
+KSPEC_EXPORT void kspec_host_cancel() {
+  if (!current_launch.apart) return;
+  cancel_runner(&current_launch.job);
+  finish(&current_launch);
 }
 
 // Whether modules with bounds checks can run in this process.
@@ -167,12 +212,12 @@ KSPEC_EXPORT void kspec_host_end_load() {
 KSPEC_EXPORT void kspec_host_before_fork() { before_fork(); }
 KSPEC_EXPORT void kspec_host_after_fork_in_parent() { unlock_after_fork(); }
 KSPEC_EXPORT void kspec_host_after_fork_in_child() {
-  // It may have been freed, and not yet replaced.
-  if (!idle_at_fork) last_printed = nullptr, last_printed_size = 0;
+  if (!idle_at_fork) lose_launch();
   after_fork_in_child();
 }
 
 KSPEC_EXPORT const Fault* kspec_host_fault() { return &last_fault; }
+KSPEC_EXPORT void kspec_host_limit_printed(size_t bytes) { printed_limit = bytes; }
 KSPEC_EXPORT const char* kspec_host_printed() { return last_printed; }
 KSPEC_EXPORT size_t kspec_host_printed_size() { return last_printed_size; }
 

@@ -7,6 +7,7 @@
 #include "bounds.h"
 #include "check.h"
 #include "check_undefined.h"
+#include "printing.h"
 #include "scheduler.h"
 
 namespace kspec_host {
@@ -61,18 +62,7 @@ static void service_print(Worker* worker, const char* format, va_list arguments)
   size_t size = (size_t)wanted < sizeof line ? (size_t)wanted : sizeof line - 1;
   Job* job = worker->job;
   pthread_mutex_lock(&job->mutex);
-  size_t needed = job->printed_size + size;
-  if (needed > job->printed_capacity) {
-    size_t capacity = 2 * needed + sizeof line;
-    if (char* grown = (char*)realloc(job->printed, capacity)) {
-      job->printed = grown;
-      job->printed_capacity = capacity;
-    }
-  }
-  if (needed <= job->printed_capacity) {
-    memcpy(job->printed + job->printed_size, line, size);
-    job->printed_size = needed;
-  }
+  add_printed(job, line, size);
   pthread_mutex_unlock(&job->mutex);
 }
 

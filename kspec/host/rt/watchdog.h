@@ -1,6 +1,7 @@
 // The thread behind `timeout=`: it cancels a launch that takes too long.
 #pragma once
 
+#include <errno.h>
 #include <time.h>
 
 #include "signals.h"
@@ -16,23 +17,27 @@ struct Watchdog {
   bool finished;
 };
 
+static timespec time_after(clockid_t clock, long nanoseconds) {
+  timespec time;
+  clock_gettime(clock, &time);
+  time.tv_nsec += nanoseconds % 1000000000;
+  time.tv_sec += nanoseconds / 1000000000 + time.tv_nsec / 1000000000;
+  time.tv_nsec %= 1000000000;
+  return time;
+}
+
 static void* watchdog_main(void* argument) {
   Watchdog* dog = (Watchdog*)argument;
   pthread_mutex_lock(&dog->mutex);
   timespec until = dog->deadline;
   while (!dog->finished) {
-    if (pthread_cond_timedwait(&dog->changed, &dog->mutex, &until) == 0) continue;
+    if (pthread_cond_timedwait(&dog->changed, &dog->mutex, &until) != ETIMEDOUT) continue;
     int none = CANCEL_NONE;
     __atomic_compare_exchange_n(&dog->job->cancel, &none, (int)CANCEL_TIMEOUT, false,
                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     signal_workers();
     // A worker outside the module's text ignores the signal: ask again until all have stopped.
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 5000000;
-    if (until.tv_nsec >= 1000000000) {
-      until.tv_nsec -= 1000000000;
-      until.tv_sec++;
-    }
+    until = time_after(CLOCK_MONOTONIC, 5000000);
   }
   pthread_mutex_unlock(&dog->mutex);
   return nullptr;
@@ -40,16 +45,13 @@ static void* watchdog_main(void* argument) {
 
 static void start_watchdog(Watchdog* dog, Job* job, double seconds) {
   pthread_mutex_init(&dog->mutex, nullptr);
-  pthread_cond_init(&dog->changed, nullptr);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&dog->changed, &attributes);
   dog->job = job;
   dog->finished = false;
-  clock_gettime(CLOCK_REALTIME, &dog->deadline);
-  dog->deadline.tv_sec += (time_t)seconds;
-  dog->deadline.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-  if (dog->deadline.tv_nsec >= 1000000000) {
-    dog->deadline.tv_nsec -= 1000000000;
-    dog->deadline.tv_sec++;
-  }
+  dog->deadline = time_after(CLOCK_MONOTONIC, (long)(seconds * 1e9));
   sigset_t blocked, previous;
   sigfillset(&blocked);
   pthread_sigmask(SIG_SETMASK, &blocked, &previous);

@@ -1,6 +1,8 @@
 // A worker: one operating-system thread that runs blocks, with the memory it keeps between them.
 #pragma once
 
+#include <fenv.h>
+
 #include "bounds.h"
 #include "check.h"
 #include "order.h"
@@ -166,12 +168,24 @@ static void use_signal_stack(Worker* worker, stack_t* previous) {
   sigaltstack(&own, previous);
 }
 
+// Kernels begin with the rounding of CUDA, to nearest, and leave their thread as it was: a caller
+// may have set another mode, a kernel too, and the library that made this thread as well.
+struct PlainArithmetic {
+  fenv_t before;
+  PlainArithmetic() {
+    fegetenv(&before);
+    fesetenv(FE_DFL_ENV);
+  }
+  ~PlainArithmetic() { fesetenv(&before); }
+};
+
 // Run blocks of the job until none is left or one has failed.
 static void work(Worker* worker, Job* job) {
   if (!prepare_worker(worker, job)) {
     report_no_memory(worker);
     return;
   }
+  PlainArithmetic arithmetic;
   stack_t previous;
   use_signal_stack(worker, &previous);
   this_worker = worker;
