@@ -57,6 +57,7 @@ _FLAGS = (
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-threadsafe-statics",
+    "-fstack-clash-protection",  # a frame larger than the guard of a stack meets it
     "-fcheck-new",  # it may return null, as on a GPU
     "-fdiagnostics-color=never",
 )
@@ -66,10 +67,17 @@ _DIVISION_TRAP = (
     if platform.machine() == "x86_64"
     else ()
 )
+# g++ for ARM takes guards for 64 KiB large, and those of rt/scheduler.h are a page.
+_STACK_GUARD = (
+    ("--param=stack-clash-protection-guard-size=12",) if platform.machine() == "aarch64" else ()
+)
 _KIND_FLAGS = {
     # Without -fno-gnu-unique two modules silently share the statics of equal templates.
     # A message inside a macro of ours is about the line that uses it.
-    "gcc": ("-fno-gnu-unique", "-fno-diagnostics-show-caret", "-ftrack-macro-expansion=0"),
+    "gcc": (
+        *("-fno-gnu-unique", "-fno-diagnostics-show-caret", "-ftrack-macro-expansion=0"),
+        *_STACK_GUARD,
+    ),
     "clang": ("-fno-caret-diagnostics", *_DIVISION_TRAP),
     "zig": ("-fno-caret-diagnostics", "-fno-sanitize=undefined", *_DIVISION_TRAP),
 }

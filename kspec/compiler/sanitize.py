@@ -33,13 +33,12 @@ _UNDEFINED = (
     "vla-bound",
 )
 # Checks of the shadow memory that kspec/host/rt/shadow.h keeps, inline; stacks and variables get
-# room between arrays. Probes make a frame that is larger than a guard page meet it.
+# room between arrays.
 _SHADOW_OFFSET = 0x100000000000  # that of kspec/host/include/kspec_host/abi.h
 _BOUNDS_FLAGS = (
     "-DKSPEC_HOST_CHECK_BOUNDS=1",
     "-fsanitize=kernel-address",
     "-fno-sanitize-address-use-after-scope",
-    "-fstack-clash-protection",
 )
 _BOUNDS_GCC = (
     f"-fasan-shadow-offset={_SHADOW_OFFSET:#x}",

@@ -522,6 +522,7 @@ static void service_bounds(Worker* worker, unsigned thread, const void* pointer,
   uintptr_t address = (uintptr_t)pointer;
   if (!worker->running || !worker->job->bounds || !size) return;
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
+  require_stack(worker, pc);
   if (in_regions(worker->job, address, size)) return;
   // Outside of what the shadow covers is nothing.
   if (in_shadow(shadow_of(address)) && in_shadow(shadow_of(address + size))) {

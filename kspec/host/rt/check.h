@@ -50,6 +50,7 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
   uintptr_t address = (uintptr_t)pointer;
   Check* check = worker->job->check;
   if (!check || on_own_stack(worker, address)) return;
+  require_stack(worker, pc);
   if (address - check->quiet_begin < check->quiet_size) return;
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
   bool shared = check_shared(worker, thread, address, size, kind, pc);

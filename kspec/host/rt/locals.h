@@ -7,13 +7,14 @@
 
 #include <sys/mman.h>
 
+#include "report.h"
 #include "shadow.h"
 #include "state.h"
 
 namespace kspec_host {
 
 // A fiber has slabs of memory for frames; the first is all that most kernels need.
-enum : size_t { FIRST_SLAB_BYTES = 8 * 1024, SLAB_BYTES = 128 * 1024 };
+enum : size_t { FIRST_SLAB_BYTES = 8 * 1024, SLAB_BYTES = STACK_BYTES / 4 };
 
 // The memory of slabs is next to that of others and far from everything else: also a wrong index
 // that is large reaches no stack.
@@ -85,9 +86,10 @@ static char* place_frame(LocalSlab* slab, size_t size, size_t chunk, uintptr_t s
 // Room for the arrays of a function; `stack` is its stack pointer, `chunk` the power of two that
 // its compiler reckons with. Null: it puts them on its stack.
 static void* service_enter_frame(Worker* worker, unsigned long size, unsigned long chunk,
-                                 const void* stack) {
+                                 const void* stack, const void* pc) {
   Fiber* fiber = worker->current;
   if (!worker->running || !fiber) return nullptr;
+  require_stack(worker, pc);
   drop_frames(fiber, (uintptr_t)stack);
   for (unsigned number = fiber->slab; number < MAX_LOCAL_SLABS; number++) {
     LocalSlab* slab = &fiber->slabs[number];

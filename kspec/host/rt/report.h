@@ -65,6 +65,16 @@ static void set_fault_site(Fault* fault, Site site) {
   fault->line = site.line;
 }
 
+// The end of the stack must not come while a service holds a lock, or records a fault: it comes at
+// once, and the handler of signals has a stack of its own. `pc` is where the service was asked for.
+static inline void require_stack(Worker* worker, const void* pc) {
+  volatile char* guard = worker->current->stack;
+  if ((uintptr_t)__builtin_frame_address(0) - (uintptr_t)guard >= page_bytes() + SERVICE_STACK_BYTES)
+    return;
+  worker->overflow_at = (uintptr_t)pc;
+  *guard = 0;
+}
+
 // Leave the block for good: the stacks of its threads are abandoned where they are.
 [[noreturn]] static void abort_block(Worker* worker) {
   worker->aborting = true;

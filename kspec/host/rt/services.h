@@ -55,7 +55,8 @@ static void service_fail(Caller caller, const char* kind, const char* message, S
   fail_thread(caller.worker, caller.thread, site, kind, "%s", message);
 }
 
-static void service_print(Worker* worker, const char* format, va_list arguments) {
+static void service_print(Worker* worker, const char* format, va_list arguments, const void* pc) {
+  require_stack(worker, pc);
   char line[4096];  // CUDA's own printf is limited too
   int wanted = vsnprintf(line, sizeof line, format, arguments);
   if (wanted <= 0) return;
@@ -66,7 +67,9 @@ static void service_print(Worker* worker, const char* format, va_list arguments)
   pthread_mutex_unlock(&job->mutex);
 }
 
-static void* service_allocate(Worker* worker, unsigned long size, unsigned long alignment) {
+static void* service_allocate(Worker* worker, unsigned long size, unsigned long alignment,
+                              const void* pc) {
+  require_stack(worker, pc);
   void* memory = allocate_heap_block(size, alignment);
   // Whoever had it before is done with it.
   if (memory && worker->job->check) forget_range(worker, (uintptr_t)memory, size);
@@ -74,6 +77,7 @@ static void* service_allocate(Worker* worker, unsigned long size, unsigned long 
 }
 
 static void service_release(Worker* worker, unsigned thread, void* memory, const void* pc) {
+  require_stack(worker, pc);
   ReleaseOutcome outcome = release_heap_block(memory);
   if (outcome == RELEASED) return;
   if (Fault* fault = begin_access_fault(worker, thread, pc, "illegal-address")) {

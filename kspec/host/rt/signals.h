@@ -61,6 +61,7 @@ static const char* access_name(const ucontext_t* context) {
 // The place in the module from which something else was called: the first return address on the
 // stack that looks like one.
 static uintptr_t calling_place(const ucontext_t* context, const Worker* worker, uintptr_t pc) {
+  if (worker->overflow_at) return worker->overflow_at - 1;
 #if defined(__x86_64__)
   const Fiber* fiber = worker->current;
   const ModuleText& text = worker->job->text;
@@ -128,7 +129,7 @@ static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
   } else if (!strcmp(kind, "trap")) {
     text->add("illegal instruction: the kernel ran into code the compiler marked unreachable");
   } else if (!strcmp(kind, "stack-overflow")) {
-    text->add("a thread used more than %u bytes of stack", (unsigned)STACK_BYTES);
+    text->add("a thread used more than %u KiB of stack", (unsigned)STACK_BYTES / 1024);
   } else if (!strcmp(kind, "misaligned-address")) {
     text->add("vector access to a misaligned address");
   } else if (asks_impossible_address(info, context)) {

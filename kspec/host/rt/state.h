@@ -13,7 +13,10 @@ namespace kspec_host {
 
 // Fixed figures. The shared memory limits are those of sm_80 and later.
 enum : unsigned {
-  STACK_BYTES = 256 * 1024,  // per CUDA thread that waits; untouched pages cost nothing
+  // Per CUDA thread that waits: CUDA's 512 KiB of local memory, and room for what compilers add.
+  // Untouched pages cost nothing.
+  STACK_BYTES = 1024 * 1024,
+  SERVICE_STACK_BYTES = 16 * 1024,  // what a service needs of it
   STATIC_SHARED_BYTES = 48 * 1024,
   MAX_WARPS = MAX_BLOCK_THREADS / WARP_SIZE,
   MAX_WARP_GROUPS = 32,
@@ -37,8 +40,8 @@ struct LocalSlab {
   unsigned generation;  // of the shadow that it is closed in, 0: of none
 };
 
-// All of them together have twice the room that a stack has, and so the stack is full first.
-enum : unsigned { MAX_LOCAL_SLABS = 9 };
+// Frames take up to twice their size of it, and leave a quarter unused: the stack is full first.
+enum : unsigned { MAX_LOCAL_SLABS = 13 };
 
 // A stack on which CUDA threads run, one after another, until one of them has to wait.
 struct Fiber {
@@ -168,6 +171,7 @@ struct Worker {
   unsigned* order;  // where block.order points, kept between launches
   uint64_t random;
   unsigned slot_capacity;
+  uintptr_t overflow_at;  // where a service was asked for without a stack to run on
   char* signal_stack;
   pthread_t thread_id;
   unsigned number;  // among the helpers of the pool

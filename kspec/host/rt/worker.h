@@ -23,6 +23,7 @@ static void reset_block(Worker* worker) {
   worker->more = true;
   worker->aborting = false;
   worker->suspended = 0;
+  worker->overflow_at = 0;
   worker->queue_head = worker->queue_tail = nullptr;
   worker->at_barrier_count = worker->yielded_count = 0;
   // Shared memory holds nothing between blocks: a kernel that relies on it must be found out.

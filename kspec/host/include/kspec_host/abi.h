@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 4, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 5, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -91,9 +91,9 @@ struct Runtime {
   void (*warp)(Caller, WarpCall*);
   void (*yield)(Caller);
   void (*fail)(Caller, const char* kind, const char* message, Site);
-  void (*print)(Worker*, const char* format, __builtin_va_list);
+  void (*print)(Worker*, const char* format, __builtin_va_list, const void* pc);
   unsigned long long (*clock)();
-  void* (*allocate)(Worker*, unsigned long size, unsigned long alignment);
+  void* (*allocate)(Worker*, unsigned long size, unsigned long alignment, const void* pc);
   void (*release)(Worker*, unsigned thread, void* memory, const void* pc);
   // Only instrumented modules (sanitize=) call these.
   void (*access)(Worker*, unsigned thread, const void* address, unsigned long size, unsigned kind,
@@ -106,7 +106,8 @@ struct Runtime {
                  const void* pc);
   void (*close_frames)(Worker*, void* frame);  // those above, which are not the kernel's
   // Room for the local arrays of a function, null if there is none; a power of two of it.
-  void* (*enter_frame)(Worker*, unsigned long size, unsigned long chunk, const void* stack);
+  void* (*enter_frame)(Worker*, unsigned long size, unsigned long chunk, const void* stack,
+                       const void* pc);
   void (*leave_frame)(void* frame, unsigned long size);
   void (*overrun)(Worker*, unsigned thread, const void* kernel);  // it wrote beside a local array
 };

@@ -60,18 +60,20 @@ extern "C" __attribute__((visibility("hidden"), used)) KSPEC_HOST_OWN int
 
 namespace kspec_host {
 static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void* enter_frame(
-    unsigned long size, unsigned long chunk, const void* stack) {
+    unsigned long size, unsigned long chunk, const void* stack, const void* pc) {
   const Block* block = kspec_context.block;
-  return block ? kspec_runtime->enter_frame(block->worker, size, chunk, stack) : nullptr;
+  return block ? kspec_runtime->enter_frame(block->worker, size, chunk, stack, pc) : nullptr;
 }
 }  // namespace kspec_host
 
 #define KSPEC_HOOKS_OF_FRAME(FIGURE)                                                         \
   KSPEC_HOOK void* __asan_stack_malloc_##FIGURE(unsigned long size) {                        \
-    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0));        \
+    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0),         \
+                                   KSPEC_HOOK_CALLER);                                       \
   }                                                                                          \
   KSPEC_HOOK void* __asan_stack_malloc_always_##FIGURE(unsigned long size) {                 \
-    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0));        \
+    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0),         \
+                                   KSPEC_HOOK_CALLER);                                       \
   }                                                                                          \
   KSPEC_HOOK void __asan_stack_free_##FIGURE(void* frame, unsigned long size) {              \
     kspec_runtime->leave_frame(frame, size);                                                 \

@@ -12,9 +12,10 @@ inline void* operator new[](unsigned long, void* memory) noexcept { return memor
 
 namespace kspec_host {
 
-static inline KSPEC_HOST_UNCHECKED void* allocate(unsigned long size, unsigned long alignment) {
+static inline KSPEC_HOST_UNCHECKED void* allocate(unsigned long size, unsigned long alignment,
+                                                   const void* pc) {
   const Block* block = kspec_context.block;
-  return block ? kspec_runtime->allocate(block->worker, size, alignment) : nullptr;
+  return block ? kspec_runtime->allocate(block->worker, size, alignment, pc) : nullptr;
 }
 
 static inline KSPEC_HOST_UNCHECKED void release(void* memory, const void* pc) {
@@ -27,11 +28,11 @@ static inline KSPEC_HOST_UNCHECKED void release(void* memory, const void* pc) {
 
 #define KSPEC_ALLOCATES(NAME, ...)                                      \
   KSPEC_WRAPPED(void*, NAME, (unsigned long size, ##__VA_ARGS__)) {     \
-    return kspec_host::allocate(size, 16);                              \
+    return kspec_host::allocate(size, 16, KSPEC_HOOK_CALLER);           \
   }
 #define KSPEC_ALLOCATES_ALIGNED(NAME, ...)                                                   \
   KSPEC_WRAPPED(void*, NAME, (unsigned long size, unsigned long alignment, ##__VA_ARGS__)) { \
-    return kspec_host::allocate(size, alignment);                                            \
+    return kspec_host::allocate(size, alignment, KSPEC_HOOK_CALLER);                         \
   }
 #define KSPEC_RELEASES(NAME, ...)                          \
   KSPEC_WRAPPED(void, NAME, (void* memory, ##__VA_ARGS__)) { \
