@@ -35,6 +35,7 @@ _INITIAL_VALUE = (
     "a __shared__ variable cannot have an initial value; assign it in one thread, "
     "then call __syncthreads()"
 )
+_DATA_MEMBER = "a data member cannot be __shared__; declare the variable outside of the class"
 _VARIABLE_SPACES = frozenset(["__constant__", "__device__", "__managed__"])
 _CLASS_KEYS = frozenset(["class", "struct", "union", "enum"])
 _CONTROL = frozenset(["if", "for", "while", "switch", "constexpr"])
@@ -152,6 +153,8 @@ class _Rewriter:
     ) -> None:
         self.text = text
         self.number = first_number
+        self.shared_number = 0
+        self.dynamic_names: set[str] = set()
         self.known = known
         self.foreign = foreign
         self.site_of = site_of
@@ -362,20 +365,30 @@ class _Rewriter:
     # ------------------------------------------------------------- shared memory
 
     def shared(self, semicolon: Token) -> None:
-        """Rewrite one __shared__ declaration; what is too clever for us stays thread_local."""
+        """Rewrite one __shared__ declaration; templates of variables stay thread_local."""
         tokens = self.statement[_shared_start(self.statement) :]
         declaration = parse_shared(tokens)
         if declaration is None:
             return
+        start, end = tokens[0].start, semicolon.end
         if declaration.has_value:
-            self.refusals.append(Refusal(tokens[0].start, _INITIAL_VALUE))
-        elif declaration.extern or self.in_function():
-            self.replace_shared(declaration, tokens[0].start, semicolon.end)
+            self.refusals.append(Refusal(start, _INITIAL_VALUE))
+        elif self.scopes and self.scopes[-1].kind == "class":
+            self.refusals.append(Refusal(start, _DATA_MEMBER))
+        elif tokens[0].text != "template":
+            text = self.shared_text(declaration)
+            self.edits.append((start, end, text + _line_ends(self.text[start:end])))
 
-    def replace_shared(self, declaration: SharedDeclaration, start: int, end: int) -> None:
-        inside = self.in_function()
-        text = declaration.in_function() if inside else declaration.at_file_scope()
-        self.edits.append((start, end, text + _line_ends(self.text[start:end])))
+    def shared_text(self, declaration: SharedDeclaration) -> str:
+        if self.in_function():
+            return declaration.in_function()
+        names = {self.qualified(one.name) for one in declaration.declaration.declarators}
+        if declaration.extern and names <= self.dynamic_names:
+            return ""
+        self.dynamic_names |= names
+        first = self.shared_number
+        self.shared_number += len(names)
+        return declaration.at_file_scope(first)
 
 
 def _shared_start(statement: list[Token]) -> int:

@@ -40,14 +40,17 @@ class SharedDeclaration:
             pieces.append(f"{macro}({alias}, {one.name}{tag})")
         return " ".join(pieces)
 
-    def at_file_scope(self) -> str:
-        """Return the text that replaces an ``extern`` declaration outside all functions."""
+    def at_file_scope(self, first_number: int) -> str:
+        """Return the text that replaces a declaration outside all functions.
+
+        The variables have numbers in their module, from the given one on.
+        """
+        macro = "KSPEC_HOST_FILE_DYNAMIC_SHARED" if self.extern else "KSPEC_HOST_FILE_SHARED"
         pieces = []
-        for one in self.declaration.declarators:
+        for number, one in enumerate(self.declaration.declarators, first_number):
             alias = f"kspec_type_{one.name}"
-            element = f"{spelled(one.tokens[: one.position])} {alias}"
-            pieces.append(f"{self._typedef(one, element)};")
-            pieces.append(f"KSPEC_HOST_FILE_DYNAMIC_SHARED({alias}, {one.name})")
+            pieces.append(f"{self._typedef(one, one.with_name(alias))};")
+            pieces.append(f"{macro}({alias}, {one.name}, {number})")
         return " ".join(pieces)
 
     def _typedef(self, one: Declarator, declarator: str) -> str:

@@ -74,7 +74,7 @@ def test_several_variables_and_lines():
         "int x = 1; // __shared__ float s[3];",
         'const char* s = "__shared__ float s[3];";',
         "#define TILE __shared__ float tile[4];",
-        "__shared__ float file_scope[4];",
+        "template <class T> __shared__ T variable_template[4];",
         "template <class T> __global__ void k(T* x) { x[0] = 1'000; }",
         "__global__ void declared(int*);",
         'auto s = R"x(__global__ void k() {})x";',

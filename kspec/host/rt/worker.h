@@ -56,6 +56,7 @@ static void run_block(Worker* worker) {
   reset_block(worker);
   order_threads(worker);
   worker->entry(BEGIN_BLOCK, &worker->block);
+  worker->entry(PLACE_SHARED, &worker->block);
   Fiber* fiber = get_fiber(worker);
   if (!fiber) {
     if (begin_fault(worker, "out-of-memory")) end_fault(worker);
@@ -92,7 +93,7 @@ static bool prepare_dynamic_shared(Worker* worker, size_t bytes) {
 
 // Memory of the static __shared__ variables. A checked launch gets room between them.
 static bool prepare_arena(Worker* worker, unsigned slot_count, unsigned redzone) {
-  size_t capacity = STATIC_SHARED_BYTES + redzone * slot_count;
+  size_t capacity = STATIC_SHARED_BYTES + worker->block.file_shared + redzone * slot_count;
   size_t bytes = round_up(capacity, page_bytes());
   if (worker->arena_bytes < bytes || (!redzone && worker->arena_bytes != bytes)) {
     close_shared(worker);
@@ -136,6 +137,7 @@ static bool prepare_worker(Worker* worker, Job* job) {
   worker->warp_count = (worker->thread_count + WARP_SIZE - 1) / WARP_SIZE;
   worker->thread_id = pthread_self();
   if (!worker->signal_stack) worker->signal_stack = (char*)malloc(SIGNAL_STACK_BYTES);
+  worker->entry(SHARED_BYTES, &worker->block);
   unsigned redzone = job->check || job->bounds ? SHARED_REDZONE : 0u;
   return worker->signal_stack && prepare_dynamic_shared(worker, job->dynamic_bytes) &&
          prepare_arena(worker, job->slot_count, redzone) && prepare_order(worker, job) &&

@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 5, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 6, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -121,6 +121,7 @@ struct Block {
   unsigned char* dynamic_shared;
   unsigned char* static_shared;   // arena of static_capacity bytes
   unsigned static_capacity, static_used;
+  unsigned file_shared;           // answer to SHARED_BYTES
   unsigned static_redzone;        // unused bytes before each variable
   const unsigned* order;          // linear indices of the threads as they start; null: 0, 1, ...
   bool cooperative;               // all blocks of the grid exist at once
@@ -129,7 +130,9 @@ struct Block {
 };
 
 enum EntryCall {
+  SHARED_BYTES,  // store what __shared__ variables outside functions take in Block::file_shared
   BEGIN_BLOCK,   // set threadIdx & co up for this block on this operating-system thread
+  PLACE_SHARED,  // give those variables their places in this block
   RESUME_BLOCK,  // the same for a block all of whose threads have started
   TAKE_THREADS,  // run CUDA threads until all have been started
   WHICH_THREAD,  // store the running CUDA thread in Block::thread

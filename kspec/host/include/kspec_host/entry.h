@@ -19,7 +19,6 @@ static inline KSPEC_HOST_UNCHECKED void begin_block(Block* block) {
   blockIdx = {block->index[0], block->index[1], block->index[2]};
   blockDim = dim3(block->block[0], block->block[1], block->block[2]);
   gridDim = dim3(block->grid[0], block->grid[1], block->grid[2]);
-  for (KspecDynamicShared* d = first_dynamic_shared; d; d = d->next) d->set(block->dynamic_shared);
 }
 
 // Other blocks of a cooperative launch ran meanwhile.
@@ -27,6 +26,7 @@ static inline KSPEC_HOST_UNCHECKED void resume_block(Block* block) {
   unsigned used = block->static_used;
   begin_block(block);
   block->static_used = used;
+  set_file_shared(block);
   kspec_context.next_x = blockDim.x, kspec_context.next_z = blockDim.z;  // no thread is left
 }
 
@@ -136,7 +136,9 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
   static KSPEC_HOST_UNCHECKED void kspec_run(int call, void* argument) {
     Block* block = static_cast<Block*>(argument);
     switch (call) {
+      case SHARED_BYTES: block->file_shared = file_shared_bytes; break;
       case BEGIN_BLOCK: begin_block(block); break;
+      case PLACE_SHARED: set_file_shared(block); break;
       case RESUME_BLOCK: resume_block(block); break;
       case TAKE_THREADS:
         take_threads(block->parameters, typename MakeIndices<sizeof...(A)>::type());

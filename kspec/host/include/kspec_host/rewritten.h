@@ -13,8 +13,8 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __inline_hint__ inline
-// What the rewriter leaves: file scope. One variable per operating-system thread is one per block,
-// since a thread runs one block at a time.
+// What the rewriter leaves: templates of variables. One for each operating-system thread is one for
+// each block, since a thread runs one block at a time; except in cooperative launches.
 #define __shared__ thread_local
 
 #define KSPEC_HOST_SHARED(TYPE, NAME, TAG) \
@@ -26,10 +26,24 @@
 #else
 #define KSPEC_HOST_OWN
 #endif
-#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME)                               \
-  static thread_local TYPE* NAME;                                                \
-  KSPEC_HOST_OWN static ::kspec_host::KspecDynamicShared kspec_dynamic_##NAME(    \
-      [](void* kspec_memory) { NAME = static_cast<TYPE*>(kspec_memory); });
+// Outside functions: a reference, and a pointer of the same address, which each new block sets. It
+// has to be __thread, whose uses cannot wait for an initial value.
+#define KSPEC_HOST_FILE_REFERENCE(TYPE, NAME, NUMBER)                                             \
+  __attribute__((visibility("hidden"))) __thread TYPE* kspec_at_##NAME __asm__("kspec_shared_" #NUMBER); \
+  extern __attribute__((visibility("hidden"))) __thread TYPE& NAME __asm__("kspec_shared_" #NUMBER);
+#define KSPEC_HOST_FILE_SHARED(TYPE, NAME, NUMBER)                                                \
+  KSPEC_HOST_FILE_REFERENCE(TYPE, NAME, NUMBER)                                                   \
+  struct kspec_tag_##NAME;                                                                        \
+  KSPEC_HOST_OWN static ::kspec_host::KspecFileShared kspec_file_##NAME(                          \
+      sizeof(TYPE), alignof(TYPE), [](::kspec_host::Block*) {                                     \
+        kspec_at_##NAME = &::kspec_host::kspec_shared<TYPE, kspec_tag_##NAME>(alignof(TYPE), #NAME); \
+      });
+#define KSPEC_HOST_FILE_DYNAMIC_SHARED(TYPE, NAME, NUMBER)                                        \
+  KSPEC_HOST_FILE_REFERENCE(TYPE, NAME, NUMBER)                                                   \
+  KSPEC_HOST_OWN static ::kspec_host::KspecFileShared kspec_file_##NAME(                          \
+      0, 0, [](::kspec_host::Block* kspec_block) {                                                \
+        kspec_at_##NAME = (TYPE*)kspec_block->dynamic_shared;                                     \
+      });
 
 #define KSPEC_HOST_EXPORT extern "C" __attribute__((visibility("default"), used))
 #define KSPEC_HOST_KERNEL(NUMBER, ...)                                                        \

@@ -1,6 +1,7 @@
 // Shared memory. The rewriter turns
 //     __shared__ float s[64];         into a reference into the arena of the running block,
-//     extern __shared__ float s[];    into a reference to its dynamic shared memory.
+//     extern __shared__ float s[];    into a reference to its dynamic shared memory,
+// and outside functions both into references that each block sets.
 // The arena is handed out anew in every block, filled with a poison value, so that a kernel can not
 // live on what an earlier block left behind.
 #pragma once
@@ -55,16 +56,25 @@ template <class T> static inline KSPEC_HOST_UNCHECKED T& kspec_dynamic_shared() 
   return *(T*)kspec_context.block->dynamic_shared;
 }
 
-// `extern __shared__` at file scope: a pointer that every new block sets.
-struct KspecDynamicShared {
-  void (*set)(void*);
-  KspecDynamicShared* next;
-  KspecDynamicShared(void (*setter)(void*));
+// A __shared__ variable outside functions: every new block sets where it is.
+struct KspecFileShared {
+  void (*set)(Block*);
+  KspecFileShared* next;
+  KspecFileShared(unsigned long size, unsigned long alignment, void (*setter)(Block*));
 };
-KSPEC_HOST_OWN static KspecDynamicShared* first_dynamic_shared = nullptr;
-inline KSPEC_HOST_UNCHECKED KspecDynamicShared::KspecDynamicShared(void (*setter)(void*))
-    : set(setter), next(first_dynamic_shared) {
-  first_dynamic_shared = this;
+KSPEC_HOST_OWN static KspecFileShared* first_file_shared = nullptr;
+// The room that they take in the arena; which of them a kernel uses is not known.
+KSPEC_HOST_OWN static unsigned file_shared_bytes = 0;
+inline KSPEC_HOST_UNCHECKED KspecFileShared::KspecFileShared(unsigned long size,
+                                                             unsigned long alignment,
+                                                             void (*setter)(Block*))
+    : set(setter), next(first_file_shared) {
+  first_file_shared = this;
+  if (size) file_shared_bytes += (unsigned)(size + (alignment < 16 ? 16 : alignment));
+}
+
+static inline KSPEC_HOST_UNCHECKED void set_file_shared(Block* block) {
+  for (KspecFileShared* one = first_file_shared; one; one = one->next) one->set(block);
 }
 
 }  // namespace kspec_host
