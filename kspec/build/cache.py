@@ -26,6 +26,7 @@ from kspec.compiler import folder as files
 from kspec.compiler.counters import FILE_NAME, CacheStatistics, read_counts
 from kspec.compiler.entry import unpack_image
 from kspec.compiler.folder import CacheFile
+from kspec.compiler.trust import distrusted
 from kspec.errors import LoadError, SpecError
 
 _AGE = re.compile(r"(\d{1,9})([smhdw])")
@@ -41,8 +42,8 @@ class FolderReport:
     path : Path
         The folder.
     state : str
-        ``"writable"``, ``"read-only"``, ``"writable by others"``, ``"missing"`` or
-        ``"not a folder"``.
+        ``"writable"``, ``"read-only"``, ``"missing"``, ``"not a folder"``, or ``"not used: ..."``
+        with what lets others decide what runs here.
     entries, size : int
         Images, and their bytes.
     oldest, newest : float or None
@@ -132,14 +133,14 @@ def _folder(path: Path, layer: bool) -> FolderReport:
 
 def _state(path: Path, layer: bool) -> str:
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except OSError:
         return "missing"
-    if not stat.S_ISDIR(mode):
+    if not stat.S_ISDIR(status.st_mode):
         return "not a folder"
-    # Whoever can write here decides what the processes of others run.
-    if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
-        return "writable by others"
+    reason = distrusted(status)
+    if reason:
+        return f"not used: {reason}"
     return "writable" if not layer and os.access(path, os.W_OK | os.X_OK) else "read-only"
 
 

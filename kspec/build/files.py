@@ -110,7 +110,9 @@ def foreign_files(folder: Path) -> list[str]:
         text = (folder / manifest.FILE_NAME).read_text(encoding="utf-8")
         ours |= manifest.shipped_headers(text)
     return [
-        name for name in list_folder(folder) if name not in ours and not _is_ours(folder / name)
+        name
+        for name in list_folder(folder)
+        if (folder / name).is_symlink() or (name not in ours and not _is_ours(folder / name))
     ]
 
 

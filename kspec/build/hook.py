@@ -129,6 +129,11 @@ def sources(plan: BuildPlan, scratch: Path) -> dict[str, str]:
     for folder in (settings.spec_folder, settings.package_folder):
         for name in list_folder(folder):
             path = folder / name
+            if not path.resolve().is_relative_to(settings.project):
+                raise SpecError(
+                    f"{path.relative_to(settings.project)} is a link out of the project, which "
+                    "a source distribution would copy; remove it"
+                )
             if path.suffix != ".fatbin" and path.name != manifest.FILE_NAME:
                 found[str(path)] = path.relative_to(settings.project).as_posix()
     index = scratch / manifest.FILE_NAME

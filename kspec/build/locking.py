@@ -12,6 +12,7 @@ from kspec.build.files import read_manifest
 from kspec.build.images import Built
 from kspec.build.lock import FILE_NAME, Lock
 from kspec.build.plan import BuildPlan
+from kspec.build.swap import write_whole
 from kspec.errors import ManifestError
 
 
@@ -40,7 +41,7 @@ def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
         return LockUpdate()
-    _replace(path, text)
+    write_whole(path, text)
     return LockUpdate(True, _other_compiler(before, after))
 
 
@@ -85,13 +86,3 @@ def _other_compiler(before: Lock | None, after: Lock) -> str:
         return ""
     old, new = ("; ".join(lock.compilers) for lock in (before, after))
     return f"{FILE_NAME} is now of another compiler: {new}; before: {old}"
-
-
-def _replace(path: Path, text: bytes) -> None:
-    """Write a file as a whole or not at all; call it while no other build works here."""
-    staging = path.with_name(f".{path.name}.staging")
-    try:
-        staging.write_bytes(text)
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)

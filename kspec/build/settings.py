@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -133,6 +133,7 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
         problems.append(f"package: {PurePosixPath(package).name!r} is not a Python identifier")
     if PurePosixPath(specs).is_relative_to(package):
         problems.append(f"package: the folder {package!r} would replace the specs in {specs!r}")
+    problems += _links(project, {"specs": specs, "package": package})
     configured = _targets(table.get("archs", list(DEFAULT_ARCHS)), problems)
     isa = _ptx_isa(table, configured, problems)
     jit = table.get("jit", "auto")
@@ -183,6 +184,16 @@ def _folder(table: dict[str, Any], key: str, default: str, problems: list[str]) 
         problems.append(f"{key}: {value!r} may have letters, digits, spaces and _ . / + - only")
         return default
     return path.as_posix()
+
+
+def _links(project: Path, folders: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with folders of a project that are links, or below links."""
+    for key, name in folders.items():
+        path = project / name
+        if not path.resolve().is_relative_to(project.resolve()):
+            yield f"{key}: {name!r} leads out of the project by a link; name a folder inside"
+        elif key == "package" and path.is_symlink():
+            yield f"package: {name!r} is a link, and builds replace the folder; name the folder"
 
 
 def _targets(archs: object, problems: list[str]) -> tuple[Target, ...]:

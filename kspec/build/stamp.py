@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kspec.build.swap import write_whole
 from kspec.build.watch import STAMP, digest
 
 if TYPE_CHECKING:  # nothing of the author's side comes with this module
@@ -48,7 +49,7 @@ def write_stamp(plan: BuildPlan, started: float) -> None:
             found = digest(settings.project, settings.package_folder, settings.specs, files)
         text = json.dumps({"specs": settings.specs, "files": files, "digest": found}) + "\n"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
 
 
 def headers_elsewhere(plan: BuildPlan) -> list[Path]:

@@ -18,9 +18,13 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kspec.errors import SpecError
+
+_NO_LOCK = "{}: a lock of builds is a regular file, and this is none; remove it"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -39,10 +43,15 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock that a file stands for; the file is gone afterwards.
 
     So no source distribution and no commit can catch it.
+
+    Raises
+    ------
+    SpecError
+        If something else is in its place, such as a link: nothing is written to what it leads to.
     """
     with contextlib.ExitStack() as stack:
         while True:
-            lock = stack.enter_context(path.open("w"))
+            lock = stack.enter_context(os.fdopen(_opened(path), "rb"))
             fcntl.flock(lock, fcntl.LOCK_EX)  # released when the process ends, however it ends
             if _is_file(path, lock.fileno()):
                 break
@@ -53,9 +62,39 @@ def locked(path: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
+def _opened(path: Path) -> int:
+    """Return the descriptor of a lock's file, which is made if there is none."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise SpecError(_NO_LOCK.format(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SpecError(_NO_LOCK.format(path))
+    return descriptor
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file as a whole or not at all; a link in its place is replaced, not followed.
+
+    Call it while no other build works here.
+    """
+    staging = path.with_name(f".{path.name}.staging")
+    staging.unlink(missing_ok=True)
+    try:
+        with staging.open("xb") as file:
+            file.write(data)
+        staging.replace(path)
+    finally:
+        staging.unlink(missing_ok=True)
+
+
 def _is_file(path: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
@@ -115,10 +154,12 @@ def _retired(folder: Path) -> Path:
 def _recover(folder: Path) -> None:
     """Undo what an interrupted build left."""
     retired = _retired(folder)
-    if retired.is_dir() and not folder.exists():
+    if retired.is_dir() and not retired.is_symlink() and not folder.exists():
         retired.rename(folder)
-    shutil.rmtree(retired, ignore_errors=True)
-    shutil.rmtree(_staging(folder), ignore_errors=True)
+    for path in (retired, _staging(folder)):
+        if path.is_symlink():
+            path.unlink()
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _swap(staging: Path, folder: Path) -> None:

@@ -13,6 +13,8 @@ miss.  `kspec.compiler.key` makes the keys, `kspec.compiler.entry` the bytes of 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import random
 import time
@@ -26,6 +28,7 @@ from kspec import config
 from kspec.compiler import folder
 from kspec.compiler.counters import CacheStatistics, add_counts
 from kspec.compiler.entry import pack_image, unpack_image
+from kspec.compiler.trust import DistrustedError, distrusted_folder
 from kspec.errors import CompileError, LoadError
 from kspec.locks import Turn, make_lock
 from kspec.stages import Image
@@ -43,8 +46,8 @@ class ImageCache:
     Parameters
     ----------
     directory : Path
-        Made on the first `put`, readable by its owner only.  If it can not be written, one
-        warning says so and images are kept in memory.
+        Made on the first `put`, readable by its owner only.  If it can not be written, or others
+        can write it, one warning says so and images are kept in memory.
     layers : sequence of Path
         Folders like it that are searched before it, and only read.
     limit : int, optional
@@ -67,7 +70,6 @@ class ImageCache:
         self._guards: dict[str, Turn] = {}
         self._lock = make_lock()
         self._counts = dict.fromkeys(vars(CacheStatistics()), 0)
-        self._warned = False
         weakref.finalize(self, _keep_counts, self.directory, self._counts, os.getpid())
 
     @classmethod
@@ -102,16 +104,15 @@ class ImageCache:
             self._count("memory_hits")
             return image
         for layer in self.layers:
-            image = self._read(folder.entry_path(layer, key), key)
+            image = self._read(layer, key)
             if image is not None:
                 self._count("layer_hits")
                 return self._images.setdefault(key, image)
-        path = self.path(key)
-        image = self._read(path, key)
+        image = self._read(self.directory, key)
         if image is None:
             return None
         self._count("disk_hits")
-        folder.touch(path, time.time())
+        folder.touch(self.path(key), time.time())
         return self._images.setdefault(key, image)
 
     def put(self, key: str, image: Image) -> None:
@@ -120,10 +121,16 @@ class ImageCache:
         data = pack_image(key, image)
         if self.limit is not None and len(data) > self.limit:
             return
+        if self._is_refused(self.directory):
+            return
         try:
             folder.write_file(self.path(key), data)
         except OSError as error:
-            self._warn(error)
+            self._warn(
+                self.directory,
+                f"kspec can not write its cache {self.directory} ({error.strerror or error}): "
+                "compiled kernels are kept in memory only; KSPEC_CACHE_DIR names another place",
+            )
             return
         if self.limit is not None and _chance() * self.limit < len(data) * _PARTS:
             folder.sweep(self.directory, self.limit, key)
@@ -142,7 +149,7 @@ class ImageCache:
 
         Others that want it wait, and then find it.
         """
-        if self.limit == 0:
+        if self.limit == 0 or self._is_refused(self.directory):
             return nullcontext()  # nothing would be found
         return folder.alone(self.directory, key, _PATIENCE)
 
@@ -151,9 +158,15 @@ class ImageCache:
         with self._lock:
             return self._guards.setdefault(key, Turn())
 
-    def _read(self, path: Path, key: str) -> Image | None:
+    def _read(self, place: Path, key: str) -> Image | None:
+        if self._is_refused(place):
+            return None
+        path = folder.entry_path(place, key)
         try:
             data = folder.read_file(path)
+        except DistrustedError as error:
+            self._refuse(path, error.strerror or str(error))
+            return None
         except OSError:  # absent, or nothing that can be read
             return None
         try:
@@ -162,20 +175,47 @@ class ImageCache:
             self._count("damaged")
             return None
 
+    def _is_refused(self, place: Path) -> bool:
+        """Return whether others can write a folder; its files are code that this process runs."""
+        reason = distrusted_folder(place)
+        if reason:
+            self._refuse(place, reason)
+        return bool(reason)
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        folders = (self.directory, *self.layers)
+        place = path if path in folders else path.parent
+        variable = "KSPEC_CACHE_DIR" if place == self.directory else "KSPEC_CACHE_LAYERS"
+        self._warn(
+            place,
+            f"kspec does not use {path} of its cache, whose files are code that this process runs: "
+            f"{reason}, or name another folder by {variable}",
+        )
+
     def _count(self, counter: str) -> None:
         with self._lock:
             self._counts[counter] += 1
 
-    def _warn(self, error: OSError) -> None:
-        with self._lock:
-            warned, self._warned = self._warned, True
-        if not warned:
-            warnings.warn(
-                f"kspec can not write its cache {self.directory} ({error.strerror or error}): "
-                "compiled kernels are kept in memory only; KSPEC_CACHE_DIR names another place",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+    def _warn(self, place: Path, message: str) -> None:
+        if _Warned.about(place).first():
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+class _Warned:
+    """Whether this process has warned of a folder, through whichever cache."""
+
+    def __init__(self) -> None:
+        self._asked = itertools.count()
+
+    @staticmethod
+    @functools.cache
+    def about(place: Path) -> _Warned:
+        """Return the one of a folder."""
+        return _Warned()
+
+    def first(self) -> bool:
+        """Return True the first time, in whichever thread."""
+        return next(self._asked) == 0
 
 
 def _chance() -> float:

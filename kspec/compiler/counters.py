@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from kspec.compiler import folder as files
+from kspec.compiler.trust import OPEN, check_regular, distrusted_folder
 
 FILE_NAME = "counters"
 _LINE = re.compile(rb"1((?: \d{1,15}){4})\n")
@@ -59,9 +60,12 @@ def add_counts(folder: Path, counts: CacheStatistics) -> None:
     if not any(numbers):
         return
     path = folder / FILE_NAME
+    if distrusted_folder(folder):
+        return
     with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | OPEN, 0o600)
         try:
+            check_regular(descriptor, path)
             os.write(descriptor, _line(numbers))
             size = os.fstat(descriptor).st_size
         finally:

@@ -7,7 +7,8 @@
 
 Only three things happen to an entry here, and each is one system call that network file systems
 do as well: it is renamed into its place, its time of use is set, it is removed.  A reader has the
-whole of an old or of a new file, or none.  `kspec.compiler.cache` decides what is in them.
+whole of an old or of a new file, or none.  No link is followed, and nothing waits for a pipe.
+`kspec.compiler.cache` decides what is in them, `kspec.compiler.trust` whose files count.
 
 `alone` lets processes wait for one that makes an entry.  It only saves work: without it, or where
 it fails, entries are made twice and are the same.
@@ -25,6 +26,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from kspec.compiler.trust import OPEN, check_regular, read_trusted
 
 SUFFIX = ".image"
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -61,16 +64,16 @@ def entry_path(folder: Path, key: str) -> Path:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file; raise `OSError` if there is none.
+    """Return the bytes of a file; raise `OSError` as `read_trusted` does.
 
     On a network file system, one that somebody replaces in between is read again.
     """
     try:
-        return path.read_bytes()
+        return read_trusted(path)
     except OSError as error:
         if error.errno != errno.ESTALE:
             raise
-        return path.read_bytes()
+        return read_trusted(path)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -122,8 +125,9 @@ def _lock(folder: Path, key: str, patience: float) -> int | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | OPEN, 0o600)
             try:
+                check_regular(descriptor, path)
                 if _is_locked(descriptor, end) and _is_file(descriptor, path):
                     return descriptor
             except BaseException:
@@ -151,7 +155,7 @@ def _is_locked(descriptor: int, end: float) -> bool:
 def _is_file(descriptor: int, path: Path) -> bool:
     """Return whether an open file is still that of a name: who had the lock has removed it."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -159,8 +163,8 @@ def _is_file(descriptor: int, path: Path) -> bool:
 def touch(path: Path, now: float) -> None:
     """Note that a file is used, if that is worth a write and possible."""
     with contextlib.suppress(OSError):
-        if now - path.stat().st_mtime > _COARSE:
-            os.utime(path)
+        if now - path.lstat().st_mtime > _COARSE:
+            os.utime(path, follow_symlinks=False)
 
 
 def entries(folder: Path) -> tuple[CacheFile, ...]:
@@ -189,7 +193,7 @@ def remove(file: CacheFile) -> bool:
     Whoever reads it goes on reading.  One that was used or replaced since then stays.
     """
     try:
-        if file.path.stat().st_mtime != file.used:
+        if file.path.lstat().st_mtime != file.used:
             return False
         file.path.unlink()
     except FileNotFoundError:

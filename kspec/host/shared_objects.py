@@ -86,43 +86,79 @@ def load_library(code: bytes, name: str) -> ctypes.CDLL:
     """Load a shared object from its bytes.
 
     The file is only there while it is loaded: the loader takes two files of one name for one
-    library, and nobody would remove them.
+    library, and nobody would remove them.  Where files cannot be executed (``noexec``), other
+    places are tried, and at last memory.
 
     Raises
     ------
     LoadError
         If they are no shared object for this machine, or can be written nowhere.
     """
-    path = _written(code, name)
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise LoadError(f"the host image can not be loaded: {error}") from None
-    finally:
-        path.unlink()
-
-
-def _written(code: bytes, name: str) -> Path:
-    """Return a new file with these bytes: beside the cache's entries, or in a temporary folder."""
-    from kspec.compiler.folder import SCRATCH
-
-    places = (config.cache_dir() / SCRATCH, None)
-    for place in places:
+    problems = []
+    for place in (_scratch, tempfile.gettempdir):
         try:
-            if place is not None:
-                place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".so", dir=place)
+            path = _written(code, name, place())
         except OSError as error:
-            reason = error
+            problems.append(f"{error.strerror or error}")
             continue
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(code)
-            return Path(path)
+            return ctypes.CDLL(str(path))
         except OSError as error:
-            Path(path).unlink()
-            reason = error
+            problems.append(str(error))
+        finally:
+            path.unlink()
+    try:
+        return _loaded_from_memory(code, name)
+    except OSError as error:
+        problems.append(str(error))
     raise LoadError(
-        f"the host image can be written neither in {places[0]} nor in {tempfile.gettempdir()} "
-        f"({reason.strerror}); KSPEC_CACHE_DIR and TMPDIR name other places"
+        f"the host image can not be loaded: {'; '.join(dict.fromkeys(problems))}; KSPEC_CACHE_DIR "
+        "and TMPDIR name folders in which shared objects can be written and executed"
     )
+
+
+def _scratch() -> str:
+    """Return the folder for such files beside the cache's entries; nobody else can write there.
+
+    Raises
+    ------
+    OSError
+        If others can, or it cannot be made.
+    """
+    from kspec.compiler.folder import SCRATCH
+    from kspec.compiler.trust import check_own_folder
+
+    cache = config.cache_dir()
+    place = cache / SCRATCH
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    check_own_folder(cache, follow=True)  # the user's choice may be a link
+    place.mkdir(exist_ok=True, mode=0o700)
+    check_own_folder(place)
+    return str(place)
+
+
+def _written(code: bytes, name: str, place: str) -> Path:
+    """Return a new file with these bytes."""
+    handle, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".so", dir=place)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(code)
+    except OSError:
+        Path(path).unlink()
+        raise
+    return Path(path)
+
+
+def _loaded_from_memory(code: bytes, name: str) -> ctypes.CDLL:
+    """Load a shared object that is no file.
+
+    Its descriptor stays open: the loader would take a later one of the same number for this one.
+    """
+    handle = os.memfd_create(f"{name}.so")
+    try:
+        with os.fdopen(handle, "wb", closefd=False) as file:
+            file.write(code)
+        return ctypes.CDLL(f"/proc/self/fd/{handle}")
+    except OSError:
+        os.close(handle)
+        raise

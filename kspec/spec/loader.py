@@ -155,10 +155,10 @@ def _load(paths: list[Path], root: Path) -> tuple[SpecFile, ...]:
 
 
 def _relative(path: Path, root: Path) -> str:
-    try:
-        return path.resolve().relative_to(root.resolve()).as_posix()
-    except ValueError:
-        return path.name
+    for inside, folder in ((path.resolve(), root.resolve()), (path, root)):
+        if inside.is_relative_to(folder):
+            return inside.relative_to(folder).as_posix()
+    return path.name
 
 
 def _duplicates(readers: list[_Reader]) -> Iterator[Diagnostic]:
@@ -204,6 +204,7 @@ class _Reader:
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
+        self.root = root
         self.stem = path.stem
         self.name = _relative(path, root)
         self.text = ""
@@ -272,6 +273,9 @@ class _Reader:
             status = self.path.stat()
             if not stat.S_ISREG(status.st_mode):
                 return self._refused("is no file")
+            leads_out = not self.path.resolve().is_relative_to(self.root.resolve())
+            if self.path.is_symlink() and leads_out:
+                return self._refused("is a link out of the project; copy the file")
             if status.st_size > limits.SPEC_BYTES:
                 return self._refused(f"a spec file has at most {limits.SPEC_BYTES} bytes")
             # tomllib sees newlines in this form too, so offsets agree.

@@ -66,9 +66,22 @@ def test_info_where_there_is_nothing(run, tmp_path: Path, monkeypatch: pytest.Mo
     assert not (tmp_path / "none").exists()
 
 
-def test_info_says_who_else_can_write(run, cache: ImageCache) -> None:
+def test_info_says_what_is_not_used_and_why(run, cache: ImageCache) -> None:
     cache.directory.chmod(0o777)
-    assert "(writable by others)" in run("cache", "info")[1]
+    cache.layers[0].chmod(0o1777)
+    lines = run("cache", "info")[1].splitlines()
+    reason = "(not used: everyone can write it; chmod o-w it)"
+    assert lines[0] == f"folder    {cache.directory} {reason}"
+    assert f"layer     {cache.layers[0]} {reason}" in lines
+
+
+def test_verify_says_which_entries_are_not_used(run, cache: ImageCache) -> None:
+    path = cache.path(f"{1:064x}")
+    path.chmod(0o666)
+    status, out, _ = run("cache", "verify")
+    assert (
+        status == 1 and f"{path}\n    can not be read: everyone can write it; chmod o-w it" in out
+    )
 
 
 def test_clear_removes_what_is_ours(run, cache: ImageCache) -> None:

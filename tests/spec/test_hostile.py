@@ -76,6 +76,33 @@ class TestLeavingTheFolder:
         (project / "specs/sub").symlink_to(project.parent, target_is_directory=True)
         refuse(project, f'[raw.k]\nsource = "{name}"\n', "outside the folder of the spec")
 
+    def test_a_spec_file_by_a_link(self, project: Path) -> None:
+        (project.parent / "other.toml").write_text(SQUARE.replace("square", "other"))
+        (project / "specs/b.toml").symlink_to(project.parent / "other.toml")
+        refuse(project, SQUARE, r"specs/b\.toml:1:1: .*is a link out of the project; copy the file")
+
+    def test_a_spec_file_by_a_link_inside(self, project: Path) -> None:
+        (project / "other.toml").write_text(SQUARE.replace("square", "other"))
+        (project / "specs/b.toml").symlink_to(project / "other.toml")
+        assert [one.name for one in plan(project, SQUARE).specs] == ["square", "other"]
+
+    @pytest.mark.parametrize("key", ["specs", "package"])
+    def test_a_folder_by_a_link(self, project: Path, key: str) -> None:
+        (project.parent / "outside").mkdir()
+        (project / "linked").symlink_to(project.parent / "outside")
+        name = "linked" if key == "specs" else "linked/kernels"
+        (project / "pyproject.toml").write_text(f'[tool.kspec]\n{key} = "{name}"\n')
+        message = (
+            rf"\[tool.kspec\] {key}: '{name}' leads out of the project by a link; name a folder"
+        )
+        refuse(project, SQUARE, message)
+
+    def test_a_package_that_is_a_link(self, project: Path) -> None:
+        (project / "other").mkdir()
+        (project / "kernels").symlink_to(project / "other")
+        (project / "pyproject.toml").write_text('[tool.kspec]\npackage = "kernels"\n')
+        refuse(project, SQUARE, r"package: 'kernels' is a link, and builds replace the folder")
+
     @pytest.mark.parametrize("name", ["../../secret.cuh", "/etc/passwd", "../nothing.cuh"])
     def test_a_header_by_its_path(self, project: Path, name: str) -> None:
         refuse(project, RAW % f'#include "{name}"', "is outside the folder 'specs'")
