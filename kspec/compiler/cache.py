@@ -20,9 +20,11 @@ import random
 import time
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from kspec import config
 from kspec.compiler import folder
@@ -38,6 +40,9 @@ from kspec.stages import Image
 _PARTS = 32
 # Seconds to wait for another process that compiles the same: longer than compilers take.
 _PATIENCE = 120.0
+_IN_MEMORY = 1024  # images, and failures, that are also kept in memory
+
+T = TypeVar("T")
 
 
 class ImageCache:
@@ -65,9 +70,9 @@ class ImageCache:
         self.directory = Path(directory)
         self.layers = tuple(map(Path, layers))
         self.limit = limit
-        self._images: dict[str, Image] = {}
-        self._failures: dict[str, CompileError] = {}
-        self._guards: dict[str, Turn] = {}
+        self._images: _Latest[Image] = _Latest()
+        self._failures: _Latest[CompileError] = _Latest()
+        self._guards: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._lock = make_lock()
         self._counts = dict.fromkeys(vars(CacheStatistics()), 0)
         weakref.finalize(self, _keep_counts, self.directory, self._counts, os.getpid())
@@ -107,17 +112,17 @@ class ImageCache:
             image = self._read(layer, key)
             if image is not None:
                 self._count("layer_hits")
-                return self._images.setdefault(key, image)
+                return self._images.keep(key, image)
         image = self._read(self.directory, key)
         if image is None:
             return None
         self._count("disk_hits")
         folder.touch(self.path(key), time.time())
-        return self._images.setdefault(key, image)
+        return self._images.keep(key, image)
 
     def put(self, key: str, image: Image) -> None:
         """Keep an image; on disk too where that is possible."""
-        self._images[key] = image
+        self._images.keep(key, image)
         data = pack_image(key, image)
         if self.limit is not None and len(data) > self.limit:
             return
@@ -142,7 +147,7 @@ class ImageCache:
 
     def put_failure(self, key: str, error: CompileError) -> None:
         """Remember, in memory, that `key` does not compile."""
-        self._failures[key] = error.copy()  # the error itself holds the frames it went through
+        self._failures.keep(key, error.copy())  # the error itself holds the frames it went through
 
     def alone(self, key: str) -> AbstractContextManager[None]:
         """Return a context in which no other process compiles `key`, as far as that is possible.
@@ -216,6 +221,29 @@ class _Warned:
     def first(self) -> bool:
         """Return True the first time, in whichever thread."""
         return next(self._asked) == 0
+
+
+class _Latest(Generic[T]):
+    """The values of the keys that were used last: those of a process may have no end."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, T] = OrderedDict()
+        self._lock = make_lock()
+
+    def get(self, key: str) -> T | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def keep(self, key: str, value: T) -> T:
+        """Keep a value, unless the key has one; return the one that is kept."""
+        with self._lock:
+            kept = self._values.setdefault(key, value)
+            self._values.move_to_end(key)
+            while len(self._values) > _IN_MEMORY:
+                self._values.popitem(last=False)
+            return kept
 
 
 def _chance() -> float:

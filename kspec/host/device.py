@@ -20,6 +20,7 @@ import struct
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,16 +92,21 @@ class HostModule:
         self._runtime = runtime.load_runtime()
         if "bounds" in sanitize and not _has_shadow():
             raise LoadError("this process has no room for the shadow memory of bounds checks")
+        self._home = home  # keeps it loaded
         self._library = self._load(image)
-        self._slots = self._runtime.bind(ctypes.cast(self._library.kspec_bind, ctypes.c_void_p))
+        bind = ctypes.cast(self._library.kspec_bind, ctypes.c_void_p)
+        # At exit it stays, since kernels may run in other finalizers.
+        weakref.finalize(self, _dropped.append, (self._library._handle, bind.value)).atexit = False
+        self._slots = self._runtime.bind(bind)
         if self._slots == 0xFFFFFFFF:
             raise LoadError("the host image was compiled by another version of kspec")
         self._shared = self._globals_shared_with(home) if home else ()
 
     def _load(self, image: Image) -> ctypes.CDLL:
-        if "bounds" not in self.sanitize:
-            return runtime.load_library(image.code, "module")
         with _launching:
+            _unload_dropped(self._runtime)
+            if "bounds" not in self.sanitize:
+                return runtime.load_library(image.code, "module")
             self._runtime.begin_load()
             try:
                 return runtime.load_library(image.code, "module")
@@ -160,6 +166,16 @@ class HostModule:
         function = getattr(self._library, symbol)
         function.restype = result
         return int(function())
+
+
+# Modules that nothing refers to: the handles of their libraries, and a function of each. Finalizers
+# run anywhere, during a launch too, so they only put them here.
+_dropped: deque[tuple[int, int | None]] = deque()
+
+
+def _unload_dropped(run: runtime.Runtime) -> None:
+    while _dropped:
+        run.unload(*_dropped.popleft())
 
 
 @functools.cache
@@ -550,6 +566,8 @@ def _check_cooperative(name: str, grid: tuple[int, int, int], block: tuple[int, 
 
 class HostBuffer:
     """Memory of the host device: it ends at 64 MiB of guard, so overruns fault at once.
+
+    Beyond some thousands of them, buffers share pages and have no guard.
 
     Attributes
     ----------

@@ -79,6 +79,7 @@ class Runtime:
     free: Callable[[int], None]
     check_canaries: Callable[[], int]
     has_shadow: Callable[[], int]
+    unload: Callable[[int, int], None]
     begin_load: Callable[[], None]
     end_load: Callable[[], None]
 
@@ -121,6 +122,7 @@ def _load_runtime() -> Runtime:
     _declare(library.kspec_host_free, None, pointer)
     _declare(library.kspec_host_check_canaries, ctypes.c_int)
     _declare(library.kspec_host_has_shadow, ctypes.c_int)
+    _declare(library.kspec_host_unload, None, pointer, pointer)
     _declare(library.kspec_host_begin_load, None)
     _declare(library.kspec_host_end_load, None)
     _declare(library.kspec_host_before_fork, None)
@@ -151,6 +153,7 @@ def _load_runtime() -> Runtime:
         free=library.kspec_host_free,
         check_canaries=library.kspec_host_check_canaries,
         has_shadow=library.kspec_host_has_shadow,
+        unload=library.kspec_host_unload,
         begin_load=library.kspec_host_begin_load,
         end_load=library.kspec_host_end_load,
     )

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -54,3 +56,45 @@ class OnceMap(Generic[K, V]):
     def keys(self) -> tuple[K, ...]:
         """Return the keys of what has been made, in that order."""
         return tuple(self._values)
+
+
+class RecentMap(Generic[K, V]):
+    """Values that are made once for each key while they are in use, and the latest few anyway.
+
+    Parameters
+    ----------
+    count : int
+        How many of the keys that were asked for last keep their values.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._recent: OrderedDict[K, V] = OrderedDict()
+        self._values: weakref.WeakValueDictionary[K, V] = weakref.WeakValueDictionary()
+        self._guards: weakref.WeakValueDictionary[K, Turn] = weakref.WeakValueDictionary()
+        self._lock = make_lock()
+
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of `key`; as `OnceMap.get_or_make`."""
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None:
+                return self._note(key, value)
+            guard = self._guards.setdefault(key, Turn())
+        with guard:
+            value = self._values.get(key)
+            if value is None:
+                value = make()
+            with self._lock:
+                return self._note(key, value)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _note(self, key: K, value: V) -> V:
+        self._values[key] = value
+        self._recent[key] = value
+        self._recent.move_to_end(key)
+        while len(self._recent) > self._count:
+            self._recent.popitem(last=False)
+        return value

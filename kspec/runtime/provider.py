@@ -22,7 +22,7 @@ from kspec.runtime.device import Device
 from kspec.runtime.host_module import HostKernel
 from kspec.runtime.load import load_module
 from kspec.runtime.module import LoadedKernel, LoadedModule
-from kspec.runtime.once import OnceMap
+from kspec.runtime.once import OnceMap, RecentMap
 from kspec.stages import CudaSource, Image, RawSymbol, Specialization, Target
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 Wanted = Specialization | RawSymbol
 _Key = tuple[Wanted, Device, tuple[str, ...]]
 
-# Shared objects stay loaded, and a process may have 65,530 mappings. Kernels that are made anew in
-# each call of a function, or unpickled in each task, are loaded once if they are equal; nobody can
-# reach variables of theirs.
-_SHARED: OnceMap[bytes, LoadedModule] = OnceMap()
+# Kernels that are made anew in each call of a function, or unpickled in each task, are loaded once
+# if they are equal; no user can reach variables of theirs. Modules that nothing refers to are
+# unloaded, but for the latest: a process may have 65,530 mappings, and a module has some five.
+_SHARED: RecentMap[bytes, LoadedModule] = RecentMap(64)
+# On GPUs modules stay: launches and captured graphs, of other libraries too, may still use them.
+_SHARED_ON_GPUS: OnceMap[tuple[bytes, Device], LoadedModule] = OnceMap()
 _SHARED_MODES = ((), ("bounds",))
 
 
@@ -288,19 +290,15 @@ class KernelLoader:
 
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)
-        if isinstance(wanted, Specialization) and device.is_host and sanitize in _SHARED_MODES:
-            module = _SHARED.get_or_make(image.code, lambda: load_module(image, device))
+        if isinstance(wanted, Specialization) and _is_shared(image, device, sanitize):
+            module = _shared_module(image, device)
         else:
             module = self._module(image, device, self._home(wanted, device, image, sanitize))
         kernel = module.get_kernel(self.symbol(wanted, device, image))
         if isinstance(kernel, HostKernel):
-            kernel.show_lines(functools.partial(self._line, wanted))
+            # Not a method: kernels that refer to their loader wait for the garbage collector.
+            kernel.show_lines(functools.partial(_line, self._line_of, self._providers, wanted))
         return kernel
-
-    def _line(self, wanted: Wanted, path: str, line: int) -> str:
-        """Return a line of what a kernel was made of, for messages."""
-        found = self._line_of(path, line) if self._line_of else ""
-        return found or _line(self._providers, wanted, path, line)
 
     def symbol(self, wanted: Wanted, device: Device, image: Image) -> str:
         """Return what `wanted` is called in an image: names that are no expressions, as they are.
@@ -395,13 +393,35 @@ class KernelLoader:
         return self._modules.get_or_make(key, lambda: (image, load_module(image, device, home)))[1]
 
 
+def _is_shared(image: Image, device: Device, sanitize: tuple[str, ...]) -> bool:
+    if device.is_host:
+        return sanitize in _SHARED_MODES
+    return image.format == "cubin"  # made in this process: packages have one fatbin, loaded once
+
+
+def _shared_module(image: Image, device: Device) -> LoadedModule:
+    if device.is_host:
+        return _SHARED.get_or_make(image.code, lambda: load_module(image, device))
+    key = image.code, device
+    return _SHARED_ON_GPUS.get_or_make(key, lambda: load_module(image, device))
+
+
 def _source(providers: Sequence[Provider], wanted: Wanted) -> CudaSource | None:
     answers = (provider.source(wanted) for provider in providers)
     return next((source for source in answers if source is not None), None)
 
 
-def _line(providers: Sequence[Provider], wanted: Wanted, path: str, line: int) -> str:
-    """Return a line of the source of a kernel; empty if it is none of its lines."""
+def _line(
+    line_of: Callable[[str, int], str] | None,
+    providers: Sequence[Provider],
+    wanted: Wanted,
+    path: str,
+    line: int,
+) -> str:
+    """Return a line of what a kernel was made of; empty if it is none of its lines."""
+    found = line_of(path, line) if line_of else ""
+    if found:
+        return found
     from kspec.compiler.messages import source_line
 
     source = _source(providers, wanted)

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kspec.compiler import cache as cache_module
 from kspec.compiler import folder
 from kspec.compiler.cache import ImageCache
 from kspec.compiler.counters import CacheStatistics, add_counts, read_counts
@@ -506,3 +507,23 @@ class _FailingFile:
                 self._fail()
 
         return Writer()
+
+
+def test_memory_keeps_the_images_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "_IN_MEMORY", 3)
+    cache = ImageCache(tmp_path / "no", limit=0)  # nothing is kept on disk
+    keys = [f"{number:064x}" for number in range(5)]
+    images = {key: Image("cubin", "sm_90", key.encode(), {}) for key in keys}
+    for key in keys[:3]:
+        cache.put(key, images[key])
+    assert cache.get(keys[0]) is images[keys[0]]
+    for key in keys[3:]:
+        cache.put(key, images[key])
+        cache.put_failure(key, CompileError(key, target="sm_90"))
+        with cache.guard(key):
+            pass
+    assert [cache.get(key) is not None for key in keys] == [True, False, False, True, True]
+    for number in range(5, 8):
+        cache.put_failure(f"{number:064x}", CompileError("no", target="sm_90"))
+    assert [cache.failure(key) for key in keys[3:]] == [None, None]
+    assert len(cache._guards) == 0

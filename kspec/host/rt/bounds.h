@@ -117,7 +117,11 @@ struct ModuleMap {
   uintptr_t context_offset;  // of kspec_context in the thread-local variables
   size_t thread_bytes;
   unsigned generation;  // of the shadow it is open in
+  ModuleMap* next;
 };
+
+static ModuleMap* module_maps;  // all of them
+static pthread_mutex_t module_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 struct ModuleSearch {
   uintptr_t inside, context;
@@ -154,6 +158,8 @@ static ModuleMap* module_map(const Worker* worker) {
     if (!map) return nullptr;
     ModuleSearch search = {(uintptr_t)worker->entry, (uintptr_t)memory->context_of_thread(), map};
     dl_iterate_phdr(match_module, &search);
+    map->next = module_maps;
+    module_maps = map;
     memory->map = map;
   }
   return (ModuleMap*)memory->map;
@@ -205,14 +211,35 @@ static void open_module(const ModuleMemory* memory, ModuleMap* map) {
 // The module whose variables are open: that of the last launch.
 static ModuleMap* opened_module;
 
-static void close_other_module(const ModuleMap* map) {
-  ModuleMap* other = opened_module;
-  if (!other || other == map || other->generation != shadow.generation) return;
-  for (unsigned i = 0; i < other->count; i++)
-    if (!other->code[i])
-      close_memory(other->segments[i].begin, other->segments[i].end - other->segments[i].begin,
+static void close_module(ModuleMap* map) {
+  if (map->generation != shadow.generation) return;
+  for (unsigned i = 0; i < map->count; i++)
+    if (!map->code[i])
+      close_memory(map->segments[i].begin, map->segments[i].end - map->segments[i].begin,
                    WRITTEN_SHADOW);
-  other->generation = 0;
+  map->generation = 0;
+}
+
+static void close_other_module(const ModuleMap* map) {
+  if (opened_module && opened_module != map) close_module(opened_module);
+}
+
+// A module with this address in it is about to be unloaded.
+static void forget_module(uintptr_t inside) {
+  pthread_mutex_lock(&module_mutex);
+  for (ModuleMap** link = &module_maps; *link; link = &(*link)->next) {
+    ModuleMap* map = *link;
+    bool found = false;
+    for (unsigned i = 0; i < map->count; i++)
+      found = found || (inside >= map->segments[i].begin && inside < map->segments[i].end);
+    if (!found) continue;
+    close_module(map);
+    if (opened_module == map) opened_module = nullptr;
+    *link = map->next;
+    free(map);
+    break;
+  }
+  pthread_mutex_unlock(&module_mutex);
 }
 
 // The thread-local variables of a module on this thread: threadIdx and the like, and __shared__
@@ -243,8 +270,6 @@ static bool in_module(const Worker* worker, uintptr_t address, size_t size, bool
 }
 
 // ------------------------------------------------------------------------- workers
-
-static pthread_mutex_t module_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void open_stack(Fiber* fiber) {
   if (fiber->generation == shadow.generation) return;

@@ -3,6 +3,8 @@
 // Written on libc and pthreads alone, without the C++ standard library, so that `zig cc -nostdlib`
 // builds it without building a libc++ first. Compiled once per machine; the parts are included
 // because they are one program.
+#include <dlfcn.h>
+
 #include "fork.h"
 #include "memory.h"
 #include "runner.h"
@@ -205,6 +207,15 @@ KSPEC_EXPORT void kspec_host_begin_load() {
 }
 KSPEC_EXPORT void kspec_host_end_load() {
   restore_handlers();
+  pthread_mutex_unlock(&launch_mutex);
+}
+
+// Unload a module that no kernel of a later launch is of, given a function of it.
+KSPEC_EXPORT void kspec_host_unload(void* library, void* function) {
+  pthread_mutex_lock(&launch_mutex);
+  forget_module((uintptr_t)function);
+  last_text = {};
+  dlclose(library);
   pthread_mutex_unlock(&launch_mutex);
 }
 

@@ -295,16 +295,16 @@ static int match_segment(dl_phdr_info* info, size_t, void* argument) {
   return 0;
 }
 
-// Modules are never unloaded, so the last answer stays true.
+static ModuleText last_text;  // of a module that is loaded
+
 static ModuleText module_text(Entry entry) {
-  static ModuleText last;
-  if (!last.holds((uintptr_t)entry)) {
-    last = {(uintptr_t)entry, 0, 0};
+  if (!last_text.holds((uintptr_t)entry)) {
+    last_text = {(uintptr_t)entry, 0, 0};
     pthread_mutex_lock(&module_mutex);
-    dl_iterate_phdr(match_segment, &last);
+    dl_iterate_phdr(match_segment, &last_text);
     pthread_mutex_unlock(&module_mutex);
   }
-  return last;
+  return last_text;
 }
 
 }  // namespace kspec_host

@@ -132,6 +132,7 @@ static bool prepare_worker(Worker* worker, Job* job) {
   worker->block.parameters = job->block.parameters;
   worker->block.cooperative = job->block.cooperative;
   worker->block.worker = worker;
+  worker->block.module = nullptr;  // the last may have been unloaded
   const unsigned* shape = job->block.block;
   worker->thread_count = shape[0] * shape[1] * shape[2];
   worker->warp_count = (worker->thread_count + WARP_SIZE - 1) / WARP_SIZE;
