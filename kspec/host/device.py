@@ -170,7 +170,7 @@ class HostModule:
 
 # Modules that nothing refers to: the handles of their libraries, and a function of each. Finalizers
 # run anywhere, during a launch too, so they only put them here.
-_dropped: deque[tuple[int, int | None]] = deque()
+_dropped: deque[tuple[int, Any]] = deque()
 
 
 def _unload_dropped(run: runtime.Runtime) -> None:

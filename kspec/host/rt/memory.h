@@ -1,11 +1,13 @@
 // Device buffers: each in its own mapping that ends at a guard, so that the first byte past a
-// buffer faults. The bytes that alignment leaves free are canaries, checked after every launch.
+// buffer faults, as long as there are not too many (buffer_pool.h). The bytes around a buffer are
+// canaries, checked after every launch.
 #pragma once
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "buffer_pool.h"
 #include "report.h"
 #include "state.h"
 
@@ -15,16 +17,21 @@ enum : unsigned char { CANARY = 0xCB };
 
 struct Buffer {
   Buffer *previous, *next;
-  char* map;  // guard, slack, the buffer, slack, guard
-  size_t map_bytes, guard_bytes;
-  char* begin;
+  char* map;  // what is unmapped with it; a slot of `pages` if that is not null
+  size_t map_bytes;
+  SlotPages* pages;
+  bool guarded;
+  char *low, *begin, *high;  // canaries, the buffer, canaries
   size_t size;
   unsigned number;  // for messages
 };
 
 static Buffer* all_buffers;
-static unsigned buffer_count;
+static unsigned buffer_count, guarded_count;
 static pthread_mutex_t buffers_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+// So many buffers have guards, and two or three mappings each.
+enum : unsigned { MAX_GUARDED = 8192 };
 
 // How much around a buffer is nobody's. A wrong index is often far off, and must not reach the
 // memory of Python; the space costs addresses only.
@@ -45,30 +52,54 @@ static char* map_guarded(size_t pages, size_t* guard) {
   return nullptr;
 }
 
+// Find memory for a buffer: `body` bytes of it, and bytes on both sides. The mutex is held.
+static bool place_guarded(Buffer* buffer, size_t body) {
+  size_t pages = round_up(body, page_bytes()), guard;
+  if (guarded_count == MAX_GUARDED || !(buffer->map = map_guarded(pages, &guard))) return false;
+  buffer->map_bytes = pages + 2 * guard;
+  buffer->guarded = true;
+  buffer->low = buffer->map + guard;
+  buffer->high = buffer->low + pages;
+  buffer->begin = buffer->high - body;
+  guarded_count++;
+  return true;
+}
+
+static bool place_plain(Buffer* buffer, size_t body, size_t alignment) {
+  size_t front = round_up(REDZONE_BYTES, alignment), whole = front + body + REDZONE_BYTES;
+  if (whole <= LARGEST_PLACE) {
+    buffer->map = take_slot(whole, &buffer->pages);
+  } else {
+    buffer->map_bytes = round_up(whole, page_bytes());
+    buffer->map = map_plain(buffer->map_bytes);
+  }
+  if (!buffer->map) return false;
+  buffer->begin = buffer->map + front;
+  buffer->low = buffer->begin - REDZONE_BYTES;
+  buffer->high = buffer->begin + body + REDZONE_BYTES;
+  return true;
+}
+
 static Buffer* allocate_buffer(size_t size, size_t alignment) {
   if (size > (size_t)-1 / 2) return nullptr;
-  size_t body = round_up(size ? size : 1, alignment), pages = round_up(body, page_bytes()), guard;
-  char* map = map_guarded(pages, &guard);
-  if (!map) return nullptr;
+  size_t body = round_up(size ? size : 1, alignment);
   Buffer* buffer = (Buffer*)calloc(1, sizeof(Buffer));
-  if (!buffer) {
-    munmap(map, pages + 2 * guard);
-    return nullptr;
-  }
-  buffer->map = map;
-  buffer->map_bytes = pages + 2 * guard;
-  buffer->guard_bytes = guard;
-  buffer->begin = map + guard + pages - body;
-  buffer->size = size;
-  memset(map + guard, CANARY, (size_t)(buffer->begin - (map + guard)));
-  memset(buffer->begin + size, CANARY, body - size);
+  if (!buffer) return nullptr;
   pthread_mutex_lock(&buffers_mutex);
-  buffer->number = ++buffer_count;
-  buffer->next = all_buffers;
-  if (all_buffers) all_buffers->previous = buffer;
-  all_buffers = buffer;
+  bool placed = place_guarded(buffer, body) || place_plain(buffer, body, alignment);
+  if (placed) {
+    buffer->size = size;
+    memset(buffer->low, CANARY, (size_t)(buffer->begin - buffer->low));
+    memset(buffer->begin + size, CANARY, (size_t)(buffer->high - (buffer->begin + size)));
+    buffer->number = ++buffer_count;
+    buffer->next = all_buffers;
+    if (all_buffers) all_buffers->previous = buffer;
+    all_buffers = buffer;
+  }
   pthread_mutex_unlock(&buffers_mutex);
-  return buffer;
+  if (placed) return buffer;
+  free(buffer);
+  return nullptr;
 }
 
 static void free_buffer(Buffer* buffer) {
@@ -79,8 +110,13 @@ static void free_buffer(Buffer* buffer) {
     all_buffers = buffer->next;
   }
   if (buffer->next) buffer->next->previous = buffer->previous;
+  guarded_count -= buffer->guarded;
+  if (buffer->pages) {
+    return_slot(buffer->pages, buffer->map);
+  } else {
+    munmap(buffer->map, buffer->map_bytes);
+  }
   pthread_mutex_unlock(&buffers_mutex);
-  munmap(buffer->map, buffer->map_bytes);
   free(buffer);
 }
 
@@ -96,8 +132,7 @@ static bool find_damage(Fault* fault) {
   bool found = false;
   pthread_mutex_lock(&buffers_mutex);
   for (Buffer* buffer = all_buffers; buffer && !found; buffer = buffer->next) {
-    char *low = buffer->map + buffer->guard_bytes, *end = buffer->begin + buffer->size;
-    char* high = buffer->map + buffer->map_bytes - buffer->guard_bytes;
+    char *low = buffer->low, *end = buffer->begin + buffer->size, *high = buffer->high;
     char* byte = damaged_byte(low, buffer->begin);
     if (!byte) byte = damaged_byte(end, high);
     if (!byte) continue;
