@@ -28,6 +28,7 @@ from kspec.compiler.options import raised_standard
 from kspec.compiler.positions import Positions
 from kspec.compiler.preprocess import REFUSAL, line_markers
 from kspec.compiler.sanitize import link_flags, major_version, sanitize_flags
+from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.compiler.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
 from kspec.errors import CompileError
 from kspec.stages import CudaSource, Image, Target
@@ -36,6 +37,7 @@ _FOREIGN = (
     "{}:1:1: error: #include of {}, which is in no folder that -I names: name the folder with -I, "
     "and the header by its name below it"
 )
+_TOOL = "the host compiler"
 # Where the line tables say that the sources were: every machine makes the same bytes, and
 # kspec.host.locate knows what to take off.
 SOURCE_ROOT = "/kspec-source"
@@ -154,9 +156,14 @@ def compile_host(
         With the compiler's log, positions those of the text (``#line`` directives count).
     ToolNotFoundError
         When the machine has no C++ compiler.
+    ToolStoppedError
+        When it was killed, or had no memory or space.
     """
     compiler = compiler or find_compiler()
-    with tempfile.TemporaryDirectory(prefix="kspec-host-") as name:
+    with (
+        system_errors(source.name, _TOOL),
+        tempfile.TemporaryDirectory(prefix="kspec-host-") as name,
+    ):
         directory = Path(name)
         unit = prepare_unit(source, _user_macros(source.options))
         _write_sources(directory, source, unit)
@@ -164,7 +171,8 @@ def compile_host(
         # Not system directories: g++ would move its own behind them.
         system = tuple(f"-idirafter{path}" for path in toolkit_dirs)
         flags += sanitize_flags(compiler.kind, compiler.identity, sanitize)
-        run = _Run(compiler, (*flags, *system), link_flags(sanitize), directory, unit.needs_std)
+        linked = link_flags(sanitize)
+        run = _Run(source.name, compiler, (*flags, *system), linked, directory, unit.needs_std)
         preprocessed, log, failed = run.preprocess()
         if failed:
             raise _error(log, source, flags)
@@ -262,6 +270,7 @@ def _standard(options: tuple[str, ...]) -> str:
 class _Run:
     """A compiler with its flags, in a directory with a ``kernel.cpp``."""
 
+    name: str
     compiler: HostCompiler
     flags: tuple[str, ...]
     linked: tuple[str, ...]
@@ -319,13 +328,15 @@ class _Run:
         ]
 
     def _call(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        done = subprocess.run(
             command,
             cwd=self.directory,
             capture_output=True,
             encoding="utf-8",
             errors="surrogateescape",  # headers of the system are passed on as they are
         )
+        check_not_stopped(self.name, _TOOL, done.returncode, done.stderr)
+        return done
 
     def _log(self, done: subprocess.CompletedProcess[str]) -> str:
         if done.returncode and not done.stderr:

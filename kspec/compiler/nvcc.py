@@ -26,14 +26,14 @@ from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.ptxas import parse_figures, strip_report
+from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.compiler.toolkit import find_tool
-from kspec.errors import SpecError, ToolNotFoundError, ToolStoppedError
+from kspec.errors import SpecError, ToolNotFoundError
 from kspec.stages import CudaSource, Image, Target
 
 _INSTALL = "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*'"
 _ARCH = re.compile(r"\bcompute_(\d+)\b")
 _BUILD = re.compile(r"(V\d[\d.]*)(?:\s+Build (\S+))?")
-_STOPPED = re.compile(r"died due to signal (\d+)")
 _NO_HOST_COMPILER = re.compile(
     r"Failed to preprocess host compiler properties|(?:gcc|g\+\+|cc1plus)'?: .*not found"
     r"|Could not (?:open|find) .*host compiler"
@@ -114,7 +114,10 @@ def compile_nvcc(source: CudaSource, target: Target) -> Image:
     compiler = str(find_nvcc())
     options = CompileOptions.for_source(source, target)
     # Its own temporary files are in there, too, so that nothing is left if it is killed.
-    with tempfile.TemporaryDirectory(prefix="kspec-nvcc-", ignore_cleanup_errors=True) as name:
+    with (
+        system_errors(source.name, "nvcc"),
+        tempfile.TemporaryDirectory(prefix="kspec-nvcc-", ignore_cleanup_errors=True) as name,
+    ):
         directory = Path(name)
         unit, include = _write(directory, source)
         code, kind = directory / f"kernel.{target.format}", f"-{target.format}"
@@ -176,10 +179,7 @@ def _run(command: list[str], directory: Path, source: CudaSource, target: Target
         log = log.replace(f"{path}/", "")
     if not done.returncode:
         return log
-    stopped = _STOPPED.search(log)
-    if stopped or done.returncode < 0:
-        signal = stopped[1] if stopped else -done.returncode
-        raise ToolStoppedError(f"{source.name}: signal {signal} stopped nvcc: try again\n{log}")
+    check_not_stopped(source.name, "nvcc", done.returncode, log)
     if _NO_HOST_COMPILER.search(log):
         raise ToolNotFoundError(f"nvcc needs a host C++ compiler (g++) on the PATH:\n{log.strip()}")
     reason = strip_report(log) or f"nvcc: exit status {done.returncode}"

@@ -23,6 +23,7 @@ from typing import Any
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.ptxas import parse_figures, strip_report
+from kspec.compiler.stopped import check_not_stopped
 from kspec.compiler.toolkit import bindings_of
 from kspec.errors import CompileError
 from kspec.stages import CudaSource, Figures, Image, Target
@@ -97,6 +98,8 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
         If NVRTC refuses the text or a name expression.
     ToolNotFoundError
         If NVRTC is not installed.
+    ToolStoppedError
+        If it had no memory.
     """
     options = CompileOptions.for_source(source, target)
     command = [*options.flags(), *(f"--include-path={directory}" for directory in toolkit_dirs)]
@@ -106,6 +109,8 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
         encoded = [flag.encode() for flag in command]
         (result,) = library.nvrtcCompileProgram(program, len(encoded), encoded)
         log = _log(library, program)
+        if result == library.nvrtcResult.NVRTC_ERROR_OUT_OF_MEMORY:
+            check_not_stopped(source.name, "NVRTC", 1, f"out of memory\n{log}")
         if result != library.nvrtcResult.NVRTC_SUCCESS:
             reason = log or _describe(library, result)
             raise compile_error(reason, source, tuple(command), target.arch)

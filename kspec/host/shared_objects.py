@@ -69,14 +69,18 @@ def built_runtime() -> bytes:
 
 def _build(compiler: HostCompiler) -> bytes:
     """Compile the runtime."""
-    with tempfile.TemporaryDirectory(prefix="kspec-host-") as name:
-        built = Path(name) / "runtime.so"
+    from kspec.compiler.stopped import check_not_stopped, system_errors
+
+    name, tool = "the host runtime", "the host compiler"
+    with system_errors(name, tool), tempfile.TemporaryDirectory(prefix="kspec-host-") as folder:
+        built = Path(folder) / "runtime.so"
         command = [*compiler.command]
         if compiler.kind == "zig":
             command = [*compiler.as_c, "-x", "c++"]
         command += [*_FLAGS, *_COMPILE[compiler.kind], f"-I{INCLUDE_DIRECTORY}"]
         command += ["-o", str(built), str(RUNTIME_DIRECTORY / "rt.cc"), *_LINK[compiler.kind]]
         done = subprocess.run(command, capture_output=True, text=True)
+        check_not_stopped(name, tool, done.returncode, done.stderr)
         if done.returncode:
             raise CompileError(f"the host runtime does not compile:\n{done.stderr}", target="host")
         return built.read_bytes()

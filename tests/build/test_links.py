@@ -69,7 +69,7 @@ main()
     done = subprocess.run(
         command, env=environment(ROOT), capture_output=True, text=True, timeout=100
     )
-    assert done.returncode == 1 and "a lock of builds is a regular file" in done.stderr, done.stderr
+    assert done.returncode == 2 and "a lock of builds is a regular file" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("name", [".toy_kernels.staging", ".toy_kernels.retired"])
