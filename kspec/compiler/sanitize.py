@@ -35,27 +35,30 @@ _UNDEFINED = (
 # Checks of the shadow memory that kspec/host/rt/shadow.h keeps, inline; stacks and variables get
 # room between arrays.
 _SHADOW_OFFSET = 0x100000000000  # that of kspec/host/include/kspec_host/abi.h
-_BOUNDS_FLAGS = (
-    "-DKSPEC_HOST_CHECK_BOUNDS=1",
-    "-fsanitize=kernel-address",
-    "-fno-sanitize-address-use-after-scope",
-)
+_BOUNDS_FLAGS = ("-DKSPEC_HOST_CHECK_BOUNDS=1", "-fno-sanitize-address-use-after-scope")
 _BOUNDS_GCC = (
+    "-fsanitize=kernel-address",
     f"-fasan-shadow-offset={_SHADOW_OFFSET:#x}",
     "--param=asan-instrumentation-with-call-threshold=1000000",
     "--param=asan-stack=1",
     "--param=asan-use-after-return=1",  # local arrays in memory of their own
     "--param=asan-globals=1",
 )
-_BOUNDS_CLANG = tuple(
-    word
-    for option in (
-        f"mapping-offset={_SHADOW_OFFSET:#x}",
-        "instrumentation-with-call-threshold=1000000",
-        "stack=1",
-        "globals=1",
-    )
-    for word in ("-mllvm", f"-asan-{option}")
+# clang's kernel-address knows no memory of their own for local arrays. Made to go on after a report,
+# its address calls the same hooks, but for _n and copies (check_bounds.h).
+_BOUNDS_CLANG = (
+    "-fsanitize=address",
+    "-fsanitize-recover=address",
+    *(
+        word
+        for option in (
+            f"mapping-offset={_SHADOW_OFFSET:#x}",
+            "instrumentation-with-call-threshold=1000000",
+            "use-after-return=always",
+            "guard-against-version-mismatch=0",
+        )
+        for word in ("-mllvm", f"-asan-{option}")
+    ),
 )
 # Functions that follow pointers and are not compiled with checks (check_bounds.h has ours), and
 # linker's tables that no kernel may write.

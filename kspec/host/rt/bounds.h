@@ -165,6 +165,15 @@ static ModuleMap* module_map(const Worker* worker) {
   return (ModuleMap*)memory->map;
 }
 
+// The compiler's list of variables, which clang keeps among them.
+static Span variable_list(const ModuleMemory* memory) {
+  return {(uintptr_t)memory->variables, (uintptr_t)(memory->variables + memory->variable_count)};
+}
+
+static bool overlaps(Span span, uintptr_t address, size_t size) {
+  return address < span.end && address + size > span.begin;
+}
+
 // Close part of an open range, whose middle may be mapped.
 static void close_part(Span part, Span whole) {
   if (part.begin >= part.end) return;
@@ -190,6 +199,8 @@ static void open_module(const ModuleMemory* memory, ModuleMap* map) {
     pthread_mutex_lock(&shadow.mutex);
     Span own = {(uintptr_t)memory->own_begin, (uintptr_t)memory->own_end};
     if (own.begin >= segment.begin && own.end <= segment.end) close_part(own, segment);
+    Span list = variable_list(memory);
+    if (list.begin >= segment.begin && list.end <= segment.end) close_part(list, segment);
     for (unsigned long k = 0; k < memory->variable_count; k++) {
       const Variable& one = memory->variables[k];
       uintptr_t begin = (uintptr_t)one.address;
@@ -253,8 +264,9 @@ static bool in_module(const Worker* worker, uintptr_t address, size_t size, bool
   const ModuleMemory* memory = worker->block.module;
   const ModuleMap* map = (const ModuleMap*)memory->map;
   if (!map) return false;
-  bool own = address < (uintptr_t)memory->own_end && address + size > (uintptr_t)memory->own_begin;
-  if (own && writes) return false;
+  Span own = {(uintptr_t)memory->own_begin, (uintptr_t)memory->own_end};
+  if (writes && (overlaps(own, address, size) || overlaps(variable_list(memory), address, size)))
+    return false;
   for (unsigned long k = 0; k < memory->variable_count; k++) {
     const Variable& one = memory->variables[k];
     uintptr_t begin = (uintptr_t)one.address, end = begin + one.size, room = begin + one.room;

@@ -40,6 +40,7 @@ static Fault* begin_fault(Worker* worker, const char* kind) {
     pthread_mutex_unlock(&job->mutex);
     return nullptr;
   }
+  worker->recording = true;
   Fault* fault = &job->fault;
   memset(fault, 0, sizeof *fault);
   snprintf(fault->kind, sizeof fault->kind, "%s", kind);
@@ -48,6 +49,7 @@ static Fault* begin_fault(Worker* worker, const char* kind) {
 }
 
 static void end_fault(Worker* worker) {
+  worker->recording = false;
   __atomic_store_n(&worker->job->failed, 1, __ATOMIC_RELEASE);
   pthread_mutex_unlock(&worker->job->mutex);
 }

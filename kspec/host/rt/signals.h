@@ -164,6 +164,11 @@ static void on_fault(int number, siginfo_t* info, void* raw) {
     return;
   }
   ucontext_t* context = (ucontext_t*)raw;
+  if (worker->recording) {  // the description met what the kernel has damaged
+    end_fault(worker);
+    return_into_main(context, worker);
+    return;
+  }
   const Fiber* fiber = worker->current;
   uintptr_t guard = fiber ? (uintptr_t)fiber->stack : 0;
   bool in_guard = address >= guard && address < guard + page_bytes();

@@ -144,6 +144,7 @@ struct Worker {
   Entry entry;
   bool more;      // threads of the block that have not started
   bool running;   // inside a kernel: faults are the kernel's
+  bool recording;  // a fault, with the job's mutex held
   bool aborting;
   unsigned thread_count, suspended;
   Fiber* current;

@@ -49,6 +49,11 @@ KSPEC_HOOK void __asan_register_globals(void* variables, unsigned long count) {
   kspec_host::kspec_module.variable_count = count;
 }
 KSPEC_HOOK void __asan_unregister_globals(void*, unsigned long) {}
+KSPEC_HOOK void __asan_register_elf_globals(unsigned long*, void* begin, void* end) {
+  __asan_register_globals(begin, (kspec_host::Variable*)end - (kspec_host::Variable*)begin);
+}
+KSPEC_HOOK void __asan_unregister_elf_globals(unsigned long*, void*, void*) {}
+KSPEC_HOOK void __asan_init() {}
 KSPEC_HOOK void __asan_before_dynamic_init(const void*) {}
 KSPEC_HOOK void __asan_after_dynamic_init() {}
 KSPEC_HOOK void __asan_handle_no_return() {}  // rt/bounds.h opens abandoned stacks anew
@@ -130,6 +135,21 @@ KSPEC_WRAPPED(void*, memset, (void* to, int value, unsigned long size)) {
   if (size) kspec_host::ask_two(to, nullptr, size, KSPEC_HOOK_CALLER);
   return __real_memset(to, value, size);
 }
+#if defined(__clang__)
+// What clang makes of copies in instrumented code.
+KSPEC_HOOK void* __asan_memcpy(void* to, const void* from, unsigned long size) {
+  if (size) kspec_host::ask_two(to, from, size, KSPEC_HOOK_CALLER);
+  return __real_memcpy(to, from, size);
+}
+KSPEC_HOOK void* __asan_memmove(void* to, const void* from, unsigned long size) {
+  if (size) kspec_host::ask_two(to, from, size, KSPEC_HOOK_CALLER);
+  return __real_memmove(to, from, size);
+}
+KSPEC_HOOK void* __asan_memset(void* to, int value, unsigned long size) {
+  if (size) kspec_host::ask_two(to, nullptr, size, KSPEC_HOOK_CALLER);
+  return __real_memset(to, value, size);
+}
+#endif
 #define KSPEC_WRAPPED_MATH(T, SUFFIX)                                                       \
   KSPEC_WRAPPED(void, sincos##SUFFIX, (T x, T* sine, T* cosine)) {                          \
     kspec_host::ask_two(sine, nullptr, sizeof(T), KSPEC_HOOK_CALLER);                       \

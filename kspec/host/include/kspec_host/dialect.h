@@ -45,7 +45,7 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #elif KSPEC_HOST_CHECK_ACCESS
 #define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("thread")))
 #elif KSPEC_HOST_CHECK_BOUNDS && defined(__clang__)
-#define KSPEC_HOST_UNCHECKED __attribute__((disable_sanitizer_instrumentation))
+#define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("address")))
 #elif KSPEC_HOST_CHECK_BOUNDS
 #define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("kernel-address")))
 #else
