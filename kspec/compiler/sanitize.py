@@ -44,8 +44,8 @@ _BOUNDS_GCC = (
     "--param=asan-use-after-return=1",  # local arrays in memory of their own
     "--param=asan-globals=1",
 )
-# clang's kernel-address knows no memory of their own for local arrays. Made to go on after a report,
-# its address calls the same hooks, but for _n and copies (check_bounds.h).
+# clang's kernel-address keeps local arrays on the stack. Its address, told to go on after a report,
+# calls the same hooks, and some for copies (check_bounds.h).
 _BOUNDS_CLANG = (
     "-fsanitize=address",
     "-fsanitize-recover=address",

@@ -185,6 +185,15 @@ extern "C" __global__ void waiting(float* y, long long i) {
   __syncthreads();
   if (threadIdx.x == 1) y[0] = a[i & 3] + a[i];
 }
+extern "C" __global__ void neighbours(float* y, long long* places, long long i) {
+  float a[4];
+  for (int k = 0; k < 4; k++) a[k] = threadIdx.x + k;
+  places[threadIdx.x] = (long long)a;
+  __syncthreads();
+  if (threadIdx.x == 1) a[i] = 100;
+  __syncthreads();
+  y[threadIdx.x] = a[3];
+}
 extern "C" __global__ void large(float* y, long long i) {
   float a[5000];
   for (int k = 0; k < 5000; k++) a[k] = y[1];
@@ -218,6 +227,21 @@ def test_every_index_beside_a_local_array(name: str) -> None:
         assert fault.line, fault
         if -8 <= index < 12:
             assert "of local variable a" in str(fault) or "before local variable a" in str(fault)
+
+
+def test_local_arrays_of_other_threads_that_wait() -> None:
+    kernel = kspec.RawModule(code=LOCALS).get_function("neighbours")
+    y, places = np.zeros(64, np.float32), np.zeros(64, np.int64)
+    kernel((1,), (64,), (y, places, 0))
+    assert y.tolist() == list(range(3, 67))
+    assert len(set(places)) == 64
+    for thread in (0, 2, 3, 31, 63):
+        distance = (places[thread] - places[1]) // 4
+        fault = fault_of(kernel, (1,), (64,), (y, places, distance + 2))
+        assert fault.kind == "illegal-address"
+        assert "thread (1,0,0)" in str(fault)
+    kernel((3,), (64,), (y, places, 3))
+    assert y.tolist() == [3, 100, *range(5, 67)]
 
 
 def test_large_local_arrays_and_many_of_them() -> None:

@@ -110,6 +110,39 @@ static void service_leave_frame(void* frame, unsigned long size) {
   memset((void*)shadow_of((uintptr_t)frame), CLOSED, size / 8);
 }
 
+// ------------------------------------------------------------------------- switching
+
+// The arrays of a thread that waits are closed: a wrong index of another may reach them. What is
+// open in the shadow has a small byte, and what is closed a large one, so a bit tells both.
+static constexpr uint64_t HIDDEN_BITS = 0x8080808080808080ull, LARGE_BITS = 0x7070707070707070ull;
+
+// Some bytes of the shadow, with OPEN to OPEN_TO_END hidden or shown.
+struct Hide {
+  template <class T> static T change(T bytes) { return bytes | HIDDEN_BITS; }
+};
+struct Show {
+  template <class T> static T change(T bytes) {
+    T large = ((bytes & LARGE_BITS) + LARGE_BITS) & HIDDEN_BITS;
+    return bytes & (large | ~HIDDEN_BITS);
+  }
+};
+
+typedef uint64_t TwoWords __attribute__((vector_size(16), aligned(8), may_alias));
+
+template <class Action> static inline void change_frames(Fiber* fiber) {
+  for (unsigned number = 0; number <= fiber->slab; number++) {
+    LocalSlab* slab = &fiber->slabs[number];
+    if (!slab->frame_count || slab->generation != shadow.generation) continue;
+    uint64_t* at = (uint64_t*)shadow_of((uintptr_t)slab->begin);
+    uint64_t* last = (uint64_t*)shadow_of((uintptr_t)frame_of(slab, slab->frame_count - 1)->end);
+    for (; last - at >= 2; at += 2) *(TwoWords*)at = Action::change(*(TwoWords*)at);
+    for (; at < last; at++) *at = Action::change(*at);
+  }
+}
+
+static inline void hide_frames(Fiber* fiber) { change_frames<Hide>(fiber); }
+static inline void show_frames(Fiber* fiber) { change_frames<Show>(fiber); }
+
 static void release_slabs(Fiber* fiber) {
   for (LocalSlab& slab : fiber->slabs) {
     if (!slab.begin) continue;

@@ -188,7 +188,10 @@ static bool release_yielded(Worker* worker) {
 // Let the other blocks of a cooperative launch run; false when the launch has failed meanwhile.
 static bool pause_block(Worker* worker, bool at_grid) {
   worker->at_grid = at_grid;
+  Fiber* fiber = worker->current;
+  if (worker->job->bounds) hide_frames(fiber);
   kspec_switch(&worker->paused, worker->main_stack_pointer);
+  if (worker->job->bounds) show_frames(fiber);
   return !has_failed(worker->job);
 }
 
@@ -241,6 +244,10 @@ static void give_way(Worker* worker, Fiber* fiber) {
   if (next == fiber) return;
   worker->current = next;
   if (!next) abort_block(worker);
+  if (worker->job->bounds) {
+    hide_frames(fiber);
+    show_frames(next);
+  }
   kspec_switch(&fiber->stack_pointer, next->stack_pointer);
 }
 
@@ -251,6 +258,7 @@ static void run_fiber(void* argument) {
   worker->more = false;
   Fiber* next = pick_fiber(worker);  // before this fiber becomes idle: it still is our stack
   worker->current = next;
+  if (next && worker->job->bounds) show_frames(next);
   fiber->next = worker->idle;
   worker->idle = fiber;
   kspec_resume(next ? next->stack_pointer : worker->main_stack_pointer);

@@ -1,7 +1,7 @@
-// The default check of accesses: the compilers' -fsanitize=kernel-address looks at a byte of shadow
-// memory (rt/shadow.h) before every load and store, and calls a hook unless that says "open". No
-// sanitizer library is linked: the hooks are these, and rt/bounds.h decides. They return when the
-// access is legal.
+// The default check of accesses: -fsanitize=kernel-address (g++) or address (clang) looks at a byte
+// of shadow memory (rt/shadow.h) before every load and store, and calls a hook unless that says
+// "open". No sanitizer library is linked: the hooks are these, and rt/bounds.h decides. They return
+// when the access is legal.
 #pragma once
 
 #include "hooks.h"
