@@ -16,7 +16,6 @@ import contextlib
 import os
 import re
 import stat
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -165,9 +164,9 @@ def clear(directory: Path, age: float = 0.0) -> Cleared:
 
     What killed processes left unfinished goes, too; without an age the counters start anew.
     """
-    now = time.time()
+    now = files.file_clock(directory)
     present = files.entries(directory)
-    old = [one for one in present if now - one.used >= age]
+    old = [one for one in present if not age or now - one.used >= age]
     gone = [one for one in old if files.remove(one)]
     kept, stuck = len(present) - len(gone), len(old) - len(gone)
     gone += [one for one in files.leftovers(directory, now) if files.remove(one)]

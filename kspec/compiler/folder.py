@@ -163,7 +163,7 @@ def _is_file(descriptor: int, path: Path) -> bool:
 def touch(path: Path, now: float) -> None:
     """Note that a file is used, if that is worth a write and possible."""
     with contextlib.suppress(OSError):
-        if now - path.lstat().st_mtime > _COARSE:
+        if abs(now - path.lstat().st_mtime) > _COARSE:  # one of the future, too
             os.utime(path, follow_symlinks=False)
 
 
@@ -220,9 +220,8 @@ def sweep(folder: Path, limit: int, keep: str = "") -> tuple[CacheFile, ...]:
     tuple of CacheFile
         What was removed, leftovers of killed writers among it.
     """
-    present = entries(folder)
-    # The file system's clock, which need not be this machine's.
-    now = max((one.used for one in present), default=0.0)
+    now = file_clock(folder)
+    present = sorted(entries(folder), key=lambda one: _last_use(one, now))
     gone = [one for one in leftovers(folder, now) if remove(one)]
     excess = sum(one.size for one in present) - (limit - limit // _SPARE)
     for one in present:
@@ -232,6 +231,29 @@ def sweep(folder: Path, limit: int, keep: str = "") -> tuple[CacheFile, ...]:
             gone.append(one)
             excess -= one.size
     return tuple(gone)
+
+
+def file_clock(folder: Path) -> float:
+    """Return the time of a folder's file system, which need not be this machine's.
+
+    What is there may have any date, so a new file is asked; 0 if none can be made: then nothing is
+    old.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
+    except OSError:
+        return 0.0
+    try:
+        return os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+
+
+def _last_use(one: CacheFile, now: float) -> float:
+    """Return when an entry was used; one with a date in the future was not since then."""
+    return 0.0 if one.used > now + _COARSE else one.used
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

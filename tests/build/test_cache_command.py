@@ -75,6 +75,15 @@ def test_info_says_what_is_not_used_and_why(run, cache: ImageCache) -> None:
     assert f"layer     {cache.layers[0]} {reason}" in lines
 
 
+def test_clear_removes_what_has_a_date_in_the_future(run, cache: ImageCache) -> None:
+    live = cache.directory / f"{8:064x}.lock"
+    live.write_text("")
+    os.utime(cache.path(f"{0:064x}"), (0, time.time() + 400 * DAY))
+    assert run("cache", "clear", "--older-than", "20d")[1].startswith("removed 1 file")
+    assert run("cache", "clear")[1].startswith("removed 2 files")
+    assert live.exists()
+
+
 def test_verify_says_which_entries_are_not_used(run, cache: ImageCache) -> None:
     path = cache.path(f"{1:064x}")
     path.chmod(0o666)

@@ -342,13 +342,46 @@ class TestLimit:
             (tmp_path / name).write_text(name)
         old = tmp_path / ".12345678.tmp"
         old.write_text("left by a process that was killed")
-        os.utime(old, (0, 1e9 - 7200))
-        os.utime(tmp_path / ".abcdefgh.tmp", (0, 1e9))
+        os.utime(old, (0, time.time() - 7200))
         (tmp_path / f"{7:064x}.image").mkdir()
         sweep(tmp_path, 1)
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
             [*others, f"{7:064x}.image"]
         )
+
+    @pytest.mark.parametrize("years", [1, 50])
+    def test_a_date_in_the_future_makes_nothing_old(self, tmp_path: Path, years: int) -> None:
+        filled(tmp_path, 3, 100)
+        future = tmp_path / f"{1:064x}.image"
+        os.utime(future, (0, time.time() + years * 366 * 86400))
+        live = [".abcdefgh.tmp", f"{8:064x}.lock", "host/module-abcdefgh.so"]
+        (tmp_path / "host").mkdir()
+        for name in live:
+            (tmp_path / name).write_text("of a process that runs")
+        size = entries(tmp_path)[0].size
+        assert [int(one.key, 16) for one in sweep(tmp_path, 3 * size)] == [1], "it goes first"
+        assert keys(tmp_path) == [0, 2]
+        assert all((tmp_path / name).exists() for name in live)
+
+    def test_a_use_heals_a_date_in_the_future(self, tmp_path: Path) -> None:
+        cache = ImageCache(tmp_path)
+        cache.put(KEY, IMAGE)
+        os.utime(cache.path(KEY), (0, time.time() + 1e8))
+        assert ImageCache(tmp_path).get(KEY) == IMAGE
+        assert abs(cache.path(KEY).stat().st_mtime - time.time()) < 3600
+
+    def test_nothing_is_old_where_no_file_can_be_made(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        old = tmp_path / ".12345678.tmp"
+        old.write_text("")
+        os.utime(old, (0, 1e9))
+
+        def fail(*arguments: object, **options: object) -> None:
+            raise PermissionError(errno.EROFS, os.strerror(errno.EROFS))
+
+        monkeypatch.setattr(tempfile, "mkstemp", fail)
+        assert sweep(tmp_path, 1) == () and old.exists()
 
     def test_readers_writers_and_sweepers(self, tmp_path: Path) -> None:
         wanted = [f"{number:064x}" for number in range(20)]
