@@ -51,6 +51,13 @@ VARIABLES = (
     "XDG_CACHE_HOME",
     "KSPEC_CXX",
     "CXX",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "SOURCE_DATE_EPOCH",
     "CUDA_PATH",
     "CUDA_HOME",
     "NVCC_PREPEND_FLAGS",
@@ -70,16 +77,6 @@ VARIABLES = (
     "NO_COLOR",
     "FORCE_COLOR",
     "GITHUB_WORKSPACE",
-)
-# Of GCC and clang, which change what they compile.
-_COMPILER_VARIABLES = (
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "COMPILER_PATH",
-    "GCC_EXEC_PREFIX",
-    "CCC_OVERRIDE_OPTIONS",
-    "SOURCE_DATE_EPOCH",
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DEFAULT_CACHE_SIZE = 1 << 30
@@ -137,12 +134,46 @@ def tracing_environment(folder: Path) -> dict[str, str]:
 
 
 def cache_dir() -> Path:
-    """Return the directory of compiled images (it need not exist)."""
+    """Return the directory of compiled images (it need not exist).
+
+    Without a home directory that is a folder for temporary files, and one warning says so.
+    """
     explicit = os.environ.get("KSPEC_CACHE_DIR")
     if explicit:
-        return Path(explicit).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "kspec"
+        return _expanded("KSPEC_CACHE_DIR", explicit)
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base:
+        return _expanded("XDG_CACHE_HOME", base) / "kspec"
+    try:
+        return Path("~/.cache").expanduser() / "kspec"
+    except RuntimeError:  # no HOME, and a user that the system does not know
+        return _temporary_cache()
+
+
+@functools.cache
+def _temporary_cache() -> Path:
+    """Return the cache of a user without a home directory; a process warns once."""
+    import tempfile  # rare, and what only imports kernels does not pay for it
+    import warnings
+
+    folder = Path(tempfile.gettempdir()) / f"kspec-{os.geteuid()}"
+    warnings.warn(
+        f"kspec: cache: HOME is not set and user {os.geteuid()} has no home directory, so compiled "
+        f"kernels are kept in {folder}; KSPEC_CACHE_DIR names another place",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return folder
+
+
+def _expanded(name: str, text: str) -> Path:
+    """Return the path that a variable names."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise KspecError(
+            f"{name}={text!r}: the home directory of ~ is not known; write an absolute path"
+        ) from None
 
 
 def wants_colour(terminal: bool) -> bool:
@@ -162,7 +193,7 @@ def workspace() -> Path:
 def cache_layers() -> tuple[Path, ...]:
     """Return the folders of images that are searched before `cache_dir`, in order."""
     names = os.environ.get("KSPEC_CACHE_LAYERS", "").split(os.pathsep)
-    return tuple(Path(name).expanduser() for name in names if name)
+    return tuple(_expanded("KSPEC_CACHE_LAYERS", name) for name in names if name)
 
 
 def cache_size() -> int:
@@ -192,7 +223,9 @@ def cxx() -> str | None:
 
 def compiler_environment() -> tuple[tuple[str, str], ...]:
     """Return the variables by which GCC and clang take settings beside their command line."""
-    return tuple((name, os.environ[name]) for name in _COMPILER_VARIABLES if os.environ.get(name))
+    folders = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
+    names = (*folders, "CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH")
+    return tuple((name, os.environ[name]) for name in names if os.environ.get(name))
 
 
 def include_path() -> tuple[Path, ...]:

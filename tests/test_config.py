@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,37 @@ def test_cache_dir(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.cache_dir() == Path("/xdg/kspec")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert config.cache_dir() == Path.home() / ".cache" / "kspec"
+
+
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a user that has no home directory, as `docker run --user 4321` is."""
+    for name in ("HOME", "XDG_CACHE_HOME", "KSPEC_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(user: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {user}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+
+def test_cache_dir_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    homeless(monkeypatch)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    config._temporary_cache.cache_clear()
+    try:
+        with pytest.warns(RuntimeWarning, match="HOME is not set and user .* kept in") as caught:
+            found = {config.cache_dir() for _ in range(3)}
+        assert found == {tmp_path / f"kspec-{os.geteuid()}"} and len(caught) == 1
+    finally:
+        config._temporary_cache.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["KSPEC_CACHE_DIR", "XDG_CACHE_HOME", "KSPEC_CACHE_LAYERS"])
+def test_a_home_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    homeless(monkeypatch)
+    monkeypatch.setenv(name, "~/cache")
+    with pytest.raises(KspecError, match=f"{name}='~/cache': the home directory of ~ is not known"):
+        config.cache_layers() if name == "KSPEC_CACHE_LAYERS" else config.cache_dir()
 
 
 def test_cache_layers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +131,7 @@ def test_graph_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_variables_are_listed() -> None:
     text = Path(config.__file__).read_text(encoding="utf-8")
     code = re.sub(r"VARIABLES = \(.*?\)\n", "", text.split('"""', 2)[2], flags=re.DOTALL)
-    read = set(re.findall(r'"([A-Z]+_[A-Z_]+|CXX)"', code))
+    read = set(re.findall(r'"([A-Z]+_[A-Z_]+|CXX|CPATH)"', code))
     assert read == set(config.VARIABLES)
     assert {name for name in read if name.startswith("KSPEC_")} == set(
         re.findall(r"^``(KSPEC_\w+)``", text, re.MULTILINE)

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from kspec import limits
 from kspec.build.settings import Settings
+from kspec.compiler.carrying import is_file
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
@@ -159,7 +160,7 @@ def _headers(
     source = CudaSource(spec_file.stem, text, headers=found.headers, options=options)
     for name in (*missing_includes(source), *(header.name for header in source.headers)):
         path = PurePosixPath(name)
-        file = next((root / name for root in roots if (root / name).is_file()), None)
+        file = next((root / name for root in roots if is_file(root / name)), None)
         leaves = file is not None and not _is_inside(file, settings.project)
         if ".." in path.parts or path.is_absolute() or leaves:
             raise SpecError(

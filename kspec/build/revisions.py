@@ -120,7 +120,7 @@ def _package(name: str, read: _Read) -> str:
     if text is None:
         raise SpecError(f"{name} has no {CONFIGURATION}")
     try:
-        return package_of(tomllib.loads(text.decode("utf-8")))
+        return package_of(tomllib.loads(text.decode("utf-8-sig")))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SpecError(f"{name}:{CONFIGURATION} is not TOML: {error}") from error
 

@@ -101,7 +101,7 @@ class _Search:
 
     def _is_file(self, path: Path) -> bool:
         self.looked_at[path] = None
-        return path.is_file()
+        return is_file(path)
 
 
 def collect(
@@ -209,17 +209,25 @@ class _Collector:
             yield one.text, spelled
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is a file, as compilers look: what cannot be seen is not there."""
+    try:
+        return path.is_file()
+    except OSError:  # a folder that may not be searched, a name that is too long
+        return False
+
+
 def read_header(path: Path) -> str:
-    """Return a header's text, empty where there is none.
+    """Return a header's text.
 
     Raises
     ------
     SpecError
-        If it is larger than any header.
+        If it is larger than any header, or cannot be read.
     """
     try:
         if path.stat().st_size > SOURCE_BYTES:
             raise SpecError(f"the header {path.name} has more than {SOURCE_BYTES} bytes")
         return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    except OSError as error:
+        raise SpecError(f"the header {path} cannot be read: {error.strerror}") from error

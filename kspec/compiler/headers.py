@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kspec import config
-from kspec.compiler.carrying import Collected, collect, read_header
+from kspec.compiler.carrying import Collected, collect, is_file, read_header
 from kspec.compiler.options import (
     defined_macros,
     include_dirs,
@@ -218,7 +218,7 @@ def toolkit_dirs_for(source: CudaSource, nvrtc_version: tuple[int, int]) -> tupl
     libraries = _library_dirs(missing)
     toolkit = (find_headers("cudart"), find_headers("cccl"))
     places = (*(place for place in toolkit if place is not None), *libraries)
-    if not any((place / name).is_file() for place in places for name in missing):
+    if not any(is_file(place / name) for place in places for name in missing):
         return ()
     found = toolkit_include_dirs(nvrtc_version)
     return (*found, *(place for place in libraries if place not in found))
@@ -246,7 +246,7 @@ def toolkit_version(directories: Sequence[Path]) -> str:
     runtime = f"cudart {_dotted(_cudart_version(directories[0]))}"
     for directory in directories:
         for name in _CCCL_VERSION_HEADERS:
-            match = _CCCL_VERSION.search(read_header(directory / name))
+            match = _CCCL_VERSION.search(_text_of(directory / name))
             if match is not None:
                 return f"{runtime}, cccl {match[1]}"
     return runtime
@@ -254,7 +254,7 @@ def toolkit_version(directories: Sequence[Path]) -> str:
 
 def is_library(directory: Path) -> bool:
     """Return whether a directory is left to the compiler: it has CUDA's headers, or CCCL's."""
-    return any((directory / name).is_file() for name in (_VERSION_HEADER, *_CCCL_HEADERS))
+    return any(is_file(directory / name) for name in (_VERSION_HEADER, *_CCCL_HEADERS))
 
 
 def library_digest(source: CudaSource) -> str:
@@ -274,14 +274,19 @@ def library_digest(source: CudaSource) -> str:
 
 
 def _is_toolkit(directory: Path) -> bool:
-    return (directory / _VERSION_HEADER).is_file()
+    return is_file(directory / _VERSION_HEADER)
 
 
 def _cudart_version(directory: Path) -> tuple[int, int]:
-    match = _CUDART_VERSION.search(read_header(directory / _VERSION_HEADER))
+    match = _CUDART_VERSION.search(_text_of(directory / _VERSION_HEADER))
     number = int(match[1]) if match else 0
     return number // 1000, number % 1000 // 10
 
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file, empty where there is none."""
+    return read_header(path) if is_file(path) else ""

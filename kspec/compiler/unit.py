@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kspec.compiler.carrying import is_file
 from kspec.compiler.positions import Positions, site
 from kspec.compiler.preprocess import escaped, prepare
 from kspec.compiler.rewrite import Entry, rewrite
@@ -102,7 +103,7 @@ def prepare_unit(source: CudaSource, macros: Sequence[str]) -> PreparedUnit:
         source,
         "\n".join(lines) + "\n",
         tuple(Header(name, f"{_line_directive(name)}\n{one.text}") for name, one in texts.items()),
-        any(not (INCLUDE_DIRECTORY / name).is_file() for name in foreign),
+        any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign),
     )
 
 

@@ -72,8 +72,20 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ManifestError(f"{path} can not be read ({error}); run `kspec build`") from error
+        raise _unreadable(path, error) from error
     return manifest.load(text, str(path))
+
+
+def _unreadable(path: Path, error: OSError) -> ManifestError:
+    """Return what to do about a file of a package that cannot be read."""
+    archive = next((one for one in path.parents if one.is_file()), None)
+    if archive is not None:  # Python imports from zip files, which nothing else is read from
+        return ManifestError(
+            f"{path} cannot be read: {archive} is an archive, and packages of kernels are folders; "
+            "install the package, or unpack the archive"
+        )
+    advice = "run `kspec build`" if isinstance(error, FileNotFoundError) else "see who may read it"
+    return ManifestError(f"{path} cannot be read: {error.strerror}; {advice}")
 
 
 def open_module(file: str, stem: str) -> GeneratedModule:
@@ -298,6 +310,8 @@ class _ImageProvider:
             code = path.read_bytes()
         except FileNotFoundError:
             return None  # a clone that has not been built: compile instead
+        except OSError as error:
+            raise _unreadable(path, error) from error
         if hashlib.sha256(code).hexdigest() != entry.sha256:
             raise ManifestError(
                 f"{path} is not the image that {manifest.FILE_NAME} describes; run `kspec build`"
@@ -367,7 +381,7 @@ class _SourceReader:
         try:
             return (self._folder / name).read_bytes()
         except OSError as error:
-            raise ManifestError(f"{name} is missing from the package: {error}") from error
+            raise _unreadable(self._folder / name, error) from error
 
 
 def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:

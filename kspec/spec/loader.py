@@ -278,8 +278,9 @@ class _Reader:
                 return self._refused("is a link out of the project; copy the file")
             if status.st_size > limits.SPEC_BYTES:
                 return self._refused(f"a spec file has at most {limits.SPEC_BYTES} bytes")
-            # tomllib sees newlines in this form too, so offsets agree.
-            self.text = self.path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+            # tomllib sees newlines in this form too, so offsets agree. Some editors begin with a
+            # byte-order mark.
+            self.text = self.path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
             found = _LONG_KEY.search(self.text)
             if found:
                 return self._refused(_TOO_DEEP, found.start())

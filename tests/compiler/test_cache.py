@@ -31,7 +31,7 @@ from kspec.compiler.entry import MAGIC, SCHEMA, pack_image, unpack_image
 from kspec.compiler.folder import entries, sweep
 from kspec.errors import CompileError, LoadError
 from kspec.stages import Figures, Image
-from tests.projects import ROOT, run_python
+from tests.projects import ROOT, environment, run_python
 
 KEY = "ab" * 32
 IMAGE = Image(
@@ -494,6 +494,56 @@ class TestFaults:
             assert not list(place.glob(".*"))
         finally:
             subprocess.run(["umount", str(place)], check=True)
+
+    def test_no_home_and_an_unknown_user(self, tmp_path: Path) -> None:
+        """A kernel runs twice, in two processes; the second finds it, and each warns once."""
+        code = """
+import os, pwd
+import numpy as np
+
+def unknown(user):
+    raise KeyError(user)
+
+pwd.getpwuid = unknown
+for name in ("HOME", "XDG_CACHE_HOME", "KSPEC_CACHE_DIR"):
+    os.environ.pop(name, None)
+import kspec
+from kspec.runtime.provider import user_cache
+
+print(kspec.ElementwiseKernel("T x", "T y", "y = x + 40", "homeless")(np.ones(1, "i4")))
+print(user_cache().statistics.misses)
+"""
+        outputs = []
+        for _ in range(2):
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                env=environment(ROOT) | {"TMPDIR": str(tmp_path)},
+                capture_output=True,
+                text=True,
+            )
+            assert done.stderr.count("Warning") == 1, done.stderr
+            assert f"are kept in {tmp_path}/kspec-{os.geteuid()};" in done.stderr
+            outputs.append(done.stdout)
+        assert outputs == ["[41]\n1\n", "[41]\n0\n"]
+
+    @pytest.mark.parametrize("place", ["file/cache", "/proc/none"])
+    def test_a_folder_that_cannot_be_written_warns_once(self, tmp_path: Path, place: str) -> None:
+        """Kernels, and the runtime of the host device, have caches of their own."""
+        (tmp_path / "file").write_text("")
+        code = """
+import numpy as np, kspec
+for number in range(2):
+    y = f"y = x + {number}"
+    print(kspec.ElementwiseKernel("T x", "T y", y, f"unwritable{number}")(np.ones(1, "i4")))
+"""
+        done = subprocess.run(
+            [sys.executable, "-W", "always", "-c", code],
+            env=environment(ROOT) | {"KSPEC_CACHE_DIR": str(tmp_path / place)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == "[1]\n[2]\n", done.stderr
+        assert done.stderr.count("Warning") == 1 and "can not write its cache" in done.stderr
 
     def test_a_folder_that_vanishes(self, tmp_path: Path) -> None:
         cache = ImageCache(tmp_path / "cache")

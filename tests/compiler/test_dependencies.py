@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from kspec.compiler import ImageCache, compile_source, image_key
-from kspec.errors import CompileError
+from kspec.errors import CompileError, SpecError
 from kspec.stages import HOST, CudaSource, Target
 
 PTX = Target("compute_80")
@@ -208,3 +210,27 @@ def test_the_users_own_cccl(target: Target, folder: Path) -> None:
         (place / "cub/value.cuh").write_text(f"#define VALUE {value}\n")
         code = compile_source(source, target, ImageCache(folder / "cache")).code
         assert size(code, target, folder) == value
+
+
+@pytest.mark.parametrize("target", [HOST, PTX], ids=str)
+def test_names_that_no_file_can_have(target: Target, folder: Path) -> None:
+    with pytest.raises(CompileError, match=r"k\.cu"):
+        compile_source(source_of(folder, f'#include "{"long" * 100}.cuh"'), target)
+
+
+@pytest.mark.parametrize("target", [HOST, PTX], ids=str)
+def test_a_header_that_cannot_be_read(
+    target: Target, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not count as an empty one."""
+    write(folder, 5)
+    read = Path.read_text
+
+    def refuse(path: Path, **options: str) -> str:
+        if path.name == "value.cuh":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(SpecError, match=r"value\.cuh cannot be read: Permission denied"):
+        compile_source(source_of(folder, '#include "value.cuh"'), target)

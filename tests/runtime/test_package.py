@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import pickle
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -434,6 +437,33 @@ def test_added_headers_leave_the_lines_where_they_are(folder: Path) -> None:
     line = text.count("\n")
     with pytest.raises(CompileError, match=rf"m\.cu[:(]{line}\b"):
         open_at(folder).elementwise("double_it")(np.ones(3, np.float16))
+
+
+def test_a_package_in_an_archive(folder: Path, tmp_path: Path) -> None:
+    """Python imports modules from it, but there is nothing to build."""
+    archive = tmp_path / "made.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in ("manifest.json", "m.cu"):
+            file.write(folder / name, f"made/{name}")
+    with pytest.raises(ManifestError, match=r"made\.zip is an archive, .* or unpack the archive"):
+        open_module(str(archive / "made/m.py"), "m")
+
+
+@pytest.mark.parametrize("name", ["m.fatbin", "m.cu"])
+def test_a_file_that_may_not_be_read(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read(path)
+
+    module = open_at(folder)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ManifestError, match=rf"{name} cannot be read: Permission denied; see who"):
+        module.shipped(DOUBLE, GPU) if name == "m.fatbin" else module.source(DOUBLE)
 
 
 def test_structs_that_the_shipped_text_was_not_written_for(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kspec.build.settings import load_settings
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.spec.loader import SpecFileError, load_spec_file, load_specs
 from tests.golden_cases import cases, read_case
@@ -128,3 +129,18 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 def test_no_files_no_specs(tmp_path: Path) -> None:
     assert load_specs(tmp_path, tmp_path) == ()
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
+    """Some editors begin files with it."""
+    text = '[elementwise.f]\ninputs = "T x"\noutputs = "T y"\noperation = "y = x"\n'
+    (tmp_path / "specs").mkdir()
+    path = tmp_path / "specs/a.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    file = load_spec_file(path, tmp_path)
+    assert [spec.name for spec in file.specs] == ["f"] and file.lines["f", "name"] == 1
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace('"T y"', '"T y').encode())
+    with pytest.raises(SpecFileError, match=r"specs/a\.toml:3:"):
+        load_spec_file(path, tmp_path)
+    (tmp_path / "pyproject.toml").write_bytes(b"\xef\xbb\xbf[tool.kspec]\nspecs = 'mine'\n")
+    assert load_settings(tmp_path).specs == "mine"
