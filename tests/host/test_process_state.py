@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,16 @@ extern "C" __global__ void third(volatile double* x) {
 extern "C" __global__ void fail_rounding_up(double* x, int mode) {
     fesetround(mode);
     x[1 << 20] = 1.0;
+}
+extern "C" __global__ void stuck(float* x) {
+    __shared__ float s[2];
+    if (threadIdx.x < 7) __syncthreads();
+    else if (threadIdx.x < 700) { __syncthreads(); x[0] = s[0]; }
+}
+extern "C" __global__ void racy(int* x) {
+    __shared__ int s[2];
+    s[0] = threadIdx.x;
+    x[threadIdx.x] = s[0];
 }
 extern "C" __global__ void forever(volatile int* x) { while (!x[0]) x[1]++; }
 """
@@ -195,3 +206,42 @@ def test_timeouts_that_come_soon(module: kspec.RawModule, timeout: Any) -> None:
 def test_timeouts_that_are_none(module: kspec.RawModule, timeout: Any) -> None:
     with pytest.raises(CheckOptionError, match="must be a positive number of seconds"):
         module.get_function("third")((1,), (64,), (np.ones(64),), timeout=timeout)
+
+
+def test_all_kinds_of_launches_in_a_thread_with_a_small_stack(module: kspec.RawModule) -> None:
+    results: list[Any] = []
+    numbers = np.zeros(1024, np.int32)
+
+    def fault(name: str, threads: int, **options: Any) -> None:
+        try:
+            module.get_function(name)((2,), (threads,), (numbers,), **options)
+        except kspec.HostFault as error:
+            results.append(error.kind)
+
+    def work() -> None:
+        fault("stuck", 1024)
+        fault("forever", 1, timeout=0.05)
+        fault("racy", 64, sanitize="race")
+        code = """
+        #include <cooperative_groups.h>
+        extern "C" __global__ void rounds(int* x) {
+            x[blockIdx.x] = 1;
+            cooperative_groups::this_grid().sync();
+            if (!blockIdx.x && !threadIdx.x) for (int k = 1; k < gridDim.x; k++) x[0] += x[k];
+        }
+        """
+        x = np.zeros(9, np.int32)
+        kernel = kspec.RawKernel(code, "rounds", enable_cooperative_groups=True)
+        kernel((9,), (32,), (x,))
+        results.append(int(x[0]))
+        more = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "one_more_on_a_small_stack")
+        results.append(more(np.arange(2.0)).tolist())
+
+    before = threading.stack_size(64 * 1024)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert results == ["barrier-divergence", "timeout", "race", 9, [1.0, 2.0]]
