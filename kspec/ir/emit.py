@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from kspec import dtypes
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.device import DEVICE
-from kspec.ir.emit_memory import memory_text
+from kspec.ir.emit_memory import memory_text, place_text
+from kspec.ir.memory import Element
 from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
 from kspec.ir.types import ctype
 
@@ -53,6 +54,13 @@ def emit_expression(expression: Expression) -> str:
             return f"static_cast<{ctype(expression.type)}>({text})"
         return f"({text})" if _is_operator(template) else text
     return memory_text(expression, emit_expression)
+
+
+def emit_place(target: Expression) -> str:
+    """Return what is assigned to as C++."""
+    if isinstance(target, Element):
+        return place_text(target, emit_expression)
+    return emit_expression(target)
 
 
 def literal(value: complex, dtype: str) -> str:

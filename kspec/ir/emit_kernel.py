@@ -36,7 +36,7 @@ from kspec.ir.control import (
     Store,
     While,
 )
-from kspec.ir.emit import emit_expression, emit_statement, initial
+from kspec.ir.emit import emit_expression, emit_place, emit_statement, initial
 from kspec.ir.nodes import Assign, Const, Expression, Let
 from kspec.ir.types import ctype
 
@@ -85,11 +85,11 @@ class _Lines:
             value = "" if one.value is None else f" = {initial(one.value)}"
             yield f"{ctype(one.type)} {one.name}{value};"
         elif isinstance(one, Reference):
-            yield f"{ctype(one.target.type)}& {one.name} = {emit_expression(one.target)};"
+            yield f"{ctype(one.target.type)}& {one.name} = {emit_place(one.target)};"
         elif isinstance(one, Reserve):
             yield _reserve(one)
         elif isinstance(one, Store):
-            yield f"{emit_expression(one.target)} = {initial(one.value)};"
+            yield f"{emit_place(one.target)} = {initial(one.value)};"
         elif isinstance(one, If):
             yield from self._if(one)
         elif isinstance(one, While):

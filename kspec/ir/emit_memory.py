@@ -30,7 +30,9 @@ _BEFORE = "(-9223372036854775807LL - 1)"
 def memory_text(one: Expression, emit: Emit) -> str:
     """Return an expression about memory as C++; `emit` returns that of its parts."""
     if isinstance(one, Element):
-        return _element(one, emit)
+        place = place_text(one, emit)
+        of_user = isinstance(one.memory.type, ArrayType)
+        return f"kspec::truth({place})" if one.type == "bool" and of_user else place
     if isinstance(one, Part):
         return _part(one, emit)
     if isinstance(one, Extent):
@@ -42,7 +44,8 @@ def memory_text(one: Expression, emit: Emit) -> str:
     return f"{one.function}({', '.join(map(emit, one.args))})"
 
 
-def _element(one: Element, emit: Emit) -> str:
+def place_text(one: Element, emit: Emit) -> str:
+    """Return an element as what can be assigned to."""
     memory, indices = emit(one.memory), [emit(index) for index in one.indices]
     type_ = one.memory.type
     if isinstance(type_, ArrayType):

@@ -4,6 +4,7 @@
 
 #include "kspec/array.cuh"
 #include "kspec/constants.cuh"
+#include "kspec/truth.cuh"
 
 namespace kspec {
 
@@ -25,11 +26,11 @@ template <int... K> struct UpTo<0, K...> { typedef Numbers<K...> type; };
 // is uniform over the launch; it spares a specialization for each mix of arrays and scalars.
 template <class T> struct In {
   typedef T type;
-  const T* data;
+  const typename Stored<T>::type* data;
   T value;
 
   template <class At> __device__ inline T item(At at) const {
-    return data ? *element(data, at) : value;
+    return data ? static_cast<T>(*element(data, at)) : value;
   }
 };
 
@@ -39,7 +40,11 @@ template <class T> struct InOut {
   typedef T type;
   T* data;
 
-  template <class At> __device__ inline T& item(At at) const { return *element(data, at); }
+  template <class At> __device__ inline T& item(At at) const {
+    T* place = element(data, at);
+    settle(place);
+    return *place;
+  }
 };
 
 // An output whose old value nobody sees.

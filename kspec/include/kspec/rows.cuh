@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kspec/pack.cuh"
+#include "kspec/truth.cuh"
 
 namespace kspec {
 
@@ -25,15 +26,15 @@ template <int V, int PACKS> struct Row {
   __device__ inline bool has(int pack) const { return live && at(pack) < length; }
 
   template <class T> __device__ inline void load(T (&to)[PACKS][V], const T* row) const {
-    Pack<T, V> pack[PACKS];
+    Pack<typename Stored<T>::type, V> pack[PACKS];
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
-      if (has(k)) pack[k].load(row + at(k));
+      if (has(k)) pack[k].load(stored(row) + at(k));
 #pragma unroll
     for (int k = 0; k < PACKS; ++k) {
 #pragma unroll
       for (int j = 0; j < V; ++j)
-        if (has(k)) to[k][j] = pack[k].get(j);
+        if (has(k)) to[k][j] = static_cast<T>(pack[k].get(j));
     }
   }
 

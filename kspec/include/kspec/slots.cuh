@@ -11,7 +11,7 @@ namespace kspec {
 template <class Arg, int V> struct Slot;
 
 template <class T, int V> struct Slot<In<T>, V> {
-  Pack<T, V> pack;
+  Pack<typename Stored<T>::type, V> pack;
 
   template <class Place> __device__ inline void load(const In<T>& argument, const Place& place) {
     if (argument.data)
@@ -23,7 +23,7 @@ template <class T, int V> struct Slot<In<T>, V> {
   __device__ inline void load_packed(const In<T>& argument, const Place& place) {
     pack.load(place.first(argument.data));
   }
-  __device__ inline T item(int j) const { return pack.get(j); }
+  __device__ inline T item(int j) const { return static_cast<T>(pack.get(j)); }
   template <class Place> __device__ inline void store(const In<T>&, const Place&) const {}
 };
 
@@ -42,14 +42,14 @@ template <class T, int V> struct Slot<InOut<T>, V> {
   T value[V];
 
   template <class Place> __device__ inline void load(const InOut<T>& argument, const Place& place) {
-    Pack<T, V> pack;
-    place.load(argument.data, pack);
+    Pack<typename Stored<T>::type, V> pack;
+    place.load(stored(argument.data), pack);
     take(pack);
   }
   template <class Place>
   __device__ inline void load_packed(const InOut<T>& argument, const Place& place) {
-    Pack<T, V> pack;
-    pack.load(place.first(argument.data));
+    Pack<typename Stored<T>::type, V> pack;
+    pack.load(place.first(stored(argument.data)));
     take(pack);
   }
   __device__ inline T& item(int j) { return value[j]; }
@@ -59,9 +59,9 @@ template <class T, int V> struct Slot<InOut<T>, V> {
   }
 
  private:
-  __device__ inline void take(const Pack<T, V>& pack) {
+  __device__ inline void take(const Pack<typename Stored<T>::type, V>& pack) {
 #pragma unroll
-    for (int j = 0; j < V; ++j) value[j] = pack.get(j);
+    for (int j = 0; j < V; ++j) value[j] = static_cast<T>(pack.get(j));
   }
 };
 

@@ -2,6 +2,8 @@
 // C++'s, without checks of bounds. kspec/runtime/view_kernel.py packs the same structure.
 #pragma once
 
+#include "kspec/truth.cuh"
+
 namespace kspec {
 
 // FLAT: elements follow each other in C order. Index: the type that offsets have.
