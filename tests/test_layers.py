@@ -18,6 +18,7 @@ BASE = (
     "diagnostics",
     "errors",
     "config",
+    "installed",
     "limits",
     "locks",
     "name_expressions",

@@ -17,6 +17,7 @@ from kspec.compiler.key import image_key
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
+from kspec.installed import check_unpacked
 from kspec.stages import CudaSource, Image, Target
 
 __all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]
@@ -49,6 +50,7 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
     ToolStoppedError
         If something stopped the compiler.
     """
+    check_unpacked()
     if not target.is_host:
         check_supported(target, source.backend)
     source = headers.carry_headers(source, target)

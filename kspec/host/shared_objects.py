@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kspec import config
 from kspec.errors import CompileError, LoadError
+from kspec.installed import check_unpacked
 from kspec.stages import Image
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def built_runtime() -> bytes:
     It is an entry of the cache like any image: damaged ones are compiled again, and a read-only
     layer may have it.
     """
+    check_unpacked()
     digest = hashlib.sha256(repr((_FLAGS, _COMPILE, _LINK)).encode())
     for path in sorted([*RUNTIME_DIRECTORY.glob("*"), *INCLUDE_DIRECTORY.glob("kspec_host/abi.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from kspec.definitions import definitions_for
 from kspec.errors import RenderError
+from kspec.installed import check_unpacked
 from kspec.param_checks import HEADER as PARAMS_HEADER
 from kspec.param_checks import Place, param_checks
 from kspec.render import context
@@ -34,7 +35,14 @@ Context = context.Context
 
 
 def template_folder() -> Path:
-    """Return the folder of the Jinja templates: in the wheel, or beside the package in a clone."""
+    """Return the folder of the Jinja templates: in the wheel, or beside the package in a clone.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If kspec was imported from an archive.
+    """
+    check_unpacked()
     package = Path(__file__).resolve().parent.parent
     installed = package / "templates"
     return installed if installed.is_dir() else package.parent / "templates"
