@@ -99,7 +99,8 @@ class CompileOptions:
         long = library and not small and not _names(source, _UNROLL_LIMIT)
         is_nvrtc = source.backend == "nvrtc"
         user, note = source.options, ""
-        if header_names(source.text):
+        # Before C++17, ??/ continues a line: headers could be included that no key has.
+        if header_names(source.text) or "??/" in source.text:
             user, note = raised_standard(source.options)
         return cls(
             target.arch,

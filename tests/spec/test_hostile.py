@@ -138,11 +138,18 @@ class TestLeavingTheFolder:
         refuse(project, text, "is outside the folder 'specs'")
 
     @pytest.mark.parametrize(
-        "include", ["#define S(x) #x\n#include S(/etc/hostname)", '#embed "/etc/hostname"']
+        ("include", "message"),
+        [
+            ("#define S(x) #x\n#include S(/etc/hostname)", "need the name of each header"),
+            ('#embed "/etc/hostname"', "need the name of each header"),
+            ('#inc??/\nlude "/etc/hostname"', "unrecognized preprocessing directive"),
+        ],
     )
-    def test_what_no_scanner_finds_is_not_read(self, project: Path, include: str) -> None:
-        (unit,) = plan(project, RAW % include).units
-        with pytest.raises(CompileError, match="need the name of each header") as caught:
+    def test_what_no_scanner_finds_is_not_read(
+        self, project: Path, include: str, message: str
+    ) -> None:
+        (unit,) = plan(project, RAW % include + 'options = ["-std=c++11"]\n').units
+        with pytest.raises(CompileError, match=message) as caught:
             compile_source(unit.source, Target("sm_90"))
         assert Path("/etc/hostname").read_text().strip() not in str(caught.value)
 
