@@ -12,6 +12,7 @@ ziglang = pytest.importorskip("ziglang")
 SCRIPT = r"""
 import numpy as np
 from kspec.compiler.host_compiler import find_compiler
+from tests.host.checked import Checked
 from tests.host.conftest import Program
 from kspec.errors import HostFault
 
@@ -30,6 +31,18 @@ extern "C" __global__ void sum(const float* x, float* out) {
   if (threadIdx.x == 0) atomicAdd(out, s[0]);
 }
 extern "C" __global__ void divide(int* x) { x[threadIdx.x] = 7 / x[threadIdx.x]; }
+extern "C" __global__ void pause() {
+  long long begin = clock64();
+  while (clock64() - begin < 100000000) ;
+}
+extern "C" __global__ void local(int* x, int i) {
+  int a[4];
+  for (int k = 0; k < 4; k++) a[k] = x[k];
+  __syncthreads();
+  a[threadIdx.x == 1 ? i : 0] = 1;
+  __syncthreads();
+  x[threadIdx.x] = a[i & 3];
+}
 extern "C" __global__ void invert(int* x) { x[threadIdx.x] = 1 / x[threadIdx.x]; }
 '''
 program = Program(TEXT)
@@ -38,6 +51,16 @@ program("sum", 8, 64, x, out)
 np.testing.assert_allclose(out[0], 8 * np.sin(x).sum(), rtol=1e-5)
 values = np.ones(64, np.int32)
 values[9] = 0
+program("pause", 1, 1, timeout=600)
+checked = Checked(TEXT, "bounds")
+checked("local", 1, 4, values, 3)
+for index in (*range(-20, 0), *range(4, 24), 10**6, -10**6):
+    try:
+        checked("local", 1, 4, values, index)
+    except HostFault as fault:
+        assert fault.kind == "illegal-address" and "thread (1,0,0)" in fault.message, fault
+    else:
+        raise AssertionError(index)
 try:
     program("divide", 1, 64, values)
 except HostFault as fault:

@@ -66,6 +66,15 @@ static bool run_apart(Job* job, unsigned threads) {
   return true;
 }
 
+static timespec time_after(clockid_t clock, long nanoseconds) {
+  timespec time;
+  clock_gettime(clock, &time);
+  time.tv_nsec += nanoseconds % 1000000000;
+  time.tv_sec += nanoseconds / 1000000000 + time.tv_nsec / 1000000000;
+  time.tv_nsec %= 1000000000;
+  return time;
+}
+
 // Wait for the job; false after a signal, or after a moment: another thread may have had the signal.
 static bool wait_for_runner(long nanoseconds) {
   timespec until = time_after(CLOCK_REALTIME, nanoseconds);

@@ -1,7 +1,11 @@
 // The thread behind `timeout=`: it cancels a launch that takes too long.
+//
+// It waits in the kernel's own call. Condition variables with a clock need functions of which the C
+// library has two versions, and the runtime that zig links would get the old ones, which have none.
 #pragma once
 
-#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "signals.h"
@@ -10,62 +14,52 @@ namespace kspec_host {
 
 struct Watchdog {
   pthread_t thread;
-  pthread_mutex_t mutex;
-  pthread_cond_t changed;
   Job* job;
-  timespec deadline;
-  bool finished;
+  int64_t deadline;  // nanoseconds of the monotonic clock
+  int finished;      // atomic; the watchdog waits until it is 1
 };
 
-static timespec time_after(clockid_t clock, long nanoseconds) {
-  timespec time;
-  clock_gettime(clock, &time);
-  time.tv_nsec += nanoseconds % 1000000000;
-  time.tv_sec += nanoseconds / 1000000000 + time.tv_nsec / 1000000000;
-  time.tv_nsec %= 1000000000;
-  return time;
+static int64_t monotonic_time() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
 static void* watchdog_main(void* argument) {
   Watchdog* dog = (Watchdog*)argument;
-  pthread_mutex_lock(&dog->mutex);
-  timespec until = dog->deadline;
-  while (!dog->finished) {
-    if (pthread_cond_timedwait(&dog->changed, &dog->mutex, &until) != ETIMEDOUT) continue;
+  int64_t until = dog->deadline;
+  while (!__atomic_load_n(&dog->finished, __ATOMIC_ACQUIRE)) {
+    int64_t left = until - monotonic_time();
+    if (left > 0) {
+      timespec wait = {left / 1000000000, left % 1000000000};
+      syscall(SYS_futex, &dog->finished, FUTEX_WAIT_PRIVATE, 0, &wait, nullptr, 0);
+      continue;
+    }
     int none = CANCEL_NONE;
     __atomic_compare_exchange_n(&dog->job->cancel, &none, (int)CANCEL_TIMEOUT, false,
                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     signal_workers();
     // A worker outside the module's text ignores the signal: ask again until all have stopped.
-    until = time_after(CLOCK_MONOTONIC, 5000000);
+    until = monotonic_time() + 5000000;
   }
-  pthread_mutex_unlock(&dog->mutex);
   return nullptr;
 }
 
 static void start_watchdog(Watchdog* dog, Job* job, double seconds) {
-  pthread_mutex_init(&dog->mutex, nullptr);
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&dog->changed, &attributes);
   dog->job = job;
-  dog->finished = false;
-  dog->deadline = time_after(CLOCK_MONOTONIC, (long)(seconds * 1e9));
+  dog->finished = 0;
+  dog->deadline = monotonic_time() + (int64_t)(seconds * 1e9);
   sigset_t blocked, previous;
   sigfillset(&blocked);
   pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-  if (pthread_create(&dog->thread, nullptr, watchdog_main, dog)) dog->finished = true;
+  if (pthread_create(&dog->thread, nullptr, watchdog_main, dog)) dog->finished = 1;
   pthread_sigmask(SIG_SETMASK, &previous, nullptr);
 }
 
 static void stop_watchdog(Watchdog* dog) {
-  pthread_mutex_lock(&dog->mutex);
-  bool started = !dog->finished;
-  dog->finished = true;
-  pthread_cond_signal(&dog->changed);
-  pthread_mutex_unlock(&dog->mutex);
-  if (started) pthread_join(dog->thread, nullptr);
+  if (__atomic_exchange_n(&dog->finished, 1, __ATOMIC_RELEASE)) return;  // it never started
+  syscall(SYS_futex, &dog->finished, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  pthread_join(dog->thread, nullptr);
 }
 
 }  // namespace kspec_host
