@@ -54,19 +54,19 @@ class SharedDeclaration:
         return " ".join(pieces)
 
     def _typedef(self, one: Declarator, declarator: str) -> str:
-        """Return a typedef of a variable's type, before it what its alignment takes."""
-        before, attributes = [], []
+        """Return a typedef of a variable's type with its alignment."""
+        attributes = []
         for tokens in self.declaration.attributes:
             inner = spelled(tokens[2:-1])
             if tokens[0].text == "__attribute__":
                 attributes.append(spelled(tokens))
             elif tokens[0].text == "__align__":
                 attributes.append(f"__attribute__((aligned({inner})))")
-            elif tokens[0].text == "alignas":  # of a number or a type, which only a class takes
-                holder = f"kspec_align_{one.name}"
-                before.append(f"struct alignas({inner}) {holder} {{}};")
-                attributes.append(f"__attribute__((aligned(alignof({holder}))))")
-        return " ".join([*before, "typedef", *attributes, self.declaration.type, declarator])
+            elif tokens[0].text == "alignas":  # of a number or a type
+                argument = f"({inner})" if ">" in inner[:-1] and inner[-1] != ">" else inner
+                alignment = f"::kspec_host::alignment_of<{argument}>()"
+                attributes.append(f"__attribute__((aligned({alignment})))")
+        return " ".join(["typedef", *attributes, self.declaration.type, declarator])
 
 
 def parse_shared(tokens: list[Token]) -> SharedDeclaration | None:

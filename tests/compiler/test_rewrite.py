@@ -23,9 +23,11 @@ F = "__device__ void f() {{ {} }}"
          "typedef __attribute__((aligned(16))) pair < int , 3 > kspec_type_s; "
          "KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s)"),
         ("__shared__ alignas(double) char s[3];",
-         "struct alignas(double) kspec_align_s {}; "
-         "typedef __attribute__((aligned(alignof(kspec_align_s)))) char kspec_type_s[3]; "
-         "KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s)"),
+         "typedef __attribute__((aligned(::kspec_host::alignment_of<double>()))) "
+         "char kspec_type_s[3]; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s)"),
+        ("__shared__ alignas(N > 3 ? 8 : 4) char s;",
+         "typedef __attribute__((aligned(::kspec_host::alignment_of<(N > 3 ? 8 : 4)>()))) "
+         "char kspec_type_s; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s)"),
         ("__shared__ float s[1 << 3];",
          "typedef float kspec_type_s[1 << 3]; KSPEC_HOST_SHARED(kspec_type_s, s, kspec_tag_s)"),
         ("__shared__ float s[N < 9 ? N : 8];",

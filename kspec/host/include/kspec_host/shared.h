@@ -8,6 +8,10 @@
 
 namespace kspec_host {
 
+// The argument of alignas is a type or a number.
+template <class T> constexpr unsigned long alignment_of() { return alignof(T); }
+template <unsigned long N> constexpr unsigned long alignment_of() { return N; }
+
 KSPEC_HOST_OWN static unsigned shared_variable_count = 0;
 
 // Each __shared__ declaration has a number; templates have one per instantiation, which is what
