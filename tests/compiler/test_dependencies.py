@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def size(code: bytes, target: Target, folder: Path) -> int:
     """Return the elements of the variable in an image."""
     if target is PTX:
         return int(code.partition(b"answer[")[2].partition(b"]")[0]) // 4
+    if shutil.which("nm") is None:
+        pytest.skip("nm is not installed")
     path = folder / "image.so"
     path.write_bytes(code)
     listed = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout

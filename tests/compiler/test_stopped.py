@@ -42,7 +42,7 @@ def troubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A compiler that does as a file says, as long as there is one."""
     real, script, end = shlex.join(find_compiler().command), tmp_path / "g++", tmp_path / "end"
     script.write_text(
-        f'#!/bin/bash\ncase "$*" in *" -o "*) [ -e {end} ] && . {end};; esac\nexec {real} "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *" -o "*) [ -e {end} ] && . {end};; esac\nexec {real} "$@"\n'
     )
     script.chmod(0o755)
     monkeypatch.setenv("KSPEC_CXX", str(script))

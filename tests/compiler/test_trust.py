@@ -31,7 +31,10 @@ IMAGE = Image("so", "host", b"\x7fELF and so on", {"k": "k"})
 def foreign(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a path one of another user's."""
     if os.geteuid() == 0:
-        os.chown(path, 4321, -1)
+        try:
+            os.chown(path, 4321, -1)
+        except OSError:
+            pytest.skip("this container has one user only")
     else:
         user = os.geteuid() + 1
         monkeypatch.setattr(trust.os, "geteuid", lambda: user)
