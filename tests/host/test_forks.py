@@ -254,3 +254,33 @@ def test_locks_of_another_thread_are_open_in_a_child() -> None:
     done.set()
     thread.join()
     assert status == 0 and taken and made.get(0) == 1
+
+
+def test_a_daemon_that_has_closed_all_files() -> None:
+    """Its next files have the numbers of those that the runtime had opened."""
+    run_forking("""
+        import tempfile
+        put = kspec.RawKernel(
+            'extern "C" __global__ void put(char* x, long long i) { x[i] = 1; }', "put"
+        )
+        memory, x = np.zeros(1 << 25, np.uint8), np.zeros(40, np.uint8)
+        away = memory.ctypes.data - x.ctypes.data
+        put((1,), (1,), (x, 1))
+
+        def work():
+            os.closerange(3, 256)
+            files = [tempfile.TemporaryFile(buffering=0) for _ in range(32)]
+            for file in files:
+                file.write(bytes(1 << 16))
+            for index in range(0, 1 << 25, 1 << 20):
+                try:
+                    put((1,), (1,), (x, away + index))
+                except kspec.HostFault as fault:
+                    assert fault.kind == "illegal-address" and fault.line, fault
+                else:
+                    raise AssertionError(index)
+            assert memory.sum() == 0
+            launches(3)
+
+        join(fork(work))
+    """)

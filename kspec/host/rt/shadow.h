@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "state.h"
 
@@ -40,7 +39,7 @@ enum : uintptr_t { NO_PAGE = 0, REMOVED_PAGE = 1 };
 
 struct Shadow {
   bool reserved, refused;
-  int closed_page;        // a file of one page that is CLOSED throughout
+  void* closed_page;      // of shared memory, CLOSED throughout
   pthread_mutex_t mutex;  // guards the pages
   uintptr_t* pages;       // those that are written, each CLOSED at first: a hash table
   unsigned page_count;    // slots of it that were ever used
@@ -48,7 +47,7 @@ struct Shadow {
   unsigned generation;    // grows when everything is closed: what is kept open opens itself again
 };
 
-static Shadow shadow = {false, false, -1, PTHREAD_MUTEX_INITIALIZER, nullptr, 0, 0, 1};
+static Shadow shadow = {false, false, nullptr, PTHREAD_MUTEX_INITIALIZER, nullptr, 0, 0, 1};
 
 static inline uintptr_t shadow_of(uintptr_t address) { return SHADOW_BEGIN + (address >> 3); }
 
@@ -64,13 +63,13 @@ static void map_shadow(uintptr_t begin, uintptr_t end, int protection) {
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-static int make_closed_page() {
-  int file = (int)syscall(SYS_memfd_create, "kspec-shadow", 1u);  // MFD_CLOEXEC
-  unsigned char bytes[256];
-  memset(bytes, CLOSED, sizeof bytes);
-  for (size_t written = 0; file >= 0 && written < page_bytes(); written += sizeof bytes)
-    if (write(file, bytes, sizeof bytes) != (ssize_t)sizeof bytes) return -1;
-  return file;
+// Null when there is no memory. No file stays open: a daemon closes those it does not know, and the
+// next one that is opened has the number.
+static void* make_closed_page() {
+  void* map = mmap(nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return nullptr;
+  memset(map, CLOSED, page_bytes());
+  return mprotect(map, page_bytes(), PROT_READ) ? nullptr : map;
 }
 
 // Reserve the shadow, once. False where addresses are scarce (ulimit -v) or taken.
@@ -79,7 +78,7 @@ static bool reserve_shadow() {
   shadow.refused = true;
   shadow.closed_page = make_closed_page();
   shadow.pages = (uintptr_t*)calloc(PAGE_SLOTS, sizeof(uintptr_t));
-  if (shadow.closed_page < 0 || !shadow.pages) return false;
+  if (!shadow.closed_page || !shadow.pages) return false;
   const int no_replace = 0x100000;  // MAP_FIXED_NOREPLACE
   void* map = mmap((void*)SHADOW_BEGIN, SHADOW_SPAN, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | no_replace, -1, 0);
@@ -218,8 +217,9 @@ static void renew_shadow() {
 // makes the access call its hook, which knows more.
 static bool close_stray_page(uintptr_t address) {
   __atomic_fetch_add(&shadow.stray_count, 1, __ATOMIC_RELAXED);
-  return mmap((void*)page_of(address), page_bytes(), PROT_READ, MAP_SHARED | MAP_FIXED,
-              shadow.closed_page, 0) != MAP_FAILED;
+  // Of no bytes of shared memory: maps them once more.
+  return mremap(shadow.closed_page, 0, page_bytes(), MREMAP_MAYMOVE | MREMAP_FIXED,
+                (void*)page_of(address)) != MAP_FAILED;
 }
 
 }  // namespace kspec_host
