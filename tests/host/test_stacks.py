@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import resource
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,20 @@ def test_local_memory_of_threads_that_wait(module: kspec.RawModule, mode: str) -
     out = np.full(1024, -1, np.int32)
     module.get_function("some")((1,), (1024,), (out,), sanitize=mode)
     assert not out.any()
+
+
+def resident_bytes() -> int:
+    fields = pathlib.Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * resource.getpagesize()
+
+
+def test_many_deep_stacks_give_their_memory_back(module: kspec.RawModule) -> None:
+    out = np.full(1024, -1, np.int32)
+    module.get_function("some")((1,), (1024,), (out,), sanitize="none")
+    before = resident_bytes()
+    module.get_function("all")((1,), (1024,), (out,), sanitize="none")  # uses 512 MiB
+    assert not out.any()
+    assert resident_bytes() - before < 300 << 20
 
 
 @pytest.mark.parametrize("mode", MODES)

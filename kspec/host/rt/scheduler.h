@@ -34,6 +34,7 @@ static Fiber* make_fiber(Worker* worker) {
   fiber->stack = (char*)map;
   // Colour the stacks, else the hot frames of all fibers share the same cache sets.
   fiber->top = fiber->stack + bytes - 64 * (worker->fiber_count * 7 % 48) - 64;
+  fiber->deepest = fiber->top;
   worker->fibers[worker->fiber_count++] = fiber;
   return fiber;
 }
@@ -238,8 +239,23 @@ static Fiber* pick_fiber(Worker* worker) {
   }
 }
 
+// Give the memory of stacks back, if threads with large local arrays have used much. No block runs.
+static void trim_stacks(Worker* worker) {
+  size_t used = 0;
+  for (unsigned i = 0; i < worker->fiber_count; i++)
+    used += (size_t)(worker->fibers[i]->top - worker->fibers[i]->deepest);
+  if (used < KEPT_STACK_BYTES) return;
+  for (unsigned i = 0; i < worker->fiber_count; i++) {
+    Fiber* fiber = worker->fibers[i];
+    madvise(fiber->stack + page_bytes(), STACK_BYTES, MADV_DONTNEED);
+    fiber->deepest = fiber->top;
+  }
+}
+
 // Run somebody else. Returns when `fiber` is runnable again and picked.
 static void give_way(Worker* worker, Fiber* fiber) {
+  char* here = (char*)__builtin_frame_address(0);
+  if (here < fiber->deepest) fiber->deepest = here;
   Fiber* next = pick_fiber(worker);
   if (next == fiber) return;
   worker->current = next;

@@ -17,6 +17,7 @@ enum : unsigned {
   // Untouched pages cost nothing.
   STACK_BYTES = 1024 * 1024,
   SERVICE_STACK_BYTES = 16 * 1024,  // what a service needs of it
+  KEPT_STACK_BYTES = 256 * 1024 * 1024,  // of memory that a worker's stacks keep between launches
   STATIC_SHARED_BYTES = 48 * 1024,
   MAX_WARPS = MAX_BLOCK_THREADS / WARP_SIZE,
   MAX_WARP_GROUPS = 32,
@@ -50,6 +51,7 @@ struct Fiber {
   Worker* worker;
   char* stack;  // lowest address; the first page is a guard
   char* top;
+  char* deepest;  // how far down a thread has waited, since the memory was given back
   unsigned thread;  // the CUDA thread that waits here
   int wait;
   WarpCall* call;  // WAIT_WARP: what it wants

@@ -194,6 +194,7 @@ static void work(Worker* worker, Job* job) {
   use_signal_stack(worker, &previous);
   this_worker = worker;
   take_blocks(worker, job);
+  trim_stacks(worker);
   this_worker = nullptr;
   if (job->bounds) end_bounds(worker);
   sigaltstack(&previous, nullptr);
