@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,15 @@ def buffer_of(array: np.ndarray) -> tuple[HostBuffer, np.ndarray]:
     view = np.frombuffer(raw, dtype=array.dtype, count=array.size).reshape(array.shape)
     view[...] = array
     return buffer, view
+
+
+def held_compiler(folder: Path) -> tuple[str, Path, Path]:
+    """Return a compiler that waits while a file exists, that file, and one that says it waits."""
+    hold, held, compiler = folder / "hold", folder / "held", folder / "g++"
+    compiler.write_text(
+        f'#!/bin/sh\nfor one; do [ "$one" = --version ] && exec c++ "$@"; done\n'
+        f"if [ -e {hold} ]; then : > {held}; while [ -e {hold} ]; do sleep 0.02; done; fi\n"
+        'exec c++ "$@"\n'
+    )
+    compiler.chmod(0o700)
+    return str(compiler), hold, held

@@ -13,6 +13,7 @@ import pytest
 
 from kspec.locks import make_lock
 from kspec.runtime.once import OnceMap
+from tests.host.conftest import held_compiler
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -56,7 +57,7 @@ PRELUDE = textwrap.dedent("""
     def fork(work):
         child = os.fork()
         if not child:
-            signal.alarm(20)
+            signal.alarm(60)
             try:
                 work()
             except BaseException:
@@ -76,7 +77,7 @@ def run_forking(text: str, threads: int = 3, **variables: str) -> None:
         [sys.executable, "-c", PRELUDE + textwrap.dedent(text)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         env={**os.environ, "KSPEC_HOST_THREADS": str(threads), **variables},
     )
     assert done.returncode == 0, done.stderr
@@ -191,14 +192,7 @@ def test_forks_during_many_short_launches() -> None:
 
 
 def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
-    hold, held = tmp_path / "hold", tmp_path / "held"
-    compiler = tmp_path / "g++"
-    compiler.write_text(
-        f'#!/bin/sh\nfor one; do [ "$one" = --version ] && exec c++ "$@"; done\n'
-        f"if [ -e {hold} ]; then : > {held}; while [ -e {hold} ]; do sleep 0.02; done; fi\n"
-        'exec c++ "$@"\n'
-    )
-    compiler.chmod(0o700)
+    compiler, hold, held = held_compiler(tmp_path)
     run_forking(
         f"""
         from pathlib import Path
@@ -222,7 +216,7 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
         thread.join()
         assert (results[0] == 2 * x).all() and (twice(x) == 2 * x).all()
         """,
-        KSPEC_CXX=str(compiler),
+        KSPEC_CXX=compiler,
         KSPEC_CACHE_DIR=str(tmp_path / "cache"),
     )
 
