@@ -27,6 +27,7 @@ from kspec.compiler.messages import parse_log
 from kspec.compiler.options import raised_standard
 from kspec.compiler.positions import Positions
 from kspec.compiler.preprocess import REFUSAL, line_markers
+from kspec.compiler.programs import run_program
 from kspec.compiler.sanitize import link_flags, major_version, sanitize_flags
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.compiler.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
@@ -328,13 +329,7 @@ class _Run:
         ]
 
     def _call(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command,
-            cwd=self.directory,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",  # headers of the system are passed on as they are
-        )
+        done = run_program(command, self.directory)
         check_not_stopped(self.name, _TOOL, done.returncode, done.stderr)
         return done
 

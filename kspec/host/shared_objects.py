@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +70,7 @@ def built_runtime() -> bytes:
 
 def _build(compiler: HostCompiler) -> bytes:
     """Compile the runtime."""
+    from kspec.compiler.programs import run_program
     from kspec.compiler.stopped import check_not_stopped, system_errors
 
     name, tool = "the host runtime", "the host compiler"
@@ -81,7 +81,7 @@ def _build(compiler: HostCompiler) -> bytes:
             command = [*compiler.as_c, "-x", "c++"]
         command += [*_FLAGS, *_COMPILE[compiler.kind], f"-I{INCLUDE_DIRECTORY}"]
         command += ["-o", str(built), str(RUNTIME_DIRECTORY / "rt.cc"), *_LINK[compiler.kind]]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = run_program(command)
         check_not_stopped(name, tool, done.returncode, done.stderr)
         if done.returncode:
             raise CompileError(f"the host runtime does not compile:\n{done.stderr}", target="host")
