@@ -24,7 +24,7 @@ from pathlib import Path
 from kspec.compiler.headers import is_library, write_headers
 from kspec.compiler.host_compiler import HostCompiler, find_compiler
 from kspec.compiler.messages import parse_log
-from kspec.compiler.options import raised_standard
+from kspec.compiler.options import pre_includes, raised_standard
 from kspec.compiler.positions import Positions
 from kspec.compiler.preprocess import REFUSAL, line_markers
 from kspec.compiler.programs import run_program
@@ -166,7 +166,7 @@ def compile_host(
         tempfile.TemporaryDirectory(prefix="kspec-host-") as name,
     ):
         directory = Path(name)
-        unit = prepare_unit(source, _user_macros(source.options))
+        unit = prepare_unit(source, _user_directives(source.options))
         _write_sources(directory, source, unit)
         flags = _flags(source, compiler, unit.needs_std)
         # Not system directories: g++ would move its own behind them.
@@ -246,7 +246,8 @@ def _user_options(options: tuple[str, ...]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _user_macros(options: tuple[str, ...]) -> list[str]:
+def _user_directives(options: tuple[str, ...]) -> list[str]:
+    """Return options of the preprocessor as directives; headers come after all macros."""
     lines = []
     for option, value in _user_options(options):
         name, equals, text = value.partition("=")
@@ -254,7 +255,7 @@ def _user_macros(options: tuple[str, ...]) -> list[str]:
             lines.append(f"#define {name} {text if equals else 1}")
         elif option == "-U":
             lines.append(f"#undef {name}")
-    return lines
+    return [*lines, *(f'#include "{name}"' for name in pre_includes(options))]
 
 
 def _standard(options: tuple[str, ...]) -> str:

@@ -82,22 +82,22 @@ class HostUnit:
     refusals: str
 
 
-def prepare_unit(source: CudaSource, macros: Sequence[str]) -> PreparedUnit:
-    """Return the translation unit of a source, with the directives of the user's macros."""
-    main = prepare(source.text)
+def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
+    """Return the translation unit of a source, with the directives that options stand for."""
+    main, front = prepare(source.text), prepare("\n".join(directives))
     texts = {header.name: prepare(header.text) for header in source.headers}
     # The user's macros come after the dialect, which they must not rewrite (-DN=4).
     lines = [
         "#define KSPEC_HOST_REWRITE 1",
         '#include "kspec_host.h"',
         '#line 1 "<options>"',
-        *macros,
+        front.text,
     ]
     lines += [_line_directive(source.name), main.text]
     for index, expression in enumerate(source.name_expressions):
         lines.append(_line_directive(f"<name expression {expression}>"))
         lines.append(f"KSPEC_HOST_NAMED({index}, {_plain(expression)})")
-    included = main.includes.union(*(text.includes for text in texts.values()))
+    included = main.includes.union(*(text.includes for text in (front, *texts.values())))
     foreign = included - texts.keys() - _LIGHT_HEADERS
     return PreparedUnit(
         source,

@@ -43,10 +43,15 @@ CASES = [
     ),
     ("import", '#import "value.cuh"', (), HOST),
     *(
-        ("in front", "", (option,), PTX)
-        for option in ("-include=value.cuh", "--pre-include=value.cuh")
+        ("in front", "", options, target)
+        for options in (
+            ("-include=value.cuh",),
+            ("--pre-include=value.cuh",),
+            ("-include", "value.cuh"),
+            ("-include", "value.cuh", "-DUNUSED"),
+        )
+        for target in (HOST, PTX)
     ),
-    ("in front, in two words", "", ("-include", "value.cuh"), PTX),
 ]
 
 
