@@ -36,6 +36,13 @@ def checked_module(text: str, modes: str, compiler: str) -> HostModule:
     return load_module(compile_host(source, host_compiler(compiler), sanitize=sanitize))
 
 
+def fault_of(kernel: Any, *call: Any, **options: Any) -> HostFault:
+    """Return the fault that a call of a kernel ends in."""
+    with pytest.raises(HostFault) as caught:
+        kernel(*call, **options)
+    return caught.value
+
+
 class Checked:
     """A text in checking modes: ``program("kernel", grid, block, *arguments)``."""
 

@@ -15,6 +15,7 @@ import pytest
 import kspec
 from kspec.errors import CheckOptionError
 from tests.host import fuzz_bounds
+from tests.host.checked import fault_of
 
 CODE = r"""
 __constant__ float weights[3] = {1, 2, 3};
@@ -72,12 +73,6 @@ extern "C" __global__ void turn(float* x) {
 @pytest.fixture(scope="module")
 def module() -> kspec.RawModule:
     return kspec.RawModule(code=CODE)
-
-
-def fault_of(kernel: Any, *call: Any, **options: Any) -> kspec.HostFault:
-    with pytest.raises(kspec.HostFault) as caught:
-        kernel(*call, **options)
-    return caught.value
 
 
 @pytest.mark.parametrize("size", [100, 3])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pathlib
 import resource
-from typing import Any
 
 import numpy as np
 import pytest
 
 import kspec
 from kspec.compiler.host_compiler import find_compiler
+from tests.host.checked import fault_of
 
 CODE = r"""
 template <int BYTES> __device__ void keep(int* out) {
@@ -56,12 +56,6 @@ MODES = ("bounds", "none", "memory")
 @pytest.fixture(scope="module")
 def module() -> kspec.RawModule:
     return kspec.RawModule(code=CODE)
-
-
-def fault_of(kernel: Any, *call: Any, **options: Any) -> kspec.HostFault:
-    with pytest.raises(kspec.HostFault) as caught:
-        kernel(*call, **options)
-    return caught.value
 
 
 def has_line(fault: kspec.HostFault) -> bool:
@@ -117,3 +111,27 @@ def test_recursion(
     kernel((1,), (1,), (x, np.int32(10), np.int32(kind)), sanitize=mode)
     assert x[1] == 60
     assert name != "printing" or "10 3.333333" in capsys.readouterr().out
+
+
+def test_arrays_of_threads_that_were_stopped_are_closed() -> None:
+    """Beside them, the arrays of the next launch would have no bounds."""
+    source = """extern "C" __global__ void stop(int* x, int last) {
+      int l[1500];
+      for (int k = 0; k < 1500; k++) l[k] = k + x[0];
+      __syncthreads();
+      if (threadIdx.x == last) __trap();
+      __syncthreads();
+      x[1] = l[x[0]];
+    }
+    extern "C" __global__ void reach(int* x, long long i) {
+      int l[4] = {x[0], 1, 2, 3};
+      l[i] = 7;
+      x[1] = l[x[0]];
+    }"""
+    module = kspec.RawModule(code=source)
+    x = np.zeros(2, np.int32)
+    assert fault_of(module.get_function("stop"), (1,), (64,), (x, np.int32(63))).kind == "trap"
+    reach = module.get_function("reach")
+    for index in range(-60_000, 60_000, 997):
+        fault = fault_of(reach, (1,), (1,), (x, np.int64(index)))
+        assert fault.kind == "illegal-address", index

@@ -153,9 +153,17 @@ static void release_slabs(Fiber* fiber) {
   }
 }
 
-// The threads of a fiber were abandoned.
+// The threads of a fiber were abandoned. The functions that they were in close no array any more.
 static void abandon_frames(Fiber* fiber) {
-  for (LocalSlab& slab : fiber->slabs) slab.generation = 0;
+  for (unsigned number = 0; number <= fiber->slab; number++) {
+    LocalSlab* slab = &fiber->slabs[number];
+    if (slab->frame_count && slab->generation == shadow.generation) {
+      uintptr_t begin = shadow_of((uintptr_t)slab->begin);
+      uintptr_t end = shadow_of((uintptr_t)frame_of(slab, slab->frame_count - 1)->end);
+      memset((void*)begin, CLOSED, end - begin);
+    }
+    slab->frame_count = 0;
+  }
   fiber->slab = 0;
 }
 
