@@ -114,23 +114,17 @@ def test_an_edited_or_lost_file_of_the_package_is_made_again(
     assert printed(USE, site) == "[9.]\n" and path.read_bytes() == before
 
 
-def test_headers_count_wherever_they_are(toy: Path, tmp_path: Path) -> None:
-    (toy / "specs/amount.cuh").rename(toy / "amount.cuh")
-    path = toy / "specs/shifts.toml"
-    path.write_text(path.read_text().replace("params", 'options = ["-I."]\nparams', 1))
-    build_project(toy, compiling=False)
-    site = install(toy, tmp_path / "site")
-    code = "from toy_kernels import shifts; import numpy as np; x = np.float32([0])\n"
-    code += "shifts.shift((1,), (1,), x, 1); print(x, 'pydantic' in __import__('sys').modules)"
-    assert printed(code, site) == "[3.] False\n"
-    (toy / "amount.cuh").write_text("#define AMOUNT 4\n")
-    assert printed(code, site) == "[4.] True\n"
-
-
 @pytest.mark.parametrize(
-    "include", ["#define H <amount.cuh>\n#include H", "#include /* it */ <amount.cuh>"]
+    "include",
+    [
+        '#include "amount.cuh"',
+        "#define H <amount.cuh>\n#include H",
+        "#include /* it */ <amount.cuh>",
+    ],
 )
-def test_headers_count_however_they_are_named(toy: Path, tmp_path: Path, include: str) -> None:
+def test_headers_count_wherever_they_are_and_however_named(
+    toy: Path, tmp_path: Path, include: str
+) -> None:
     (toy / "specs/amount.cuh").rename(toy / "amount.cuh")
     path = toy / "specs/shifts.toml"
     text = path.read_text().replace("params", 'options = ["-I."]\nparams', 1)
