@@ -140,7 +140,9 @@ def test_faults_and_timeouts_with_a_handler_of_ones_own() -> None:
             try:
                 call()
             except kspec.HostFault as fault:
-                assert fault.kind == kind and fault.line, fault
+                assert fault.kind == kind, fault
+                # The kernel may be stopped inside of the runtime, which has no line.
+                assert fault.line or kind == "timeout", fault
             else:
                 raise AssertionError(kind)
             check()

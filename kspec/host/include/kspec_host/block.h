@@ -86,7 +86,8 @@ static inline KSPEC_HOST_UNCHECKED void count_spin() {
   fail(kind, message, {file, line});
 }
 
-static KSPEC_HOST_UNCHECKED __attribute__((noinline)) int kspec_print(const char* format, ...) {
+static KSPEC_HOST_UNCHECKED __attribute__((noinline, unused))
+int kspec_print(const char* format, ...) {
   __builtin_va_list arguments;
   __builtin_va_start(arguments, format);
   kspec_runtime->print(kspec_context.block->worker, format, arguments, __builtin_return_address(0));
