@@ -13,8 +13,6 @@ miss.  `kspec.compiler.key` makes the keys, `kspec.compiler.entry` the bytes of 
 
 from __future__ import annotations
 
-import functools
-import itertools
 import os
 import random
 import time
@@ -41,6 +39,7 @@ _PARTS = 32
 # Seconds to wait for another process that compiles the same: longer than compilers take.
 _PATIENCE = 120.0
 _IN_MEMORY = 1024  # images, and failures, that are also kept in memory
+_warned: dict[Path, object] = {}  # folders that this process has warned of
 
 T = TypeVar("T")
 
@@ -202,25 +201,9 @@ class ImageCache:
             self._counts[counter] += 1
 
     def _warn(self, place: Path, message: str) -> None:
-        if _Warned.about(place).first():
+        mark = object()
+        if _warned.setdefault(place, mark) is mark:  # the first to come, of all threads and caches
             warnings.warn(message, RuntimeWarning, stacklevel=4)
-
-
-class _Warned:
-    """Whether this process has warned of a folder, through whichever cache."""
-
-    def __init__(self) -> None:
-        self._asked = itertools.count()
-
-    @staticmethod
-    @functools.cache
-    def about(place: Path) -> _Warned:
-        """Return the one of a folder."""
-        return _Warned()
-
-    def first(self) -> bool:
-        """Return True the first time, in whichever thread."""
-        return next(self._asked) == 0
 
 
 class _Latest(Generic[T]):
