@@ -89,7 +89,7 @@ class BuildPlan:
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What is doubtful in the spec files."""
+        """Warnings about the spec files."""
         return tuple(one for unit in self.units for one in unit.spec_file.warnings)
 
 

@@ -187,7 +187,7 @@ def _folder(table: dict[str, Any], key: str, default: str, problems: list[str]) 
 
 
 def _links(project: Path, folders: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with folders of a project that are links, or below links."""
+    """Yield an error for each folder of a project that is a link, or below one."""
     for key, name in folders.items():
         path = project / name
         if not path.resolve().is_relative_to(project.resolve()):

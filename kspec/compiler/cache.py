@@ -50,7 +50,7 @@ class ImageCache:
     Parameters
     ----------
     directory : Path
-        Made on the first `put`, readable by its owner only.  If it can not be written, or others
+        Made on the first `put`, readable by its owner only.  If it cannot be written, or others
         can write it, one warning says so and images are kept in memory.
     layers : sequence of Path
         Folders like it that are searched before it, and only read.
@@ -132,7 +132,7 @@ class ImageCache:
         except OSError as error:
             self._warn(
                 self.directory,
-                f"kspec can not write its cache {self.directory} ({error.strerror or error}): "
+                f"kspec cannot write its cache {self.directory} ({error.strerror or error}): "
                 "compiled kernels are kept in memory only; KSPEC_CACHE_DIR names another place",
             )
             return

@@ -258,7 +258,7 @@ def is_library(directory: Path) -> bool:
 
 
 def library_digest(source: CudaSource) -> str:
-    """Return what tells whether the user's own CCCL has changed; empty without one.
+    """Return a digest that changes with the user's own CCCL; empty without one.
 
     A toolkit goes by its version.  CCCL by the names, sizes and times of its files.
     """

@@ -171,7 +171,7 @@ def _ask(command: tuple[str, ...], *arguments: str) -> subprocess.CompletedProce
 
 
 def _digest(program: Path) -> str:
-    """Return what tells a program from another version of itself, on every machine."""
+    """Return a digest of a program's version, the same on every machine."""
     try:
         with program.open("rb") as file:
             head = file.read(_HEAD)

@@ -2,7 +2,7 @@ r"""The steps around the preprocessor: its input is prepared, and its output div
 
 ::
 
-    prepare('#include <cub/cub.cuh>').text      # '#error cub device code can not run on ...'
+    prepare('#include <cub/cub.cuh>').text      # '#error cub device code cannot run on ...'
     user_spans('# 1 "/usr/include/math.h" 1 3\n...', foreign)    # what to rewrite of it
 
 `kspec.compiler.host` runs the preprocessor in between, `kspec.compiler.rewrite` comes after it.
@@ -18,7 +18,7 @@ from kspec.cpp.directives import INCLUDES, header_names
 from kspec.cpp.tokens import newlines, tokens_of
 
 # Marks our own messages in a compiler's log.
-REFUSAL = "can not run on the host device"
+REFUSAL = "cannot run on the host device"
 GUARD = "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative"
 _NO_LIBRARY = f"{{}} device code {REFUSAL}; {GUARD}"
 # By the first part of the header's name.

@@ -36,7 +36,7 @@ _CRASHES = ("Segmentation fault", "Aborted", "Illegal instruction")
 
 
 def stop_reason(status: int, log: str) -> str:
-    """Return what stopped a compiler, or nothing if that was the text.
+    """Return the reason why a compiler was stopped; empty if the text was it.
 
     Parameters
     ----------

@@ -469,7 +469,7 @@ def _launch_options(
 
 
 def _interrupts() -> int:
-    """Return what Ctrl-C should do to a launch made here: what it does to Python, too."""
+    """Return how Ctrl-C acts on a launch made here: as it does on Python."""
     if threading.current_thread() is not threading.main_thread():
         return runtime.LEAVE
     handler = signal.getsignal(signal.SIGINT)

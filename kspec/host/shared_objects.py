@@ -92,7 +92,7 @@ def load_library(code: bytes, name: str) -> ctypes.CDLL:
     """Load a shared object from its bytes.
 
     The file is only there while it is loaded: the loader takes two files of one name for one
-    library, and nobody would remove them.  Where files cannot be executed (``noexec``), other
+    library, and the files would stay there.  Where files cannot be executed (``noexec``), other
     places are tried, and at last memory.
 
     Raises
@@ -118,13 +118,13 @@ def load_library(code: bytes, name: str) -> ctypes.CDLL:
     except OSError as error:
         problems.append(str(error))
     raise LoadError(
-        f"the host image can not be loaded: {'; '.join(dict.fromkeys(problems))}; KSPEC_CACHE_DIR "
+        f"the host image cannot be loaded: {'; '.join(dict.fromkeys(problems))}; KSPEC_CACHE_DIR "
         "and TMPDIR name folders in which shared objects can be written and executed"
     )
 
 
 def _scratch() -> str:
-    """Return the folder for such files beside the cache's entries; nobody else can write there.
+    """Return the folder for such files beside the cache's entries; no other user can write there.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def emit_expression(expression: Expression) -> str:
 
 
 def emit_place(target: Expression) -> str:
-    """Return what is assigned to as C++."""
+    """Return the target of an assignment as C++."""
     if isinstance(target, Element):
         return place_text(target, emit_expression)
     return emit_expression(target)

@@ -77,7 +77,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _unreadable(path: Path, error: OSError) -> ManifestError:
-    """Return what to do about a file of a package that cannot be read."""
+    """Return the remedy for a file of a package that cannot be read."""
     archive = next((one for one in path.parents if one.is_file()), None)
     if archive is not None:  # Python imports from zip files, which nothing else is read from
         return ManifestError(

@@ -143,7 +143,7 @@ def test_one_private_file_per_entry_and_no_leftovers(tmp_path: Path) -> None:
 def test_a_directory_in_the_way_of_the_entry(tmp_path: Path) -> None:
     cache = ImageCache(tmp_path)
     cache.path(KEY).mkdir()
-    with pytest.warns(RuntimeWarning, match="can not write its cache"):
+    with pytest.warns(RuntimeWarning, match="cannot write its cache"):
         cache.put(KEY, IMAGE)
     assert cache.get(KEY) == IMAGE
     assert [path.name for path in tmp_path.iterdir()] == [f"{KEY}.image"]
@@ -542,7 +542,7 @@ for number in range(2):
             text=True,
         )
         assert done.stdout == "[1]\n[2]\n", done.stderr
-        assert done.stderr.count("Warning") == 1 and "can not write its cache" in done.stderr
+        assert done.stderr.count("Warning") == 1 and "cannot write its cache" in done.stderr
 
     def test_a_folder_that_vanishes(self, tmp_path: Path) -> None:
         cache = ImageCache(tmp_path / "cache")

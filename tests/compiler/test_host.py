@@ -61,14 +61,14 @@ def test_wrong_name_expression():
     ("line", "text", "words"),
     [
         (2, '\nextern "C" __global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(x[0])); }',
-         "error: inline PTX (asm) can not run on the host device; guard it with '#ifndef KSPEC"),
+         "error: inline PTX (asm) cannot run on the host device; guard it with '#ifndef KSPEC"),
         (3, 'extern "C" __global__ void c() {}\nextern "C" __global__ void k() {\n  c<<<1, 1>>>();\n}',
-         "error: a kernel launch from device code (<<<...>>>) can not run on the host device"),
-        (1, "#include <cub/cub.cuh>\n", "cub device code can not run on"),
-        (2, "\n#include <thrust/sort.h>\n", "thrust device code can not run on"),
-        (1, "#include <mma.h>\n", "tensor core (mma.h) device code can not run on"),
+         "error: a kernel launch from device code (<<<...>>>) cannot run on the host device"),
+        (1, "#include <cub/cub.cuh>\n", "cub device code cannot run on"),
+        (2, "\n#include <thrust/sort.h>\n", "thrust device code cannot run on"),
+        (1, "#include <mma.h>\n", "tensor core (mma.h) device code cannot run on"),
         (2, '#define LANE(x) asm("mov.u32 %0, %laneid;" : "=r"(x))\n'
-         'extern "C" __global__ void k(int* x) { LANE(x[0]); }', "error: inline PTX (asm) can not run on"),
+         'extern "C" __global__ void k(int* x) { LANE(x[0]); }', "error: inline PTX (asm) cannot run on"),
     ],
 )  # fmt: skip
 def test_refusals_say_where_and_what_to_do(line, text, words):
@@ -82,12 +82,12 @@ def test_refusals_say_where_and_what_to_do(line, text, words):
 def test_layered_textures_and_clusters_are_refused():
     text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) {\n'
     error = error_of(text + "  x[0] = tex2DLayered<float>(t, 0, 0, 0);\n}")
-    assert "tex2DLayered() can not run on the host device; guard it" in error.log
+    assert "tex2DLayered() cannot run on the host device; guard it" in error.log
     text = "#include <cooperative_groups.h>\n__global__ void k(int* x) {\n"
     error = error_of(text + "  auto c = cooperative_groups::this_cluster();\n}")
-    assert "a cluster can not run on the host device; guard it" in error.log
+    assert "a cluster cannot run on the host device; guard it" in error.log
     error = error_of("\n__global__ void __cluster_dims__(2, 1, 1) k(int* x) { x[0] = 1; }")
-    assert "norms.cu:2" in error.log and "a thread block cluster can not run on" in error.log
+    assert "norms.cu:2" in error.log and "a thread block cluster cannot run on" in error.log
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_layered_textures_and_clusters_are_refused():
 )  # fmt: skip
 def test_headers_that_are_refused(header):
     error = error_of(f"\n#include <{header}>\n")
-    assert "norms.cu:2" in error.log and "can not run on the host device; guard it" in error.log
+    assert "norms.cu:2" in error.log and "cannot run on the host device; guard it" in error.log
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_includes_are_listed():
 def test_refused_headers_are_errors_in_their_place():
     prepared = prepare("int a;\n#include \\\n  <x>\n  #include <cub/cub.cuh>  // sums\nint b;\n")
     lines = prepared.text.split("\n")
-    assert lines[3].startswith("#error cub device code can not run on the host device; guard it")
+    assert lines[3].startswith("#error cub device code cannot run on the host device; guard it")
     assert lines[4] == "int b;"
 
 

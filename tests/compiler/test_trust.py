@@ -299,7 +299,7 @@ class TestLoading:
         assert len({one._handle for one in loaded}) == 3
 
     def test_what_is_no_library(self, image: bytes) -> None:
-        with pytest.raises(LoadError, match=r"can not be loaded: .*; KSPEC_CACHE_DIR and TMPDIR"):
+        with pytest.raises(LoadError, match=r"cannot be loaded: .*; KSPEC_CACHE_DIR and TMPDIR"):
             shared_objects.load_library(b"no library", "one")
 
     def test_a_kernel_runs_all_the_same(

@@ -46,7 +46,7 @@ class grid_group {
 static inline grid_group this_grid() { return {}; }
 
 template <class T = void> static inline thread_block this_cluster() {
-  static_assert(kspec_host::Never<T>::value, "a cluster can not run on the host device; "
+  static_assert(kspec_host::Never<T>::value, "a cluster cannot run on the host device; "
                 "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative");
   return {};
 }

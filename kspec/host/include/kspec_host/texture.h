@@ -301,11 +301,11 @@ KSPEC_SURFACE(3, x, y, z, int x, int y, int z)
 // Layers, mipmaps, cubes and gathering do not exist here.
 #define KSPEC_REFUSED(NAME)                                                                   \
   template <class T, class... A> static inline T NAME(A...) {                                 \
-    static_assert(kspec_host::Never<T>::value, #NAME "() can not run on the host device; "    \
+    static_assert(kspec_host::Never<T>::value, #NAME "() cannot run on the host device; "    \
                   "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative");           \
   }                                                                                           \
   template <class T, class... A> static inline void NAME(T, A...) {                           \
-    static_assert(kspec_host::Never<T>::value, #NAME "() can not run on the host device; "    \
+    static_assert(kspec_host::Never<T>::value, #NAME "() cannot run on the host device; "    \
                   "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative");           \
   }
 KSPEC_REFUSED(tex1DLayered)
