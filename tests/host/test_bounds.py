@@ -157,6 +157,18 @@ def test_memory_of_the_kernel(module: kspec.RawModule, name: str, last: int, wor
     kernel((1,), (1,), (y, 0))  # the next launch is unharmed
 
 
+@pytest.mark.parametrize("name", ["constant", "variable", "shared", "dynamic", "local"])
+def test_a_far_index_ends_nowhere(module: kspec.RawModule, name: str) -> None:
+    y = np.zeros(1, np.float32)
+    code = 'extern "C" __global__ void wait(float* y) { __syncthreads(); y[0] = 1; }'
+    kspec.RawKernel(code, "wait")((64,), (40,), (y,))  # 40 stacks a worker
+    late = kspec.RawModule(code=f"{CODE}// loaded beside the stacks, for {name}\n")
+    kernel = late.get_function(name)
+    for step in range(1, 120):
+        for index in (step * 1_000_003, -step * 1_000_003):
+            assert fault_of(kernel, (1,), (1,), (y, index)).kind == "illegal-address", index
+
+
 LOCALS = r"""
 extern "C" __global__ void flat(float* y, long long i) {
   float a[4];

@@ -56,9 +56,6 @@ static pthread_mutex_t heap_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // ------------------------------------------------------------------------- chunks
 
-// Chunks are far from everything else, and no address is used twice while there are others.
-static char* next_chunk = (char*)((uintptr_t)7 << 43);
-
 // A kernel that allocates without end must not take all memory of the machine.
 static size_t heap_limit() {
   return (size_t)sysconf(_SC_PHYS_PAGES) / 2 * page_bytes();
@@ -109,21 +106,17 @@ static HeapChunk* make_chunk(size_t slot_bytes, unsigned slot_count, size_t alig
   HeapChunk* chunk = (HeapChunk*)calloc(1, sizeof(HeapChunk));
   if (!chunk) return nullptr;
   chunk->slots = (HeapSlot*)calloc(slot_count, sizeof(HeapSlot));
-  void* map = heap_mapped_bytes + bytes > heap_limit()
-                  ? MAP_FAILED
-                  : mmap(next_chunk, bytes, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map != MAP_FAILED) {
-    chunk->map = (char*)map;
+  if (heap_mapped_bytes + bytes <= heap_limit())
+    chunk->map = map_apart(&heap_realm, bytes, PROT_NONE);
+  if (chunk->map) {
     chunk->map_bytes = bytes;
     heap_mapped_bytes += bytes;
     // Its end is as close to the guard as can be.
-    uintptr_t last = (uintptr_t)map + bytes - HEAP_GUARD_BYTES;
+    uintptr_t last = (uintptr_t)chunk->map + bytes - HEAP_GUARD_BYTES;
     chunk->begin = (last - body) / alignment * alignment;
     chunk->slot_bytes = slot_bytes;
     chunk->slot_count = slot_count;
     uintptr_t first = chunk->begin / page_bytes() * page_bytes();
-    next_chunk = (char*)map + bytes;
     if (chunk->slots && !mprotect((void*)first, last - first, PROT_READ | PROT_WRITE) &&
         add_chunk(chunk))
       return chunk;

@@ -5,8 +5,7 @@
 // function asks for room when it begins, wherever it was inlined, and closes it when it returns.
 #pragma once
 
-#include <sys/mman.h>
-
+#include "apart.h"
 #include "report.h"
 #include "shadow.h"
 #include "state.h"
@@ -15,20 +14,6 @@ namespace kspec_host {
 
 // A fiber has slabs of memory for frames; the first is all that most kernels need.
 enum : size_t { FIRST_SLAB_BYTES = 8 * 1024, SLAB_BYTES = STACK_BYTES / 4 };
-
-// The memory of slabs is next to that of others and far from everything else: also a wrong index
-// that is large reaches no stack.
-static char* next_slab = (char*)((uintptr_t)3 << 44);
-static pthread_mutex_t slab_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static char* map_slab(size_t bytes) {
-  pthread_mutex_lock(&slab_mutex);
-  void* map = mmap(next_slab, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map != MAP_FAILED) next_slab = (char*)map + bytes;
-  pthread_mutex_unlock(&slab_mutex);
-  return map == MAP_FAILED ? nullptr : (char*)map;
-}
 
 // Make the shadow of a slab one that its functions can write, all of it closed.
 static bool close_slab(LocalSlab* slab) {
@@ -46,7 +31,7 @@ static bool close_slab(LocalSlab* slab) {
 
 static bool prepare_slab(LocalSlab* slab, size_t bytes) {
   if (!slab->begin) {
-    slab->begin = map_slab(bytes);
+    slab->begin = map_apart(&local_realm, bytes, PROT_READ | PROT_WRITE);
     if (!slab->begin) return false;
     slab->end = slab->begin + bytes;
   }

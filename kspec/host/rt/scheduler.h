@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "apart.h"
 #include "bounds.h"
 #include "check.h"
 #include "order.h"
@@ -23,15 +24,14 @@ static void run_fiber(void* argument);
 
 static Fiber* make_fiber(Worker* worker) {
   size_t bytes = STACK_BYTES + page_bytes();
-  void* map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  Fiber* fiber = map == MAP_FAILED ? nullptr : (Fiber*)calloc(1, sizeof(Fiber));
+  char* map = map_apart(&stack_realm, bytes, PROT_READ | PROT_WRITE);
+  Fiber* fiber = map ? (Fiber*)calloc(1, sizeof(Fiber)) : nullptr;
   if (!fiber) return nullptr;
   // May fail on machines with very many cores (the kernel limits the number of mappings): then
   // stacks have no guard, which is better than no run.
   (void)!mprotect(map, page_bytes(), PROT_NONE);
   fiber->worker = worker;
-  fiber->stack = (char*)map;
+  fiber->stack = map;
   // Colour the stacks, else the hot frames of all fibers share the same cache sets.
   fiber->top = fiber->stack + bytes - 64 * (worker->fiber_count * 7 % 48) - 64;
   fiber->deepest = fiber->top;

@@ -3,6 +3,7 @@
 
 #include <fenv.h>
 
+#include "apart.h"
 #include "bounds.h"
 #include "check.h"
 #include "order.h"
@@ -81,9 +82,8 @@ static bool prepare_dynamic_shared(Worker* worker, size_t bytes) {
   if (worker->dynamic_map) munmap(worker->dynamic_map, worker->dynamic_map_bytes);
   size_t body = round_up(bytes, 16), pages = round_up(body, page_bytes());
   worker->dynamic_map_bytes = pages + page_bytes();
-  void* map = mmap(nullptr, worker->dynamic_map_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  worker->dynamic_map = map == MAP_FAILED ? nullptr : (char*)map;
+  worker->dynamic_map =
+      map_apart(&shared_realm, worker->dynamic_map_bytes, PROT_READ | PROT_WRITE);
   if (!worker->dynamic_map) return false;
   (void)!mprotect(worker->dynamic_map + pages, page_bytes(), PROT_NONE);
   worker->dynamic_bytes = bytes;
@@ -98,12 +98,11 @@ static bool prepare_arena(Worker* worker, unsigned slot_count, unsigned redzone)
   if (worker->arena_bytes < bytes || (!redzone && worker->arena_bytes != bytes)) {
     close_shared(worker);
     if (worker->arena_map) munmap(worker->arena_map, worker->arena_bytes + page_bytes());
-    void* map = mmap(nullptr, bytes + page_bytes(), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    worker->arena_map = map == MAP_FAILED ? nullptr : (char*)map;
+    worker->arena_map =
+        map_apart(&shared_realm, bytes + page_bytes(), PROT_READ | PROT_WRITE);
     worker->arena_bytes = worker->arena_map ? bytes : 0;
     if (!worker->arena_map) return false;
-    (void)!mprotect((char*)map + bytes, page_bytes(), PROT_NONE);
+    (void)!mprotect(worker->arena_map + bytes, page_bytes(), PROT_NONE);
   }
   if (worker->slot_capacity < slot_count || !worker->slots) {
     unsigned capacity = slot_count + 16;
