@@ -49,8 +49,11 @@ bench: $(VENV)/.dev-stamp
 
 clean:
 	rm -rf $(VENV) build dist generated/.kspec_kernels.* generated/kspec_kernels/*.fatbin
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Tests find what installing has compiled (tests/own_cache.py names the same folder).
+$(VENV)/.build-stamp $(VENV)/.dev-stamp: export KSPEC_CACHE_DIR = $(CURDIR)/.cache/kspec
 
 # Installing what the build needs first, and then without isolation, downloads it once.
 $(VENV)/.build-stamp: pyproject.toml

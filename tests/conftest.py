@@ -10,9 +10,11 @@ import pytest
 
 import kspec
 from tests.gpus import in_turn
+from tests.own_cache import use_own_cache
 from tests.profiles import load_profile
 
 load_profile()
+use_own_cache()
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.update(in_turn(int(worker.removeprefix("gw"))))
 

@@ -161,7 +161,6 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tools / "home"),
         "SHELL": "/bin/bash",
-        "KSPEC_CACHE_DIR": str(shared / "kspec-cache"),
         **building,
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
         **{

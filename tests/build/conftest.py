@@ -1,4 +1,4 @@
-"""A toy project per test, and one cache of images for the whole run."""
+"""A toy project for each test, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ import pytest
 
 from kspec.build import cli
 from tests.projects import write_project
-
-
-@pytest.fixture(autouse=True)
-def shared_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile equal sources once for all tests of a worker."""
-    folder = tmp_path_factory.getbasetemp() / "kspec-cache"
-    monkeypatch.setenv("KSPEC_CACHE_DIR", str(folder))
-    return folder
 
 
 @pytest.fixture

@@ -55,13 +55,12 @@ def has_index(shared: Path) -> bool:
     return (once(shared / "index", ask) / "answer").read_text() == "yes"
 
 
-def users_environment(shared: Path, links: Path | None = None) -> dict[str, str]:
+def users_environment(links: Path | None = None) -> dict[str, str]:
     """Return an environment with the defaults of pip and uv, that has nothing of ours on the path.
 
     `links`: a folder of wheels beside what the index has.
     """
     variables = {name: value for name, value in os.environ.items() if name not in _UNUSUAL}
-    variables["KSPEC_CACHE_DIR"] = str(shared / "kspec-cache")
     if links is not None:
         variables |= {"PIP_FIND_LINKS": find_links(links), "UV_FIND_LINKS": str(links)}
     return variables
@@ -90,9 +89,9 @@ def kspec_wheel(shared: Path) -> Path:
         clone = copy_repository(folder / "clone")
         if has_index(shared):
             pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", "."]
-            succeed(pip, clone, users_environment(shared))
+            succeed(pip, clone, users_environment())
         else:
-            build_wheel(clone, environment(clone), shared / "kspec-cache")
+            build_wheel(clone, environment(clone))
         assert any((clone / "generated/kspec_kernels").glob("*.fatbin"))
         (made,) = (clone / "dist").glob("*.whl")
         made.rename(folder / made.name)
@@ -102,10 +101,10 @@ def kspec_wheel(shared: Path) -> Path:
     return found
 
 
-def build_wheel(project: Path, variables: dict[str, str], cache: Path) -> None:
+def build_wheel(project: Path, variables: dict[str, str]) -> None:
     """Run hatchling in a project; the wheel goes to its folder ``dist``."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
-    succeed(command, project, {**variables, "KSPEC_CACHE_DIR": str(cache)})
+    succeed(command, project, variables)
 
 
 def succeed(command: list[str], folder: Path, variables: dict[str, str]) -> str:

@@ -66,19 +66,17 @@ def hooked(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def variables(tmp_path: Path, shared: Path) -> dict[str, str]:
+def variables(tmp_path: Path) -> dict[str, str]:
     """Return an environment with kspec and its plugin, as if it were installed."""
-    cache = shared / "kspec-cache"
-    return {**environment(plugin(tmp_path / "plugin"), ROOT), "KSPEC_CACHE_DIR": str(cache)}
+    return environment(plugin(tmp_path / "plugin"), ROOT)
 
 
 @pytest.fixture(scope="module")
-def users(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Callable[..., str]:
+def users(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Return what runs code where only NumPy, cuda-bindings, kspec and the new wheel are."""
     folder = tmp_path_factory.mktemp("users")
     succeed([sys.executable, "-m", "kspec.build", "init", "demo"], folder, environment(ROOT))
-    cache = shared / "kspec-cache"
-    building = {**environment(plugin(folder / "plugin"), ROOT), "KSPEC_CACHE_DIR": str(cache)}
+    building = environment(plugin(folder / "plugin"), ROOT)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
     succeed([*pip, "."], folder / "demo", building)
     (made,) = (folder / "demo").glob("*.whl")

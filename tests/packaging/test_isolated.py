@@ -53,8 +53,8 @@ def init(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def variables(shared: Path, wheel: Path) -> dict[str, str]:
-    return users_environment(shared, wheel.parent)
+def variables(wheel: Path) -> dict[str, str]:
+    return users_environment(wheel.parent)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +82,7 @@ def tools(shared: Path) -> Path:
         ):
             venv.create(place / name, with_pip=True, clear=True)
             pip = [str(place / name / "bin/python"), "-m", "pip", "install", "--upgrade", "--quiet"]
-            succeed([*pip, *wanted], shared, users_environment(shared))
+            succeed([*pip, *wanted], shared, users_environment())
 
     once(shared / "tools", make)
     return shared / "environments"
@@ -168,9 +168,9 @@ def test_an_editable_install_without_isolation_needs_only_the_extra(
 
 @pytest.mark.slow
 def test_this_repository_from_its_sdist_and_in_place(
-    wheel: Path, tools: Path, shared: Path, tmp_path: Path
+    wheel: Path, tools: Path, tmp_path: Path
 ) -> None:
-    clone, variables = copy_repository(tmp_path / "clone"), users_environment(shared)
+    clone, variables = copy_repository(tmp_path / "clone"), users_environment()
     succeed([str(tools / "tools/bin/python"), "-m", "build"], clone, variables)
     (made,) = (clone / "dist").glob("*.whl")
     assert made.read_bytes() == wheel.read_bytes()

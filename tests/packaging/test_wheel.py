@@ -90,7 +90,7 @@ packages = [{packages}]
 archs = ["sm_90", "compute_80"]
 """
     )
-    build_wheel(toy, environment(installed), tmp_path / "cache")
+    build_wheel(toy, environment(installed))
     (made,) = (toy / "dist").glob("*.whl")
     name = "toy/_kernels" if layout == "nested" else "toy_kernels"
     names = names_in(made)

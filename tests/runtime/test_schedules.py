@@ -60,13 +60,6 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduction, "choose_host", choose_fold)
 
 
-@pytest.fixture(autouse=True)
-def shared_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Compile equal sources once for all tests of a worker."""
-    folder: Path = tmp_path_factory.getbasetemp() / "schedules-cache"
-    monkeypatch.setenv("KSPEC_CACHE_DIR", str(folder))
-
-
 def member_of(operand: Operand) -> Member:
     assert operand.view is not None
     row = dtypes.lookup(operand.view.dtype)
