@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -42,33 +42,42 @@ def calls(tree: ast.AST) -> Iterator[str]:
             yield node.id  # handed to something that calls it
 
 
-def modules(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").split(".")[0]
+def imported(node: ast.AST) -> list[str]:
+    """Return the modules at the top of packages that a node imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name.split(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [(node.module or "").split(".")[0]]
+    return []
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_nothing_is_pickled(name: str) -> None:
-    tree = ast.parse((PACKAGE / name).read_text(encoding="utf-8"))
-    assert UNSAFE_MODULES.isdisjoint(modules(tree))
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.AST]:
+    """Return each file of the package, parsed."""
+    return {name: ast.parse((PACKAGE / name).read_text(encoding="utf-8")) for name in FILES}
+
+
+def places(trees: dict[str, ast.AST], is_found: Callable[[ast.AST], bool]) -> list[str]:
+    """Return the places of the nodes that are looked for."""
+    return [
+        f"kspec/{name}:{getattr(node, 'lineno', 0)}"
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if is_found(node)
+    ]
+
+
+def test_nothing_is_pickled(trees: dict[str, ast.AST]) -> None:
+    assert places(trees, lambda node: not UNSAFE_MODULES.isdisjoint(imported(node))) == []
 
 
 @pytest.mark.parametrize("function", EVALUATING)
-def test_who_evaluates(function: str) -> None:
-    found = {
-        name
-        for name in FILES
-        if function in calls(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))
-    }
-    assert found == EVALUATING[function]
+def test_who_evaluates(function: str, trees: dict[str, ast.AST]) -> None:
+    assert {name for name, tree in trees.items() if function in calls(tree)} == EVALUATING[function]
 
 
-def test_numpy_does_not_unpickle() -> None:
-    for name in FILES:
-        tree = ast.parse((PACKAGE / name).read_text(encoding="utf-8"))
-        words = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        keywords = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
-        assert "allow_pickle" not in keywords | words
+def test_numpy_does_not_unpickle(trees: dict[str, ast.AST]) -> None:
+    def is_found(node: ast.AST) -> bool:
+        return "allow_pickle" in (getattr(node, "attr", ""), getattr(node, "arg", ""))
+
+    assert places(trees, is_found) == []
