@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.machines import address_of
 from kspec.compiler import compile_source
 from kspec.compiler.target import target_for_capability
-from kspec.runtime import driver
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
+from kspec.runtime.driver import api as driver
 
 CODE = """
 extern "C" __global__ void add(const float* x, const float* y, float* z, long long n) {

@@ -23,9 +23,9 @@ from rich.table import Table
 
 import kspec
 from benchmarks.results import Figure
-from kspec.compiler.host import compile_host
+from kspec.compiler.host.compile import compile_host
 from kspec.host.device import HostKernel, load_module
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
 
 KERNELS = r"""
 extern "C" __global__ void empty() {}

@@ -24,7 +24,7 @@ from benchmarks.operands import FULL_SIZE
 from benchmarks.references import ArrayModuleOps, Ops, TorchOps
 from benchmarks.timing import Call, Sample, garbage_collection_off, repetitions, summarise
 from kspec.compiler.target import target_for_capability
-from kspec.runtime import driver
+from kspec.runtime.driver import api as driver
 
 _COPY_BYTES = 2**30
 _HOST_COPY_BYTES = 2**26

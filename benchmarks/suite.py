@@ -27,7 +27,7 @@ from benchmarks.machines import Machine
 from benchmarks.overhead import CALLS, Bench, NotHereError, run_call
 from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput
 from benchmarks.throughput import Runner
-from kspec.runtime import driver
+from kspec.runtime.driver import api as driver
 
 CASES: tuple[Case, ...] = (*elementwise_cases.CASES, *reduction_cases.CASES)
 _PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "cuda-bindings", "nvidia-cuda-nvrtc")

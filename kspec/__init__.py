@@ -15,7 +15,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kspec.checks import Checks, checking
     from kspec.constructors import ElementwiseKernel, ReductionKernel
     from kspec.errors import (
         ArgumentTypeError,
@@ -57,19 +56,20 @@ if TYPE_CHECKING:
         UnknownTypeError,
         UnsupportedDTypeError,
     )
-    from kspec.fused import Fused, fuse
+    from kspec.fusion.call import Fused, fuse
+    from kspec.model.checks import Checks, checking
     from kspec.runtime import texture
-    from kspec.runtime.arrays import DeviceArray, empty, zeros
-    from kspec.runtime.conversions import asarray, asnumpy
-    from kspec.runtime.device import Device, devices
-    from kspec.runtime.pool import MemoryPool, memory_pool
-    from kspec.runtime.raw import RawKernel, RawModule
-    from kspec.runtime.views import make_aligned_dtype
+    from kspec.runtime.driver.device import Device, devices
+    from kspec.runtime.libraries.conversions import asarray, asnumpy
+    from kspec.runtime.memory.array_view import make_aligned_dtype
+    from kspec.runtime.memory.device_array import DeviceArray, empty, zeros
+    from kspec.runtime.memory.pool import MemoryPool, memory_pool
+    from kspec.runtime.raw.kernel import RawKernel, RawModule
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "kspec.checks": ("Checks", "checking"),
+    "kspec.model.checks": ("Checks", "checking"),
     "kspec.constructors": ("ElementwiseKernel", "ReductionKernel"),
     "kspec.errors": (
         "ArgumentTypeError",
@@ -112,13 +112,13 @@ _HOMES = {
         "UnknownTypeError",
         "UnsupportedDTypeError",
     ),
-    "kspec.fused": ("Fused", "fuse"),
-    "kspec.runtime.arrays": ("DeviceArray", "empty", "zeros"),
-    "kspec.runtime.conversions": ("asarray", "asnumpy"),
-    "kspec.runtime.device": ("Device", "devices"),
-    "kspec.runtime.pool": ("MemoryPool", "memory_pool"),
-    "kspec.runtime.raw": ("RawKernel", "RawModule"),
-    "kspec.runtime.views": ("make_aligned_dtype",),
+    "kspec.fusion.call": ("Fused", "fuse"),
+    "kspec.runtime.memory.device_array": ("DeviceArray", "empty", "zeros"),
+    "kspec.runtime.libraries.conversions": ("asarray", "asnumpy"),
+    "kspec.runtime.driver.device": ("Device", "devices"),
+    "kspec.runtime.memory.pool": ("MemoryPool", "memory_pool"),
+    "kspec.runtime.raw.kernel": ("RawKernel", "RawModule"),
+    "kspec.runtime.memory.array_view": ("make_aligned_dtype",),
 }
 _PACKAGES = {"jit": "kspec.jit", "texture": "kspec.runtime.texture"}
 # What declaring kernels needs, and calling generated ones does not.

@@ -18,7 +18,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_HOST_ORDER``     order of threads on the host device: ``forward``, ``reverse``,
                          ``random:SEED``
 ``KSPEC_HOST_SANITIZE``  what the host device checks beyond bounds, such as ``memory,race``;
-                         ``none``: not even bounds (`kspec.checks`)
+                         ``none``: not even bounds (`kspec.model.checks`)
 ``KSPEC_HOST_PRINTF``    bytes that a launch on the host device may print; default: 1M
 ``KSPEC_HOST_THREADS``   operating-system threads the host device uses; default: all cores
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel

@@ -15,14 +15,14 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kspec import dtypes
+from kspec.model import dtypes
 from kspec.pipeline import loader_for
-from kspec.runtime.callable import KernelCallable
-from kspec.runtime.elementwise import ElementwiseCallable
-from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.spec.building import build_spec
 from kspec.spec.faults import Fault, error_for
-from kspec.spec.gradients import gradient_spec, kernel_faults
+from kspec.spec.gradients.kernels import gradient_spec, kernel_faults
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 # Fields of specs that CuPy's constructors call differently.

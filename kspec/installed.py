@@ -7,6 +7,8 @@ from pathlib import Path
 
 from kspec.errors import ToolNotFoundError
 
+ROOT = Path(__file__).resolve().parent
+
 
 @functools.cache
 def check_unpacked() -> None:
@@ -17,8 +19,7 @@ def check_unpacked() -> None:
     ToolNotFoundError
         If it was.
     """
-    package = Path(__file__).parent
-    archive = next((one for one in package.parents if one.is_file()), None)
+    archive = next((one for one in ROOT.parents if one.is_file()), None)
     if archive is not None:
         raise ToolNotFoundError(
             f"kspec was imported from {archive}, an archive, and compilers cannot read its headers "

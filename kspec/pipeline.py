@@ -13,10 +13,10 @@ import importlib.util
 from dataclasses import dataclass, replace
 
 from kspec import config
-from kspec.runtime import driver
-from kspec.runtime.provider import CompilingProvider, KernelLoader, Wanted, made_in_python
+from kspec.model.stages import CudaSource
+from kspec.runtime.driver import api as driver
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, Wanted, made_in_python
 from kspec.spec.models import Spec
-from kspec.stages import CudaSource
 
 if importlib.util.find_spec("jinja2") is None:
     # Said when a kernel is declared, not when it is first called.
@@ -47,7 +47,7 @@ def prepare() -> None:
     """Import and start what the first kernel that is compiled for a GPU needs: 0.1 s of work."""
     if config.jit_mode() == "never":
         return
-    from kspec.compiler import nvrtc
+    from kspec.compiler.cuda import nvrtc
     from kspec.render.environment import load_templates
 
     nvrtc.nvrtc_build()  # part of every key; its first compilation starts the compiler

@@ -14,7 +14,7 @@ DeviceArray([14.83239697, 16.91153453], dtype=float64, device=host)
 
 Kernels are queued on all devices before anybody waits.  A reduction across shards leaves
 accumulators on each device; they are copied to the first one and reduced there by the kernel's own
-expression (`kspec.runtime.parts`).
+expression (`kspec.runtime.kernels.partial_reduction`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ import numpy as np
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
-from kspec.runtime.arrays import DeviceArray
-from kspec.runtime.conversions import asarray, asnumpy
-from kspec.runtime.device import Device, devices
-from kspec.runtime.identity import Kernel, kernel_of
-from kspec.runtime.interop import Library, library_of
-from kspec.runtime.layout import normalize_axes
-from kspec.runtime.parts import Part, SplitReduction, split_of
-from kspec.runtime.parts_plan import Repeated
-from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.driver.device import Device, devices
+from kspec.runtime.kernels.identity import Kernel, kernel_of
+from kspec.runtime.kernels.partial_plan import Repeated
+from kspec.runtime.kernels.partial_reduction import Part, SplitReduction, split_of
+from kspec.runtime.kernels.reduction import ReductionCallable
+from kspec.runtime.libraries.conversions import asarray, asnumpy
+from kspec.runtime.libraries.lookup import Library, library_of
+from kspec.runtime.memory.device_array import DeviceArray
+from kspec.runtime.schedules.strides import normalize_axes
 
 __all__ = ["apply", "scatter"]
 

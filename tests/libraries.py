@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pytest
 
 import kspec
-from kspec.runtime import driver_memory
+from kspec.runtime.driver import memory as driver_memory
 from tests.runtime.exporters import Exporter
 
 Array = npt.NDArray[Any]

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspec import dtypes
-from kspec.c_params import parse_c_params
+from kspec.cpp.names import name_problem
 from kspec.errors import SignatureSyntaxError
-from kspec.names import name_problem
-from kspec.signature import CParam
+from kspec.model import dtypes
+from kspec.model.c_params import parse_c_params
+from kspec.model.signature import CParam
 
 names = st.from_regex(r"[A-Za-z_]\w{0,6}", fullmatch=True).filter(lambda x: not name_problem(x))
 ctypes = st.sampled_from([row.ctype for row in dtypes.TABLE] + ["T", "void", "my::pair<int, T>"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kspec.coverage import (
+from kspec.model.coverage import (
     Coverage,
     bindings_of,
     layout_fault,
@@ -17,8 +17,8 @@ from kspec.coverage import (
     types_text,
     widened,
 )
-from kspec.declaration import ElementwiseDeclaration, ReductionDeclaration
-from kspec.signature import Param, Signature
+from kspec.model.declaration import ElementwiseDeclaration, ReductionDeclaration
+from kspec.model.signature import Param, Signature
 
 X, Y = Param("T", "x"), Param("T", "y")
 RAW = Param("T", "w", raw=True)

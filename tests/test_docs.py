@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kspec.build.settings import load_settings
-from kspec.runtime import device
+from kspec.runtime.driver import device
 from kspec.spec.loader import load_spec_file
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from kspec.build.cli import app
-from kspec.runtime.device import devices
+from kspec.runtime.driver.device import devices
 from tests.packaging.builds import (
     find_links,
     has_index,

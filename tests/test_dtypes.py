@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kspec import dtypes
 from kspec.errors import UnknownTypeError
+from kspec.model import dtypes
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:

@@ -12,63 +12,64 @@ from tests.projects import BLOCKED, ROOT, run_python
 
 PACKAGE = ROOT / "kspec"
 PATHS = ROOT, ROOT / "generated"
-# Each may import those to its left, and `typing` none of them.
+# Rooms: a package or a module of kspec. Each of these may import those before it.
 BASE = (
-    "cpp",
     "diagnostics",
     "errors",
-    "config",
-    "installed",
     "limits",
+    "installed",
+    "config",
     "locks",
-    "name_expressions",
-    "checks",
-    "structs",
-    "dtypes",
-    "definitions",
-    "names",
-    "by_name",
-    "signature",
-    "c_params",
-    "param_checks",
-    "expressions",
-    "launch_rules",
-    "backward",
-    "declaration",
-    "operators",
-    "stages",
-    "coverage",
-    "manifest",
+    "pickling",
+    "cpp",
+    "model",
 )
-EVERY_BASE = {*BASE, "typing"}
-# Layer to the kspec packages it may import beside its own.
+RUNTIME = (
+    "runtime",
+    "runtime.once",
+    "runtime.driver",
+    "runtime.memory",
+    "runtime.libraries",
+    "runtime.schedules",
+    "runtime.texture",
+    "runtime.arguments",
+    "runtime.modules",
+    "runtime.callcache",
+    "runtime.kernels",
+    "runtime.raw",
+    "runtime.package",
+)
+# Room to what it may import beside itself and the base; "" is the facade.
 LAYERS = {
-    "compiler": EVERY_BASE | {"__version__"},
-    "host": EVERY_BASE,
-    "runtime": EVERY_BASE | {"host"},
-    "spec": EVERY_BASE,
-    "render": EVERY_BASE | {"spec"},
-    "ir": EVERY_BASE,
-    "fusion": EVERY_BASE | {"spec", "ir"},
-    "jit": EVERY_BASE | {"spec", "ir"},
-    "pipeline": EVERY_BASE | {"spec", "render", "compiler", "runtime"},
-    "constructors": EVERY_BASE | {"spec", "render", "compiler", "runtime", "pipeline"},
-    "build": EVERY_BASE | {"compiler", "host", "runtime", "spec", "render", "pipeline", ""},
-    "torch": EVERY_BASE | {"runtime"},
-    "fused": EVERY_BASE | {"spec", "fusion", "constructors", "runtime"},
-    "jitted": EVERY_BASE | {"runtime", "spec", "ir", "jit"},
-    "sharded": EVERY_BASE | {"runtime"},
-    "dask": EVERY_BASE | {"runtime"},
-    "jax": EVERY_BASE | {"runtime"},
-    # A list of names for users, which is above what they name.
-    "jit/__init__.py": {"jit", "jitted"},
-    "": {*EVERY_BASE, "compiler", "host", "runtime", "spec", "constructors", "fused"},
+    "typing": (),
+    "compiler": (),
+    "host": (),
+    "spec": (),
+    "render": ("spec",),
+    "ir": (),
+    "fusion": ("spec", "ir"),
+    "jit": ("spec", "ir"),
+    "pipeline": ("spec", "render", "compiler", *RUNTIME),
+    "constructors": ("spec", "pipeline", *RUNTIME),
+    "build": ("", "compiler", "host", "spec", "render", "pipeline", *RUNTIME),
+    "fusion.call": ("spec", "fusion", "constructors", *RUNTIME),
+    "jit.kernel": ("spec", "ir", "jit", *RUNTIME),
+    "sharded": RUNTIME,
+    "torch": RUNTIME,
+    "dask": RUNTIME,
+    "jax": RUNTIME,
+    "": ("compiler", "host", "spec", "constructors", "fusion.call", *RUNTIME),
 }
-# The seams: the runtime reaches the compiler inside functions of these files.
+ROOMS = {*BASE, *RUNTIME, *LAYERS}
+# The seams: these reach above them, inside functions.
 SEAMS = {
-    ("runtime/provider.py", "compiler"),
-    ("host/shared_objects.py", "compiler"),
+    ("kspec/runtime/modules/provider.py", "compiler"),
+    ("kspec/host/shared_objects.py", "compiler"),
 }
+# Names that anybody may import: what they are in is above.
+ANYWHERE = {"kspec.__version__"}
+# A list of names for users, which is above what they name.
+LISTS = {("kspec/jit/__init__.py", "jit.kernel")}
 # Third-party module to the files that may import it, or layers, ending in "/".
 THIRD_PARTY = {
     "numpy": (
@@ -76,8 +77,7 @@ THIRD_PARTY = {
         "runtime/",
         "host/",
         "constructors.py",
-        "fused/",
-        "jitted.py",
+        "jit/kernel.py",
         "build/",
         "fusion/",
         "jit/",
@@ -86,30 +86,30 @@ THIRD_PARTY = {
         "jax/",
     ),
     "jax": ("jax/",),
-    "cuda.bindings.driver": ("runtime/driver.py",),
-    "cuda.bindings.nvrtc": ("compiler/nvrtc.py",),
-    "cuda.bindings.nvfatbin": ("compiler/fatbin.py",),
+    "cuda.bindings.driver": ("runtime/driver/api.py",),
+    "cuda.bindings.nvrtc": ("compiler/cuda/nvrtc.py",),
+    "cuda.bindings.nvfatbin": ("compiler/cuda/fatbin.py",),
     "cuda.bindings": (),
     "cuda.core": ("runtime/",),
-    "cuda.bindings.nvjitlink": ("compiler/link.py",),
-    "cuda.pathfinder": ("compiler/toolkit.py",),
-    "ml_dtypes": ("runtime/views.py",),
-    "ziglang": ("compiler/host_compiler.py",),
+    "cuda.bindings.nvjitlink": ("compiler/cuda/link.py",),
+    "cuda.pathfinder": ("compiler/cuda/toolkit.py",),
+    "ml_dtypes": ("runtime/memory/array_view.py",),
+    "ziglang": ("compiler/host/command.py",),
     "pydantic": ("spec/",),
     "jinja2": (
         "render/",
-        "build/api.py",
+        "build/package/api.py",
         "build/scaffold.py",
-        "build/report_page.py",
-        "build/catalogue.py",
+        "build/report/page.py",
+        "build/package/catalogue.py",
     ),
     "hatchling": ("build/hook.py",),
     "typer": ("build/cli/",),
     "rich": (
         "build/cli/",
-        "build/demo.py",
-        "build/report_view.py",
-        "build/diff_view.py",
+        "build/tools/demo.py",
+        "build/report/view.py",
+        "build/report/diff_view.py",
         "build/properties/table.py",
     ),
     "dask": ("dask/graphs.py",),
@@ -118,59 +118,64 @@ THIRD_PARTY = {
     "pytest": ("build/pytest_plugin.py",),
 }
 
-FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-def imports(name: str) -> Iterator[tuple[str, int, bool]]:
-    """Yield each imported module of a file, its line, and whether it is at the top level."""
-    tree = ast.parse((PACKAGE / name).read_text(encoding="utf-8"))
-    top = {id(node) for node in ast.walk(tree) if isinstance(node, ast.stmt)}
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            top -= {id(node) for node in ast.walk(function)}
-    for guard in ast.walk(tree):
-        if isinstance(guard, ast.If) and ast.unparse(guard.test) == "TYPE_CHECKING":
-            top -= {id(node) for node in ast.walk(guard)}
+def imports(name: str) -> Iterator[tuple[str, int, str]]:
+    """Yield what a file imports, its line, and when: "first", "later" or only for "types"."""
+    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+    when: dict[ast.AST, str] = {}
+    for outer in ast.walk(tree):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            when |= dict.fromkeys(ast.walk(outer), "later")
+        elif isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING":
+            when |= dict.fromkeys(ast.walk(outer), "types")
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno, id(node) in top
+            found = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")  # none may be relative
-            if module in ("kspec", "cuda", "cuda.bindings"):
-                for alias in node.names:
-                    yield f"{module}.{alias.name}", node.lineno, id(node) in top
-            else:
-                yield module, node.lineno, id(node) in top
+            whole = module.split(".")[0] not in ("kspec", "cuda")
+            found = [module] if whole else [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for one in found:
+            yield one, node.lineno, when.get(node, "first")
 
 
-def layer_of(name: str) -> str:
-    if name in LAYERS:
-        return name
-    first = name.removesuffix(".py").split("/")[0]
-    return "" if first == "__init__" else first
+def module_of(name: str) -> str:
+    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+MODULES = {module_of(name): name for name in FILES}
+
+
+def room_of(module: str) -> str:
+    """Return the innermost room that an imported module or name is in."""
+    parts = module.split(".")[1:]
+    prefixes = [".".join(parts[:end]) for end in range(len(parts), -1, -1)]
+    return next(prefix for prefix in prefixes if prefix in ROOMS and (prefix or len(parts) < 2))
+
+
+def allowed_in(room: str) -> set[str]:
+    if room in BASE:
+        return set(BASE[: BASE.index(room) + 1])
+    if room in RUNTIME:
+        return {*BASE, "host", *RUNTIME[: RUNTIME.index(room) + 1]}
+    return {*(BASE if room != "typing" else ()), *LAYERS[room], room}
 
 
 def upward_imports(name: str) -> Iterator[str]:
-    """Yield a message for each import of a file that its layer does not allow."""
-    layer = layer_of(name)
-    if layer in BASE:
-        allowed = set(BASE[: BASE.index(layer) + 1])
-    elif layer == "typing":
-        allowed = set()
-    elif layer in LAYERS:
-        allowed = LAYERS[layer] | {layer}
-    else:
-        yield f"kspec/{name}: in no layer of the design"
-        return
-    for module, line, top in imports(name):
-        if not (module == "kspec" or module.startswith("kspec.")):
+    """Yield a message for each import of a file that its room does not allow."""
+    room = room_of(module_of(name))
+    for module, line, when in imports(name):
+        if module.split(".")[0] != "kspec" or module in ANYWHERE:
             continue
-        target = module.split(".")[1] if "." in module else ""
-        if (name, target) in SEAMS and not top:
+        target = room_of(module)
+        if ((name, target) in SEAMS and when != "first") or (name, target) in LISTS:
             continue
-        if target not in allowed:
-            yield f"kspec/{name}:{line}: {layer} must not import {module}"
+        if target not in allowed_in(room):
+            yield f"{name}:{line}: {room} must not import {module}"
 
 
 def misplaced_dependencies(name: str) -> Iterator[str]:
@@ -181,14 +186,14 @@ def misplaced_dependencies(name: str) -> Iterator[str]:
             continue
         known = [one for one in THIRD_PARTY if module == one or module.startswith(f"{one}.")]
         if not known:
-            yield f"kspec/{name}:{line}: unknown dependency {module}"
+            yield f"{name}:{line}: unknown dependency {module}"
             continue
-        places = THIRD_PARTY[max(known, key=len)]
+        places = [f"kspec/{place}" for place in THIRD_PARTY[max(known, key=len)]]
         fits = any(
             name == place or (place[-1] == "/" and name.startswith(place)) for place in places
         )
         if not fits:
-            yield f"kspec/{name}:{line}: {module} belongs in {', '.join(places)}"
+            yield f"{name}:{line}: {module} belongs in {', '.join(places)}"
 
 
 def test_imports_point_down() -> None:
@@ -202,7 +207,10 @@ def test_third_party_imports_are_where_the_design_has_them() -> None:
 
 
 def test_the_runtime_needs_no_authoring_library() -> None:
-    modules = [f"kspec.runtime.{name}" for name in ("elementwise", "reduction", "raw", "package")]
+    modules = [
+        f"kspec.runtime.{name}"
+        for name in ("kernels.elementwise", "kernels.reduction", "raw.kernel", "package")
+    ]
     code = f"{BLOCKED}\nimport {', '.join(modules)}\nprint(sorted(sys.modules))"
     loaded = run_python(code, ROOT)
     for layer in ("compiler", "spec", "render", "build"):
@@ -238,7 +246,7 @@ PROCESSES = {
         "import kspec; kernel = kspec.ElementwiseKernel('T x', 'T y', 'y = x', 'f')\n"
         "from kspec.pipeline import LazySource\n"
         "from kspec.compiler import compile_source\n"
-        "from kspec.stages import Specialization, Target\n"
+        "from kspec.model.stages import Specialization, Target\n"
         "source = LazySource(kernel._spec)(Specialization('f', (('T', 'float32'),)))\n"
         "assert compile_source(source, Target('sm_90')).code",
         (*NEVER, "kspec.spec.loader", "cuda.bindings.nvfatbin"),

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from kspec import manifest
-from kspec.coverage import Coverage
-from kspec.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.errors import ManifestError
-from kspec.launch_rules import LaunchRules
-from kspec.manifest import ImageEntry, Manifest, ModuleEntry
-from kspec.signature import CParam, Param, Signature
-from kspec.stages import Figures
+from kspec.model import manifest
+from kspec.model.coverage import Coverage
+from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
+from kspec.model.launch_rules import LaunchRules
+from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model.signature import CParam, Param, Signature
+from kspec.model.stages import Figures
 
 X, Y = Param("T", "x"), Param("float32", "y", raw=True)
 KERNELS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.name_expressions import find_symbol, is_expression, normal_form
+from kspec.cpp.name_expressions import find_symbol, is_expression, normal_form
 
 SAME = [
     ("k<int>", ["k< int >", " k <int>", "::k<int>", "&k<int>", "& ::k<signed>", "k<signed int>"]),

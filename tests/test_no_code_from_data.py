@@ -25,11 +25,15 @@ UNSAFE_MODULES = {
 # Built-in function to the files that call it.
 EVALUATING = {
     # `reference`, by `kspec demo` and `kspec test`; what launch rules became in our own parser.
-    "eval": {"build/examples.py", "launch_rules.py"},
+    "eval": {"build/properties/examples.py", "model/launch_rules.py"},
     # Call paths of kernels: text that these modules write, of positions and dtypes.
-    "exec": {"runtime/raw_launch.py", "runtime/raw_route.py", "runtime/route.py"},
+    "exec": {
+        "runtime/raw/launch_rules.py",
+        "runtime/raw/call_cache.py",
+        "runtime/callcache/cache.py",
+    },
     # The same text; whether a `reference` parses; whether a launch rule is nested too deeply.
-    "compile": {"runtime/pattern.py", "spec/rules.py", "expressions.py"},
+    "compile": {"runtime/callcache/codegen.py", "spec/rules.py", "model/expressions.py"},
     "__import__": set(),
 }
 

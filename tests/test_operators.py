@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kspec
-from kspec.operators import operators
+from kspec.model.operators import operators
 
 
 @pytest.mark.parametrize(

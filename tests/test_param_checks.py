@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.c_params import parse_c_params
 from kspec.compiler import compile_source
-from kspec.param_checks import HEADER, Place, param_checks
-from kspec.stages import HOST, CudaSource, Target
+from kspec.model.c_params import parse_c_params
+from kspec.model.param_checks import HEADER, Place, param_checks
+from kspec.model.stages import HOST, CudaSource, Target
 from tests.devices import ArrayDevice, device, place
 
 __all__ = ["device", "place"]  # fixtures

@@ -10,7 +10,7 @@ import pytest
 
 import kspec
 from kspec import sharded
-from kspec.runtime import driver
+from kspec.runtime.driver import api as driver
 from tests.runtime.exporters import Exporter
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "sharded_add")

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from kspec.signature import CParam, Param, Signature
+from kspec.model.signature import CParam, Param, Signature
 
 SIGNATURE = Signature(
     (Param("T", "x"), Param("float32", "y", raw=True), Param("U", "z", True, True), Param("T", "w"))

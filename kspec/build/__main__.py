@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _doctor(arguments: list[str]) -> int:
-    from kspec.build.doctor_view import FORMATS, diagnose
+    from kspec.build.tools.doctor_view import FORMATS, diagnose
 
     parser = argparse.ArgumentParser(prog="kspec doctor")
     parser.add_argument("--format", choices=FORMATS, default="text", dest="form")

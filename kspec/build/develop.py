@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from kspec import config
 from kspec.build import watch
+from kspec.build.atomic_replace import locked
 from kspec.build.load import import_path
 from kspec.build.stamp import write_stamp
-from kspec.build.swap import locked
 from kspec.errors import ManifestError, ToolNotFoundError
 
 if TYPE_CHECKING:

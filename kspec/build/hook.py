@@ -31,17 +31,17 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin import hookimpl
 
-from kspec import manifest
+from kspec.build.atomic_replace import list_folder
 from kspec.build.develop import editable_files
-from kspec.build.files import make_manifest
 from kspec.build.images import Step
 from kspec.build.load import import_path
+from kspec.build.package.files import make_manifest
 from kspec.build.plan import BuildPlan
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.settings import Settings
 from kspec.build.stamp import headers_elsewhere, write_stamp
-from kspec.build.swap import list_folder
 from kspec.errors import SpecError
+from kspec.model import manifest
 
 
 class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore]

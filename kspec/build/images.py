@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.worker import Job, Workers
 from kspec.compiler import ImageCache, image_key
-from kspec.compiler.fatbin import make_fatbin
+from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.headers import carry_headers
 from kspec.compiler.key import compiler_fingerprint
 from kspec.errors import CompileError, KspecError
-from kspec.manifest import ImageEntry
-from kspec.stages import Image, Target
+from kspec.model.manifest import ImageEntry
+from kspec.model.stages import Image, Target
 
 
 @dataclass(frozen=True)

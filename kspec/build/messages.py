@@ -16,10 +16,10 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from kspec import errors
-from kspec.compiler.entry import pack_image, unpack_image
+from kspec.compiler.cache.entry import pack_image, unpack_image
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError, KspecError, LoadError
-from kspec.stages import CudaSource, Header, Image, Target
+from kspec.model.stages import CudaSource, Header, Image, Target
 
 Outcome = Image | KspecError
 

@@ -1,7 +1,7 @@
 """Everything a build will do, decided before it does it: settings in, a frozen `BuildPlan` out.
 
 One `Unit` per spec file: its specs, and the self-contained source they render to.  No compiler
-and no generated file is touched.  `kspec.build.images` compiles a plan, `kspec.build.files`
+and no generated file is touched.  `kspec.build.images` compiles a plan, `kspec.build.package.files`
 turns it into the files of the package.
 """
 
@@ -19,11 +19,11 @@ from kspec.compiler.headers import collect_headers, missing_includes, package_in
 from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
-from kspec.operators import name_refusal
+from kspec.model.operators import name_refusal
+from kspec.model.stages import CudaSource, Header, Target
 from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import Spec
-from kspec.stages import CudaSource, Header, Target
 
 # Options of NVRTC by which it would read or write some other file.
 _FILE_OPTIONS = frozenset(

@@ -14,14 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspec.build import budgets, files, images, stale
+from kspec.build import images
+from kspec.build.atomic_replace import exclusive, replace_folder
 from kspec.build.images import Built, Progress, ignore_progress
-from kspec.build.locking import LockUpdate, update_lock
-from kspec.build.placing import place_all
+from kspec.build.package import files, stale
+from kspec.build.package.source_map import place_all
 from kspec.build.plan import BuildPlan, make_plan
+from kspec.build.report import budgets
+from kspec.build.report.locking import LockUpdate, update_lock
 from kspec.build.settings import Settings, load_settings
 from kspec.build.stamp import is_stamped, write_stamp
-from kspec.build.swap import exclusive, replace_folder
 from kspec.diagnostics import by_place
 from kspec.errors import CompileError, SpecError
 

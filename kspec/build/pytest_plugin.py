@@ -20,7 +20,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kspec.build.properties.runner import Outcome, Subject
-    from kspec.runtime.device import Device
+    from kspec.runtime.driver.device import Device
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,7 +61,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if not early_config.getini("kspec_watch"):
         return
     from kspec.build.develop import watch_package
-    from kspec.build.needs import can_build
+    from kspec.build.properties.needs import can_build
     from kspec.build.settings import find_project, load_settings
     from kspec.errors import KspecError
 
@@ -90,7 +90,7 @@ class Kernels:
     """The kernels of the project that pytest runs in: collects its spec files."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from kspec.build.needs import require_hypothesis
+        from kspec.build.properties.needs import require_hypothesis
         from kspec.build.settings import find_project, load_settings
 
         require_hypothesis()
@@ -123,12 +123,12 @@ class Kernels:
     def _open(self, config: pytest.Config) -> None:
         from kspec.build.develop import refresh
         from kspec.build.load import import_package
+        from kspec.build.package.stale import stale_diff
         from kspec.build.project import plan_project
         from kspec.build.properties.runner import subjects
-        from kspec.build.stale import stale_diff
-        from kspec.build.warm import wanted_devices
+        from kspec.build.tools.warm import wanted_devices
         from kspec.errors import LoadError
-        from kspec.runtime.device import devices
+        from kspec.runtime.driver.device import devices
 
         if config.getini("kspec_watch"):
             refresh(self.folder)

@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kspec.compiler.ptx import parse_isa
+from kspec.compiler.cuda.ptx import parse_isa
 from kspec.compiler.target import parse_targets
 from kspec.errors import SpecError, ToolNotFoundError
-from kspec.stages import HOST, Target
+from kspec.model.stages import HOST, Target
 
 CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
@@ -258,7 +258,7 @@ def native_targets() -> tuple[Target, ...]:
         If there is none, or no driver.
     """
     # The only part of a build that asks a driver, and only if it is told to.
-    from kspec.runtime import driver
+    from kspec.runtime.driver import api as driver
 
     reason = driver.why_unavailable()
     if reason:

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kspec.build.swap import write_whole
+from kspec.build.atomic_replace import write_whole
 from kspec.build.watch import STAMP, digest
 
 if TYPE_CHECKING:  # nothing of the author's side comes with this module

@@ -26,7 +26,7 @@ from kspec.build import messages
 from kspec.build.messages import Outcome
 from kspec.compiler import ImageCache, compile_source
 from kspec.errors import KspecError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 
 @dataclass(frozen=True)

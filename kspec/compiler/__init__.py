@@ -10,15 +10,16 @@
 
 from __future__ import annotations
 
-from kspec.compiler import headers, nvrtc
-from kspec.compiler.cache import ImageCache
-from kspec.compiler.cubin import with_code_sizes
+from kspec.compiler import headers
+from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cuda import nvrtc
+from kspec.compiler.cuda.cubin import with_code_sizes
 from kspec.compiler.key import image_key
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
 from kspec.installed import check_unpacked
-from kspec.stages import CudaSource, Image, Target
+from kspec.model.stages import CudaSource, Image, Target
 
 __all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]
 
@@ -90,27 +91,27 @@ def _compile_remembering_failure(
 
 def _compile(source: CudaSource, target: Target) -> Image:
     if target.is_host:
-        from kspec.compiler import host
+        from kspec.compiler.host import compile as host
 
         directories = headers.host_dirs_for(source)
         return host.compile_host(source, toolkit_dirs=directories, sanitize=target.sanitize)
     image = _compile_for_gpu(source, target)
     if not target.ptx_isa:
         return image
-    from kspec.compiler import ptx
+    from kspec.compiler.cuda import ptx
 
     return ptx.with_isa(image, target.ptx_isa, source.name)
 
 
 def _compile_for_gpu(source: CudaSource, target: Target) -> Image:
     if source.backend == "nvcc":
-        from kspec.compiler import nvcc
+        from kspec.compiler.cuda import nvcc
 
         return nvcc.compile_nvcc(source, target)
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     image = nvrtc.compile_cuda(source, target, directories)
     if not CompileOptions.for_source(source, target).relocatable:
         return image
-    from kspec.compiler import link
+    from kspec.compiler.cuda import link
 
     return link.link_device(image, source.name)

@@ -26,7 +26,7 @@ from kspec.cpp.directives import Directive, HeaderName, definitions, header_name
 from kspec.cpp.tokens import newlines
 from kspec.errors import SpecError
 from kspec.limits import SOURCE_BYTES
-from kspec.stages import Header
+from kspec.model.stages import Header
 
 _UNKNOWN = "#error #{} is not supported: keys of the cache need the name of each header; write it"
 

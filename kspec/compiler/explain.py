@@ -5,14 +5,14 @@
     explain("k.cu(1): error: kernel launch from ... requires separate compilation mode", source)
     # that, and: a kernel that launches kernels ... options=('-dc',)
 
-`kspec.compiler.nvrtc` and `kspec.compiler.nvcc` raise `CompileError` with the result.
+`kspec.compiler.cuda.nvrtc` and `kspec.compiler.cuda.nvcc` raise `CompileError` with the result.
 """
 
 from __future__ import annotations
 
 import re
 
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
 
 # NVRTC appends one pragma per name expression to the text, in an order of its own.
 _BAD_NAME = re.compile(

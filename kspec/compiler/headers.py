@@ -22,16 +22,17 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.carrying import Collected, collect, is_file, read_header
+from kspec.compiler.cuda.toolkit import find_headers
 from kspec.compiler.options import (
     defined_macros,
     include_dirs,
     pre_includes,
     without_include_dirs,
 )
-from kspec.compiler.toolkit import find_headers
 from kspec.cpp.directives import HeaderName, definitions, header_names, named_by
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import CudaSource, Header, Target
+from kspec.installed import ROOT
+from kspec.model.stages import CudaSource, Header, Target
 
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
 _CCCL_VERSION = re.compile(r"^#define\s+CCCL_VERSION\s+(\d+)", re.MULTILINE)
@@ -45,7 +46,7 @@ _CCCL_HEADERS = (*_CCCL_VERSION_HEADERS, "cub/version.cuh", "thrust/version.h")
 
 def package_include_dir() -> Path:
     """Return the directory of kspec's own headers (``kspec/*.cuh``, ``cupy/complex.cuh``)."""
-    return Path(__file__).resolve().parent.parent / "include"
+    return ROOT / "include"
 
 
 def collect_headers(text: str, search: Sequence[Path], options: tuple[str, ...] = ()) -> Collected:

@@ -5,7 +5,7 @@
     image_key(source, Target("sm_90"))    # '5f0c...': equal keys mean equal images
 
 In the key: schema, version of kspec, source (its name too, which ``__FILE__`` and warnings show),
-flags, target, and the exact compiler.  `kspec.compiler.cache` stores under it.
+flags, target, and the exact compiler.  `kspec.compiler.cache.images` stores under it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import hashlib
 import json
 
 from kspec import __version__
-from kspec.compiler import headers, nvrtc
+from kspec.compiler import headers
+from kspec.compiler.cuda import nvrtc
 from kspec.compiler.options import CompileOptions
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 # Raise when the meaning of an image changes although nothing below does, or how an entry of the
-# cache is written (`kspec.compiler.entry`): versions of kspec that share a cache do not meet then.
+# cache is written (`kspec.compiler.cache.entry`): versions of kspec that share a cache do not meet
+# then.
 SCHEMA = 3
 
 
@@ -52,13 +54,14 @@ def image_key(source: CudaSource, target: Target) -> str:
 def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     """Return the exact version of the compiler, and of the toolkit headers the source uses."""
     if target.is_host:
-        from kspec.compiler import host, host_compiler
+        from kspec.compiler.host import command as host_compiler
+        from kspec.compiler.host import compile as host
 
         build = host.fingerprint(host_compiler.find_compiler(), target.sanitize)
         directories = headers.host_dirs_for(source)
         return f"{build}, {headers.toolkit_version(directories)}" if directories else build
     if source.backend == "nvcc":
-        from kspec.compiler import nvcc
+        from kspec.compiler.cuda import nvcc
 
         return f"nvcc {nvcc.nvcc_build()}"
     builds = [f"nvrtc {nvrtc.nvrtc_build()}"]
@@ -66,7 +69,7 @@ def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     if directories:
         builds.append(headers.toolkit_version(directories))
     if CompileOptions.for_source(source, target).relocatable:
-        from kspec.compiler import link
+        from kspec.compiler.cuda import link
 
         builds.append(link.linker_build())
     return ", ".join(builds)

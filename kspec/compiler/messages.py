@@ -6,7 +6,8 @@ r"""What compilers say, as findings: the log of NVRTC, nvcc, g++, clang or zig i
     # (Diagnostic("error", 'identifier "n" is undefined', "specs/a.toml", 7, 5, 1, "y = n;"),)
 
 Positions are those of the ``#line`` directives in the text that was compiled; what they mean in a
-spec file, where a line may begin with a key and have escapes, `kspec.build.placing` knows.
+spec file, where a line may begin with a key and have escapes, `kspec.build.package.source_map`
+knows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from kspec.compiler.explain import explain
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
 
 # "k.cu(3): error: ...", "k.cu(3): warning #177-D: ..." of the compilers of CUDA.
 _CUDA = re.compile(

@@ -5,7 +5,7 @@
     CompileOptions("sm_90", ("-DN=4",)).flags()
     # ('-arch=sm_90', '--std=c++17', '-default-device', '-Xptxas=-v', '-DN=4')
 
-`kspec.compiler.nvrtc` and `kspec.compiler.nvcc` compile with `CompileOptions.flags` and
+`kspec.compiler.cuda.nvrtc` and `kspec.compiler.cuda.nvcc` compile with `CompileOptions.flags` and
 `kspec.compiler.key` hashes the same tuple, so that no flag can be missing from the key.
 Directories of toolkit headers are not flags here: where a toolkit lies does not change the code,
 and its version is in the key.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kspec.cpp.directives import header_names
 from kspec.errors import SpecError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 _STANDARD_FLAGS = ("-std", "--std")
 _OLDEST = 17  # the year of the C++ standard that headers need

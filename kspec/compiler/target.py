@@ -7,16 +7,17 @@
     check_supported(Target("sm_70"))    # CompileError: sm_70 is not supported by NVRTC 13.0 ...
     target_for_capability(9, 0)         # Target(arch='sm_90')
 
-`kspec.compiler.nvrtc` and `kspec.compiler.nvcc` know what the installed compilers support.
+`kspec.compiler.cuda.nvrtc` and `kspec.compiler.cuda.nvcc` know what the installed compilers
+support.
 """
 
 from __future__ import annotations
 
 import re
 
-from kspec.compiler import nvrtc
+from kspec.compiler.cuda import nvrtc
 from kspec.errors import CompileError, SpecError
-from kspec.stages import HOST, Target
+from kspec.model.stages import HOST, Target
 
 _ARCH = re.compile(r"(sm|compute)_(\d{2,3})([af]?)")
 _ANY = re.compile(r"(?:sm|compute|lto)_(\d{2,3})[af]?")
@@ -134,7 +135,7 @@ def target_for_capability(major: int, minor: int, backend: str = "nvrtc") -> Tar
 def _supported(backend: str) -> tuple[int, ...]:
     if backend == "nvrtc":
         return nvrtc.supported_capabilities()
-    from kspec.compiler import nvcc
+    from kspec.compiler.cuda import nvcc
 
     return nvcc.supported_capabilities()
 
@@ -143,6 +144,6 @@ def _name(backend: str) -> str:
     if backend == "nvrtc":
         major, minor = nvrtc.nvrtc_version()
         return f"NVRTC {major}.{minor}"
-    from kspec.compiler import nvcc
+    from kspec.compiler.cuda import nvcc
 
     return f"nvcc {nvcc.nvcc_build().partition(' ')[0]}"

@@ -5,5 +5,5 @@
 ['Foo', '<', 'Bar', '<', 'int', '>', '>', 'x', '=', '1', '<<', '3', ';']
 
 `tokens` splits a text, `brackets` finds what belongs together, `declarations` finds the names that
-a statement declares.  Nothing here knows CUDA's semantics: `kspec.compiler.rewrite` does.
+a statement declares.  Nothing here knows CUDA's semantics: `kspec.compiler.host.rewrite` does.
 """

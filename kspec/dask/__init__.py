@@ -7,7 +7,7 @@
     y.compute()
 
 Shapes and dtypes of results follow from the declaration; nothing is computed for them.  A graph
-holds names of kernels, not code (`kspec.runtime.identity`): each process has them from its
+holds names of kernels, not code (`kspec.runtime.kernels.identity`): each process has them from its
 installed package or compiles them once, and processes that share a cache do so once together.
 
 `kspec.dask.graphs` makes the graphs, `kspec.dask.blocks` is what they call.
@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
-from kspec.runtime.identity import kernel_of
-from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.kernels.identity import kernel_of
+from kspec.runtime.kernels.reduction import ReductionCallable
 
 try:
     from kspec.dask.graphs import map_blocks, reduce_blocks

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from kspec.runtime.dispatch import is_aligned
-from kspec.runtime.identity import Identity
-from kspec.runtime.interop import library_of
-from kspec.runtime.parts import Part, SplitReduction, split_of
-from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.arguments.binding import is_aligned
+from kspec.runtime.kernels.identity import Identity
+from kspec.runtime.kernels.partial_reduction import Part, SplitReduction, split_of
+from kspec.runtime.kernels.reduction import ReductionCallable
+from kspec.runtime.libraries.lookup import library_of
 
 
 class Place(enum.Enum):

@@ -1,7 +1,7 @@
 """Dask graphs of kernels: arguments in, Dask arrays out whose shapes and dtypes are known.
 
-What results are follows from a call's checks (`kspec.runtime.dispatch`) on arrays without elements,
-so arguments that a call would refuse are refused when the graph is made.
+What results are follows from a call's checks (`kspec.runtime.arguments.binding`) on arrays without
+elements, so arguments that a call would refuse are refused when the graph is made.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dask.array.utils import meta_from_array
 from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, Place, same
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
-from kspec.runtime import dispatch
-from kspec.runtime.dispatch import Call
-from kspec.runtime.elementwise import ElementwiseCallable, check_kinds
-from kspec.runtime.identity import Kernel, identity_of
-from kspec.runtime.interop import library_of
-from kspec.runtime.layout import broadcast_shapes, normalize_axes
-from kspec.runtime.plan import pack_operand
-from kspec.runtime.reduction import ReductionCallable
-from kspec.runtime.views import numpy_dtype
+from kspec.runtime.arguments import binding as dispatch
+from kspec.runtime.arguments.binding import Call
+from kspec.runtime.callcache.launch_plan import pack_operand
+from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
+from kspec.runtime.kernels.identity import Kernel, identity_of
+from kspec.runtime.kernels.reduction import ReductionCallable
+from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.schedules.strides import broadcast_shapes, normalize_axes
 
 _CONVERTED = ("numpy", "cupy")  # libraries whose arrays become Dask arrays
 

@@ -12,5 +12,5 @@
     partition           which values are computed together, and why not more of them
     lower, rows         each of these as a spec
 
-Nothing here touches an array or a device: `kspec.fused` calls the kernels.
+Nothing here touches an array or a device: `kspec.fusion.call` calls the kernels.
 """

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from kspec import dtypes
 from kspec.diagnostics import counted
 from kspec.fusion.graph import Argument, Number, Scalar, Value, View
 from kspec.fusion.lower import Kernel
 from kspec.fusion.partition import Elements, Output
 from kspec.fusion.program import Program
 from kspec.fusion.rows import RowProgram
+from kspec.model import dtypes
 
 
 def explain(program: Program, names: Sequence[str]) -> str:

@@ -24,13 +24,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kspec import dtypes
 from kspec.diagnostics import counted
 from kspec.fusion.graph import Value, is_number
 from kspec.fusion.refusals import refuse
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
-from kspec.signature import Param
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
+from kspec.model import dtypes
+from kspec.model.signature import Param
 from kspec.spec.models import ElementwiseSpec
 
 _INCLUDE = "#include"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kspec import dtypes
-from kspec.fusion.folds import FOLDS, Fold
+from kspec.cpp.names import name_problem
+from kspec.fusion.accumulators import FOLDS, Fold
 from kspec.fusion.graph import (
     Apply,
     Argument,
@@ -30,7 +30,7 @@ from kspec.ir.check import check
 from kspec.ir.emit import emit, emit_expression
 from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
-from kspec.names import name_problem
+from kspec.model import dtypes
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 

@@ -20,8 +20,8 @@ from kspec.fusion.lower import Kernel, lower
 from kspec.fusion.numbers import Number, Recipe
 from kspec.fusion.partition import Output, Partition, partition, reachable
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True)

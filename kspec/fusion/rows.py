@@ -14,9 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kspec import dtypes
-from kspec.definitions import headers_for
-from kspec.fusion.folds import FOLDS
+from kspec.fusion.accumulators import FOLDS
 from kspec.fusion.graph import (
     Apply,
     Argument,
@@ -35,6 +33,8 @@ from kspec.fusion.steps import Step
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression
 from kspec.ir.nodes import Name as Variable
+from kspec.model import dtypes
+from kspec.model.definitions import headers_for
 
 WHOLE, PER_ROW, PER_COLUMN = "whole", "per row", "per column"
 # The names that the kernel's text has besides those of arguments.

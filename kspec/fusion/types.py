@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.errors import UnknownTypeError
 from kspec.ir.builtins import BUILTINS
+from kspec.model import dtypes
 
 WEAK: dict[str, type] = {"truth": bool, "int": int, "float": float, "complex": complex}
 # What a Python number is by itself.

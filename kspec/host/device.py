@@ -6,7 +6,7 @@
     kernel.launch((1, 1, 1), (64, 1, 1), params)   # params: the void** of cuLaunchKernel
 
 Faults of a kernel become `HostFault`; the process and the next launch are not affected.
-`kspec.compiler.host` makes the images, ``rt/`` executes them.
+`kspec.compiler.host.compile` makes the images, ``rt/`` executes them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
+from kspec.cpp.name_expressions import ADVICE
 from kspec.errors import HostFault, LaunchError, LoadError
 from kspec.host import runtime, sites
 from kspec.locks import Turn
-from kspec.name_expressions import ADVICE
-from kspec.stages import Image
+from kspec.model.stages import Image
 
 # Those of every GPU since sm_30 (CUDA C++ Programming Guide, compute capabilities); launches on a
 # GPU are checked against them too.
@@ -195,7 +195,7 @@ def _has_shadow() -> bool:
 
 
 def load_module(image: Image, home: HostModule | None = None) -> HostModule:
-    """Load an image of `kspec.compiler.host.compile_host`.
+    """Load an image of `kspec.compiler.host.compile.compile_host`.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ class HostKernel:
         timeout : float, optional
             Seconds after which the kernel is stopped with a `HostFault` of kind ``"timeout"``.
         order : str
-            In which order threads and blocks run (`kspec.checks.Checks`).
+            In which order threads and blocks run (`kspec.model.checks.Checks`).
         regions : sequence of Region
             The memory of the array arguments; buffers of the host device are known anyway. A
             module instrumented for ``"memory"`` may touch nothing else.

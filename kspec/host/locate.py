@@ -17,7 +17,7 @@ import tempfile
 
 from kspec.host import sites
 
-# The directories that kspec.compiler.host writes into the line tables.
+# The directories that kspec.compiler.host.compile writes into the line tables.
 SOURCE_ROOT = "/kspec-source"
 DIALECT_ROOT = "/kspec-dialect"
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from kspec import config
 from kspec.errors import CompileError, LoadError
 from kspec.installed import check_unpacked
-from kspec.stages import Image
+from kspec.model.stages import Image
 
 if TYPE_CHECKING:
-    from kspec.compiler.host_compiler import HostCompiler
+    from kspec.compiler.host.command import HostCompiler
 
 RUNTIME_DIRECTORY = Path(__file__).resolve().parent / "rt"
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent / "include"
@@ -53,7 +53,7 @@ def built_runtime() -> bytes:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     # A seam: a process that only imports kernels does not load the compiler's modules.
     from kspec.compiler import ImageCache
-    from kspec.compiler.host_compiler import find_compiler
+    from kspec.compiler.host.command import find_compiler
 
     compiler = find_compiler()
     digest.update(compiler.key.encode())
@@ -131,8 +131,8 @@ def _scratch() -> str:
     OSError
         If others can, or it cannot be made.
     """
-    from kspec.compiler.folder import SCRATCH
-    from kspec.compiler.trust import check_own_folder
+    from kspec.compiler.cache.folder import SCRATCH
+    from kspec.compiler.cache.trust import check_own_folder
 
     cache = config.cache_dir()
     place = cache / SCRATCH

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kspec import dtypes
+from kspec.model import dtypes
 
 _HEADER = "kspec/ufuncs.cuh"
 
@@ -46,7 +46,7 @@ class Builtin:
         The expression that a reader expects, right where all operands are of one dtype of these
         `kinds`; empty if `text` is that.
     kinds : str
-        Letters of `kspec.dtypes.DType.kind`.
+        Letters of `kspec.model.dtypes.DType.kind`.
     """
 
     name: str

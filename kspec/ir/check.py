@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kspec import dtypes
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Call, Cast, Const, Expression, Let, Name, Statement
 from kspec.ir.types import Type
+from kspec.model import dtypes
 
 
 class IrError(AssertionError):

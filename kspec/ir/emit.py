@@ -13,13 +13,13 @@ import re
 import struct
 from collections.abc import Iterable
 
-from kspec import dtypes
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.device import DEVICE
 from kspec.ir.emit_memory import memory_text, place_text
 from kspec.ir.memory import Element
 from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
 from kspec.ir.types import ctype
+from kspec.model import dtypes
 
 # C++ computes in wider types, so that a result is cut off where more is done with it.
 _NARROW = frozenset({"int8", "uint8", "int16", "uint16", "float16", "bfloat16"})

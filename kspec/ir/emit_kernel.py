@@ -18,7 +18,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 
-from kspec import dtypes
 from kspec.ir.control import (
     Assert,
     At,
@@ -39,6 +38,7 @@ from kspec.ir.control import (
 from kspec.ir.emit import emit_expression, emit_place, emit_statement, initial
 from kspec.ir.nodes import Assign, Const, Expression, Let
 from kspec.ir.types import ctype
+from kspec.model import dtypes
 
 
 def emit_function(function: Function, path: str = "") -> str:

@@ -4,9 +4,9 @@
 >>> print(Let("t0", Call("multiply", (x, x), "float32")))
 t0: float32 = multiply(x, x)
 
-Types are names of `kspec.dtypes`, or `kspec.ir.types`.  Nodes are frozen and compare by value, so
-equal expressions are equal nodes.  Nothing converts by itself: a `Cast` says so.  `kspec.ir.check`
-says what is wrong with a node, `kspec.ir.emit` writes it as CUDA C++.
+Types are names of `kspec.model.dtypes`, or `kspec.ir.types`.  Nodes are frozen and compare by
+value, so equal expressions are equal nodes.  Nothing converts by itself: a `Cast` says so.
+`kspec.ir.check` says what is wrong with a node, `kspec.ir.emit` writes it as CUDA C++.
 
 What only whole kernels have, memory and control flow, is in `kspec.ir.memory` and
 `kspec.ir.control`.

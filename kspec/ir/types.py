@@ -5,14 +5,14 @@ float32[2d, C] int32[16, 16]
 >>> ctype(ArrayType("float32", 2, contiguous=True)), ctype("uint32")
 ('kspec::View<float, 2, true, int>', 'unsigned int')
 
-Numbers and records have names of `kspec.dtypes` for types.
+Numbers and records have names of `kspec.model.dtypes` for types.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kspec import dtypes
+from kspec.model import dtypes
 
 
 @dataclass(frozen=True)

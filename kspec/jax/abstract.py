@@ -1,6 +1,6 @@
 """Which arrays a call takes and makes, from the declaration alone: nothing is looked at or run.
 
->>> from kspec.signature import Param, Signature
+>>> from kspec.model.signature import Param, Signature
 >>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
 >>> evaluate(sq, [Value((4, 3), "float32")])
 Evaluation(inputs=('float32',), shape=(4, 3), outputs=(((4, 3), 'float32'),))
@@ -19,15 +19,20 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from kspec import dtypes
-from kspec.declaration import ElementwiseDeclaration, GeneratedDeclaration, ReductionDeclaration
 from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
-from kspec.runtime import dispatch, layout
-from kspec.runtime.device import HOST
-from kspec.runtime.dispatch import Binding, Call, Operand
-from kspec.runtime.views import ArrayView, dtype_name, numpy_dtype
-from kspec.signature import Param
-from kspec.stages import MAX_NDIM
+from kspec.model import dtypes
+from kspec.model.declaration import (
+    ElementwiseDeclaration,
+    GeneratedDeclaration,
+    ReductionDeclaration,
+)
+from kspec.model.signature import Param
+from kspec.model.stages import MAX_NDIM
+from kspec.runtime.arguments import binding as dispatch
+from kspec.runtime.arguments.binding import Binding, Call, Operand
+from kspec.runtime.driver.device import HOST
+from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
+from kspec.runtime.schedules import strides as layout
 
 Shape = tuple[int, ...]
 

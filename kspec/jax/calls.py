@@ -20,11 +20,11 @@ from kspec.jax.abstract import Evaluation, Shape
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import NAME
-from kspec.runtime import layout
-from kspec.runtime.callable import GeneratedCallable
-from kspec.runtime.reduction import ReductionCallable
-from kspec.runtime.views import numpy_dtype
-from kspec.signature import Param
+from kspec.model.signature import Param
+from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.reduction import ReductionCallable
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.schedules import strides as layout
 
 # What JAX has instead where it is set to have no 64-bit numbers, as it is at first.
 _WIDE = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}

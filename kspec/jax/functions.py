@@ -7,8 +7,8 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.jax.operators import JaxFunction
-from kspec.runtime.callable import GeneratedCallable
-from kspec.runtime.identity import kernel_of
+from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.identity import kernel_of
 
 
 def function(kernel: Any, *, callback: bool = False) -> JaxFunction:

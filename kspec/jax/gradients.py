@@ -12,11 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
 from kspec.errors import ArgumentTypeError
 from kspec.jax.calls import TracedCall
 from kspec.jax.shards import varying, varying_axes
-from kspec.runtime.views import numpy_dtype
+from kspec.model.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.runtime.memory.array_view import numpy_dtype
 
 Outputs = tuple[Any, ...]
 

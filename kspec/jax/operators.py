@@ -22,8 +22,8 @@ from kspec.jax.options import OPTIONS, hashable_options
 from kspec.jax.request import Number
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
-from kspec.runtime.identity import Kernel, PackagedKernel, identity_of
-from kspec.runtime.views import numpy_dtype
+from kspec.runtime.kernels.identity import Kernel, PackagedKernel, identity_of
+from kspec.runtime.memory.array_view import numpy_dtype
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 

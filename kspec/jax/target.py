@@ -21,11 +21,11 @@ from kspec.jax import call_frame
 from kspec.jax.call_frame import Buffer, CallFrame
 from kspec.jax.ending import Calls
 from kspec.jax.request import Request, parse_request
-from kspec.runtime import driver
-from kspec.runtime.arrays import DeviceArray, clear
-from kspec.runtime.callable import KernelCallable
-from kspec.runtime.device import HOST, Device
-from kspec.runtime.views import c_strides, numpy_dtype
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.memory.array_view import c_strides, numpy_dtype
+from kspec.runtime.memory.device_array import DeviceArray, clear
 
 NAME = "kspec"
 

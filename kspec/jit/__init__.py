@@ -7,8 +7,8 @@
 ...         y[i] = x[i]
 
 A list of names, each imported when it is used: `rawkernel`, which is above the runtime
-(`kspec.jitted`), and what kernels call (`builtins`).  The machinery in this folder knows neither of
-these nor the runtime::
+(`kspec.jit.kernel`), and what kernels call (`builtins`).  The machinery in this folder knows
+neither of these nor the runtime::
 
     capture      a function's source, and what its names mean
     types        which types are computed in, by mode
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kspec.jit import cg, cub, thrust
-    from kspec.jitted import DeviceFunction, JitKernel, rawkernel
+    from kspec.jit.kernel import DeviceFunction, JitKernel, rawkernel
 
 _FRONT = ("DeviceFunction", "JitKernel", "rawkernel")
 _MODULES = ("cg", "cub", "thrust")
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"kspec.jit.{name}")
     if name in _FRONT:
-        return getattr(importlib.import_module("kspec.jitted"), name)
+        return getattr(importlib.import_module("kspec.jit.kernel"), name)
     if name in _BUILTINS:
         return importlib.import_module("kspec.jit.builtins").NAMES[name]
     raise AttributeError(f"module 'kspec.jit' has no attribute {name!r}")

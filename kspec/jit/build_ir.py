@@ -8,7 +8,7 @@
 kernel fill(x: float32[1d, C]):
     x[0] = 1.0
 
-`kspec.jitted` calls it, once for each combination of types.
+`kspec.jit.kernel` calls it, once for each combination of types.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 
-from kspec import dtypes
-from kspec.definitions import definitions_for, headers_for
 from kspec.ir.check_kernel import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
 from kspec.jit.capture import Captured, watch_names
-from kspec.jit.functions import build_function
 from kspec.jit.scope import Program, escaped
+from kspec.jit.syntax.functions import build_function
+from kspec.model import dtypes
+from kspec.model.definitions import definitions_for, headers_for
 
 _HEADERS = {
     "kspec::ufunc::": "kspec/ufuncs.cuh",

@@ -7,7 +7,7 @@
 Traceback (most recent call last):
 RuntimeError: kspec.jit.grid means something in kernels only
 
-What they mean there is in `kspec.jit.calls` and its neighbours.
+What they mean there is in `kspec.jit.syntax.calls` and its neighbours.
 """
 
 from __future__ import annotations

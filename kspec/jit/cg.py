@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from kspec.ir.memory import Element, Invoke
 from kspec.ir.nodes import Call, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, Type
-from kspec.jit import expressions, indexing
 from kspec.jit.device_calls import known, named
 from kspec.jit.scope import Scope
+from kspec.jit.syntax import expressions, indexing
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
 __all__ = ["memcpy_async", "sync", "this_grid", "this_thread_block", "wait", "wait_prior"]

@@ -23,13 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.ir.memory import Element, Invoke, Member
 from kspec.ir.nodes import Const, Expression, Name
 from kspec.ir.types import BufferType, ObjectType
-from kspec.jit import expressions, functions, types
+from kspec.jit import types
 from kspec.jit.scope import Scope
+from kspec.jit.syntax import expressions, functions
 from kspec.jit.values import Known, Value, constant, converted, described
+from kspec.model import dtypes
 
 __all__ = ["BlockReduce", "BlockScan", "Max", "Min", "Sum", "WarpReduce"]
 

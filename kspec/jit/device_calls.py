@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.ir.control import Print, Reserve
 from kspec.ir.memory import Element
 from kspec.ir.nodes import Call, Const, Expression, Name
 from kspec.ir.types import ArrayType, BufferType
-from kspec.jit import expressions, indexing, types
+from kspec.jit import types
 from kspec.jit.scope import Scope
+from kspec.jit.syntax import expressions, indexing
 from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.model import dtypes
 
 Keywords = dict[str, Value]
 Handler = Callable[[Scope, ast.AST, str, Sequence[Value], Keywords], Value]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kspec import names
+from kspec.cpp import names
 from kspec.diagnostics import Diagnostic
 from kspec.errors import JIT_ERRORS, JitError
 from kspec.ir.builtins import BUILTINS

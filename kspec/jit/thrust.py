@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Call, Expression, Let, Name
 from kspec.ir.types import BufferType, IteratorType, Type
-from kspec.jit import expressions, types
+from kspec.jit import types
 from kspec.jit.scope import Scope
+from kspec.jit.syntax import expressions
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
 _HEADER = "kspec/sequential.cuh"

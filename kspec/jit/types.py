@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.errors import UnknownTypeError
+from kspec.model import dtypes
 
 MODES = ("cuda", "numpy")
 # In mode "cuda" two operands have the later one's type: any float is more than any integer.
@@ -82,7 +82,7 @@ def dtype_name(spelling: Any) -> str:
 
 
 def kind(dtype: str) -> str:
-    """Return the letter of a dtype's kind, as `kspec.dtypes` has it."""
+    """Return the letter of a dtype's kind, as `kspec.model.dtypes` has it."""
     return dtypes.lookup(dtype).kind
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.ir.nodes import Call, Cast, Const, Expression
 from kspec.jit import types
+from kspec.model import dtypes
 
 
 @dataclass(frozen=True, eq=False)

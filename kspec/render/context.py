@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kspec import dtypes
-from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.cpp.flow import assigns_first
+from kspec.cpp.fragments import identifiers
+from kspec.cpp.macros import macro_names
+from kspec.cpp.preambles import needs_global_scope
+from kspec.model import dtypes
+from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
-from kspec.spec.flow import assigns_first
-from kspec.spec.fragments import identifiers
-from kspec.spec.macros import macro_names
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
-from kspec.spec.preambles import needs_global_scope
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
-from kspec.definitions import definitions_for
 from kspec.errors import RenderError
-from kspec.installed import check_unpacked
-from kspec.param_checks import HEADER as PARAMS_HEADER
-from kspec.param_checks import Place, param_checks
+from kspec.installed import ROOT, check_unpacked
+from kspec.model.definitions import definitions_for
+from kspec.model.param_checks import HEADER as PARAMS_HEADER
+from kspec.model.param_checks import Place, param_checks
+from kspec.model.stages import CudaSource
 from kspec.render import context
 from kspec.render.context import Binding, Origin
 from kspec.render.includes import includes_for, types_of
 from kspec.render.structs import HEADER, struct_checks
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
-from kspec.stages import CudaSource
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile
@@ -43,9 +43,8 @@ def template_folder() -> Path:
         If kspec was imported from an archive.
     """
     check_unpacked()
-    package = Path(__file__).resolve().parent.parent
-    installed = package / "templates"
-    return installed if installed.is_dir() else package.parent / "templates"
+    inside = ROOT / "templates"
+    return inside if inside.is_dir() else ROOT.parent / "templates"
 
 
 @functools.cache

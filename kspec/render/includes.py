@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
-from kspec import dtypes
 from kspec.cpp.directives import header_names
-from kspec.definitions import headers_for
-from kspec.spec.fragments import identifiers
+from kspec.cpp.fragments import identifiers
+from kspec.installed import ROOT
+from kspec.model import dtypes
+from kspec.model.definitions import headers_for
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 _WORD = re.compile(r"\w+")
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+")
 _KNOWN = re.compile(
     r"[<\"]cupy/[\w.]+|[<\"]cuda/\w+/|<[a-z_]+>|[<\"](?:math_constants|cuda_fp16)\.h"
 )
-_INCLUDES = Path(__file__).resolve().parent.parent / "include"
+_INCLUDES = ROOT / "include"
 
 _TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
 _LIBRARY = {

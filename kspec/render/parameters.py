@@ -1,7 +1,7 @@
 """Parameters in, the C++ out that declares them and reads them: strings for the contexts.
 
->>> from kspec.declaration import ElementwiseDeclaration
->>> from kspec.signature import Signature
+>>> from kspec.model.declaration import ElementwiseDeclaration
+>>> from kspec.model.signature import Signature
 >>> inputs, outputs = Signature((Param("T", "x"),)), Signature((Param("float32", "y"),))
 >>> arguments(ElementwiseDeclaration("sq", inputs, outputs), assigned=["y"])
 ('const kspec::In<T> _arg_x', 'const kspec::Out<float> _arg_y')
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kspec import dtypes
-from kspec.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.signature import Param
+from kspec.model import dtypes
+from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.signature import Param
 
 
 def template_params(declaration: GeneratedDeclaration, bound: bool = False) -> str:

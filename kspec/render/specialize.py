@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from kspec.coverage import layouts_of
+from kspec.model.coverage import layouts_of
+from kspec.model.stages import RawSymbol, Specialization
 from kspec.spec.models import RawSpec, Spec
-from kspec.stages import RawSymbol, Specialization
 
 
 def specializations(spec: Spec) -> tuple[Specialization | RawSymbol, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kspec import dtypes
-from kspec.dtypes import Field
+from kspec.model import dtypes
+from kspec.model.dtypes import Field
 from kspec.spec.struct_tables import Struct
 
 HEADER = "kspec/field.cuh"

@@ -21,32 +21,33 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kspec import config, manifest
-from kspec.declaration import (
+from kspec import config
+from kspec.errors import ArgumentTypeError, CompileError, ManifestError
+from kspec.locks import make_lock
+from kspec.model import manifest
+from kspec.model.declaration import (
     Declaration,
     ElementwiseDeclaration,
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.definitions import prelude
-from kspec.errors import ArgumentTypeError, CompileError, ManifestError
-from kspec.locks import make_lock
-from kspec.manifest import ImageEntry, Manifest, ModuleEntry
-from kspec.runtime import driver
-from kspec.runtime.advice import advise
-from kspec.runtime.archs import fits
-from kspec.runtime.callable import KernelCallable, Origin
-from kspec.runtime.device import Device
-from kspec.runtime.elementwise import ElementwiseCallable
-from kspec.runtime.module import LoadedKernel
-from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource, Wanted
-from kspec.runtime.raw_launch import RawFunction
-from kspec.runtime.raw_spec import RawCallable
-from kspec.runtime.reduction import ReductionCallable
-from kspec.runtime.route import ABSENT as ABSENT  # generated modules import it from here
-from kspec.runtime.tracing import record
-from kspec.runtime.views import numpy_dtype
-from kspec.stages import CudaSource, Header, Image, Specialization
+from kspec.model.definitions import prelude
+from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model.stages import CudaSource, Header, Image, Specialization
+from kspec.runtime.callcache.cache import ABSENT as ABSENT  # generated modules import it from here
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.archs import fits
+from kspec.runtime.driver.device import Device
+from kspec.runtime.kernels.base import KernelCallable, Origin
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.reduction import ReductionCallable
+from kspec.runtime.kernels.tracing import record
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.modules.advice import advise
+from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource, Wanted
+from kspec.runtime.raw.declared import RawCallable
+from kspec.runtime.raw.launch_rules import RawFunction
 
 # The layouts of stages have layouts in them.
 _STAGE = re.compile(r"kspec::(To|Of)Parts<")

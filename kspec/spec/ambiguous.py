@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kspec import dtypes
+from kspec.model import dtypes
 from kspec.spec.faults import Fault
 
 # Names of dtypes that C has for other types, at least on some platforms: what they may be in C.

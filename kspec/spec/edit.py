@@ -7,7 +7,7 @@ r"""Located edits of a TOML text: one value changes, all else stays as its autho
 'types = { T = ["int8"] }  # why\nlayouts = ["Flat, 3"]\n'
 
 The positions are those of `kspec.spec.positions`; texts are valid TOML with ``\n`` only, and remain
-so.  `kspec.build.trace` writes with these what a program has asked for.
+so.  `kspec.build.tools.trace` writes with these what a program has asked for.
 """
 
 from __future__ import annotations

@@ -17,15 +17,15 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from kspec import dtypes
-from kspec.c_params import parse_c_params
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
-from kspec.launch_rules import Default
 from kspec.limits import BINDINGS, DTYPES, PARAMS
-from kspec.signature import CParam, Param, Signature
+from kspec.model import dtypes
+from kspec.model.c_params import parse_c_params
+from kspec.model.launch_rules import Default
+from kspec.model.signature import CParam, Param, Signature
+from kspec.model.structs import FieldText, StructText
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
-from kspec.structs import FieldText, StructText
 
 _EXTENTS = re.compile(r"([^\[\]{}]+?)\s*((?:\[\s*\d+\s*\]\s*)+)")
 _STRING = {"type": "string"}

@@ -29,7 +29,7 @@ from kspec.spec import rules
 from kspec.spec.ambiguous import ambiguous_types
 from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
-from kspec.spec.gradients import assignment, gradient_spec, kernel_faults
+from kspec.spec.gradients.kernels import assignment, gradient_spec, kernel_faults
 from kspec.spec.models import MODELS, ElementwiseSpec, RawSpec, Spec
 from kspec.spec.positions import Span, content_lines, content_offsets, scan_positions
 from kspec.spec.struct_tables import Struct, struct_dtype

@@ -19,19 +19,23 @@ from typing import ClassVar
 
 from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
 
-from kspec.coverage import bindings_of, layout_fault
-from kspec.declaration import (
+from kspec.cpp.expansion import Expansion
+from kspec.cpp.flow import changes, declared_addresses, declared_names, reads_threads
+from kspec.cpp.fragments import identifiers, macros, mentions, takes_address
+from kspec.cpp.macros import split_macros
+from kspec.cpp.preambles import declares_variable, is_used_as_array, preamble_names
+from kspec.limits import SOURCE_BYTES
+from kspec.model.coverage import bindings_of, layout_fault
+from kspec.model.declaration import (
     ElementwiseDeclaration,
     GeneratedDeclaration,
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.launch_rules import LaunchRules
-from kspec.limits import SOURCE_BYTES
-from kspec.signature import Param, Signature
-from kspec.spec import gradient_rules, rules
+from kspec.model.launch_rules import LaunchRules
+from kspec.model.signature import Param, Signature
+from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
-from kspec.spec.expansion import Expansion
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
     BackwardField,
@@ -44,10 +48,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
-from kspec.spec.flow import changes, declared_addresses, declared_names, reads_threads
-from kspec.spec.fragments import identifiers, macros, mentions, takes_address
-from kspec.spec.macros import split_macros
-from kspec.spec.preambles import declares_variable, is_used_as_array, preamble_names
+from kspec.spec.gradients import rules as gradient_rules
 
 _NO_PARAMS = Signature()
 _ELEMENT_ORDER = frozenset({"i", "_ind"})

@@ -4,7 +4,7 @@
 Signature(params=(Param(type='T', name='x', raw=False, non_const=False), \
 Param(type='float32', name='y', raw=True, non_const=False)))
 
-``parse_signature(str(signature)) == signature``.  `kspec.signature` has the data classes,
+``parse_signature(str(signature)) == signature``.  `kspec.model.signature` has the data classes,
 `kspec.spec.models` calls this for every spec.
 """
 
@@ -14,11 +14,11 @@ import difflib
 import re
 from collections.abc import Iterator
 
-from kspec import dtypes
+from kspec.cpp.names import name_problem
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
 from kspec.limits import PARAMS
-from kspec.names import name_problem
-from kspec.signature import Param, Signature
+from kspec.model import dtypes
+from kspec.model.signature import Param, Signature
 
 _KEYWORDS = ("raw", "_non_const")
 _WORD = re.compile(r"\S+")

@@ -17,14 +17,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from kspec import dtypes, limits
-from kspec.expressions import ExpressionError, Scope, parse_expression
-from kspec.launch_rules import Default, constant_problem, scope_of
-from kspec.name_expressions import template_arguments
-from kspec.names import name_problem
-from kspec.signature import CParam, Signature
-from kspec.spec.faults import Fault
-from kspec.spec.fragments import (
+from kspec import limits
+from kspec.cpp.fragments import (
     dangling_operator,
     end_of_expression,
     identifiers,
@@ -33,6 +27,13 @@ from kspec.spec.fragments import (
     template_parameters,
     unbalanced,
 )
+from kspec.cpp.name_expressions import template_arguments
+from kspec.cpp.names import name_problem
+from kspec.model import dtypes
+from kspec.model.expressions import ExpressionError, Scope, parse_expression
+from kspec.model.launch_rules import Default, constant_problem, scope_of
+from kspec.model.signature import CParam, Signature
+from kspec.spec.faults import Fault
 
 Binding = tuple[tuple[str, str], ...]
 Bindings = tuple[Binding, ...]

@@ -19,9 +19,9 @@ import keyword
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kspec import dtypes
-from kspec.c_params import HANDLES
-from kspec.names import name_problem
+from kspec.cpp.names import name_problem
+from kspec.model import dtypes
+from kspec.model.c_params import HANDLES
 from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import dtype_of
 

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kspec.signature import CParam, Signature
+from kspec.model.signature import CParam, Signature
 from kspec.spec.models import Spec
 
 

@@ -5,10 +5,10 @@
 >>> kspec.torch.register(norms)                                        # doctest: +SKIP
 >>> torch.ops.kspec_kernels.l2norm(x, axis=1)                          # doctest: +SKIP
 
-Importing this imports torch; `kspec` itself never does.  `kspec.operators` has the signatures,
-`registration` puts the parts of an operator together: `execution` runs the kernel, `fake` says
-what would come out, `autograd` and `autocast` do what their names say, `derivatives` is what
-torch's autograd finds of an operator.
+Importing this imports torch; `kspec` itself never does.  `kspec.model.operators` has the
+signatures, `registration` puts the parts of an operator together: `execution` runs the kernel,
+`fake` says what would come out, `autograd` and `autocast` do what their names say, `derivatives` is
+what torch's autograd finds of an operator.
 """
 
 from kspec.torch.registration import register

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from kspec.declaration import RawDeclaration
-from kspec.operators import Operator
+from kspec.model.declaration import RawDeclaration
+from kspec.model.operators import Operator
 
 
 def make_autocast(

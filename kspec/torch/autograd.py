@@ -1,7 +1,7 @@
 """Gradients of operators: what `backward` of the spec names, called as an operator.
 
-So they are compiled, exported and captured as everything else.  `kspec.backward` has what is no
-matter of torch.
+So they are compiled, exported and captured as everything else.  `kspec.model.backward` has what is
+no matter of torch.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
-from kspec.declaration import ReductionDeclaration
-from kspec.operators import Operator
+from kspec.model.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.model.declaration import ReductionDeclaration
+from kspec.model.operators import Operator
 from kspec.torch.fake import bind, dtype_of, loop_shape
 
 

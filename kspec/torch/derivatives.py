@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import torch
 from torch.autograd import forward_ad
 
-from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError
-from kspec.operators import Operator
+from kspec.model.declaration import RawDeclaration
+from kspec.model.operators import Operator
 from kspec.torch.autograd import Gradients
 
 

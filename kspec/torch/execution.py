@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from kspec.declaration import RawDeclaration, ReductionDeclaration
-from kspec.operators import Operator
-from kspec.runtime.callable import KernelCallable
+from kspec.model.declaration import RawDeclaration, ReductionDeclaration
+from kspec.model.operators import Operator
+from kspec.runtime.kernels.base import KernelCallable
 
 Implementation = Callable[..., Any]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from kspec.declaration import GeneratedDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError
-from kspec.operators import Operator
-from kspec.runtime.layout import normalize_axes, refusal_to_broadcast
-from kspec.signature import Param
+from kspec.model.declaration import GeneratedDeclaration, RawDeclaration, ReductionDeclaration
+from kspec.model.operators import Operator
+from kspec.model.signature import Param
+from kspec.runtime.schedules.strides import normalize_axes, refusal_to_broadcast
 
 Sizes = Sequence[Any]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from kspec.backward import Backward
-from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.locks import make_lock
-from kspec.operators import Operator, gradient_numbers, operator, operators, refusal
-from kspec.runtime.callable import KernelCallable
-from kspec.runtime.identity import Kernel, called_by, identity_of, kernel_of
+from kspec.model.backward import Backward
+from kspec.model.declaration import RawDeclaration
+from kspec.model.operators import Operator, gradient_numbers, operator, operators, refusal
+from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels.identity import Kernel, called_by, identity_of, kernel_of
 from kspec.runtime.package import modules_of
-from kspec.runtime.raw import RawKernel
+from kspec.runtime.raw.kernel import RawKernel
 from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
 from kspec.torch.derivatives import make_derivatives

@@ -20,10 +20,10 @@ from benchmarks.operands import FULL_SIZE, array, bits, like, rows_in, rows_of, 
 from benchmarks.suite import CASES
 from benchmarks.throughput import Runner
 from kspec.compiler import compile_source
+from kspec.model.stages import CudaSource, Target
 from kspec.render import render_specs, specializations
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
-from kspec.stages import CudaSource, Target
 
 TINY = 3000
 EVERY = [*CASES, *shipped.CASES]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build import api
+from kspec.build.package import api
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.settings import load_settings
 from tests.golden_cases import cases, read_case

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kspec import manifest
 from kspec.build.settings import load_settings
 from kspec.errors import SpecError, ToolNotFoundError
-from kspec.runtime import driver
+from kspec.model import manifest
+from kspec.runtime.driver import api as driver
 from tests.projects import CONFIGURATION
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build.budgets import BudgetError
 from kspec.build.project import build_project
+from kspec.build.report.budgets import BudgetError
 from kspec.errors import SpecError
 from tests.projects import CONFIGURATION, SHIFTS, SQUARES, files_of, write_project
 

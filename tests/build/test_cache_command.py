@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build.cache import parse_age
-from kspec.compiler.cache import ImageCache
+from kspec.build.tools.cache import parse_age
+from kspec.compiler.cache.images import ImageCache
 from kspec.errors import SpecError
-from kspec.stages import Image
+from kspec.model.stages import Image
 
 IMAGE = Image("ptx", "compute_80", b"//" * 500, {"k": "k"})
 DAY = 86400

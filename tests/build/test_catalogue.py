@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build.catalogue import make_page, render_catalogue
+from kspec.build.package.catalogue import make_page, render_catalogue
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.settings import load_settings
 from tests.projects import ROOT, SQUARES, write_project

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import kspec
-from kspec.build import demo
 from kspec.build.project import build_project
+from kspec.build.tools import demo
 from tests.projects import ROOT, SQUARES, environment, files_of, run_python, write_project
 
 
@@ -251,6 +251,6 @@ try:
     cli.main()
 except SystemExit:
     pass
-print([name for name in sys.modules if name in ("numpy", "kspec.runtime.dispatch")])
+print([name for name in sys.modules if name in ("numpy", "kspec.runtime.arguments.binding")])
 """
     assert run_python(code, ROOT).endswith("\n[]\n")

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec import manifest
 from kspec.build import swap
 from kspec.build.project import build_project
 from kspec.errors import KspecError, ManifestError
-from kspec.runtime import driver
-from kspec.runtime.device import Device
+from kspec.model import manifest
+from kspec.model.stages import RawSymbol
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
 from kspec.runtime.package import GeneratedModule, open_module
-from kspec.stages import RawSymbol
 from tests.projects import files_of
 
 PACKAGE = Path("generated/toy_kernels")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kspec.build.cli.diagnostics import annotation, coloured
-from kspec.build.findings import findings_of
-from kspec.build.placing import place_all
+from kspec.build.package.source_map import place_all
 from kspec.build.project import build_project
+from kspec.build.report.findings import findings_of
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError
 from tests.golden_cases import cases, read_case

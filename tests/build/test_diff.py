@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kspec import manifest
-from kspec.build import lock
 from kspec.build.project import build_project
+from kspec.build.report import lock
+from kspec.model import manifest
 from tests.projects import SHIFTS, SQUARES, write_project
 
 _IDENTITY = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec.build import examples
 from kspec.build.load import import_package
 from kspec.build.project import build_project
+from kspec.build.properties import examples
 from kspec.errors import SpecError
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec

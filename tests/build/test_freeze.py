@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec.build.freeze import parse_arguments
 from kspec.build.load import import_package
 from kspec.build.project import build_project
-from kspec.fused import fuse
+from kspec.build.tools.freeze import parse_arguments
+from kspec.fusion.call import fuse
 from kspec.spec.loader import load_spec_file
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.spec.writing import spec_table

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build import files
-from kspec.build import lock as locks
 from kspec.build.images import unit_key
-from kspec.build.lock import Lock, LockedKernel, Row
+from kspec.build.package import files
 from kspec.build.project import build_project, plan_project
-from kspec.compiler.nvrtc import nvrtc_build
+from kspec.build.report import lock as locks
+from kspec.build.report.lock import Lock, LockedKernel, Row
+from kspec.compiler.cuda.nvrtc import nvrtc_build
 from kspec.errors import ManifestError
-from kspec.stages import Figures
+from kspec.model.stages import Figures
 from tests.projects import ROOT, SHIFTS, SQUARES, write_project
 
 LOCK = Lock(
@@ -142,7 +142,7 @@ class TestCheck:
         assert run("check", "--project", toy)[0] == 0
 
     def test_without_the_compiler(self, run, built: Path, monkeypatch) -> None:
-        monkeypatch.setattr("kspec.compiler.nvrtc._library", None)
+        monkeypatch.setattr("kspec.compiler.cuda.nvrtc._library", None)
         assert run("check", "--project", built)[0] == 0
 
     def stale(self, run, project: Path) -> str:

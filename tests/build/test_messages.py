@@ -9,8 +9,8 @@ import pytest
 from kspec.build.messages import pack_job, pack_outcome, read_outcome, unpack_job
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
+from kspec.model.stages import CudaSource, Figures, Header, Image, Target
 from kspec.spec.loader import SpecFileError
-from kspec.stages import CudaSource, Figures, Header, Image, Target
 
 SOURCE = CudaSource(
     "a.cu", 'text\n"ü"\udcff', ("k<int>",), (Header("h.cuh", "\n\n"),), ("-DN=1",), "nvcc"

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec import manifest
 from kspec.build import images
 from kspec.build.images import Step
 from kspec.build.load import import_package
 from kspec.build.project import build_project, check_project, plan_project
-from kspec.coverage import Coverage
 from kspec.errors import CompileError, SpecError
+from kspec.model import manifest
+from kspec.model.coverage import Coverage
 from tests.projects import ROOT, SQUARES, files_of, run_python, write_project
 
 PACKAGE = Path("generated/toy_kernels")

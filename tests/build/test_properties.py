@@ -22,7 +22,7 @@ from kspec.build.properties.case import Case, Layout, Operand, Values
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.strategies import cases
 from kspec.errors import SpecError
-from kspec.runtime.device import HOST, devices
+from kspec.runtime.driver.device import HOST, devices
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 from tests.projects import ROOT, SQUARES, environment, write_project

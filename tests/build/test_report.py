@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build import report as reports
-from kspec.build.lock import FILE_NAME, read_lock
-from kspec.build.occupancy import Occupancy, occupancy
 from kspec.build.project import build_project, plan_project
-from kspec.build.report import ELEMENTWISE_THREADS, REDUCTION_THREADS, make_report
-from kspec.build.report_page import page_context, render_page
-from kspec.runtime import fold, walk
-from kspec.stages import COLUMNS, FLAT, LINES, ROWS, TILES
+from kspec.build.report import table as reports
+from kspec.build.report.lock import FILE_NAME, read_lock
+from kspec.build.report.occupancy import Occupancy, occupancy
+from kspec.build.report.page import page_context, render_page
+from kspec.build.report.table import ELEMENTWISE_THREADS, REDUCTION_THREADS, make_report
+from kspec.model.stages import COLUMNS, FLAT, LINES, ROWS, TILES
+from kspec.runtime.schedules import elementwise_schedule as walk
+from kspec.runtime.schedules import reduction_schedule as fold
 from tests.projects import ROOT, SHIFTS, write_project
 
 
@@ -83,11 +84,11 @@ class TestOccupancy:
 
     @pytest.mark.gpu
     def test_the_driver_says_the_same(self) -> None:
-        from kspec.runtime import driver
-        from kspec.runtime.cuda_module import CudaKernel
-        from kspec.runtime.device import Device
+        from kspec.model.stages import RawSymbol
+        from kspec.runtime.driver import api as driver
+        from kspec.runtime.driver.device import Device
+        from kspec.runtime.modules.cuda import CudaKernel
         from kspec.runtime.package import open_module
-        from kspec.stages import RawSymbol
 
         major, minor = driver.compute_capability(0)
         arch = f"sm_{major}{minor}"
@@ -112,7 +113,7 @@ class TestOccupancy:
 
 def driver_warps(ordinal: int) -> int:
     """Return the warps that a multiprocessor holds."""
-    from kspec.runtime import driver
+    from kspec.runtime.driver import api as driver
 
     bindings = driver.bindings()
     attribute = bindings.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kspec.build.package.torch_module import render_torch_module
 from kspec.build.project import plan_project
-from kspec.build.torch_module import render_torch_module
 from kspec.errors import SpecError
 from tests.projects import ROOT
 
@@ -79,7 +79,7 @@ def test_what_is_documented(tmp_path: Path) -> None:
 
 
 def test_nobody_who_did_not_ask_gets_it(tmp_path: Path) -> None:
-    from kspec.build.files import text_files
+    from kspec.build.package.files import text_files
 
     assert "torch.py" not in text_files(plan_project(project(tmp_path, "")))
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec.build import trace
 from kspec.build.load import import_package
 from kspec.build.project import build_project
 from kspec.build.settings import load_settings
+from kspec.build.tools import trace
 from kspec.errors import SpecError
-from kspec.runtime import tracing
-from kspec.runtime.device import HOST
+from kspec.model.stages import Specialization
+from kspec.runtime.driver.device import HOST
+from kspec.runtime.kernels import tracing
 from kspec.spec.loader import load_specs
-from kspec.stages import Specialization
 from tests.projects import ROOT, environment, write_project
 
 MANY = """\

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kspec import manifest
-from kspec.build import warm
 from kspec.build.cli import output, running
 from kspec.build.project import build_project
-from kspec.compiler import nvrtc
+from kspec.build.tools import warm
+from kspec.compiler.cuda import nvrtc
 from kspec.errors import LoadError, ManifestError, SpecError, ToolNotFoundError
-from kspec.manifest import ImageEntry
-from kspec.runtime import driver
-from kspec.runtime.device import HOST, Device
+from kspec.model import manifest
+from kspec.model.manifest import ImageEntry
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import HOST, Device
 from tests.projects import ROOT, SQUARES, run_python, write_project
 
 GPU = Device("cuda", 0)
@@ -204,7 +204,7 @@ class TestOnAGpu:
         monkeypatch.setattr(driver, "device_count", lambda: 1)
         monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
         monkeypatch.setattr(
-            "kspec.runtime.provider.load_module", lambda image, device, home=None: Loaded()
+            "kspec.runtime.modules.provider.load_module", lambda image, device, home=None: Loaded()
         )
 
     def test_images_of_the_package(self, run, built: Path, cache: Path) -> None:

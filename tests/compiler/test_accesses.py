@@ -9,8 +9,17 @@ import pytest
 
 import kspec
 from kspec.compiler import compile_source
+from kspec.model.stages import (
+    COLUMNS,
+    FLAT,
+    LINES,
+    PACKS,
+    ROWS,
+    SHORT_LINES,
+    Specialization,
+    Target,
+)
 from kspec.render import render_specs
-from kspec.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, Specialization, Target
 
 SQUARES = kspec.ElementwiseKernel("T x, T y", "T z", "z = (x - y) * (x - y)", "squares")
 TOTAL = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")

@@ -23,14 +23,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspec.compiler import cache as cache_module
-from kspec.compiler import folder
-from kspec.compiler.cache import ImageCache
-from kspec.compiler.counters import CacheStatistics, add_counts, read_counts
-from kspec.compiler.entry import MAGIC, SCHEMA, pack_image, unpack_image
-from kspec.compiler.folder import entries, sweep
+from kspec.compiler.cache import folder
+from kspec.compiler.cache import images as cache_module
+from kspec.compiler.cache.counters import CacheStatistics, add_counts, read_counts
+from kspec.compiler.cache.entry import MAGIC, SCHEMA, pack_image, unpack_image
+from kspec.compiler.cache.folder import entries, sweep
+from kspec.compiler.cache.images import ImageCache
 from kspec.errors import CompileError, LoadError
-from kspec.stages import Figures, Image
+from kspec.model.stages import Figures, Image
 from tests.projects import ROOT, environment, run_python
 
 KEY = "ab" * 32
@@ -508,7 +508,7 @@ pwd.getpwuid = unknown
 for name in ("HOME", "XDG_CACHE_HOME", "KSPEC_CACHE_DIR"):
     os.environ.pop(name, None)
 import kspec
-from kspec.runtime.provider import user_cache
+from kspec.runtime.modules.provider import user_cache
 
 print(kspec.ElementwiseKernel("T x", "T y", "y = x + 40", "homeless")(np.ones(1, "i4")))
 print(user_cache().statistics.misses)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import kspec.compiler as compiler
-from kspec.compiler import ImageCache, compile_source, host_compiler, nvrtc
+from kspec.compiler import ImageCache, compile_source
+from kspec.compiler.cuda import nvrtc
+from kspec.compiler.host import command as host_compiler
 from kspec.errors import CompileError
-from kspec.stages import HOST, CudaSource, Image, Target
+from kspec.model.stages import HOST, CudaSource, Image, Target
 
 SM80 = Target("sm_80")
 SOURCE = CudaSource("k.cu", "template <class T> __global__ void k(T* x) { x[0] = 1; }", ("k<int>",))
@@ -91,7 +93,7 @@ def test_host_goes_to_the_host_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
         fingerprint=lambda name, sanitize: f"{name} 1",
     )
     monkeypatch.setattr(host_compiler, "find_compiler", lambda: "c++")
-    monkeypatch.setitem(__import__("sys").modules, "kspec.compiler.host", stand_in)
+    monkeypatch.setitem(__import__("sys").modules, "kspec.compiler.host.compile", stand_in)
     monkeypatch.setattr(compiler, "host", stand_in, raising=False)
     cache = ImageCache(tmp_path)
     assert compile_source(SOURCE, HOST, cache) is made

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kspec.compiler import compile_source
-from kspec.compiler.cubin import code_sizes
-from kspec.compiler.nvrtc import compile_cuda
-from kspec.stages import CudaSource, Target
+from kspec.compiler.cuda.cubin import code_sizes
+from kspec.compiler.cuda.nvrtc import compile_cuda
+from kspec.model.stages import CudaSource, Target
 
 SOURCE = CudaSource(
     "f.cu",

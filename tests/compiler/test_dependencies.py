@@ -12,7 +12,7 @@ import pytest
 
 from kspec.compiler import ImageCache, compile_source, image_key
 from kspec.errors import CompileError, SpecError
-from kspec.stages import HOST, CudaSource, Target
+from kspec.model.stages import HOST, CudaSource, Target
 
 PTX = Target("compute_80")
 KERNEL = '\nextern "C" __device__ int answer[VALUE] = {1};\n'

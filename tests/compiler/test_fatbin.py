@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kspec.compiler.fatbin import make_fatbin
-from kspec.compiler.nvrtc import compile_cuda
+from kspec.compiler.cuda.fatbin import make_fatbin
+from kspec.compiler.cuda.nvrtc import compile_cuda
 from kspec.errors import LoadError, ToolNotFoundError
-from kspec.stages import CudaSource, Image, Target
+from kspec.model.stages import CudaSource, Image, Target
 
 SOURCE = CudaSource(
     "k.cu", "template <class T> __global__ void k(T* x) { int u; x[0] = 1; }", ("k<float>",)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import compile_source, headers, image_key, nvrtc
+from kspec.compiler import compile_source, headers, image_key
+from kspec.compiler.cuda import nvrtc
 from kspec.compiler.headers import (
     carry_headers,
     collect_headers,
@@ -17,10 +18,10 @@ from kspec.compiler.headers import (
     toolkit_version,
 )
 from kspec.errors import ToolNotFoundError
+from kspec.model.stages import FLAT, HOST, CudaSource, Header, Specialization, Target
 from kspec.pipeline import LazySource
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec
-from kspec.stages import FLAT, HOST, CudaSource, Header, Specialization, Target
 
 
 @pytest.fixture

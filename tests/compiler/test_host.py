@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler.host import compile_host, fingerprint
-from kspec.compiler.host_compiler import find_compiler
+from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host.compile import compile_host, fingerprint
 from kspec.errors import CompileError
-from kspec.stages import CudaSource, Header
+from kspec.model.stages import CudaSource, Header
 
 
 def error_of(text: str, *names: str, headers: tuple[Header, ...] = ()) -> CompileError:

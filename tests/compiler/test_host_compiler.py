@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler import host_compiler, image_key, key
-from kspec.compiler.host_compiler import HostCompiler, find_compiler
+from kspec.compiler import image_key, key
+from kspec.compiler.host import command as host_compiler
+from kspec.compiler.host.command import HostCompiler, find_compiler
 from kspec.errors import ToolNotFoundError
 from kspec.host import shared_objects
-from kspec.stages import HOST, CudaSource, Target
+from kspec.model.stages import HOST, CudaSource, Target
 
 SOURCE = CudaSource("k.cu", "__global__ void k(int* x) { *x = 1; }", ("k",))
 

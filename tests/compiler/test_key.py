@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from kspec.compiler import headers, key, nvrtc
+from kspec.compiler import headers, key
+from kspec.compiler.cuda import nvrtc
 from kspec.compiler.key import image_key
-from kspec.stages import CudaSource, Header, Target
+from kspec.model.stages import CudaSource, Header, Target
 
 SM80 = Target("sm_80")
 BASE = CudaSource(

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import ImageCache, compile_source, image_key, link
+from kspec.compiler import ImageCache, compile_source, image_key
+from kspec.compiler.cuda import link
 from kspec.errors import CompileError, SpecError, ToolNotFoundError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 SM90 = Target("sm_90")
 SOURCE = CudaSource(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kspec.compiler.messages import parse_log, source_line
-from kspec.stages import CudaSource, Header
+from kspec.model.stages import CudaSource, Header
 from tests.golden_cases import cases, read_case
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import ImageCache, compile_source, image_key, nvcc
+from kspec.compiler import ImageCache, compile_source, image_key
+from kspec.compiler.cuda import nvcc
 from kspec.errors import (
     CompileError,
     KspecError,
@@ -17,7 +18,7 @@ from kspec.errors import (
     ToolNotFoundError,
     ToolStoppedError,
 )
-from kspec.stages import CudaSource, Header, Image, Target
+from kspec.model.stages import CudaSource, Header, Image, Target
 
 SM90 = Target("sm_90")
 SCALE = CudaSource(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kspec.compiler import nvrtc
+from kspec.compiler.cuda import nvrtc
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import CudaSource, Figures, Header, Target
+from kspec.model.stages import CudaSource, Figures, Header, Target
 
 TEXT = """\
 #line 10 "specs/scale.toml"

@@ -9,7 +9,7 @@ import pytest
 
 from kspec.compiler.options import CompileOptions, include_dirs
 from kspec.errors import SpecError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 DEFAULTS = ("--std=c++17", "-default-device", "-Xptxas=-v")
 

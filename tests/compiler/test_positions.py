@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from kspec.compiler.positions import Place, Positions, site
-from kspec.stages import CudaSource
+from kspec.compiler.host.positions import Place, Positions, site
+from kspec.model.stages import CudaSource
 
 WRITTEN = """\
 #define TWICE(v) (2 * (v))

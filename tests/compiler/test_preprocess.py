@@ -2,7 +2,7 @@
 
 import pytest
 
-from kspec.compiler.preprocess import line_markers, prepare, user_spans
+from kspec.compiler.host.preprocess import line_markers, prepare, user_spans
 
 
 def test_includes_are_listed():

@@ -9,10 +9,10 @@ import pytest
 
 import kspec
 from kspec.compiler import compile_source, image_key
-from kspec.compiler.ptx import parse_isa, with_isa
+from kspec.compiler.cuda.ptx import parse_isa, with_isa
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.runtime.image_text import contents_of
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
+from kspec.runtime.modules.image_text import contents_of
 
 SOURCE = CudaSource("f.cu", 'extern "C" __global__ void f(float* x) { x[threadIdx.x] += 1; }')
 # The compiler hints which bytes of the packs are used.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.compiler.ptxas import parse_figures, strip_report
-from kspec.stages import Figures
+from kspec.compiler.cuda.ptxas import parse_figures, strip_report
+from kspec.model.stages import Figures
 
 NVRTC = """\
 ptxas info    : 296 bytes gmem, 24 bytes cmem[4]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kspec.compiler.rewrite import Entry, rewrite
+from kspec.compiler.host.rewrite import Entry, rewrite
 
 F = "__device__ void f() {{ {} }}"
 

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import compile_source, headers, nvcc
+from kspec.compiler import compile_source, headers
+from kspec.compiler.cuda import nvcc
+from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.compiler.headers import (
     carry_headers,
     standard_include_dir,
     toolkit_dirs_for,
     toolkit_include_dirs,
 )
-from kspec.compiler.nvrtc import nvrtc_version
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import HOST, CudaSource, Target
+from kspec.model.stages import HOST, CudaSource, Target
 
 SM90, PTX = Target("sm_90"), Target("compute_90")
 NAMES = sorted(

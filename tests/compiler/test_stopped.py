@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler import ImageCache, compile_source, nvrtc
-from kspec.compiler.host_compiler import find_compiler
+from kspec.compiler import ImageCache, compile_source
+from kspec.compiler.cuda import nvrtc
+from kspec.compiler.host.command import find_compiler
 from kspec.compiler.stopped import stop_reason
 from kspec.errors import CompileError, ToolStoppedError
 from kspec.host import shared_objects
-from kspec.stages import HOST, CudaSource, Target
+from kspec.model.stages import HOST, CudaSource, Target
 
 SOURCE = CudaSource("k.cu", "__global__ void k(int* x) { *x = 1; }", ("k",))
 # What ends a compilation, and the reason in the message.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.compiler import nvrtc
+from kspec.compiler.cuda import nvrtc
 from kspec.compiler.target import (
     capability,
     check_supported,
@@ -14,7 +14,7 @@ from kspec.compiler.target import (
     target_for_capability,
 )
 from kspec.errors import CompileError, SpecError
-from kspec.stages import HOST, CudaSource, Target
+from kspec.model.stages import HOST, CudaSource, Target
 
 
 @pytest.mark.parametrize(

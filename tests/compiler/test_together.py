@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import folder
-from kspec.compiler.cache import ImageCache
-from kspec.compiler.host_compiler import find_compiler
-from kspec.stages import Image
+from kspec.compiler.cache import folder
+from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.host.command import find_compiler
+from kspec.model.stages import Image
 from tests.projects import ROOT
 
 KEY = "5f" * 32
 HOLDER = """
 import sys, time
 from pathlib import Path
-from kspec.compiler import folder
+from kspec.compiler.cache import folder
 with folder.alone(Path(sys.argv[1]), sys.argv[2], 60):
     print("in", flush=True)
     time.sleep(float(sys.argv[3]))
@@ -104,7 +104,7 @@ def test_others_wait(tmp_path: Path) -> None:
 FORKER = """
 import os, sys, time
 from pathlib import Path
-from kspec.compiler import folder
+from kspec.compiler.cache import folder
 with folder.alone(Path(sys.argv[1]), sys.argv[2], 60):
     child = os.fork()
     if child == 0:
@@ -163,7 +163,7 @@ def test_what_another_process_has_made_is_found(
 ) -> None:
     """An entry that appears while this process waits is not compiled."""
     from kspec import compiler
-    from kspec.stages import HOST, CudaSource
+    from kspec.model.stages import HOST, CudaSource
 
     made = Image("so", "host", b"\x7fELF", {"k": "k"})
     source = CudaSource("k.cu", 'extern "C" __global__ void k() {}', ("k",))

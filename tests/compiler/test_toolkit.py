@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec.compiler import toolkit
-from kspec.compiler.toolkit import bindings_of, find_headers, find_static_library, find_tool
+from kspec.compiler.cuda import toolkit
+from kspec.compiler.cuda.toolkit import bindings_of, find_headers, find_static_library, find_tool
 from kspec.errors import ToolNotFoundError
 from tests.projects import ROOT, environment
 
@@ -48,8 +48,9 @@ FOUND_12 = {
 ONLY_ON_THE_PATH = """\
 import site, sys
 import numpy as np
-from kspec.compiler import compile_source, fatbin, headers, link, nvrtc
-from kspec.stages import CudaSource, Target
+from kspec.compiler import compile_source, headers
+from kspec.compiler.cuda import fatbin, link, nvrtc
+from kspec.model.stages import CudaSource, Target
 assert not [one for one in site.getsitepackages() if "nvidia" in one]
 text = '#include <cuda_fp16.h>\\n#include <cuda/std/array>\\nextern "C" __global__ void k(__half* x) {}'
 source = CudaSource("k.cu", text)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kspec.compiler import compile_source, headers
+from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.compiler.headers import toolkit_dirs_for
-from kspec.compiler.nvrtc import nvrtc_version
 from kspec.compiler.target import supported_archs
 from kspec.errors import CompileError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 ARCHS = [arch for arch in supported_archs() if int(arch[3:]) >= 80]
 

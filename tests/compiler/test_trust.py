@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler import folder, trust
-from kspec.compiler.cache import ImageCache
-from kspec.compiler.counters import CacheStatistics, add_counts, read_counts
+from kspec.compiler.cache import folder, trust
+from kspec.compiler.cache.counters import CacheStatistics, add_counts, read_counts
+from kspec.compiler.cache.images import ImageCache
 from kspec.errors import LoadError
 from kspec.host import shared_objects
-from kspec.stages import Image
+from kspec.model.stages import Image
 from tests.projects import ROOT, environment
 
 KEY = "ab" * 32
@@ -178,9 +178,9 @@ class TestLinksAndPipes:
         code = """
 import os, sys
 from pathlib import Path
-from kspec.compiler import folder
-from kspec.compiler.cache import ImageCache
-from kspec.compiler.counters import CacheStatistics, add_counts, read_counts
+from kspec.compiler.cache import folder
+from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cache.counters import CacheStatistics, add_counts, read_counts
 place, key = Path(sys.argv[1]), "ab" * 32
 for name in (f"{key}.image", f"{key}.lock", "counters"):
     os.mkfifo(place / name)
@@ -316,7 +316,7 @@ class TestLoading:
 
 
 def kspec_compiler() -> tuple[str, ...]:
-    from kspec.compiler.host_compiler import find_compiler
+    from kspec.compiler.host.command import find_compiler
 
     compiler = find_compiler()
     return compiler.as_c if compiler.kind == "zig" else compiler.command

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kspec.runtime.cuda_module import CudaKernel
-from kspec.runtime.host_module import HostKernel
+from kspec.runtime.modules.cuda import CudaKernel
+from kspec.runtime.modules.host import HostKernel
 from tests.devices import device, place
 
 __all__ = ["device", "launches", "place"]

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.c_params import parse_c_params
-from kspec.declaration import RawDeclaration
-from kspec.runtime.provider import CompilingProvider, KernelLoader
-from kspec.runtime.raw_spec import RawCallable
-from kspec.stages import CudaSource
+from kspec.model.c_params import parse_c_params
+from kspec.model.declaration import RawDeclaration
+from kspec.model.stages import CudaSource
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader
+from kspec.runtime.raw.declared import RawCallable
 from tests.devices import ArrayDevice
 
 SIZES = pytest.mark.parametrize("size", [5, 127, 128, 129, 1000, 100_000])

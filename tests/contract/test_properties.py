@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import kspec
-from kspec import dtypes
-from kspec.runtime.views import numpy_dtype
+from kspec.model import dtypes
+from kspec.runtime.memory.array_view import numpy_dtype
 from tests.contract.drawing import (
     Layout,
     Memory,

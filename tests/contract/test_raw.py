@@ -16,10 +16,10 @@ import pytest
 
 import kspec
 from kspec.compiler import compile_source
-from kspec.compiler.fatbin import make_fatbin
+from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.target import target_for_capability
-from kspec.runtime import driver
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
+from kspec.runtime.driver import api as driver
 from tests.devices import ArrayDevice
 
 COUNT = r"""

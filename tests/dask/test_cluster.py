@@ -72,7 +72,7 @@ class TestProcesses:
 
     def test_the_same_kernel_is_loaded_once_in_each_process(self, client: Any) -> None:
         def loaded(number: int) -> tuple[int, int]:
-            from kspec.runtime.identity import _DECLARED
+            from kspec.runtime.kernels.identity import _DECLARED
 
             return os.getpid(), len(_DECLARED.keys())
 
@@ -138,7 +138,7 @@ def change(folder: Path) -> None:
     """Give a package another source."""
     from dataclasses import replace
 
-    from kspec import manifest
+    from kspec.model import manifest
 
     path = folder / manifest.FILE_NAME
     index = manifest.load(path.read_text())

@@ -10,9 +10,9 @@ import pytest
 
 from kspec.compiler import compile_source
 from kspec.fusion.program import Program, trace
+from kspec.model.stages import Target
 from kspec.render import render_specs, specializations
 from kspec.spec.models import ReductionSpec
-from kspec.stages import Target
 from tests.fusion.examples import EXAMPLES
 from tests.golden_cases import GOLDEN, Case, read_case
 

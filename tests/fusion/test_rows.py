@@ -10,9 +10,9 @@ import pytest
 
 from kspec import ArgumentTypeError, fuse
 from kspec.compiler import compile_source
-from kspec.fused.rows import RowCaller, _geometry
+from kspec.fusion.call.rows import RowCaller, _geometry
 from kspec.fusion.rows import RowProgram
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 from tests.devices import ArrayDevice
 
 RANDOM = np.random.default_rng(3)
@@ -332,7 +332,7 @@ def test_views(place: ArrayDevice, look: Function, mode: str, monkeypatch: Any) 
         agree(one, other, place)
 
 
-# Every row program compiles for every architecture, as `kspec.fused.rows` may choose its sizes
+# Every row program compiles for every architecture, as `kspec.fusion.call.rows` may choose its sizes
 
 
 def row_program_of(function: Function, *args: Any) -> RowProgram:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler.host import compile_host
-from kspec.compiler.host_compiler import HostCompiler, describe, find_compiler
+from kspec.compiler.host.command import HostCompiler, describe, find_compiler
+from kspec.compiler.host.compile import compile_host
 from kspec.errors import HostFault
 from kspec.host.device import HostModule, Region, load_module
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
 from tests.host.conftest import as_ctypes
 
 COMPILERS = ("default", "zig")

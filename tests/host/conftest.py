@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler.host import compile_host
+from kspec.compiler.host.compile import compile_host
 from kspec.host.device import HostBuffer, HostModule, allocate, load_module
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
 
 
 def as_ctypes(argument: Any) -> Any:

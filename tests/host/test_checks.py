@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.checks import Checks, checking, current_checks, parse_checks, resolve_checks
 from kspec.errors import ArgumentTypeError, CheckOptionError, HostFault, KspecError
-from kspec.runtime.checked import checks_of_call
-from kspec.runtime.device import HOST, Device
-from kspec.stages import RawSymbol, Target
+from kspec.model.checks import Checks, checking, current_checks, parse_checks, resolve_checks
+from kspec.model.stages import RawSymbol, Target
+from kspec.runtime.arguments.checks import checks_of_call
+from kspec.runtime.driver.device import HOST, Device
 from tests.host.checked import Checked
 
 CODE = r"""

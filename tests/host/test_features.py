@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspec.errors import LoadError
-from kspec.stages import Header
+from kspec.model.stages import Header
 
 from .conftest import Program
 

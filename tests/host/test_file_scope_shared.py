@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler.host import compile_host
+from kspec.compiler.host.compile import compile_host
 from kspec.errors import CompileError
-from kspec.stages import CudaSource
+from kspec.model.stages import CudaSource
 from tests.host.checked import fault_of
 
 CODE = r"""

@@ -3,9 +3,9 @@ r"""Kernels as the preprocessor leaves them: made by macros, spelled in all ways
 import numpy as np
 import pytest
 
-from kspec.compiler.host import compile_host
+from kspec.compiler.host.compile import compile_host
 from kspec.errors import CompileError, HostFault
-from kspec.stages import CudaSource, Header
+from kspec.model.stages import CudaSource, Header
 
 from .conftest import Program
 

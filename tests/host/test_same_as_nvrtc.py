@@ -2,10 +2,10 @@
 
 import pytest
 
-from kspec.compiler.host import compile_host
-from kspec.compiler.nvrtc import compile_cuda, nvrtc_version
+from kspec.compiler.cuda.nvrtc import compile_cuda, nvrtc_version
+from kspec.compiler.host.compile import compile_host
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 ACCEPTED = """
 pow(2.f, 2), pow(2, 2.0), fmax(1, 2.0), abs((short)3), abs(3.f), abs(-3LL), isnan(1.f), isinf(1.0)

@@ -15,7 +15,7 @@ import pytest
 
 import kspec
 from kspec.host import device as host
-from kspec.runtime import provider
+from kspec.runtime.modules import provider
 from kspec.runtime.once import RecentMap
 
 TEXT = """

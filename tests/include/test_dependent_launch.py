@@ -3,7 +3,7 @@
 import pytest
 
 from kspec.compiler import compile_source
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 CODE = """
 #include <kspec/dependent_launch.cuh>

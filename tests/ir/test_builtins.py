@@ -19,8 +19,8 @@ import pytest
 import kspec
 from kspec.compiler import compile_source
 from kspec.ir.builtins import BUILTINS, UNSUPPORTED
+from kspec.model.stages import Specialization, Target
 from kspec.pipeline import LazySource
-from kspec.stages import Specialization, Target
 from tests.devices import ArrayDevice
 
 Array = npt.NDArray[Any]

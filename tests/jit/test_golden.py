@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from kspec import dtypes
 from kspec.compiler import compile_source
 from kspec.errors import JitError
 from kspec.ir.types import ArrayType, Type
 from kspec.jit.build_ir import build
 from kspec.jit.capture import capture
-from kspec.stages import CudaSource, Target
+from kspec.model import dtypes
+from kspec.model.stages import CudaSource, Target
 from tests.golden_cases import cases, read_case
 
 _TYPE = re.compile(r"(\{.*?\}|\w+)(?:\[(\d)\](~?))?")

@@ -8,7 +8,7 @@ import pytest
 from kspec import jit
 from kspec.compiler import compile_source
 from kspec.errors import JitError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 
 @jit.rawkernel()

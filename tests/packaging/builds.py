@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import kspec
-from kspec.build.swap import locked
+from kspec.build.atomic_replace import locked
 from tests.projects import ROOT, environment
 
 _COPIED = ("kspec", "specs", "templates", "generated")

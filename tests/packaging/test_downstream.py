@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kspec.build import scaffold
-from kspec.runtime import driver
+from kspec.runtime.driver import api as driver
 from tests.packaging.builds import install, names_in, plugin, succeed
 from tests.projects import ROOT, environment, run_python, write_project
 

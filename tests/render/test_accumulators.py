@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kspec.compiler import compile_source
+from kspec.model.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 from kspec.pipeline import LazySource
-from kspec.runtime.fold import MAX_ACCUMULATOR
+from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR
 from kspec.spec.building import build_spec
 from kspec.spec.models import ReductionSpec
-from kspec.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 
 PREAMBLE = f"""
 struct Large {{ int item[{MAX_ACCUMULATOR // 4}]; }};

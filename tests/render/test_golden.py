@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kspec.compiler import compile_source
+from kspec.model.stages import CudaSource, Target
 from kspec.render import render_file, specializations
 from kspec.spec.loader import load_specs
-from kspec.stages import CudaSource, Target
 from tests.golden_cases import cases, read_case
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from kspec.compiler import compile_source
 from kspec.compiler.headers import carry_headers, missing_includes
+from kspec.model.stages import CudaSource, Specialization, Target, strided
 from kspec.pipeline import LazySource
 from kspec.render import compiler_options, render_file, specializations
 from kspec.render.includes import includes_for
 from kspec.spec.building import build_spec
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
-from kspec.stages import CudaSource, Specialization, Target, strided
 
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from kspec.runtime import driver, pool
-from kspec.runtime.device import Device
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
+from kspec.runtime.memory import pool
 
 GPU = Device("cuda", 0)
 SIDE, OTHER = 0x70, 0x80  # streams

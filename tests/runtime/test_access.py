@@ -18,14 +18,19 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.c_params import parse_c_params
-from kspec.declaration import RawDeclaration
-from kspec.runtime import access, driver, driver_memory, driver_streams, keeping, route
-from kspec.runtime.device import HOST, Device
-from kspec.runtime.elementwise import ElementwiseCallable
-from kspec.runtime.libraries import CuPy, NumPy, Own, Torch
-from kspec.runtime.provider import KernelLoader
-from kspec.runtime.raw_spec import RawCallable
+from kspec.model.c_params import parse_c_params
+from kspec.model.declaration import RawDeclaration
+from kspec.runtime.callcache import cache as route
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import memory as driver_memory
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.libraries import array_access as access
+from kspec.runtime.libraries.registry import CuPy, NumPy, Own, Torch
+from kspec.runtime.memory import deferred_release as keeping
+from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.raw.declared import RawCallable
 
 GPU = Device("cuda", 0)
 ADDRESSES = itertools.count(2**40, 2**28)
@@ -82,7 +87,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 class FakeKernel:
     """Remembers launches: the stream, grid and block, and the bytes of all parameters.
 
-    Also what is kept until they have run, as `kspec.runtime.keeping.Kept` does.
+    Also what is kept until they have run, as `kspec.runtime.memory.deferred_release.Kept` does.
     """
 
     name = "fake"

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from kspec.errors import DriverError, KspecError
-from kspec.runtime import block, driver
-from kspec.runtime.block import Block, Blocks
-from kspec.runtime.bound import Bound
-from kspec.runtime.cuda_module import CudaModule
-from kspec.runtime.driver_graph import GraphStart
-from kspec.runtime.launch import Launch
-from kspec.stages import Image
+from kspec.model.stages import Image
+from kspec.runtime.callcache import param_block as block
+from kspec.runtime.callcache.param_block import Block, Blocks
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.graph import GraphStart
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.modules.cuda import CudaModule
 
 LAUNCH = Launch((1, 1, 1), (32, 1, 1))
 

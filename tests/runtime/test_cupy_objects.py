@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver_streams, raw_arguments
-from kspec.runtime.device import HOST, Device
-from kspec.runtime.memory import Symbol, symbol_of
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.memory.symbol import Symbol, symbol_of
+from kspec.runtime.raw import untyped_args as raw_arguments
 from tests.projects import ROOT, run_python
 from tests.runtime.test_access import (
     GPU,
@@ -260,10 +261,10 @@ WITHOUT_A_GPU = """
 import ctypes, struct, warnings
 warnings.simplefilter("ignore")
 import cupy
-from kspec.runtime.device import Device
-from kspec.runtime.memory import symbol_of
-from kspec.runtime.opaque import kind_of, is_cupys
-from kspec.runtime.raw_arguments import struct_bytes
+from kspec.runtime.driver.device import Device
+from kspec.runtime.memory.symbol import symbol_of
+from kspec.runtime.arguments.opaque import kind_of, is_cupys
+from kspec.runtime.raw.untyped_args import struct_bytes
 
 memory = (ctypes.c_float * 8)()  # nothing reads it
 symbol = symbol_of("table", ctypes.addressof(memory), 32, Device("cuda", 0), memory)

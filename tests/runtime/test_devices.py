@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver
-from kspec.runtime.device import HOST, Device
-from kspec.runtime.order import stream_handle, stream_of_call
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.libraries.stream_order import stream_handle, stream_of_call
 
 SUCCESS = SimpleNamespace(value=0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec import dtypes
+from kspec.model import dtypes
 from tests.devices import ArrayDevice
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.build import examples
-from kspec.build.examples import Call
 from kspec.build.load import import_package
 from kspec.build.project import plan_project
+from kspec.build.properties import examples
+from kspec.build.properties.examples import Call
 from kspec.build.properties.runner import Subject, subjects
 from kspec.spec.models import RawSpec
 from tests.libraries import FIRST, LIBRARIES, Library

@@ -7,11 +7,11 @@ import struct
 import numpy as np
 import pytest
 
-from kspec.runtime import layout
-from kspec.runtime.fold import Fold, choose, choose_host
-from kspec.runtime.layout import Axes
-from kspec.runtime.walk import Member
-from kspec.stages import COLUMNS, LINES, SHORT_LINES
+from kspec.model.stages import COLUMNS, LINES, SHORT_LINES
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.elementwise_schedule import Member
+from kspec.runtime.schedules.reduction_schedule import Fold, choose, choose_host
+from kspec.runtime.schedules.strides import Axes
 
 SMS = 132  # of an H200
 STRIDED = "kspec::Strided<8>"

@@ -12,10 +12,10 @@ import kspec
 from kspec.build.load import import_package
 from kspec.build.project import build_project
 from kspec.errors import ArgumentTypeError, SpecError
-from kspec.runtime.advice import advise, missing_lines
-from kspec.runtime.device import Device
+from kspec.model.stages import Specialization
+from kspec.runtime.driver.device import Device
+from kspec.runtime.modules.advice import advise, missing_lines
 from kspec.runtime.package import module_of, modules_of, read_manifest
-from kspec.stages import Specialization
 from tests.projects import write_project
 
 FIRST = """\

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import block, driver_graph
+from kspec.runtime.callcache import param_block as block
+from kspec.runtime.driver import graph as driver_graph
 
 pytestmark = pytest.mark.gpu
 

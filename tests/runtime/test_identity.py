@@ -14,8 +14,8 @@ import pytest
 from kspec_kernels import norms
 
 import kspec
-from kspec.runtime import identity
-from kspec.runtime.identity import DeclaredKernel, PackagedKernel, identity_of, kernel_of
+from kspec.runtime.kernels import identity
+from kspec.runtime.kernels.identity import DeclaredKernel, PackagedKernel, identity_of, kernel_of
 from kspec.runtime.package import open_module
 from tests.projects import ROOT, run_python
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import kspec
-from kspec.compiler.fatbin import make_fatbin
-from kspec.compiler.nvrtc import compile_cuda
+from kspec.compiler.cuda.fatbin import make_fatbin
+from kspec.compiler.cuda.nvrtc import compile_cuda
 from kspec.errors import DriverError
-from kspec.runtime import driver
-from kspec.runtime.cuda_module import CudaModule
-from kspec.runtime.image_text import Contents, contents_of
-from kspec.stages import CudaSource, Image, Target
+from kspec.model.stages import CudaSource, Image, Target
+from kspec.runtime.driver import api as driver
+from kspec.runtime.modules.cuda import CudaModule
+from kspec.runtime.modules.image_text import Contents, contents_of
 
 SOURCE = CudaSource("f.cu", 'extern "C" __global__ void f(float* x) { *x = 1; }')
 PTX = compile_cuda(SOURCE, Target("compute_80")).code

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver_kernel
-from kspec.runtime.cuda_module import CudaKernel, CudaModule
-from kspec.runtime.launch import Launch, make_launch
-from kspec.runtime.marshal import ParameterBlock
-from kspec.runtime.module import readable
-from kspec.stages import Image
+from kspec.model.stages import Image
+from kspec.runtime.driver import function as driver_kernel
+from kspec.runtime.driver.launch import Launch, make_launch
+from kspec.runtime.modules.cuda import CudaKernel, CudaModule
+from kspec.runtime.modules.module import readable
+from kspec.runtime.schedules.marshal import ParameterBlock
 from tests.devices import ArrayDevice
 
 NAMES = {

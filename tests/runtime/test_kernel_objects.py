@@ -14,7 +14,7 @@ import pytest
 
 import kspec
 from kspec import jit
-from kspec.runtime import provider
+from kspec.runtime.modules import provider
 from tests.devices import ArrayDevice
 from tests.projects import BLOCKED, ROOT, run_python
 

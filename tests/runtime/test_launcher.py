@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from kspec.errors import DriverError
-from kspec.runtime import driver, launcher
-from kspec.runtime.launch import Launch
-from kspec.runtime.marshal import ParameterBlock
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import launch_ex as launcher
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.schedules.marshal import ParameterBlock
 
 LAUNCH = Launch((3, 2, 1), (64, 4, 1), 128, 0x77)
 PROTOTYPE = ctypes.CFUNCTYPE(

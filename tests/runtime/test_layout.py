@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.runtime import layout
-from kspec.runtime.layout import Axes
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.strides import Axes
 
 
 @given(mutually_broadcastable_shapes(num_shapes=3, max_dims=5, max_side=4, min_side=0))

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.provider import KernelLoader
-from kspec.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES
+from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES
+from kspec.runtime.modules.provider import KernelLoader
 from tests.devices import ArrayDevice
 
 STRIDED = "kspec::Strided<8>"

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver, driver_streams, keeping
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.memory import deferred_release as keeping
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 

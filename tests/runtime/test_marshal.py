@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspec import dtypes
 from kspec.compiler import ImageCache, compile_source
 from kspec.config import cache_dir
-from kspec.definitions import definitions_for, headers_for
 from kspec.errors import ArgumentTypeError
 from kspec.host.device import load_module
-from kspec.runtime import fold, marshal
-from kspec.runtime.device import HOST
-from kspec.runtime.layout import Axes
-from kspec.runtime.views import ArrayView, c_strides, numpy_dtype
-from kspec.runtime.walk import Member, _walk_strided, choose, choose_host
-from kspec.stages import HOST as HOST_TARGET
-from kspec.stages import CudaSource, pack_size
+from kspec.model import dtypes
+from kspec.model.definitions import definitions_for, headers_for
+from kspec.model.stages import HOST as HOST_TARGET
+from kspec.model.stages import CudaSource, pack_size
+from kspec.runtime.driver.device import HOST
+from kspec.runtime.memory.array_view import ArrayView, c_strides, numpy_dtype
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import reduction_schedule as fold
+from kspec.runtime.schedules.elementwise_schedule import Member, _walk_strided, choose, choose_host
+from kspec.runtime.schedules.strides import Axes
 
 
 @given(st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))

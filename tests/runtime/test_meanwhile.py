@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kspec.runtime import driver
-from kspec.runtime.meanwhile import Meanwhile
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.warm_up import Meanwhile
 from tests.projects import ROOT, run_python
 
 
@@ -84,7 +84,7 @@ def test_tasks_do_not_start_without_a_driver(
 def test_a_declared_kernel_prepares_the_compiler_and_the_templates() -> None:
     code = """
 import sys, kspec
-from kspec.runtime import driver
+from kspec.runtime.driver import api as driver
 kspec.ElementwiseKernel("T x", "T y", "y = x")
 assert not [name for name in sys.modules if name.split(".")[0] == "jinja2"]
 driver.MEANWHILE.start().join()

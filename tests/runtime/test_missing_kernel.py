@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver
+from kspec.runtime.driver import api as driver
 from tests.devices import ArrayDevice
 
 SUCCESS = SimpleNamespace(value=0, name="CUDA_SUCCESS")

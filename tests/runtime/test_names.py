@@ -11,8 +11,8 @@ import kspec
 from kspec import ElementwiseKernel, ReductionKernel
 from kspec.compiler import compile_source
 from kspec.errors import ToolNotFoundError
+from kspec.model.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 from kspec.pipeline import LazySource
-from kspec.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 from tests.devices import ArrayDevice
 
 # One letter macros, and words that headers use for themselves.

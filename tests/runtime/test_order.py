@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver, driver_streams, keeping, order
-from kspec.runtime.device import HOST
-from kspec.runtime.interop import library_of
-from kspec.runtime.libraries import CuPy, Own, Torch
+from kspec.model.stages import RawSymbol
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.driver.device import HOST
+from kspec.runtime.libraries import stream_order as order
+from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.libraries.registry import CuPy, Own, Torch
+from kspec.runtime.memory import deferred_release as keeping
 from kspec.runtime.once import OnceMap
-from kspec.stages import RawSymbol
 from tests.runtime.exporters import CudaInterface, Exporter
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
 

@@ -14,11 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec import manifest
-from kspec.compiler.fatbin import make_fatbin
-from kspec.compiler.nvrtc import compile_cuda
-from kspec.coverage import Coverage
-from kspec.declaration import ReductionDeclaration
+from kspec.compiler.cuda.fatbin import make_fatbin
+from kspec.compiler.cuda.nvrtc import compile_cuda
 from kspec.errors import (
     ArgumentTypeError,
     CompileError,
@@ -29,12 +26,18 @@ from kspec.errors import (
     SpecializationNotBuilt,
     ToolNotFoundError,
 )
-from kspec.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model import manifest
+from kspec.model.coverage import Coverage
+from kspec.model.declaration import ReductionDeclaration
+from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model.signature import Param, Signature
+from kspec.model.stages import CudaSource, RawSymbol, Specialization, Target
 from kspec.render import render_file, specializations
-from kspec.runtime import driver
-from kspec.runtime.advice import advise
-from kspec.runtime.archs import best_arch, fits
-from kspec.runtime.device import HOST, Device
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.archs import best_arch, fits
+from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.memory.array_view import make_aligned_dtype
+from kspec.runtime.modules.advice import advise
 from kspec.runtime.package import (
     GeneratedModule,
     _ImageProvider,
@@ -42,10 +45,7 @@ from kspec.runtime.package import (
     open_module,
     read_manifest,
 )
-from kspec.runtime.views import make_aligned_dtype
-from kspec.signature import Param, Signature
 from kspec.spec.loader import load_specs
-from kspec.stages import CudaSource, RawSymbol, Specialization, Target
 
 SPEC = """
 [elementwise.double_it]

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import driver
-from kspec.runtime.advice import advise
-from kspec.runtime.device import Device
+from kspec.model.stages import COLUMNS, LINES, Specialization, of_parts, strided, to_parts
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
+from kspec.runtime.kernels.partial_reduction import SplitReduction
+from kspec.runtime.modules.advice import advise
 from kspec.runtime.package import read_manifest
-from kspec.runtime.parts import SplitReduction
-from kspec.stages import COLUMNS, LINES, Specialization, of_parts, strided, to_parts
 from tests.devices import ArrayDevice
 from tests.projects import ROOT
 

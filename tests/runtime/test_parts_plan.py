@@ -13,7 +13,7 @@ import pytest
 
 import kspec
 from kspec import sharded
-from kspec.runtime.parts import SplitReduction
+from kspec.runtime.kernels.partial_reduction import SplitReduction
 from tests.test_sharded import MOMENTS, PLACES, Shards, present
 
 CALLS = 5

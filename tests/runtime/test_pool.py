@@ -13,10 +13,11 @@ import pytest
 import kspec
 from kspec import config
 from kspec.errors import DriverError
-from kspec.runtime import driver, pool
-from kspec.runtime.device import Device
-from kspec.runtime.libraries import Own
-from kspec.runtime.pool import MemoryPool
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
+from kspec.runtime.libraries.registry import Own
+from kspec.runtime.memory import pool
+from kspec.runtime.memory.pool import MemoryPool
 from tests.projects import ROOT, run_python
 from tests.runtime.memory_driver import GPU, SIDE, FakeDriver, memory
 
@@ -114,7 +115,7 @@ class TestKeeping:
         del x
 
     def test_makers(self, memory: FakeDriver) -> None:
-        from kspec.runtime import access
+        from kspec.runtime.libraries import array_access as access
 
         make = access.maker(Own(), (3, 4), "complex64", GPU)
         one, two = make(), make()
@@ -293,8 +294,9 @@ class TestFinalizers:
 import os, sys
 os.dup2(1, 2)
 import kspec
-from kspec.runtime import driver, driver_memory, pool
-from kspec.runtime.device import Device
+from kspec.runtime.driver import api as driver, memory as driver_memory
+from kspec.runtime.memory import pool
+from kspec.runtime.driver.device import Device
 driver_memory.allocate = lambda ordinal, nbytes: 4096
 driver_memory.free = lambda ordinal, address: print("freed")
 pool._pool_of = pool.functools.cache(lambda ordinal: pool.MemoryPool(ordinal, 1000))

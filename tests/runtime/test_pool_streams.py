@@ -17,8 +17,10 @@ import pytest
 
 import kspec
 from kspec import texture
-from kspec.runtime import driver, driver_memory, driver_streams
-from kspec.runtime.provider import KernelLoader
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import memory as driver_memory
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.modules.provider import KernelLoader
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
 from tests.runtime.test_access import FakeArray, FakeKernel, cupy
 
@@ -254,7 +256,9 @@ class TestShowing:
             lambda x: x.__dlpack__(),
             lambda x: x.__dlpack__(stream=-1),
             in_a_texture,
-            lambda x: kspec.runtime.interop.library_of(Convertible(x)).view(Convertible(x)),
+            lambda x: kspec.runtime.libraries.lookup.library_of(Convertible(x)).view(
+                Convertible(x)
+            ),
         ],
         ids=["ptr", "view", "interface", "dlpack", "unsynchronized", "texture", "convertible"],
     )

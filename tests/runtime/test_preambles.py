@@ -15,12 +15,12 @@ import pytest
 import kspec
 from kspec import ElementwiseKernel, ReductionKernel
 from kspec.compiler import compile_source
-from kspec.compiler.nvrtc import nvrtc_version
+from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.errors import ToolNotFoundError
+from kspec.model.stages import FLAT, HOST, CudaSource, Specialization, Target, strided
 from kspec.pipeline import LazySource
 from kspec.render import render_file
 from kspec.spec.loader import load_specs
-from kspec.stages import FLAT, HOST, CudaSource, Specialization, Target, strided
 from tests.devices import ArrayDevice
 
 SPECIALIZED = r"""

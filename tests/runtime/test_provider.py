@@ -13,7 +13,7 @@ import pytest
 import kspec
 from kspec import compiler
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.stages import CudaSource, Image, Target
+from kspec.model.stages import CudaSource, Image, Target
 from tests.devices import ArrayDevice
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.c_params import parse_c_params
 from kspec.compiler import compile_source
 from kspec.compiler.target import target_for_capability
-from kspec.declaration import RawDeclaration
-from kspec.runtime import driver
-from kspec.runtime.provider import CompilingProvider, KernelLoader
-from kspec.runtime.raw_spec import RawCallable
-from kspec.stages import CudaSource
+from kspec.model.c_params import parse_c_params
+from kspec.model.declaration import RawDeclaration
+from kspec.model.stages import CudaSource
+from kspec.runtime.driver import api as driver
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader
+from kspec.runtime.raw.declared import RawCallable
 from tests.devices import ArrayDevice
 
 FILL = r"""

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler import link, nvcc
+from kspec.compiler.cuda import link, nvcc
 from kspec.errors import ToolNotFoundError
-from kspec.runtime import driver, raw
-from kspec.runtime.device import Device
-from kspec.stages import RawSymbol
+from kspec.model.stages import RawSymbol
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
+from kspec.runtime.raw import kernel as raw
 from tests.devices import ArrayDevice
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kspec
-from kspec.c_params import parse_c_params
-from kspec.declaration import RawDeclaration
-from kspec.launch_rules import LaunchRules
-from kspec.runtime import raw_launch
-from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource
-from kspec.runtime.raw_launch import RawFunction, make_configure
-from kspec.stages import CudaSource
+from kspec.model.c_params import parse_c_params
+from kspec.model.declaration import RawDeclaration
+from kspec.model.launch_rules import LaunchRules
+from kspec.model.stages import CudaSource
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
+from kspec.runtime.raw import launch_rules as raw_launch
+from kspec.runtime.raw.launch_rules import RawFunction, make_configure
 from tests.devices import ArrayDevice
 from tests.seeds.generated import generated_module
 

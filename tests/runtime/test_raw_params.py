@@ -11,8 +11,8 @@ import pytest
 import kspec
 from kspec import ElementwiseKernel, ReductionKernel
 from kspec.compiler import compile_source
+from kspec.model.stages import FLAT, Specialization, Target
 from kspec.pipeline import LazySource
-from kspec.stages import FLAT, Specialization, Target
 from tests.devices import ArrayDevice
 
 BASE = np.arange(24.0).reshape(2, 3, 4)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import kspec
 from kspec import texture
-from kspec.c_params import parse_c_params
-from kspec.declaration import RawDeclaration
-from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource
-from kspec.runtime.raw_route import RawPlan
-from kspec.runtime.raw_spec import RawCallable
-from kspec.runtime.route import MAX_PLANS
-from kspec.stages import CudaSource
+from kspec.model.c_params import parse_c_params
+from kspec.model.declaration import RawDeclaration
+from kspec.model.stages import CudaSource
+from kspec.runtime.callcache.cache import MAX_PLANS
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
+from kspec.runtime.raw.call_cache import RawPlan
+from kspec.runtime.raw.declared import RawCallable
 from tests.devices import ArrayDevice
 
 SCALE = r"""

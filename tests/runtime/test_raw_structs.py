@@ -11,14 +11,14 @@ import pytest
 
 import kspec
 from kspec import texture
-from kspec.c_params import parse_c_params
 from kspec.compiler import compile_source
-from kspec.declaration import RawDeclaration
+from kspec.model.c_params import parse_c_params
+from kspec.model.declaration import RawDeclaration
+from kspec.model.stages import CudaSource, Target
 from kspec.render import render_file
-from kspec.runtime.provider import CompilingProvider, KernelLoader, OneSource
-from kspec.runtime.raw_spec import RawCallable
+from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
+from kspec.runtime.raw.declared import RawCallable
 from kspec.spec.loader import load_spec_file
-from kspec.stages import CudaSource, Target
 from tests.devices import ArrayDevice
 from tests.runtime.test_texture_arguments import IMAGE, make_surface, make_texture
 from tests.seeds.generated import generated_module

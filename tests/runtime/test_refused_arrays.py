@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime import writing
+from kspec.runtime.libraries import aliasing as writing
 from tests.devices import ArrayDevice
 from tests.runtime.exporters import Exporter
 

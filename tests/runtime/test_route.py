@@ -18,10 +18,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kspec
-from kspec import dtypes
-from kspec.runtime import marshal, route
-from kspec.runtime.plan import Plan
-from kspec.runtime.route import MAX_PLANS
+from kspec.model import dtypes
+from kspec.runtime.callcache import cache as route
+from kspec.runtime.callcache.cache import MAX_PLANS
+from kspec.runtime.callcache.launch_plan import Plan
+from kspec.runtime.schedules import marshal
 from tests.devices import ArrayDevice
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_route")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec import dtypes
 from kspec.errors import ArgumentTypeError
-from kspec.runtime import marshal
-from kspec.runtime.views import numpy_dtype
+from kspec.model import dtypes
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.schedules import marshal
 from tests.devices import ArrayDevice
 
 STRUCT = "{x: float32, n: int16}"

@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec import dtypes
+from kspec.model import dtypes
+from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, CudaSource
 from kspec.pipeline import LazySource
-from kspec.runtime import fold, loop, reduction, walk
-from kspec.runtime.dispatch import Operand
-from kspec.runtime.walk import Member
-from kspec.stages import COLUMNS, FLAT, LINES, PACKS, CudaSource
+from kspec.runtime.arguments.binding import Operand
+from kspec.runtime.kernels import loop_nest as loop
+from kspec.runtime.kernels import reduction
+from kspec.runtime.schedules import elementwise_schedule as walk
+from kspec.runtime.schedules import reduction_schedule as fold
+from kspec.runtime.schedules.elementwise_schedule import Member
 from tests.runtime.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
 __all__ = ["layouts"]  # a fixture

@@ -13,9 +13,9 @@ import pytest
 
 import kspec
 from kspec.compiler import compile_source
+from kspec.model.stages import FLAT, Specialization, Target, strided
 from kspec.pipeline import LazySource
-from kspec.runtime.views import dtype_name
-from kspec.stages import FLAT, Specialization, Target, strided
+from kspec.runtime.memory.array_view import dtype_name
 from tests.devices import ArrayDevice
 
 POINT = np.dtype([("x", "f4"), ("n", "i4")], align=True)

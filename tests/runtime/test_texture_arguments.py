@@ -10,8 +10,8 @@ import pytest
 import kspec
 from kspec import texture
 from kspec.compiler import compile_source
+from kspec.model.stages import Specialization, Target, strided
 from kspec.pipeline import LazySource
-from kspec.stages import Specialization, Target, strided
 from tests.devices import ArrayDevice
 
 IMAGE = np.arange(12, dtype="f4").reshape(3, 4)

@@ -19,13 +19,13 @@ import kspec
 from kspec import texture as tx
 from kspec.compiler import compile_source
 from kspec.errors import DeviceMismatchError, DriverError, NotSupportedError
-from kspec.runtime import driver
-from kspec.runtime.device import Device
+from kspec.model.stages import CudaSource, Target
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
+from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.texture import array as array_module
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.array import _rows_of
-from kspec.runtime.views import ArrayView
-from kspec.stages import CudaSource, Target
 from tests.devices import ArrayDevice
 from tests.semantics.test_textures import FORMATS, channel_of, numbers
 

@@ -10,7 +10,7 @@ import pytest
 
 import kspec
 from kspec import jit
-from kspec.runtime import access
+from kspec.runtime.libraries import array_access as access
 
 torch = pytest.importorskip("torch")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kspec.runtime import layout
-from kspec.runtime.walk import Member, Walk, choose, choose_host
-from kspec.stages import FLAT, PACKS, ROWS, TILES, pack_size
+from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.elementwise_schedule import Member, Walk, choose, choose_host
 
 
 def walk(*arrays: np.ndarray, out: np.ndarray, offsets: tuple[int, ...] = (), **options) -> Walk:

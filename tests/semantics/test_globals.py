@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.memory import Symbol
+from kspec.runtime.memory.symbol import Symbol
 from tests.devices import ArrayDevice
 
 GLOBALS_SOURCE = r"""

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kspec.compiler import compile_source
-from kspec.compiler.nvrtc import nvrtc_version
+from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.errors import ToolNotFoundError
-from kspec.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Target
 
 
 def sources() -> list[tuple[str, str, tuple[str, ...]]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.spec.expansion import Expansion
-from kspec.spec.flow import assigns_first, changes, declared_addresses, declared_names
+from kspec.cpp.expansion import Expansion
+from kspec.cpp.flow import assigns_first, changes, declared_addresses, declared_names
 
 HARMLESS = (
     "#define SQUARE(v) ((v) * (v))\n#define N 3\n__device__ float half(float v) { return v / 2; }"

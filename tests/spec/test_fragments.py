@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.spec.fragments import (
+from kspec.cpp.fragments import (
     end_of_expression,
     identifiers,
     macros,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kspec.backward import Backward, count, kept_shape, reduced_axes, summed_axes
+from kspec.model.backward import Backward, count, kept_shape, reduced_axes, summed_axes
 from kspec.spec.building import build_spec
-from kspec.spec.gradients import gradient_spec
+from kspec.spec.gradients.kernels import gradient_spec
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
 

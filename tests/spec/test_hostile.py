@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from kspec import limits
-from kspec.build import files
+from kspec.build.package import files
 from kspec.build.plan import BuildPlan
 from kspec.build.project import plan_project
 from kspec.compiler import compile_source
 from kspec.errors import CompileError, SpecError
+from kspec.model.stages import Target
 from kspec.spec.loader import SpecFileError, load_spec_file
-from kspec.stages import Target
 from tests.projects import CONFIGURATION, ROOT, run_python
 
 SQUARE = """

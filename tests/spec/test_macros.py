@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.spec.macros import macro_names, split_macros
+from kspec.cpp.macros import macro_names, split_macros
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from kspec.errors import SignatureSyntaxError, SpecError, UnknownTypeError
-from kspec.signature import CParam, Signature
+from kspec.model.signature import CParam, Signature
 from kspec.spec.building import build_spec
 from kspec.spec.faults import SpecTypeError
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
@@ -292,7 +292,7 @@ def test_all_problems_in_one_message() -> None:
 
 
 def test_hand_made_signatures_are_checked_too() -> None:
-    from kspec.signature import Param
+    from kspec.model.signature import Param
 
     with pytest.raises(SignatureSyntaxError, match="C\\+\\+ keyword"):
         elementwise(inputs=Signature((Param("T", "float"),)))

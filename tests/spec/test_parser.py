@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspec import dtypes
+from kspec.cpp.names import name_problem
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
-from kspec.names import name_problem
-from kspec.signature import Param, Signature
+from kspec.model import dtypes
+from kspec.model.signature import Param, Signature
 from kspec.spec.parser import parse_signature, scan_signature
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True).filter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.spec.preambles import preamble_names
+from kspec.cpp.preambles import preamble_names
 
 
 @pytest.mark.parametrize("number", ["1000", "1'000", "0x1'0p3", "1'000'000", "1.5e3f"])

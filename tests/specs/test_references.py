@@ -8,7 +8,7 @@ from kspec.build.load import import_package
 from kspec.build.project import plan_project
 from kspec.build.properties.runner import Subject, subjects
 from kspec.build.properties.runner import test_kernel as check_kernel
-from kspec.runtime.device import Device, parse_device
+from kspec.runtime.driver.device import Device, parse_device
 from tests.projects import ROOT
 
 NAMES = [spec.name for spec in plan_project(ROOT).specs if spec.reference]

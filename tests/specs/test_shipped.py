@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from kspec.pipeline import loader_for
-from kspec.runtime.elementwise import ElementwiseCallable
-from kspec.runtime.reduction import ReductionCallable
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 from tests.devices import ArrayDevice

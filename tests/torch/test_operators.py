@@ -12,9 +12,9 @@ import torch
 
 import kspec
 import kspec.torch
-from kspec.declaration import RawDeclaration
 from kspec.errors import ArgumentTypeError, DuplicateKernelError, ShapeError
-from kspec.operators import operators, refusal
+from kspec.model.declaration import RawDeclaration
+from kspec.model.operators import operators, refusal
 from kspec.runtime.package import modules_of
 
 # Torch warns of itself, of its compiler and of what GPUs could do.

@@ -10,13 +10,16 @@ from typing import Annotated
 
 import typer
 
-from kspec.build import images, locking, project, show, stale
+from kspec.build import images, project
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.completion import kernel_names, one_of
 from kspec.build.cli.diagnostics import Format, FormatOption, print_text, reporting
 from kspec.build.cli.output import progress_bar
-from kspec.build.findings import findings_of
-from kspec.build.lock import FILE_NAME as LOCK_FILE
+from kspec.build.package import stale
+from kspec.build.report import locking
+from kspec.build.report.findings import findings_of
+from kspec.build.report.lock import FILE_NAME as LOCK_FILE
+from kspec.build.tools import show
 from kspec.diagnostics import Diagnostic, counted
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 

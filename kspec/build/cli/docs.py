@@ -21,7 +21,7 @@ def docs_command(
     folder: Project = None,
 ) -> None:
     """Write the catalogue of the package: one HTML page that needs nothing else."""
-    from kspec.build.catalogue import write_catalogue  # NumPy, which no build waits for
+    from kspec.build.package.catalogue import write_catalogue  # NumPy, which no build waits for
 
     plan = project.plan_project(project_folder(folder))
     path = write_catalogue(plan, output)

@@ -34,7 +34,7 @@ def freeze_command(
     folder: Project = None,
 ) -> None:
     """Write the kernels of a fused function into a spec file, to be compiled ahead of time."""
-    from kspec.build import freeze  # imports NumPy, which no other command needs at the start
+    from kspec.build.tools import freeze  # imports NumPy, which no other command needs at the start
 
     specs = freeze.frozen_specs(function, arguments or ())
     if output is None:

@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kspec.build import locking, project
+from kspec.build import project
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import Form, FormOption, print_filled
-from kspec.build.lock import FILE_NAME, read_lock
+from kspec.build.report import locking
+from kspec.build.report.lock import FILE_NAME, read_lock
 from kspec.errors import ManifestError
 
 WIDTH = 80
@@ -37,8 +38,9 @@ def report(
     folder: Project = None,
 ) -> None:
     """Print registers, spills, memory, size and occupancy of what was compiled."""
-    from kspec.build import report as reports
-    from kspec.build import report_page, report_view
+    from kspec.build.report import page as report_page
+    from kspec.build.report import table as reports
+    from kspec.build.report import view as report_view
 
     root = project_folder(folder)
     plan, lock = project.plan_project(root), read_lock(root)
@@ -71,7 +73,7 @@ def diff_command(
     folder: Project = None,
 ) -> None:
     """Print what changed since a git revision: signatures, coverage, figures, generated CUDA."""
-    from kspec.build import diff, diff_view, revisions
+    from kspec.build.report import diff, diff_view, revisions
 
     root = project_folder(folder)
     before = revisions.snapshot_at(root, revision)

@@ -17,16 +17,16 @@ from kspec.build.load import import_package
 from kspec.errors import SpecError
 
 if TYPE_CHECKING:
-    from kspec.build import warm as warming
-    from kspec.runtime.device import Device
+    from kspec.build.tools import warm as warming
+    from kspec.runtime.driver.device import Device
 
 
 @app.command()
 def demo(folder: Project = None) -> None:
     """Build, then run every kernel that has an example on every device present."""
     # Only what runs kernels imports NumPy and the runtime: 0.1 s that a build would wait for.
-    from kspec.build import demo as demo_view
-    from kspec.runtime.device import devices
+    from kspec.build.tools import demo as demo_view
+    from kspec.runtime.driver.device import devices
 
     config.allow_compiling()  # NumPy arrays always need it
     report = build_and_report(project_folder(folder), (), True)
@@ -70,7 +70,7 @@ def warm_command(
     folder: Project = None,
 ) -> None:
     """Load or compile every kernel that a generated package declares, before it is called."""
-    from kspec.build import warm as warming
+    from kspec.build.tools import warm as warming
 
     if package is not None and folder is not None:
         raise SpecError("give a package or --project, not both")
@@ -91,7 +91,7 @@ def warm_command(
 
 def _warm(package: warming.Package, device: Device) -> list[warming.Warmed]:
     """Warm a package on one device and print a summary; return what failed."""
-    from kspec.build import warm as warming
+    from kspec.build.tools import warm as warming
 
     kernels = warming.wanted_kernels(package, device)
     start, rows = time.perf_counter(), []

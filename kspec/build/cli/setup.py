@@ -10,7 +10,7 @@ import typer
 from kspec.build import scaffold
 from kspec.build.cli.app import Project, app
 from kspec.build.cli.output import Form, FormOption, print_filled
-from kspec.build.doctor_view import diagnose
+from kspec.build.tools.doctor_view import diagnose
 
 
 @app.command()

@@ -39,12 +39,12 @@ def test_command(
 
     This evaluates the Python expressions that the specs have as 'reference'.
     """
-    from kspec.build.needs import require_hypothesis
+    from kspec.build.properties.needs import require_hypothesis
 
     require_hypothesis()
     from kspec.build.properties import runner, table
-    from kspec.build.warm import wanted_devices
-    from kspec.runtime.device import devices
+    from kspec.build.tools.warm import wanted_devices
+    from kspec.runtime.driver.device import devices
 
     config.allow_compiling()  # NumPy arrays always need it
     present = wanted_devices(tuple(device)) if device else devices()

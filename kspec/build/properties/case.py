@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec import dtypes
-from kspec.build.examples import Call
-from kspec.runtime import arrays
-from kspec.runtime.device import Device
-from kspec.runtime.views import numpy_dtype
+from kspec.build.properties.examples import Call
+from kspec.model import dtypes
+from kspec.runtime.driver.device import Device
+from kspec.runtime.memory import device_array as arrays
+from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.models import RawSpec, Spec
 
 Array = npt.NDArray[Any]

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
-from kspec.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
-from kspec.build.examples import random_array
-from kspec.declaration import RawDeclaration
-from kspec.runtime import arrays
-from kspec.runtime.callable import KernelCallable
-from kspec.runtime.device import Device
+from kspec.build.properties.examples import random_array
+from kspec.model import dtypes
+from kspec.model.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.model.declaration import RawDeclaration
+from kspec.runtime.driver.device import Device
+from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.memory import device_array as arrays
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Dtype of all that is differentiated to the step, and to the error that is allowed for it.

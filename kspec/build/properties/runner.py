@@ -1,7 +1,7 @@
 """Runs the property tests of kernels: kernels and devices in, an `Outcome` for each pair out.
 
 The `reference` of a spec is Python from the spec file.  It is evaluated here (by
-`kspec.build.examples.expected`), with the names of the parameters, ``np`` and ``math``.
+`kspec.build.properties.examples.expected`), with the names of the parameters, ``np`` and ``math``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import numpy as np
 from hypothesis import HealthCheck, Phase
 from hypothesis.errors import Flaky, Unsatisfiable
 
-from kspec.build import api, examples
+from kspec.build.package import api
 from kspec.build.plan import BuildPlan
+from kspec.build.properties import examples
 from kspec.build.properties.case import Array, Case
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.strategies import cases
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
-from kspec.runtime.callable import KernelCallable
-from kspec.runtime.device import Device
+from kspec.runtime.driver.device import Device
+from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.package import module_of
 from kspec.spec.models import RawSpec, Spec
 

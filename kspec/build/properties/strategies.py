@@ -16,12 +16,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from kspec import dtypes
-from kspec.build import examples
+from kspec.build.properties import examples
 from kspec.build.properties.case import Case, Layout, Operand, Shape, Values
 from kspec.errors import SpecError
-from kspec.runtime.views import dtype_name
-from kspec.signature import Param
+from kspec.model import dtypes
+from kspec.model.signature import Param
+from kspec.runtime.memory.array_view import dtype_name
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 

@@ -17,8 +17,8 @@ from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
 from kspec.fusion.refusals import refuse, refuse_unknown
-from kspec.fusion.traced import Traced, remember
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced, remember
+from kspec.fusion.tracing.tracer import Tracer
 from kspec.ir.builtins import BUILTINS
 
 __all__ = [

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.fusion import types
 from kspec.fusion.functions.table import (
     FUNCTIONS,
@@ -18,8 +17,9 @@ from kspec.fusion.functions.table import (
     mask_of,
 )
 from kspec.fusion.refusals import refuse
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
+from kspec.model import dtypes
 
 
 @fused_function

@@ -15,8 +15,8 @@ from typing import Any
 
 from kspec.fusion import types
 from kspec.fusion.refusals import refuse
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
 
 CallKernel = Callable[[Tracer, Any, tuple[Any, ...], dict[str, Any]], Any]
 _MODULE = "cupy._core._fusion_thread_local"  # of CuPy 11 and later, if it is imported at all

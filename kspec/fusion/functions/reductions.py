@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from kspec import dtypes
 from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
 from kspec.fusion.graph import Value
 from kspec.fusion.refusals import refuse
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
+from kspec.model import dtypes
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 

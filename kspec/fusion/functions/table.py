@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from kspec.fusion import types
 from kspec.fusion.refusals import refuse
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
 FunctionT = TypeVar("FunctionT", bound=Function)

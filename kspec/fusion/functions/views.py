@@ -9,13 +9,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
-from kspec import dtypes
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function
 from kspec.fusion.graph import Argument, Dim, Value, View
 from kspec.fusion.refusals import refuse
-from kspec.fusion.traced import Traced
-from kspec.fusion.tracer import Tracer
+from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.tracer import Tracer
+from kspec.model import dtypes
 
 
 @fused_function

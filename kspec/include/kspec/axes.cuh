@@ -1,5 +1,5 @@
 // Splitting a flat index into one index per axis, and that into the operands' offsets.
-// kspec/runtime/marshal.py packs the same layouts.
+// kspec/runtime/schedules/marshal.py packs the same layouts.
 #pragma once
 
 #include "kspec/operand.cuh"

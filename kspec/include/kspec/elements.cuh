@@ -7,7 +7,7 @@
 //
 //   KSPEC_ELEMENTS(i, elements) { const auto at = KSPEC_AT(i, elements); ... }
 //
-// Indexer is what the operation sees as `_ind`. kspec/runtime/walk.py packs the same
+// Indexer is what the operation sees as `_ind`. kspec/runtime/schedules/elementwise_schedule.py packs the same
 // structures.
 #pragma once
 

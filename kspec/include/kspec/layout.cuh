@@ -1,5 +1,5 @@
 // How the elements of a loop lie in memory; each layout is a kernel of its own, chosen at the call
-// by kspec/runtime/walk.py, for reductions by kspec/runtime/fold.py.
+// by kspec/runtime/schedules/elementwise_schedule.py, for reductions by kspec/runtime/schedules/reduction_schedule.py.
 #pragma once
 
 namespace kspec {

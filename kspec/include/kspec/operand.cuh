@@ -1,5 +1,5 @@
 // How arguments reach a generated kernel: In<T>, Out<T> (one element at a time) and
-// Array<T, NDIM> (`raw`: indexed by hand).  kspec/runtime/marshal.py packs the same layouts.
+// Array<T, NDIM> (`raw`: indexed by hand).  kspec/runtime/schedules/marshal.py packs the same layouts.
 #pragma once
 
 #include "kspec/array.cuh"

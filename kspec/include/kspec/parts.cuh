@@ -1,6 +1,6 @@
 // Reductions of an array that is in several places: ToParts<Layout> leaves the accumulator of each
 // output in memory, before the post-map; OfParts<Layout> folds such accumulators instead of
-// elements. kspec/runtime/parts.py packs the same structures.
+// elements. kspec/runtime/kernels/partial_reduction.py packs the same structures.
 #pragma once
 
 #include "kspec/reduce.cuh"

@@ -1,5 +1,5 @@
 // Reductions. Reduction<Layout, INPUTS, OUTPUTS> says which elements each output folds and how
-// threads and blocks share them; kspec/runtime/fold.py packs the same structures. When there are
+// threads and blocks share them; kspec/runtime/schedules/reduction_schedule.py packs the same structures. When there are
 // few outputs, `splits` blocks share each, and the last block to finish adds the partial results.
 //
 // The order of additions depends on the plan alone, so equal calls give equal bits. The user's
@@ -15,7 +15,7 @@
 
 namespace kspec {
 
-// Most threads of a block; kspec/runtime/fold.py agrees.
+// Most threads of a block; kspec/runtime/schedules/reduction_schedule.py agrees.
 template <class Layout> struct MostThreads { enum { value = 256 }; };
 template <> struct MostThreads<Lines> { enum { value = 512 }; };
 

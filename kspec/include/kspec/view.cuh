@@ -1,5 +1,5 @@
 // Arrays as jitted kernels get them: address, size, shape and strides by value. Element access is
-// C++'s, without checks of bounds. kspec/runtime/view_kernel.py packs the same structure.
+// C++'s, without checks of bounds. kspec/runtime/raw/view_kernel.py packs the same structure.
 #pragma once
 
 #include "kspec/truth.cuh"

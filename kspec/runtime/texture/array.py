@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from kspec import dtypes
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
 from kspec.host import device as host
-from kspec.runtime import driver_streams
-from kspec.runtime.arrays import use_on
-from kspec.runtime.device import Device, parse_device
-from kspec.runtime.handle import Handle
-from kspec.runtime.interop import library_of
-from kspec.runtime.libraries import Library
-from kspec.runtime.order import stream_of_call
+from kspec.model import dtypes
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.driver.device import Device, parse_device
+from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.libraries.registry import Library
+from kspec.runtime.libraries.stream_order import stream_of_call
+from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory.device_array import use_on
+from kspec.runtime.memory.handle import Handle
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.channels import ChannelFormatDescriptor
 from kspec.runtime.texture.constants import (
@@ -27,7 +28,6 @@ from kspec.runtime.texture.constants import (
     cudaArrayTextureGather,
 )
 from kspec.runtime.texture.driver_texture import Rows
-from kspec.runtime.views import ArrayView
 
 _FLAGS = cudaArrayLayered | cudaArraySurfaceLoadStore | cudaArrayCubemap | cudaArrayTextureGather
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec.errors import DriverError
-from kspec.runtime import driver, driver_memory
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.texture.channels import Channels
 
 # Kind of a channel (signed, unsigned, float) and its bits.

@@ -7,7 +7,7 @@ import weakref
 
 from kspec.errors import ArgumentTypeError
 from kspec.host.texture import MAGIC, TextureData
-from kspec.runtime.handle import Handle
+from kspec.runtime.memory.handle import Handle
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.constants import (
     cudaArraySurfaceLoadStore,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kspec import dtypes
 from kspec.errors import ArgumentTypeError, NotSupportedError
 from kspec.host.texture import TextureData
-from kspec.runtime.arrays import show
-from kspec.runtime.handle import Handle
-from kspec.runtime.interop import library_of
+from kspec.model import dtypes
+from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.memory.device_array import show
+from kspec.runtime.memory.handle import Handle
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.array import CUDAarray
 from kspec.runtime.texture.channels import ChannelFormatDescriptor

@@ -1,0 +1,1 @@
+"""A plan in, the files of the generated package out."""

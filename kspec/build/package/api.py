@@ -1,0 +1,457 @@
+"""Specs in, the text of typed and documented Python modules out.
+
+::
+
+    def l2norm(x: ArrayT, y: ArrayT | None = None, *, axis: Axis | None = None, ...) -> ArrayT:
+
+Here are the strings, as frozen contexts; the skeletons are ``templates/package/*.py.j2``.  The
+docstrings come from `kspec.build.package.docs`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import keyword
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from jinja2 import TemplateError
+
+from kspec.build.package import docs, typed
+from kspec.build.package.typed import ANY, SAME, ArrayTypes
+from kspec.build.plan import BuildPlan, Unit
+from kspec.errors import RenderError
+from kspec.model import dtypes
+from kspec.model.declaration import PLACES
+from kspec.model.signature import CParam, Param
+from kspec.render.environment import template_environment
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# Names that generated modules use for themselves.
+_TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
+_HELPERS = ("ABSENT", "given", "open_module", "struct_dtype")
+_OVERLOADING = ("Any", "NDArray", "TYPE_CHECKING", "np", "overload", *typed.VARIABLES)
+_BUILTINS = ("bool", "int", "tuple")
+_MODULE_NAMES = frozenset(
+    (
+        *_TYPES,
+        *_HELPERS,
+        *_BUILTINS,
+        *_OVERLOADING,
+        "Sequence",
+        "annotations",
+        "_KERNELS",
+        "_result",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One signature of a function that has several."""
+
+    parameters: tuple[str, ...]
+    returns: str
+
+
+@dataclass(frozen=True)
+class FunctionContext:
+    """One generated function.
+
+    Attributes
+    ----------
+    name : str
+        Its Python name.
+    kernel : str
+        The kernel it calls.
+    opener : str
+        Method of `GeneratedModule` that returns it.
+    callee : str
+        Private name of the runtime's callable.
+    parameters : tuple of str
+        With annotations and defaults; ``"*"`` among them.
+    returns : str
+        Annotation of the result.
+    doc : tuple of str
+        Lines of the docstring.
+    body : tuple of str
+        Statements.
+    overloads : tuple of Overload
+        What type checkers see instead of the signature, if dtypes of results differ.
+    """
+
+    name: str
+    kernel: str
+    opener: str
+    callee: str
+    parameters: tuple[str, ...]
+    returns: str
+    doc: tuple[str, ...]
+    body: tuple[str, ...]
+    overloads: tuple[Overload, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """The signature in one line, for people."""
+        shown = self.overloads[-1] if self.overloads else self
+        return f"{self.name}({', '.join(shown.parameters)}) -> {shown.returns}"
+
+
+@dataclass(frozen=True)
+class StructContext:
+    """One dtype of a generated module: its name, its layout in a string literal, and its doc."""
+
+    name: str
+    literal: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class ModuleContext:
+    """What ``module.py.j2`` prints."""
+
+    stem: str
+    doc: tuple[str, ...]
+    names: tuple[str, ...]
+    imports: tuple[str, ...]
+    structs: tuple[StructContext, ...]
+    functions: tuple[FunctionContext, ...]
+
+
+@dataclass(frozen=True)
+class PackageContext:
+    """What ``__init__.py.j2`` prints."""
+
+    doc: tuple[str, ...]
+    names: tuple[str, ...]
+    modules: tuple[str, ...]
+    kernels: tuple[str, ...]
+
+
+@dataclass
+class _Names:
+    """Hands out Python names, each once."""
+
+    taken: set[str] = field(default_factory=lambda: set(_MODULE_NAMES))
+
+    def take(self, wish: str) -> str:
+        """Return `wish`, with underscores added until it is a free name."""
+        name = wish
+        while keyword.iskeyword(name) or name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def render_module(unit: Unit) -> str:
+    """Return the Python module of one spec file."""
+    return render_text("module.py.j2", unit.spec_file.path, module_context(unit))
+
+
+def render_package(plan: BuildPlan) -> str:
+    """Return the ``__init__.py`` of a package."""
+    modules = tuple(sorted(unit.stem for unit in plan.units))
+    kernels = [
+        f"{unit.stem}.{function.name}" for unit in plan.units for function in functions_of(unit)
+    ]
+    context = PackageContext(
+        doc=docs.package_doc([(unit.stem, unit.spec_file) for unit in plan.units]),
+        names=tuple(sorted([*modules, "kernel_names"])),
+        modules=modules,
+        kernels=tuple(sorted(kernels)),
+    )
+    return render_text("__init__.py.j2", f"{plan.settings.specs}/*.toml", context)
+
+
+def module_context(unit: Unit) -> ModuleContext:
+    """Return the strings of one module."""
+    functions, structs = functions_of(unit), structs_of(unit)
+    return ModuleContext(
+        stem=unit.stem,
+        doc=docs.module_doc(unit.spec_file),
+        names=tuple(sorted([*(one.name for one in functions), *(one.name for one in structs)])),
+        imports=_imports(functions, structs),
+        structs=structs,
+        functions=functions,
+    )
+
+
+def structs_of(unit: Unit) -> tuple[StructContext, ...]:
+    """Return the dtypes of one module, in the order of its spec file."""
+    names = _module_names(unit)
+    return tuple(
+        StructContext(names[one.name], _literal(one.dtype), docs.struct_doc(one, unit.spec_file))
+        for one in unit.spec_file.structs
+    )
+
+
+def _module_names(unit: Unit) -> dict[str, str]:
+    """Return the Python names of a module's kernels and structs."""
+    file = unit.spec_file
+    declared = [*(spec.name for spec in file.specs), *(struct.name for struct in file.structs)]
+    names = _Names()
+    return {name: names.take(name) for name in declared}
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
+    """Return the functions of one module, in the order of its spec file."""
+    specs = unit.spec_file.specs
+    taken = _module_names(unit)
+    module = _Names()
+    module.taken |= set(taken.values())
+    names = [taken[spec.name] for spec in specs]
+    callees = [module.take(f"_{spec.name}") for spec in specs]
+    return tuple(
+        _function(spec, name, callee, docs.Place.of(unit.spec_file, spec, unit.archs))
+        for spec, name, callee in zip(specs, names, callees, strict=True)
+    )
+
+
+def render_text(template: str, origin: str, context: object) -> str:
+    """Return a generated Python file: what a template makes of a context, sealed.
+
+    Raises
+    ------
+    RenderError
+        If the template is broken.
+    """
+    try:
+        body = template_environment().get_template(f"package/{template}").render(module=context)
+    except TemplateError as error:
+        raise RenderError(f"{origin}: {error}") from error
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return (
+        f"# Generated by kspec from {origin}. Do not edit; `kspec build` writes it.\n"
+        f"# sha256 of the lines below: {digest}\n{body}"
+    )
+
+
+def _imports(
+    functions: Sequence[FunctionContext], structs: Sequence[StructContext]
+) -> tuple[str, ...]:
+    """Return the import lines that functions and dtypes need, in isort's order."""
+    words = {word for function in functions for word in _words(function)}
+    words |= {"struct_dtype"} if structs else set()
+    only_types = {word for word in words if word in (*typed.VARIABLES, "NDArray", "np")}
+    several = any(function.overloads for function in functions)
+    lines = ["from collections.abc import Sequence"] if "Sequence" in words else []
+    names = [
+        *(["TYPE_CHECKING"] if only_types else []),
+        *(["Any"] if "Any" in words else []),
+        *(["overload"] if several else []),
+    ]
+    lines += [f"from typing import {', '.join(names)}"] if names else []
+    lines += [""] if lines else []
+    helpers = [name for name in _HELPERS if name == "open_module" or name in words]
+    lines.append(f"from kspec.runtime.package import {', '.join(helpers)}")
+    types = [name for name in _TYPES if name in words]
+    if types:
+        lines.append(f"from kspec.typing import {', '.join(types)}")
+    return (*lines, *_type_imports(only_types))
+
+
+def _type_imports(words: Container[str]) -> Iterator[str]:
+    """Yield what only type checkers read: nobody waits for it to be imported."""
+    variables = [name for name in typed.VARIABLES if name in words]
+    if "NDArray" in words:
+        yield from ("", "if TYPE_CHECKING:")
+        yield from ["    import numpy as np"] if "np" in words else []
+        yield "    from numpy.typing import NDArray"
+        yield from ["", f"    from kspec.typing import {', '.join(variables)}"] if variables else []
+
+
+def _words(function: FunctionContext) -> Iterator[str]:
+    """Yield the identifiers in a function's annotations and statements."""
+    signatures: list[FunctionContext | Overload] = [function, *function.overloads]
+    for text in (*function.body, *(text for one in signatures for text in one.parameters)):
+        yield from _WORD.findall(text)
+    for one in signatures:
+        yield from _WORD.findall(one.returns)
+
+
+def _function(spec: Spec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+    if isinstance(spec, ElementwiseSpec):
+        return _elementwise(spec, name, callee, place)
+    if isinstance(spec, ReductionSpec):
+        return _reduction(spec, name, callee, place)
+    return _raw(spec, name, callee, place)
+
+
+def _elementwise(
+    spec: ElementwiseSpec, name: str, callee: str, place: docs.Place
+) -> FunctionContext:
+    inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
+    declaration = spec.declaration()
+    required = docs.outputs_required(spec)
+    raw = any(param.raw for param in spec.params)
+
+    def parameters(types: ArrayTypes) -> tuple[str, ...]:
+        alone = {param.name for param in spec.inputs if declaration.needs_array(param)}
+        typed = _typed_inputs(inputs, spec.inputs, declaration.scalars, alone, types)
+        default = "" if required else " | None = None"
+        for word, param in zip(outputs, spec.outputs, strict=True):
+            typed.append(f"{word}: {types.of(param)}{default}")
+        size = ["size: int = -1"] if raw else []
+        return (*typed, "*", *size, "stream: Stream | None = None")
+
+    keywords = [*(["size=size"] if raw else []), "stream=stream"]
+    call = _call(callee, [*inputs, *(outputs if required else _given(inputs, outputs)), *keywords])
+    doc = docs.elementwise_doc(spec, inputs, outputs, place)
+    result = spec.outputs.params, spec.no_return, spec.return_tuple
+    return _generated(spec, name, callee, doc, call, parameters, result)
+
+
+def _reduction(spec: ReductionSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+    inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
+    scalars = spec.declaration().scalars
+    arrays = [param for param in spec.inputs if param.name not in scalars and not param.raw]
+
+    def parameters(types: ArrayTypes) -> tuple[str, ...]:
+        alone = {
+            param.name for param in spec.inputs if param.raw or param.non_const or len(arrays) == 1
+        }
+        typed = _typed_inputs(inputs, spec.inputs, scalars, alone, types)
+        for word, param in zip(outputs, spec.outputs, strict=True):
+            typed.append(f"{word}: {types.of(param)} | None = None")
+        return (
+            *typed,
+            "*",
+            f"out: {types.result(spec.outputs.params, False, False)} | None = None",
+            "axis: Axis | None = None",
+            "keepdims: bool = False",
+            "stream: Stream | None = None",
+        )
+
+    keywords = [f"{word}={word}" for word in ("out", "axis", "keepdims", "stream")]
+    call = _call(callee, [*inputs, *_given(inputs, outputs), *keywords])
+    doc = docs.reduction_doc(spec, inputs, outputs, place)
+    result = spec.outputs.params, False, False
+    return _generated(spec, name, callee, doc, call, parameters, result)
+
+
+def _typed_inputs(
+    words: Sequence[str],
+    params: Iterable[Param],
+    scalars: Container[str],
+    alone: Container[str],
+    types: ArrayTypes,
+) -> list[str]:
+    """Return the parameters for inputs; `alone` are those that can not be numbers."""
+    typed = []
+    for word, param in zip(words, params, strict=True):
+        kind = types.of(param) if param.name in alone else f"{types.of(param)} | Scalar"
+        typed.append(f"{word}: {'Scalar' if param.name in scalars else kind}")
+    return typed
+
+
+def _generated(
+    spec: ElementwiseSpec | ReductionSpec,
+    name: str,
+    callee: str,
+    doc: tuple[str, ...],
+    call: list[str],
+    parameters: Callable[[ArrayTypes], tuple[str, ...]],
+    result: tuple[Sequence[Param], bool, bool],
+) -> FunctionContext:
+    scalars = spec.declaration().scalars
+    inputs = [param for param in spec.inputs if param.name not in scalars]
+    ways = typed.signatures(inputs, spec.outputs)
+    if len(ways) == 1:
+        returns = SAME.result(*result)
+        return FunctionContext(
+            name, spec.name, spec.kind, callee, parameters(SAME), returns, doc, _body(call, returns)
+        )
+    several = tuple(Overload(parameters(types), types.result(*result)) for types in ways)
+    # What runs takes and returns arrays of any kind; the overloads say which.
+    returns = "None" if several[0].returns == "None" else "Any"
+    return FunctionContext(
+        name,
+        spec.name,
+        spec.kind,
+        callee,
+        parameters(ANY),
+        returns,
+        doc,
+        _body(call, returns),
+        several,
+    )
+
+
+def _raw(spec: RawSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+    rules = spec.launch_rules
+    sizes = ["grid: Dim3 | None = None", "block: Dim3 | None = None"] if rules.complete else []
+    parameters = [] if rules.complete else ["grid: Dim3", "block: Dim3"]
+    words: tuple[str, ...] = ()
+    keywords: list[str] = []
+    if spec.params is None:
+        parameters.append("args: Sequence[Any]")
+        arguments = "args"
+    else:
+        words = _python_names(spec.params)
+        typed = [
+            f"{word}: {_raw_type(param)}" for word, param in zip(words, spec.params, strict=True)
+        ]
+        positional, keywords = _optional_last(typed, [p.name in spec.defaults for p in spec.params])
+        parameters += positional
+        arguments = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
+    shared = "int | None = None" if rules.shared_mem else "int = 0"
+    parameters += ["*", *keywords, *sizes, f"shared_mem: {shared}", "stream: Stream | None = None"]
+    passed = ["shared_mem=shared_mem", "stream=stream"]
+    passed += [f"cluster={spec.cluster!r}"] if spec.cluster else []
+    passed += ["pdl=True"] if spec.pdl else []
+    call = _call(callee, ["grid", "block", arguments, *passed])
+    doc = docs.raw_doc(spec, words, place)
+    opener = "raw_function" if rules else "raw"
+    return FunctionContext(
+        name, spec.name, opener, callee, tuple(parameters), "None", doc, _body(call, "None")
+    )
+
+
+def _optional_last(typed: list[str], optional: list[bool]) -> tuple[list[str], list[str]]:
+    """Return positional and keyword-only parameters: these are optional ones before others."""
+    last = max((k for k, one in enumerate(optional) if not one), default=-1)
+    positional: list[str] = []
+    keywords: list[str] = []
+    for k, (text, has_default) in enumerate(zip(typed, optional, strict=True)):
+        text = f"{text} | None = None" if has_default else text
+        (keywords if has_default and k < last else positional).append(text)
+    return positional, keywords
+
+
+def _raw_type(param: CParam) -> str:
+    if param.pointer:
+        return "AnyArray | None"
+    known = param.is_placeholder or dtypes.from_ctype(param.type) is not None
+    return "Scalar" if known else "Any"
+
+
+def _python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:
+    names = _Names()
+    return tuple(names.take(param.name) for param in params)
+
+
+def _given(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Return the arguments for outputs that may be None, which is for the function to say."""
+    if len(outputs) == 1 and len(inputs) < PLACES:
+        return [f"ABSENT if {outputs[0]} is None else {outputs[0]}"]  # in half the time
+    return [f"*given({', '.join(outputs)})"] if outputs else []
+
+
+def _call(callee: str, arguments: Sequence[str]) -> list[str]:
+    line = f"{callee}({', '.join(arguments)})"
+    if len(line) <= 70:
+        return [line]
+    return [f"{callee}(", *(f"    {argument}," for argument in arguments), ")"]
+
+
+def _body(call: list[str], returns: str) -> tuple[str, ...]:
+    if returns == "None":
+        return tuple(call)
+    return (f"_result: {returns} = {call[0]}", *call[1:], "return _result")

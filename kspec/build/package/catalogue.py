@@ -1,0 +1,290 @@
+"""A package's kernels as one HTML page that needs nothing else: a plan in, text out.
+
+Everything a caller asks of a kernel: its signature, what it computes, its arguments with dtypes and
+shapes, what is precompiled, a call to copy, and its spec and CUDA text.  Here are the strings, as
+frozen contexts; the skeleton is ``templates/catalogue.html.j2``.  Same specs, same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jinja2 import TemplateError
+
+from kspec.build.package import api, docs
+from kspec.build.plan import BuildPlan, Unit
+from kspec.build.properties import examples
+from kspec.build.tools import show
+from kspec.errors import RenderError, SpecError
+from kspec.model import dtypes
+from kspec.model.signature import CParam, Param
+from kspec.render.environment import template_environment
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+
+FILE_NAME = "index.html"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One row of a kernel's table of arguments."""
+
+    name: str
+    type: str
+    shape: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the page; `steps` are what it computes, name by name."""
+
+    name: str
+    anchor: str
+    kind: str
+    summary: str
+    details: tuple[str, ...]
+    signature: str
+    steps: tuple[tuple[str, str], ...]
+    arguments: tuple[Argument, ...]
+    coverage: tuple[str, ...]
+    archs: str
+    example: str
+    place: str
+    spec: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of the page."""
+
+    name: str
+    path: str
+    doc: tuple[str, ...]
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What ``catalogue.html.j2`` prints."""
+
+    title: str
+    modules: tuple[Module, ...]
+
+
+def render_catalogue(plan: BuildPlan) -> str:
+    """Return the page of a project's package.
+
+    Raises
+    ------
+    RenderError
+        If the template is broken.
+    """
+    environment = template_environment().overlay(autoescape=True)
+    try:
+        return environment.get_template("catalogue.html.j2").render(page=make_page(plan))
+    except TemplateError as error:
+        raise RenderError(f"catalogue.html.j2: {error}") from error
+
+
+def write_catalogue(plan: BuildPlan, output: Path) -> Path:
+    """Write the page to a file, or into a folder, and return the file."""
+    path = output if output.suffix in (".html", ".htm") else output / FILE_NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render_catalogue(plan), encoding="utf-8", newline="\n")
+    return path
+
+
+def make_page(plan: BuildPlan) -> Page:
+    """Return what the page says."""
+    modules = tuple(
+        Module(
+            unit.stem,
+            unit.spec_file.path,
+            _paragraphs(unit.spec_file.doc),
+            tuple(_kernels(plan, unit)),
+        )
+        for unit in plan.units
+    )
+    return Page(plan.settings.package_name, modules)
+
+
+def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
+    texts = _spec_texts(plan, unit)
+    functions = api.functions_of(unit)
+    for spec, function in zip(unit.spec_file.specs, functions, strict=True):
+        summary, *details = _paragraphs(spec.doc) or ("",)
+        yield Kernel(
+            function.name,
+            f"{unit.stem}.{function.name}",
+            spec.kind,
+            summary,
+            tuple(details),
+            _signature(function),
+            tuple(_steps(spec)),
+            tuple(_arguments(spec)),
+            tuple(_coverage(spec)),
+            ", ".join(unit.archs),
+            _example(plan.settings.package_name, unit, spec, function),
+            str(docs.Place.of(unit.spec_file, spec)),
+            texts[spec.name],
+            show.show_kernel(plan, f"{unit.stem}.{spec.name}", "source").strip("\n"),
+        )
+
+
+def _paragraphs(doc: str) -> tuple[str, ...]:
+    text = textwrap.dedent(doc).strip()
+    return tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip())
+
+
+def _signature(function: api.FunctionContext) -> str:
+    shown = function.overloads or (function,)
+    return "\n".join(
+        f"{function.name}(\n"
+        + "".join(f"    {text},\n" for text in one.parameters)
+        + f") -> {one.returns}"
+        for one in shown
+    )
+
+
+def _steps(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield what a kernel computes, as its spec says it."""
+    fields: tuple[tuple[str, str], ...] = ()
+    if isinstance(spec, ElementwiseSpec):
+        fields = (
+            ("before the loop", spec.loop_prep),
+            ("operation", spec.operation),
+            ("after the loop", spec.after_loop),
+        )
+    elif isinstance(spec, ReductionSpec):
+        fields = (
+            ("map", spec.map),
+            ("reduce", spec.reduce),
+            ("post-map", spec.post_map),
+            ("identity", spec.identity or "none"),
+        )
+    for name, text in fields:
+        if text.strip():
+            yield name, textwrap.dedent(text).strip()
+
+
+def _arguments(spec: Spec) -> Iterator[Argument]:
+    """Yield the rows of a kernel's table of arguments."""
+    if isinstance(spec, RawSpec):
+        for param in spec.params or ():
+            yield Argument(param.name, *_raw_row(spec, param))
+        return
+    scalars = spec.declaration().scalars
+    for one in spec.inputs:
+        shape = "number" if one.name in scalars else _shape(one, "broadcast with the others")
+        role = "input, written too" if one.non_const else "input"
+        yield Argument(one.name, one.type, shape, role)
+    reducing = isinstance(spec, ReductionSpec)
+    made = "the inputs' without the reduced axes" if reducing else "the broadcast shape"
+    for one in spec.outputs:
+        yield Argument(one.name, one.type, _shape(one, made), "output")
+
+
+def _shape(param: Param, otherwise: str) -> str:
+    return "any: the kernel indexes it" if param.raw else otherwise
+
+
+def _raw_row(spec: RawSpec, param: CParam) -> tuple[str, str, str]:
+    default = f", default {spec.defaults[param.name]}" if param.name in spec.defaults else ""
+    row = dtypes.from_ctype(param.type)
+    name = row.name if row else param.type
+    if param.pointer:
+        return name, "any, C-contiguous", ("read" if param.const else "written") + default
+    return name, "number" if row or param.is_placeholder else "value", f"input{default}"
+
+
+def _coverage(spec: Spec) -> Iterator[str]:
+    """Yield what is precompiled: bindings of type placeholders, or name expressions."""
+    if isinstance(spec, RawSpec):
+        yield from spec.declaration().name_expressions
+    elif not spec.placeholders:
+        yield "all dtypes it is declared for"
+    else:
+        for binding in spec.bindings():
+            yield ", ".join(f"{letter} = {dtype}" for letter, dtype in binding)
+
+
+def _spec_texts(plan: BuildPlan, unit: Unit) -> dict[str, str]:
+    """Return the part of the spec file that declares each kernel."""
+    file = unit.spec_file
+    text = (plan.settings.project / file.path).read_bytes().decode("utf-8")
+    lines = text.replace("\r\n", "\n").split("\n")
+    starts = {spec.name: file.lines[spec.name, "name"] for spec in file.specs}
+    edges = sorted({*starts.values(), *(struct.line for struct in file.structs), len(lines) + 1})
+    return {
+        name: "\n".join(lines[start - 1 : edges[edges.index(start) + 1] - 1]).strip("\n")
+        for name, start in starts.items()
+    }
+
+
+def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext) -> str:
+    """Return a call to copy: with the arguments of the spec's example; empty without one."""
+    try:
+        call = examples.make_call(spec)
+    except SpecError:  # none, or not one that says enough
+        return ""
+    written = {name: _name(name) for name in call.values}
+    lines = ["import numpy as np", f"from {package} import {unit.stem}", ""]
+    lines += ["rng = np.random.default_rng(0)"]
+    for name, value in call.values.items():
+        lines.append(f"{written[name]} = {_value(value, unit, spec)}")
+    arguments = [written[one] if isinstance(one, str) else repr(one) for one in call.order]
+    if isinstance(spec, RawSpec) and spec.example is not None:
+        if spec.params is None:
+            arguments = [f"({', '.join(arguments)},)"]
+        if not spec.launch_rules.complete:
+            arguments = [repr(spec.example.grid), repr(spec.example.block), *arguments]
+    # A number that a keyword passes is among the values; others are the call's own.
+    for name, value in call.keywords.items():
+        if value is not None and value is not False:
+            arguments.append(f"{name}={written.get(name, repr(value))}")
+    result = f"{unit.stem}.{function.name}({', '.join(arguments)})"
+    if call.written:
+        return "\n".join([*lines, result])
+    names = ", ".join(f"{_name(param.name)}_new" for param in _results(spec))
+    return "\n".join([*lines, f"{names} = {result}"])
+
+
+def _results(spec: Spec) -> tuple[Param, ...]:
+    return () if isinstance(spec, RawSpec) else spec.outputs.params
+
+
+def _name(name: str) -> str:
+    return f"{name}_" if name in ("np", "rng") else name
+
+
+def _value(value: object, unit: Unit, spec: Spec) -> str:
+    if isinstance(value, np.void):
+        return repr(value.item())
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    shape = repr(value.shape)
+    if value.dtype.names is not None:
+        structs = spec.structs if isinstance(spec, RawSpec) else {}
+        layouts = {name: numpy_dtype(layout) for name, layout in structs.items()}
+        name = next((one for one, layout in layouts.items() if layout == value.dtype), "")
+        return (
+            f"np.zeros({shape}, {unit.stem}.{name})"
+            if name
+            else f"np.zeros({shape}, {value.dtype})"
+        )
+    if not value.any():
+        return f'np.zeros({shape}, "{value.dtype.name}")'
+    low, high = (spec.example.low, spec.example.high) if spec.example else (-1.0, 1.0)
+    drawn = f"rng.uniform({low:g}, {high:g}, {shape})"
+    if value.dtype.kind == "c":
+        drawn = f"({drawn} + 1j * {drawn})"
+    if value.dtype.kind in "iub":
+        drawn = f"rng.integers(0, {2 if value.dtype.kind == 'b' else 100}, {shape})"
+    return f'{drawn}.astype("{value.dtype.name}")'

@@ -1,0 +1,377 @@
+"""Specs in, NumPy-style docstrings out, as lines that are safe between triple quotes.
+
+What a caller needs: what the kernel computes, what each argument may be, what comes back, what
+is raised, which dtypes are precompiled, and where in the project all of this is declared.
+`kspec.build.package.api` has the signatures.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kspec.model import dtypes
+from kspec.model.c_params import HANDLES
+from kspec.model.operators import Operator
+from kspec.model.signature import CParam, Param, Signature
+from kspec.spec.loader import SpecFile
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.spec.struct_tables import Struct
+
+_WIDTH = 92
+Lines = list[str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kernel is declared, ``specs/norms.toml``, line 4, and for what it is compiled."""
+
+    path: str
+    line: int
+    archs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec_file: SpecFile, spec: Spec, archs: tuple[str, ...] = ()) -> Place:
+        """Return the place of a spec in its file."""
+        return cls(spec_file.path, spec_file.lines[spec.name, "name"], archs)
+
+    @property
+    def compiled_for(self) -> str:
+        """The architectures, as the end of a sentence."""
+        return f", for {', '.join(self.archs)}" if self.archs else ""
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}"
+
+
+def package_doc(files: Sequence[tuple[str, SpecFile]]) -> tuple[str, ...]:
+    """Return the docstring of a package: its modules and their kernels."""
+    lines: Lines = ["Kernels that kspec generated.", ""]
+    for stem, spec_file in sorted(files):
+        lines += _wrapped(f"`{stem}`: {_first_line(spec_file.doc) or 'kernels'}")
+        for spec in spec_file.specs:
+            summary = _first_line(spec.doc)
+            text = f"``{stem}.{spec.name}``: {summary}" if summary else f"``{stem}.{spec.name}``"
+            lines += _wrapped(text, first="* ", rest="  ")
+        lines.append("")
+    return _safe(lines)
+
+
+def module_doc(spec_file: SpecFile) -> tuple[str, ...]:
+    """Return the docstring of a module."""
+    text = textwrap.dedent(spec_file.doc).strip() or f"Kernels of {spec_file.path}."
+    return _safe([*text.splitlines(), "", f"Declared in {spec_file.path}."])
+
+
+def struct_doc(struct: Struct, spec_file: SpecFile) -> str:
+    """Return the sentence below the dtype of a struct."""
+    row = dtypes.lookup(struct.dtype)
+    layout = f"{row.itemsize} bytes, aligned to {row.alignment}"
+    return f"``{struct.name}``, {layout}; declared in {spec_file.path}, line {struct.line}."
+
+
+def elementwise_doc(
+    spec: ElementwiseSpec, inputs: Sequence[str], outputs: Sequence[str], place: Place
+) -> tuple[str, ...]:
+    """Return the docstring of an elementwise function."""
+    lines = [*_summary(spec), "", *_heading("Parameters")]
+    declaration = spec.declaration()
+    for word, param in zip(inputs, spec.inputs, strict=True):
+        if param.name in declaration.scalars:
+            lines += [f"{word} : {_scalar(param)}", "    Input, one number for all elements."]
+            continue
+        alone = declaration.needs_array(param)
+        lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
+        lines += _indented(_input_text(param))
+    lines += _outputs(spec.outputs, outputs, outputs_required(spec))
+    if any(param.raw for param in spec.params):
+        lines.append("size : int, optional")
+        lines += _indented("Number of loop steps; only when every array is raw.")
+    lines += [*_stream(), ""]
+    returned = () if spec.no_return else spec.outputs.params
+    lines += _returns(returned, outputs, spec.return_tuple)
+    lines += _generated_raises(spec, "Shapes do not broadcast, or the loop size is not known.")
+    steps = [
+        ("before the loop", spec.loop_prep),
+        ("operation", spec.operation),
+        ("after the loop", spec.after_loop),
+    ]
+    lines += _notes(
+        spec, f"Elementwise kernel ``{f'{spec.inputs} -> {spec.outputs}'.strip()}``", place, steps
+    )
+    return _safe(lines)
+
+
+def reduction_doc(
+    spec: ReductionSpec, inputs: Sequence[str], outputs: Sequence[str], place: Place
+) -> tuple[str, ...]:
+    """Return the docstring of a reduction function."""
+    scalars = spec.declaration().scalars
+    arrays = [p for p in spec.inputs if p.name not in scalars and not p.raw]
+    lines = [*_summary(spec), "", *_heading("Parameters")]
+    for word, param in zip(inputs, spec.inputs, strict=True):
+        if param.name in scalars:
+            lines += [f"{word} : {_scalar(param)}", "    Input, one number for all elements."]
+            continue
+        alone = param.raw or param.non_const or len(arrays) == 1
+        lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
+        lines += _indented(_input_text(param))
+    lines += _outputs(spec.outputs, outputs, required=False)
+    many = len(outputs) > 1
+    lines.append(f"out : {'tuple of arrays' if many else 'array'}, optional")
+    lines += _indented(f"The output{'s' if many else ''}, by keyword instead of by position.")
+    lines.append("axis : int or sequence of int, optional")
+    lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
+    lines.append("keepdims : bool, default False")
+    lines += _indented("Keep reduced axes with extent 1.")
+    lines += [*_stream(), "", *_returns(spec.outputs.params, outputs, False)]
+    wrong = "Shapes do not fit, or an axis is given twice."
+    if spec.identity is None:
+        wrong = "Shapes do not fit, an axis is given twice, or there is nothing to reduce."
+    lines += _generated_raises(spec, wrong)
+    lines += ["numpy.exceptions.AxisError", "    An axis is out of range.", ""]
+    steps = [
+        ("map", spec.map),
+        ("reduce", spec.reduce),
+        ("post-map", spec.post_map),
+        ("identity", spec.identity or "none"),
+    ]
+    lines += _notes(spec, f"Reduction ``{spec.inputs} -> {spec.outputs}``", place, steps)
+    return _safe(lines)
+
+
+def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...]:
+    """Return the docstring of a function that launches a raw kernel."""
+    rules = spec.launch_rules
+    lines = [*_summary(spec), "", *_heading("Parameters")]
+    sizes = "Number of blocks, and of threads in each; one to three numbers."
+    if not rules.complete:
+        lines += ["grid, block : tuple of int", *_indented(sizes)]
+    if spec.params is None:
+        lines.append("args : sequence")
+        lines += _indented(
+            "Arrays pass their address; Python int, float, complex and bool pass 8, 8, 16 and "
+            "1 bytes, NumPy scalars their own. Nothing is checked."
+        )
+    for word, param in zip(words, spec.params or (), strict=True):
+        default = (
+            f", default ``{spec.defaults[param.name]}``" if param.name in spec.defaults else ""
+        )
+        lines += [f"{word} : {_c_type(spec, param)}{default}", *_indented(_c_text(param))]
+    if rules.complete:
+        for axis, texts in (("grid", rules.grid), ("block", rules.block)):
+            lines.append(f"{axis} : tuple of int, default ``{_tuple_text(texts)}``")
+        lines += _indented(sizes)
+    default = f"``{rules.shared_mem}``" if rules.shared_mem else "0"
+    lines += [f"shared_mem : int, default {default}", *_indented("Dynamic shared memory in bytes.")]
+    lines += [*_stream(), "", *_heading("Raises")]
+    lines += ["ArgumentTypeError", "    An argument does not fit; also a `TypeError`."]
+    lines += ["LaunchError", "    Grid, block or shared memory are impossible on the device.", ""]
+    lines += _heading("Notes")
+    lines += _wrapped(f"Raw kernel, declared in {place}.")
+    if spec.source:
+        lines += _wrapped(f"Its source is {spec.source}, beside the spec.")
+    launched = [
+        *(["cooperatively"] if spec.cooperative else []),
+        *([f"in clusters of {spec.cluster}"] if spec.cluster else []),
+        *(["as a programmatic dependent"] if spec.pdl else []),
+    ]
+    if launched:
+        lines += _wrapped(f"It is launched {', '.join(launched)}.")
+    names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
+    lines += _wrapped(f"Precompiled: {names}{place.compiled_for}.")
+    return _safe(lines)
+
+
+def operator_doc(
+    spec: Spec, one: Operator, either: Collection[str], place: Place
+) -> tuple[str, ...]:
+    """Return the docstring of a function that calls an operator.
+
+    `either` are inputs that may be tensors or numbers.
+    """
+    lines = [*_summary(spec), "", *_heading("Parameters")]
+    types = {param.name: param for param in spec.declaration().params or ()}
+    for argument in one.arguments:
+        param = types.get(argument.name)
+        if param is None or argument.keyword:
+            continue
+        row = dtypes.from_ctype(param.type) if isinstance(param, CParam) else None
+        kind = f"of {row.name if row else param.type}"
+        what = f"tensor {kind}" if argument.is_array else f"number {kind}"
+        also = " or number" if argument.is_array and argument.name in either else ""
+        lines.append(f"{argument.name} : {what}{also}")
+        lines += _indented("Written to." if argument.written else "Input.")
+    names = [argument.name for argument in one.arguments]
+    if "axis" in names:
+        lines += ["axis : int or sequence of int, optional"]
+        lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
+        lines += ["keepdims : bool, default False", "    Keep reduced axes with extent 1."]
+    if "grid" in names:
+        lines.append("grid, block : sequence of int")
+        lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
+    lines += ["", *_heading("Notes"), *_wrapped(f"``{one.schema}``, declared in {place}.")]
+    table = getattr(spec, "backward", None)
+    if isinstance(table, Mapping):
+        lines += _wrapped(f"Differentiable with respect to {', '.join(table)}.")
+    return _safe(lines)
+
+
+def _tuple_text(texts: Sequence[str]) -> str:
+    """Return expressions as the tuple that they make.
+
+    >>> _tuple_text(["ceil_div(n, 256)"])
+    '(ceil_div(n, 256),)'
+    """
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _summary(spec: Spec) -> Lines:
+    text = textwrap.dedent(spec.doc).strip()
+    return text.splitlines() if text else [f"Run the {spec.kind} kernel ``{spec.name}``."]
+
+
+def _heading(title: str) -> Lines:
+    return [title, "-" * len(title)]
+
+
+def _first_line(doc: str) -> str:
+    return doc.strip().split("\n", 1)[0].strip()
+
+
+def _array(param: Param) -> str:
+    return f"array of {param.type}"
+
+
+def _scalar(param: Param) -> str:
+    return "scalar" if param.is_placeholder else f"scalar ({param.type})"
+
+
+def _input_text(param: Param) -> str:
+    if param.raw:
+        return "Indexed by the kernel itself: takes no part in broadcasting."
+    if param.non_const:
+        return "Input that the kernel also writes to."
+    return "Input."
+
+
+def outputs_required(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    """Whether a new output could not be made: no input decides its dtype."""
+    return not set(spec.outputs.placeholders) <= set(spec.inputs.placeholders)
+
+
+def _outputs(params: Signature, words: Sequence[str], required: bool) -> Lines:
+    lines: Lines = []
+    for word, param in zip(words, params, strict=True):
+        lines.append(f"{word} : {_array(param)}{'' if required else ', optional'}")
+        default = "" if required else "; a new array by default"
+        raw = " Indexed by the kernel itself." if param.raw else ""
+        lines += _indented(f"Output{default}.{raw}")
+    return lines
+
+
+def _stream() -> Lines:
+    text = "Where to queue the kernel; the current stream of the first array's library by default."
+    return ["stream : stream, optional", *_indented(text)]
+
+
+def _returns(params: Sequence[Param], words: Sequence[str], always_tuple: bool) -> Lines:
+    if not params:
+        return []
+    lines = _heading("Returns")
+    if len(params) > 1 or always_tuple:
+        lines.append("tuple of arrays")
+        for word, param in zip(words, params, strict=True):
+            lines += _indented(f"`{word}`, an {_array(param)}.")
+    else:
+        lines += [_array(params[0]), *_indented(f"`{words[0]}`.")]
+    return [*lines, *_indented("Arrays are of the library of the first array argument."), ""]
+
+
+def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lines:
+    lines = _heading("Raises")
+    lines += ["ArgumentTypeError", "    An argument has the wrong dtype or lives on another"]
+    lines[-1] += " device; also a `TypeError`."
+    lines += ["ShapeError", *_indented(f"{shapes[:-1]}; also a `ValueError`.")]
+    if spec.placeholders:
+        lines.append("SpecializationNotBuilt")
+        lines += _indented("These dtypes are not precompiled and ``KSPEC_JIT=never``.")
+    return lines if isinstance(spec, ReductionSpec) else [*lines, ""]
+
+
+def _notes(
+    spec: ElementwiseSpec | ReductionSpec, what: str, place: Place, steps: Iterable[tuple[str, str]]
+) -> Lines:
+    lines = [*_heading("Notes"), *_wrapped(f"{what}, declared in {place}::"), ""]
+    given = [(name, textwrap.dedent(text).strip()) for name, text in steps if text.strip()]
+    width = max(len(name) for name, _ in given)
+    for name, text in given:
+        first, *rest = text.splitlines()
+        lines.append(f"    {name:{width}}  {first}")
+        lines += [f"    {'':{width}}  {line}".rstrip() for line in rest]
+    return [*lines, "", *_coverage(spec, place)]
+
+
+def _coverage(spec: ElementwiseSpec | ReductionSpec, place: Place) -> Lines:
+    """Say what the placeholders stand for and what is precompiled."""
+    letters = spec.placeholders
+    if not letters:
+        return _wrapped(f"Precompiled{place.compiled_for}.")
+    what = (
+        f"``{letters[0]}`` stands for one dtype."
+        if len(letters) == 1
+        else f"{', '.join(f'``{letter}``' for letter in letters)} stand for one dtype each."
+    )
+    bindings = spec.bindings()
+    if not bindings:
+        return _wrapped(f"{what} Nothing is precompiled: every dtype compiles on first use.")
+    if len(letters) == 1:
+        listed = ", ".join(binding[0][1] for binding in bindings)
+    else:
+        listed = "; ".join(
+            ", ".join(f"{letter} = {dtype}" for letter, dtype in binding) for binding in bindings
+        )
+    compiled = f"Precompiled: {listed}{place.compiled_for}"
+    return _wrapped(f"{what} {compiled}; other dtypes compile on first use.")
+
+
+def _c_type(spec: RawSpec, param: CParam) -> str:
+    row = dtypes.from_ctype(param.type)
+    if param.pointer:
+        return f"array of {row.name if row else param.type}, or None"
+    if param.type in HANDLES:
+        return HANDLES[param.type]
+    if param.type in spec.structs:
+        return f"{param.type}, or tuple of its fields"
+    if row is None and not param.is_placeholder:
+        return param.type
+    return f"scalar ({row.name if row else param.type})"
+
+
+def _c_text(param: CParam) -> str:
+    if not param.pointer:
+        return f"``{param}``."
+    return f"``{param}``, {'read' if param.const else 'written'}; C-contiguous."
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> Lines:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _indented(text: str) -> Lines:
+    return _wrapped(text, "    ", "    ")
+
+
+def _safe(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines as they stand in a docstring: escaped, without blank ends."""
+    text = "\n".join(line.rstrip() for line in lines).strip("\n")
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return tuple(text.splitlines())

@@ -1,0 +1,1 @@
+"""What the compiler made of every kernel: the lock file, tables and differences."""

@@ -1,0 +1,82 @@
+"""A `Difference` as text of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kspec.build.report.diff import Difference, FigureChange
+from kspec.build.report.table import short_name
+
+_COLUMNS = {"registers": "regs", "spills": "spill", "shared": "shared", "bytes": "bytes"}
+_STYLES = {"+": "green", "-": "red"}
+
+
+def difference_view(found: Difference, with_text: bool = True) -> Iterator[RenderableType]:
+    """Yield the parts to print, from the signatures to the CUDA text."""
+    yield Text(f"{found.before.title} .. {found.after.title}", style="bold")
+    if found.is_empty:
+        yield Text("nothing has changed")
+        return
+    old, new = ("; ".join(one) or "none" for one in found.compilers)
+    if old != new:
+        yield Text(f"\ncompiler: {new}; before: {old}")
+    if found.signatures:
+        yield Text("\nsignatures")
+        for one in found.signatures:
+            yield from _changed(one.kernel, [one.before] * bool(one.before), "-")
+            yield from _changed(one.kernel, [one.after] * bool(one.after), "+")
+    if found.coverage or found.archs_added or found.archs_removed:
+        yield Text("\ncoverage")
+        yield from _changed("architecture", found.archs_removed, "-")
+        yield from _changed("architecture", found.archs_added, "+")
+    for change in found.coverage:
+        kernel = change.kernel.partition(".")[2]
+        yield from _changed(change.kernel, [short_name(kernel, x) for x in change.removed], "-")
+        yield from _changed(change.kernel, [short_name(kernel, x) for x in change.added], "+")
+    if found.figures:
+        yield Text("\nfigures, and how much they have grown")
+        yield _table(found.figures)
+    for text in found.texts if with_text else ():
+        yield Text()
+        yield from map(_diff_line, text.diff.splitlines())
+
+
+def _changed(kernel: str, texts: tuple[str, ...] | list[str], sign: str) -> Iterator[Text]:
+    for text in texts:
+        yield Text(f"  {sign} {kernel}: {text}", style=_STYLES[sign])
+
+
+def _table(changes: tuple[FigureChange, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("kernel, specialization", overflow="fold", ratio=1)
+    table.add_column("arch", no_wrap=True)
+    for title in _COLUMNS.values():
+        table.add_column(title, justify="right", no_wrap=True)
+    kernel, name = "", ""
+    for one in changes:
+        if one.kernel != kernel:
+            table.add_row(Text(one.kernel, style="bold"))
+            kernel, name = one.kernel, ""
+        shown = short_name(kernel.partition(".")[2], one.name) if one.name != name else ""
+        name = one.name
+        table.add_row(Text(f"  {shown}"), one.arch, *(_figure(one, key) for key in _COLUMNS))
+    return table
+
+
+def _figure(change: FigureChange, key: str) -> Text:
+    """Return what a figure is now, and by how much it has changed."""
+    number, delta = change.after.get(key, -1), change.delta(key)
+    text = Text(str(number) if number >= 0 else "-")
+    if delta:
+        text.append(f" {delta:+}", style="red" if delta > 0 else "green")
+    return text
+
+
+def _diff_line(line: str) -> Text:
+    is_head = line.startswith(("+++", "---"))
+    return Text(line, style="bold" if is_head else _STYLES.get(line[:1], ""), overflow="ignore")

@@ -1,0 +1,218 @@
+"""``kspec.lock`` as a table of values: every specialization for every architecture, and sums.
+
+::
+
+    report = make_report(plan, lock)
+    report.lines[0].occupancy    # Occupancy(share=0.75, limit='registers')
+
+`kspec.build.report.view` shows it on a terminal, `kspec.build.report.page` as HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kspec.build.plan import BuildPlan
+from kspec.build.report.lock import Lock, LockedKernel, Row
+from kspec.build.report.occupancy import Occupancy, occupancy
+from kspec.build.tools.show import UnknownKernelError
+from kspec.errors import SpecError
+from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES, RawSymbol
+from kspec.render import specializations
+from kspec.spec.models import RawSpec, ReductionSpec, Spec
+
+# Threads of a block by layout, as `kspec.runtime.schedules.elementwise_schedule` and
+# `kspec.runtime.schedules.reduction_schedule` launch them.
+_STRIDED = "strided"
+ELEMENTWISE_THREADS = {FLAT: 256, _STRIDED: 128, ROWS: 128, PACKS: 128, TILES: 256}
+REDUCTION_THREADS = {_STRIDED: 256, LINES: 512, SHORT_LINES: 128, COLUMNS: 256}
+_RAW_THREADS = 256  # where neither the spec nor its example says
+
+
+@dataclass(frozen=True)
+class Line:
+    """One specialization for one architecture.
+
+    Attributes
+    ----------
+    module, kernel : str
+        Its spec file's stem, and its name.
+    name : str
+        Name expression.
+    arch : str
+        Architecture.
+    row : Row
+        What the lock says.
+    threads : int
+        Of a block, for the occupancy.
+    occupancy : Occupancy or None
+        None for PTX, and for architectures that nobody knows.
+    """
+
+    module: str
+    kernel: str
+    name: str
+    arch: str
+    row: Row
+    threads: int
+    occupancy: Occupancy | None
+
+    @property
+    def title(self) -> str:
+        """The kernel with its module."""
+        return f"{self.module}.{self.kernel}"
+
+    @property
+    def short_name(self) -> str:
+        """What distinguishes the specialization from others of its kernel."""
+        return short_name(self.kernel, self.name)
+
+    def number(self, key: str) -> int:
+        """Return a figure by its name in the lock; -1 if it is not known."""
+        return self.row.numbers.get(key, -1)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All lines, in the order of the lock."""
+
+    lines: tuple[Line, ...]
+    compilers: tuple[str, ...]
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """Architectures, in the order of the lock."""
+        return tuple(dict.fromkeys(line.arch for line in self.lines))
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Kernels with their modules."""
+        return tuple(dict.fromkeys(line.title for line in self.lines))
+
+    @property
+    def specializations(self) -> int:
+        """How many there are, of all kernels."""
+        return len({(line.title, line.name) for line in self.lines})
+
+    @property
+    def spilling(self) -> int:
+        """How many lines spill registers."""
+        return sum(line.number("spills") > 0 for line in self.lines)
+
+    @property
+    def code_bytes(self) -> int:
+        """Instructions of all kernels for all architectures."""
+        return sum(max(0, line.number("bytes")) for line in self.lines)
+
+
+def short_name(kernel: str, name: str) -> str:
+    """Return what distinguishes a specialization from others of its kernel.
+
+    >>> short_name("l2norm", "l2norm<float, kspec::Lines>")
+    'float, Lines'
+    """
+    match = re.fullmatch(rf"{re.escape(kernel)}<(.*)>", name, re.DOTALL)
+    return (match[1] if match else name).replace("kspec::", "")
+
+
+def make_report(
+    plan: BuildPlan, lock: Lock, kernels: Collection[str] = (), archs: Collection[str] = ()
+) -> Report:
+    """Return what a lock says, with the occupancy that follows from it.
+
+    Parameters
+    ----------
+    plan : BuildPlan
+        The specs, which know how kernels are launched.
+    lock : Lock
+        The figures.
+    kernels, archs : collection of str
+        What to leave in, kernels with or without their module; empty: everything.
+
+    Raises
+    ------
+    SpecError
+        If the lock has no such kernel or architecture.
+    """
+    threads = dict(_threads(plan))
+    lines = [_line(kernel, row, threads) for kernel, row in lock.rows]
+    _check_known(lines, kernels, archs)
+    chosen = tuple(
+        line
+        for line in lines
+        if (not kernels or line.kernel in kernels or line.title in kernels)
+        and (not archs or line.arch in archs)
+    )
+    return Report(chosen, lock.compilers)
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """Return a report as JSON has it."""
+    return {"compilers": list(report.compilers), "lines": [_data(line) for line in report.lines]}
+
+
+def _data(line: Line) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "module": line.module,
+        "kernel": line.kernel,
+        "specialization": line.name,
+        "arch": line.arch,
+        **line.row.numbers,
+    }
+    if line.occupancy is not None:
+        data |= {
+            "threads": line.threads,
+            "occupancy": line.occupancy.share,
+            "limit": line.occupancy.limit,
+        }
+    return data
+
+
+def _line(kernel: LockedKernel, row: Row, threads: dict[tuple[str, str], int]) -> Line:
+    block = threads.get((kernel.name, row.name), _RAW_THREADS)
+    numbers, found = row.numbers, None
+    if "registers" in numbers:
+        found = occupancy(row.arch, block, numbers["registers"], numbers.get("shared", 0))
+    return Line(kernel.module, kernel.name, row.name, row.arch, row, block, found)
+
+
+def _check_known(lines: list[Line], kernels: Collection[str], archs: Collection[str]) -> None:
+    known = {line.kernel for line in lines} | {line.title for line in lines}
+    for name in kernels:
+        if name not in known:
+            raise UnknownKernelError(f"the lock has no kernel {name!r}; run `kspec build`")
+    found = dict.fromkeys(line.arch for line in lines)
+    for arch in archs:
+        if arch not in found:
+            raise SpecError(f"the lock has nothing for {arch!r}; it has {', '.join(found)}")
+
+
+def _threads(plan: BuildPlan) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield kernel and name expression, with the threads of a block."""
+    for spec in plan.specs:
+        for one in specializations(spec):
+            layout = "" if isinstance(one, RawSymbol) else one.layout
+            yield (spec.name, one.name_expression), _threads_of(spec, layout)
+
+
+def _threads_of(spec: Spec, layout: str) -> int:
+    if isinstance(spec, RawSpec):
+        return _raw_threads(spec)
+    table = REDUCTION_THREADS if isinstance(spec, ReductionSpec) else ELEMENTWISE_THREADS
+    return table.get(layout, table[_STRIDED])
+
+
+def _raw_threads(spec: RawSpec) -> int:
+    """Return what the spec says if it is a number, or its example, or what is usual."""
+    written = spec.launch_rules.block
+    if written and all(text.isdigit() for text in written):
+        sizes = tuple(map(int, written))
+    else:
+        sizes = spec.example.block if spec.example else ()
+    threads = 1
+    for size in sizes:
+        threads *= size
+    return threads if sizes else _RAW_THREADS

@@ -1,0 +1,149 @@
+"""Every shipped kernel with an example, on every device present, beside its NumPy reference.
+
+`run_demo` yields rows as they are measured, `demo_table` prints them; ``kspec demo`` calls both.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from kspec.build.package import api
+from kspec.build.plan import BuildPlan
+from kspec.build.properties import examples
+from kspec.errors import KspecError, ToolNotFoundError
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.device import Device
+from kspec.runtime.memory import device_array as arrays
+
+_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel on one device; times in seconds.  `problem` says why it is wrong, if it is."""
+
+    kernel: str
+    device: str
+    dtype: str
+    shape: tuple[int, ...]
+    error: float
+    seconds: float = math.nan
+    numpy_seconds: float = math.nan
+    problem: str = ""
+
+
+def count_rows(plan: BuildPlan, devices: tuple[Device, ...]) -> int:
+    """Return how many rows `run_demo` will yield."""
+    return len(devices) * sum(map(examples.has_example, plan.specs))
+
+
+def run_demo(plan: BuildPlan, package: ModuleType, devices: tuple[Device, ...]) -> Iterator[Row]:
+    """Run every kernel that has an example and a reference.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If a device can not be used because something is not installed.
+    """
+    for unit in plan.units:
+        module = getattr(package, unit.stem)
+        functions = api.functions_of(unit)
+        for spec, context in zip(unit.spec_file.specs, functions, strict=True):
+            if not examples.has_example(spec):
+                continue
+            name = f"{unit.stem}.{context.name}"
+            call = examples.make_call(spec)
+            want = examples.expected(call)
+            numpy_seconds = _median_time(functools.partial(examples.expected, call, exact=False))
+            for device in devices:
+                measure = functools.partial(
+                    _measure, call, getattr(module, context.name), device, want
+                )
+                yield _row(name, call, device, numpy_seconds, measure)
+
+
+def _row(
+    name: str,
+    call: examples.Call,
+    device: Device,
+    numpy_seconds: float,
+    measure: Callable[[], tuple[float, float, str]],
+) -> Row:
+    try:
+        error, seconds, problem = measure()
+    except ToolNotFoundError:
+        raise
+    except KspecError as failure:
+        error, seconds, problem = np.nan, np.nan, f"{type(failure).__name__}: {failure}"
+    return Row(name, str(device), call.dtype, call.shape, error, seconds, numpy_seconds, problem)
+
+
+def _measure(
+    call: examples.Call, function: Callable[..., Any], device: Device, want: tuple[Any, ...]
+) -> tuple[float, float, str]:
+    make = examples.bind_call(call, function, lambda array: _place(array, device))
+    got = tuple(np.asarray(_fetch(one)) for one in make())
+    error, limit = examples.worst_error(got, want), examples.tolerance(call, got)
+    wrong = f"error {error:.2g} is above {limit:.2g}" if not error <= limit else ""
+
+    def synchronous() -> None:
+        make()
+        if not device.is_host:
+            driver.synchronize(device.ordinal)
+
+    return error, _median_time(synchronous), wrong
+
+
+def _place(array: Any, device: Device) -> Any:
+    return np.copy(array) if device.is_host else arrays.from_numpy(array, device)
+
+
+def _fetch(array: Any) -> Any:
+    return arrays.to_numpy(array) if isinstance(array, arrays.DeviceArray) else array
+
+
+def _median_time(function: Callable[[], object]) -> float:
+    times = []
+    for _ in range(_RUNS):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+        if sum(times) > 1:  # slow enough to be measured well
+            break
+    return statistics.median(times)
+
+
+def demo_table(rows: list[Row]) -> Table:
+    """Return the rows as one table, which fits 80 columns; times are in milliseconds."""
+    table = Table(
+        title="Every shipped kernel against its NumPy reference",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=0,
+    )
+    table.add_column("kernel", overflow="fold")
+    table.add_column("device", no_wrap=True)
+    table.add_column("dtype", max_width=len("complex128"))  # several go below each other
+    table.add_column("shape", no_wrap=True)
+    for column in ("max error", "ms", "NumPy ms"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        error = Text("failed" if np.isnan(row.error) else f"{row.error:.1e}")
+        error.stylize("bold red" if row.problem else "green")
+        shape = "\u00d7".join(map(str, row.shape))
+        times = (f"{1e3 * seconds:.2f}" for seconds in (row.seconds, row.numpy_seconds))
+        table.add_row(row.kernel, row.device, row.dtype, shape, error, *times)
+    return table

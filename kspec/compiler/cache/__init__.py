@@ -1,0 +1,1 @@
+"""Compiled images by key: in memory, in folders, in read-only layers."""

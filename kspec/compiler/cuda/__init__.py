@@ -1,0 +1,1 @@
+"""CUDA text to an image for GPUs: NVRTC, nvcc, PTX, linking, fatbins."""

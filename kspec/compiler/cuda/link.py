@@ -1,0 +1,149 @@
+"""Relocatable code in, code that can be loaded out: device linking through nvJitLink.
+
+::
+
+    link_device(image, "k.cu")    # the same kernels, linked with CUDA's device runtime
+
+What ``-dc`` asks for: kernels that launch kernels call CUDA's device runtime, a static library of
+the toolkit.  PTX can be assembled here, too, to see whether it is right.  The only module that
+touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kspec.compiler.cuda.toolkit import bindings_of, find_static_library
+from kspec.errors import CompileError, ToolNotFoundError
+from kspec.model.stages import Image
+
+
+def nvjitlink_version() -> tuple[int, int]:
+    """Return major and minor version of the installed nvJitLink.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If there is none.
+    """
+    library: Any = _library()
+    major, minor = library.version()
+    return int(major), int(minor)
+
+
+def link_device(image: Image, name: str) -> Image:
+    """Link a relocatable image with CUDA's device runtime.
+
+    Parameters
+    ----------
+    image : Image
+        A cubin.
+    name : str
+        Of its source, for messages.
+
+    Raises
+    ------
+    CompileError
+        If a function or variable is defined nowhere.
+    ToolNotFoundError
+        If nvJitLink or the device runtime is missing.
+    """
+    library: Any = _library()
+    options = [f"-arch={image.arch}"]
+    handle = library.create(len(options), options)
+    try:
+        code = image.code
+        library.add_data(handle, library.InputType.CUBIN, code, len(code), name)
+        library.add_file(handle, library.InputType.LIBRARY, str(device_runtime()))
+        library.complete(handle)
+        linked = bytearray(library.get_linked_cubin_size(handle))
+        library.get_linked_cubin(handle, linked)
+    except library.nvJitLinkError as error:
+        log = _log(library, handle, name) or str(error)
+        raise CompileError(f"{name}: {log}", options=tuple(options), target=image.arch) from error
+    finally:
+        library.destroy(handle)
+    return replace(image, code=bytes(linked))
+
+
+def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
+    """Return what is wrong with a text of PTX, or nothing.
+
+    Parameters
+    ----------
+    ptx : bytes
+        The text.
+    arch : str
+        What it is for: ``"compute_80"``.
+    name : str
+        Of its source, for messages.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If nvJitLink is missing.
+    """
+    library: Any = _library()
+    # What the assembler makes is thrown away, so it need not be fast.
+    options = [f"-arch={arch.replace('compute', 'sm')}", "-O0"]
+    handle = library.create(len(options), options)
+    try:
+        library.add_data(handle, library.InputType.PTX, ptx, len(ptx), name)
+        library.complete(handle)
+    except library.nvJitLinkError as error:
+        return _log(library, handle, name) or str(error)
+    finally:
+        library.destroy(handle)
+    return ""
+
+
+def linker_build() -> str:
+    """Return the versions of nvJitLink and of CUDA's device runtime, for cache keys."""
+    major, minor = _library().version()
+    return f"nvjitlink {major}.{minor}, cudadevrt {_digest(device_runtime())}"
+
+
+def device_runtime() -> Path:
+    """Return CUDA's device runtime, ``libcudadevrt.a``.
+
+    Raises
+    ------
+    ToolNotFoundError
+        If no toolkit has it.
+    """
+    path = find_static_library("cudadevrt")
+    if path is None:
+        raise ToolNotFoundError(
+            "CUDA's device runtime, which -dc links with, is not installed: "
+            "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
+        )
+    return path
+
+
+def _library() -> ModuleType:
+    """Import the bindings and load nvJitLink, or say what to install."""
+    with bindings_of("nvjitlink"):
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    return nvjitlink  # type: ignore[no-any-return]
+
+
+def _log(library: Any, handle: int, name: str) -> str:
+    buffer = bytearray(library.get_error_log_size(handle))
+    if buffer:
+        library.get_error_log(handle, buffer)
+    log = buffer.rstrip(b"\0").decode(errors="replace").strip()
+    # The bindings free the name of an input before the linker reads it.
+    return re.sub(r"(?<= in ')[^']*", lambda _: name, log)
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,0 +1,147 @@
+r"""The steps around the preprocessor: its input is prepared, and its output divided by origin.
+
+::
+
+    prepare('#include <cub/cub.cuh>').text      # '#error cub device code cannot run on ...'
+    user_spans('# 1 "/usr/include/math.h" 1 3\n...', foreign)    # what to rewrite of it
+
+`kspec.compiler.host.compile` runs the preprocessor in between, `kspec.compiler.host.rewrite` comes
+after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kspec.cpp.directives import INCLUDES, header_names
+from kspec.cpp.tokens import newlines, tokens_of
+
+# Marks our own messages in a compiler's log.
+REFUSAL = "cannot run on the host device"
+GUARD = "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative"
+_NO_LIBRARY = f"{{}} device code {REFUSAL}; {GUARD}"
+# By the first part of the header's name.
+_REFUSED_LIBRARIES = {
+    "cub": "cub",
+    "thrust": "thrust",
+    "mma.h": "tensor core (mma.h)",
+    "curand_kernel.h": "cuRAND",
+    "cuda_pipeline.h": "asynchronous copy",
+}
+_CARRIED = frozenset({"thrust/complex.h"})  # kspec has its own, for every device
+# By the whole name. Threads here wait in the scheduler, not by spinning as libcu++ does.
+_REFUSED_HEADERS = {
+    "cooperative_groups/memcpy_async.h": "asynchronous copy",
+    "cuda/barrier": "asynchronous barrier",
+    "cuda/pipeline": "asynchronous copy",
+    "cuda/ptx": "PTX",
+    "cuda/std/barrier": "libcu++ barrier",
+    "cuda/std/latch": "libcu++ latch",
+    "cuda/std/semaphore": "libcu++ semaphore",
+}
+# Sources for several compilers define these away where __CUDACC__ is not; they are keywords here.
+_REDEFINED = re.compile(
+    r"[ \t]*(?:#|%:)[ \t]*(?:define|undef)[ \t]+__(?:global|device|host|shared|constant|managed"
+    r"|launch_bounds|align|forceinline|noinline|grid_constant|cluster_dims|maxnreg)__(?!\w)"
+)
+_LINE_MARKER = re.compile(r'^# (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[ \t]*$', re.M)
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """CUDA text that the preprocessor may read.
+
+    Attributes
+    ----------
+    text : str
+        With an ``#error`` in place of each header that is refused, on the lines of the original.
+    includes : frozenset of str
+        Names of the included headers, whether or not the preprocessor gets there.
+    """
+
+    text: str
+    includes: frozenset[str]
+
+
+def prepare(text: str) -> PreparedText:
+    """Refuse what cannot be included, and keep CUDA's keywords what they are."""
+    includes = frozenset(name.name for name in header_names(text) if name.is_literal)
+    if any(map(_refused, includes)) or re.search(r"(?:define|undef)[ \t]+__\w+__", text):
+        text = _edited(text)
+    return PreparedText(text, includes)
+
+
+def _edited(text: str) -> str:
+    edits = [
+        (name.directive.start, name.directive.end, f"#error {_NO_LIBRARY.format(library)}")
+        for name in header_names(text)
+        if name.is_literal and name.directive.word in INCLUDES and (library := _refused(name.name))
+    ]
+    edits += [
+        (token.start, token.end, "")
+        for token in tokens_of(text)
+        if token.kind == "directive" and _REDEFINED.match(token.text)
+    ]
+    pieces, position = [], 0
+    for start, end, new in sorted(edits):
+        pieces += [text[position:start], new, newlines(text[start:end])]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _refused(name: str) -> str:
+    """Return the subject of a header that device code cannot use here, or nothing."""
+    if name in _CARRIED:
+        return ""
+    return _REFUSED_HEADERS.get(name) or _REFUSED_LIBRARIES.get(name.split("/")[0], "")
+
+
+@dataclass(frozen=True)
+class LineMarker:
+    """A line ``# 12 "k.cu"`` of a preprocessor: the line after it is the 12th of that file."""
+
+    start: int
+    end: int
+    line: int
+    path: str
+    flags: str
+
+
+def line_markers(text: str) -> list[LineMarker]:
+    """Return the line markers of a preprocessed text; one as to the beginning comes first."""
+    found = [
+        LineMarker(match.start(), match.end() + 1, int(match[1]), unescaped(match[2]), match[3])
+        for match in _LINE_MARKER.finditer(text)
+    ]
+    return [LineMarker(0, 0, 1, "", ""), *found]
+
+
+def user_spans(
+    markers: list[LineMarker], end: int, foreign: Callable[[str], bool]
+) -> list[tuple[int, int]]:
+    """Return where a preprocessed text of a length is the user's own: not of foreign headers."""
+    spans: list[tuple[int, int]] = []
+    mine, start = [True], 0
+    for marker in markers:
+        before = mine[-1]
+        if "1" in marker.flags:
+            mine.append("3" not in marker.flags and not foreign(marker.path))
+        elif "2" in marker.flags and len(mine) > 1:
+            mine.pop()
+        if before and not mine[-1]:
+            spans.append((start, marker.start))
+        elif mine[-1] and not before:
+            start = marker.start
+    return [*spans, (start, end)] if mine[-1] else spans
+
+
+def escaped(path: str) -> str:
+    """Return a path as a directive spells it, between its quotes."""
+    return path.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def unescaped(path: str) -> str:
+    """Return a path that is spelled between the quotes of a directive."""
+    return re.sub(r"\\(.)", r"\1", path) if "\\" in path else path

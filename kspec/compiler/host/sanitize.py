@@ -1,0 +1,136 @@
+"""Checking modes in, flags of a host compiler out.
+
+>>> sanitize_flags("gcc", "gcc g++ 12.2.0 x86_64", ("undefined",))[0]
+'-DKSPEC_HOST_CHECK_UNDEFINED=1'
+
+The compilers' own instrumentation is used, without their run-time libraries: what it calls is in
+``kspec/host/include/kspec_host/check_*.h`` and ends in ``kspec/host/rt/check.h``.
+"""
+
+from __future__ import annotations
+
+import re
+
+# -fsanitize=thread makes every load and store visible, whatever is checked about them.
+_ACCESS_MODES = ("init", "memory", "race")
+
+_ACCESS_FLAGS = (
+    "-DKSPEC_HOST_CHECK_ACCESS=1",
+    "-fsanitize=thread",
+    # An access of the source is one that is checked; and it compiles in two thirds of the time.
+    "-O1",
+)
+_UNDEFINED = (
+    "bounds",
+    "shift-exponent",
+    "integer-divide-by-zero",
+    "float-cast-overflow",
+    "alignment",
+    "null",
+    "bool",
+    "return",
+    "unreachable",
+    "vla-bound",
+)
+# Checks of the shadow memory that kspec/host/rt/shadow.h keeps, inline; stacks and variables get
+# room between arrays.
+_SHADOW_OFFSET = 0x100000000000  # that of kspec/host/include/kspec_host/abi.h
+_BOUNDS_FLAGS = ("-DKSPEC_HOST_CHECK_BOUNDS=1", "-fno-sanitize-address-use-after-scope")
+_BOUNDS_GCC = (
+    "-fsanitize=kernel-address",
+    f"-fasan-shadow-offset={_SHADOW_OFFSET:#x}",
+    "--param=asan-instrumentation-with-call-threshold=1000000",
+    "--param=asan-stack=1",
+    "--param=asan-use-after-return=1",  # local arrays in memory of their own
+    "--param=asan-globals=1",
+)
+# clang's kernel-address keeps local arrays on the stack. Its address, told to go on after a report,
+# calls the same hooks, and some for copies (check_bounds.h).
+_BOUNDS_CLANG = (
+    "-fsanitize=address",
+    "-fsanitize-recover=address",
+    *(
+        word
+        for option in (
+            f"mapping-offset={_SHADOW_OFFSET:#x}",
+            "instrumentation-with-call-threshold=1000000",
+            "use-after-return=always",
+            "guard-against-version-mismatch=0",
+        )
+        for word in ("-mllvm", f"-asan-{option}")
+    ),
+)
+# Functions that follow pointers and are not compiled with checks (check_bounds.h has ours), and
+# linker's tables that no kernel may write.
+_FOLLOW_POINTERS = (
+    *("memcpy", "memmove", "memset"),
+    *("sincos", "sincosf", "modf", "modff", "frexp", "frexpf", "remquo", "remquof"),
+)
+_BOUNDS_LINK = (
+    *(f"-Wl,--wrap={name}" for name in _FOLLOW_POINTERS),
+    *("-Wl,-z,relro", "-Wl,-z,now"),
+)
+# new and delete: plain, of arrays, and each of an alignment; device_heap.h has ours.
+_HEAP = (
+    "malloc",
+    "free",
+    *(
+        f"_Z{operator}{size}{aligned}{nothrow}"
+        for operators, sizes, nothrows in (
+            (("nw", "na"), ("m",), ("", "RKSt9nothrow_t")),
+            (("dl", "da"), ("Pv", "Pvm"), ("",)),
+        )
+        for operator in operators
+        for size in sizes
+        for aligned in ("", "St11align_val_t")
+        for nothrow in nothrows
+    ),
+)
+_HEAP_LINK = tuple(f"-Wl,--wrap={name}" for name in _HEAP)
+_VOLATILE_GCC = ("--param=tsan-distinguish-volatile=1",)
+_VOLATILE_CLANG = ("-mllvm", "-tsan-distinguish-volatile=1")
+
+
+def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the flags that instrument a kernel.
+
+    Parameters
+    ----------
+    kind : str
+        ``"gcc"``, ``"clang"`` or ``"zig"``.
+    identity : str
+        The compiler's version text.
+    modes : tuple of str
+        Of `kspec.model.checks.MODES`, and ``"bounds"``.
+    """
+    flags: tuple[str, ...] = ()
+    if "undefined" in modes:
+        flags += ("-DKSPEC_HOST_CHECK_UNDEFINED=1", f"-fsanitize={','.join(_UNDEFINED)}")
+        if kind != "gcc":
+            flags += (f"-fno-sanitize-trap={','.join(_UNDEFINED)}",)
+        flags += (f"-fsanitize-recover={','.join(_recoverable())}",)
+    if "bounds" in modes:
+        flags += (*_BOUNDS_FLAGS, *(_BOUNDS_GCC if kind == "gcc" else _BOUNDS_CLANG))
+    if any(mode in modes for mode in _ACCESS_MODES):
+        flags += _ACCESS_FLAGS
+        if kind != "gcc":
+            flags += _VOLATILE_CLANG
+        elif major_version(identity) >= 11:
+            flags += _VOLATILE_GCC
+    return flags
+
+
+def link_flags(modes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the flags that link a kernel instrumented for modes; the heap is that of all."""
+    return (*_HEAP_LINK, *(_BOUNDS_LINK if "bounds" in modes else ()))
+
+
+def _recoverable() -> list[str]:
+    """Return the checks whose handlers may return; ours never do, but they have simpler names."""
+    return [name for name in _UNDEFINED if name not in ("return", "unreachable")]
+
+
+def major_version(identity: str) -> int:
+    """Return the major version in a compiler's version text, 0 if there is none."""
+    found = re.search(r"(\d+)\.\d+\.\d+", identity)
+    return int(found[1]) if found else 0

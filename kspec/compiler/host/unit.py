@@ -1,0 +1,165 @@
+"""A source in, the translation unit of the host device out: before and after the preprocessor.
+
+::
+
+    unit = prepare_unit(source)           # .text and .headers are what the preprocessor reads
+    host_unit(unit, preprocessed)         # .text is what the compiler reads, with its .entries
+
+`kspec.compiler.host.compile` runs both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kspec.compiler.carrying import is_file
+from kspec.compiler.host.positions import Positions, site
+from kspec.compiler.host.preprocess import escaped, prepare
+from kspec.compiler.host.rewrite import Entry, rewrite
+from kspec.cpp.name_expressions import normal_form
+from kspec.installed import ROOT
+from kspec.model.stages import CudaSource, Header
+
+INCLUDE_DIRECTORY = ROOT / "host" / "include"
+
+# Standard headers that only define types and constants: they need no KSPEC_HOST_STD.
+_LIGHT_HEADERS = frozenset(
+    [
+        "assert.h",
+        "cassert",
+        "cfloat",
+        "climits",
+        "cstddef",
+        "cstdint",
+        "float.h",
+        "limits.h",
+        "stddef.h",
+        "stdint.h",
+    ]
+)
+# Name expressions pass through the preprocessor too: the user's macros count in them.
+_NAMED = re.compile(r"^KSPEC_HOST_NAMED\((\d+), (.*)\)[ \t]*$", re.M)
+
+
+@dataclass(frozen=True)
+class PreparedUnit:
+    """The input of the preprocessor.
+
+    Attributes
+    ----------
+    text : str
+        The dialect, the user's macros, the source, and its name expressions.
+    headers : tuple of Header
+        What the source carries.
+    needs_std : bool
+        Whether a header from outside is included, which then comes before our dialect.
+    """
+
+    source: CudaSource
+    text: str
+    headers: tuple[Header, ...]
+    needs_std: bool
+
+
+@dataclass(frozen=True)
+class HostUnit:
+    """The input of the compiler.
+
+    Attributes
+    ----------
+    text : str
+        C++ without a macro of the user's.
+    entries : tuple of Entry
+        Kernels and variables that the image exports.
+    refusals : str
+        A log of what cannot run on the host device; empty if all can.
+    """
+
+    text: str
+    entries: tuple[Entry, ...]
+    refusals: str
+
+
+def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
+    """Return the translation unit of a source, with the directives that options stand for."""
+    main, front = prepare(source.text), prepare("\n".join(directives))
+    texts = {header.name: prepare(header.text) for header in source.headers}
+    # The user's macros come after the dialect, which they must not rewrite (-DN=4).
+    lines = [
+        "#define KSPEC_HOST_REWRITE 1",
+        '#include "kspec_host.h"',
+        '#line 1 "<options>"',
+        front.text,
+    ]
+    lines += [_line_directive(source.name), main.text]
+    for index, expression in enumerate(source.name_expressions):
+        lines.append(_line_directive(f"<name expression {expression}>"))
+        lines.append(f"KSPEC_HOST_NAMED({index}, {_plain(expression)})")
+    included = main.includes.union(*(text.includes for text in (front, *texts.values())))
+    foreign = included - texts.keys() - _LIGHT_HEADERS
+    return PreparedUnit(
+        source,
+        "\n".join(lines) + "\n",
+        tuple(Header(name, f"{_line_directive(name)}\n{one.text}") for name, one in texts.items()),
+        any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign),
+    )
+
+
+def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = ()) -> HostUnit:
+    """Return the input of the compiler, made of the output of the preprocessor.
+
+    Parameters
+    ----------
+    unit : PreparedUnit
+        What it was made of.
+    preprocessed : str
+        The text, with line markers.
+    toolkits : sequence of Path
+        Directories whose headers are compiled as they are, as those of the dialect.
+    """
+    expressions = unit.source.name_expressions
+    known = [_plain(expression) for expression in expressions]
+    positions = Positions(preprocessed, unit.source)
+    places = tuple(f"{path}/" for path in (INCLUDE_DIRECTORY, *toolkits))
+
+    def site_of(offset: int, number: int) -> str:
+        path, _, column = positions.original(offset)
+        return site(path, column, number)
+
+    text = rewrite(preprocessed, len(known), known, lambda path: path.startswith(places), site_of)
+    variables = {one.name: one.symbol for one in text.entries if "_global_" in one.symbol}
+    named: list[Entry] = []
+
+    def named_entry(match: re.Match[str]) -> str:
+        index, name = int(match[1]), match[2]
+        plain = normal_form(name)
+        if plain in variables:
+            named.append(Entry(expressions[index], variables[plain]))
+            return ""
+        if plain.partition("<")[0] in text.variable_templates:
+            named.append(Entry(expressions[index], f"kspec_global_{index}"))
+            return f"KSPEC_HOST_GLOBAL({index}, {name})"
+        named.append(Entry(expressions[index], f"kspec_entry_{index}"))
+        return f"KSPEC_HOST_KERNEL({index}, &{name})"
+
+    body = _NAMED.sub(named_entry, text.text)
+    refusals = []
+    for one in text.refusals:
+        path, line, column = positions.original(one.offset)
+        refusals.append(f"{path}:{line}:{column}: error: {one.message}")
+    return HostUnit(
+        f'#include "kspec_host/rewritten.h"\n{body}',
+        (*text.entries, *named),
+        "\n".join(dict.fromkeys(refusals)),
+    )
+
+
+def _plain(expression: str) -> str:
+    return expression.strip().lstrip("&")
+
+
+def _line_directive(name: str) -> str:
+    return f'#line 1 "{escaped(name)}"'

@@ -1,0 +1,43 @@
+"""Outputs of the kernels that fused functions call: arguments that are written to, new arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kspec.runtime.driver.device import Device
+from kspec.runtime.libraries.lookup import Library
+
+
+def written(
+    library: Library,
+    device: Device,
+    targets: Sequence[Any],
+    kinds: Sequence[tuple[tuple[int, ...], str]],
+    call: Callable[[Sequence[Any]], object],
+) -> list[Any]:
+    """Have outputs written, and return them.
+
+    Parameters
+    ----------
+    library : Library
+        Who makes the new ones.
+    device : Device
+        Where they are.
+    targets : sequence of array or None
+        Arrays to write to; None where a new one is wanted.
+    kinds : sequence of (tuple of int, str)
+        Shape and dtype of each.
+    call : callable
+        Launches the kernel, given all of them.
+    """
+    outputs = [
+        library.empty(shape, dtype, device) if target is None else target
+        for target, (shape, dtype) in zip(targets, kinds, strict=True)
+    ]
+    call(outputs)
+    stream = library.stream(device)
+    return [
+        library.finish(one, device, stream) if target is None else one
+        for one, target in zip(outputs, targets, strict=True)
+    ]

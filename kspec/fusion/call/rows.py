@@ -1,0 +1,315 @@
+"""Calling a program of rows: how many threads, how many elements each, and when not to.
+
+Measured on H200s (softmax and layer norm of float32): 8 elements a thread for rows of up to 1024,
+16 up to 4096, 32 beyond; blocks of 128 threads while rows fit into them.  Longer rows than 1024
+threads can keep in registers, and few of them, are left to one kernel for each step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kspec import config
+from kspec.fusion.call.outputs import written
+from kspec.fusion.graph import Value
+from kspec.fusion.partition import Output
+from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
+from kspec.model import dtypes
+from kspec.runtime.driver.device import Device
+from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.raw.kernel import RawKernel
+from kspec.spec.building import build_spec
+from kspec.spec.models import RawSpec
+
+LookUp = Callable[[Value], Any]
+_ACCESS = 16  # bytes
+_THREADS = 1024
+_BLOCK = 128
+_MOST = 32  # elements of a thread
+# With fewer rows than fill a GPU and long ones, several blocks for a row are faster.
+_FEW_ROWS, _SHORT = 64, 8192
+_MOST_LAUNCHES = 256  # remembered
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """How the kernel is called with arrays of one kind.
+
+    Attributes
+    ----------
+    kernel : RawKernel
+        The program's kernel, for packs and blocks of these sizes.
+    grid, block : tuple of int
+        Blocks, and threads of each.
+    sizes : tuple of int
+        What follows the arrays and numbers.
+    shapes : tuple of (tuple of int, str)
+        Shape and dtype of each output.
+    device : Device
+        Where they are.
+    """
+
+    kernel: RawKernel
+    grid: tuple[int]
+    block: tuple[int]
+    sizes: tuple[int, ...]
+    shapes: tuple[tuple[tuple[int, ...], str], ...]
+    device: Device
+
+
+class RowCaller:
+    """Calls a program of rows.
+
+    Parameters
+    ----------
+    program : RowProgram
+        The program.
+    """
+
+    def __init__(self, program: RowProgram) -> None:
+        self._program = program
+        self._kernels: dict[tuple[int, int, int], RawKernel] = {}
+        self._launches: dict[tuple[object, ...], _Launch | None] = {}
+
+    def __call__(self, look_up: LookUp, targets: Sequence[Any]) -> list[Any] | None:
+        """Call the kernel; return its outputs, or None if it does not fit the arrays.
+
+        Parameters
+        ----------
+        look_up : callable
+            Returns the array or number that a value is.
+        targets : sequence of array or None
+            Arrays to write to; None where a new one is wanted.
+        """
+        program = self._program
+        arrays = [look_up(value) for value, _ in program.reads]
+        library = library_of(arrays[0])
+        assert library is not None
+        views = [_view(one) for one in arrays]
+        given = [None if one is None else _view(one) for one in targets]
+        key = (config.fuse_rows(), *[_key(one) for one in (*views, *given)])
+        try:
+            launch = self._launches[key]
+        except KeyError:
+            if len(self._launches) >= _MOST_LAUNCHES:
+                self._launches.clear()
+            launch = self._launches[key] = self._launch(views, given)
+        if launch is None:
+            return None
+        kernel, grid, block = launch.kernel, launch.grid, launch.block
+        rest = (*[look_up(one) for one in program.numbers], *launch.sizes)
+        return written(
+            library,
+            launch.device,
+            targets,
+            launch.shapes,
+            lambda outputs: kernel(grid, block, (*arrays, *outputs, *rest)),
+        )
+
+    def _launch(
+        self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]
+    ) -> _Launch | None:
+        """Return how arrays that look like these are computed, or None if they do not fit."""
+        program = self._program
+        domain = _domain(views, [kind for _, kind in program.reads])
+        if domain is None:
+            return None
+        rows, row = domain[: -program.axes], domain[-program.axes :]
+        length, count = math.prod(row), math.prod(rows)
+        if not length or not count or not _is_worth_it(count, length, views[0].device.is_host):
+            return None
+        steps: list[int] = []
+        starts: list[tuple[int, int]] = []  # address and step, in bytes, of what is packed
+        for view, (_, kind) in zip(views, program.reads, strict=True):
+            itemsize = _itemsize(view)
+            if kind == PER_COLUMN:
+                if not _is_packed(view.shape, view.strides, itemsize):
+                    return None
+                starts.append((view.ptr, 0))
+                continue
+            if kind != PER_ROW and not _is_packed(row, view.strides[len(rows) :], itemsize):
+                return None
+            step = _one_step(rows, view.strides[: len(rows)])
+            if step is None or step % itemsize:
+                return None
+            steps.append(step // itemsize)
+            if kind != PER_ROW:
+                starts.append((view.ptr, step))
+        for target in targets:
+            if target is not None:
+                if not target.is_c_contiguous:
+                    return None
+                starts.append((target.ptr, 0))
+        width = self._width(length, starts)
+        geometry = _geometry(length, width)
+        if geometry is None:
+            return None
+        packs, lanes, block = geometry
+        return _Launch(
+            self._kernel(width, packs, block),
+            (-(-count // (block >> lanes)),),
+            (block,),
+            (*steps, count, length, lanes),
+            tuple(self._shape(out, kind, domain) for out, kind in program.writes),
+            views[0].device,
+        )
+
+    def _shape(
+        self, out: Output, kind: str, domain: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], str]:
+        shape = domain
+        if kind == PER_ROW:  # with axes of extent 1, or without
+            rows = domain[: -self._program.axes]
+            shape = rows + (1,) * (len(out.value.shape) - len(rows))
+        return shape, out.value.dtype
+
+    def _width(self, length: int, starts: Sequence[tuple[int, int]]) -> int:
+        """Return how many elements are read at once: one where something is misaligned.
+
+        New arrays never are: no library aligns its memory to less.
+        """
+        width = _ACCESS // self._program.widest
+        fits = length % width == 0 and not any(
+            address % _ACCESS or step % _ACCESS for address, step in starts
+        )
+        return width if fits else 1
+
+    def _kernel(self, *sizes: int) -> RawKernel:
+        kernel = self._kernels.get(sizes)  # type: ignore[arg-type]
+        if kernel is None:
+            name = f"{self._program.name}<{', '.join(map(str, sizes))}>"
+            kernel = RawKernel(self._program.code, name, options=self._program.options)
+            self._kernels[sizes] = kernel  # type: ignore[index]
+        return kernel
+
+
+def row_spec(program: RowProgram) -> RawSpec | None:
+    """Return a row program as a spec, for C-ordered arrays whose rows are as long as when traced.
+
+    None if rows are too long for it. Called like a function, with the arrays that it reads and
+    writes, and the numbers.
+    """
+    length, width, geometry = _of_packed_rows(program)
+    if geometry is None:
+        return None
+    packs, lanes, block = geometry
+    names = [param.split()[-1] for param in program.params]
+    whole = next(
+        name
+        for name, (_, kind) in zip(names, program.reads, strict=False)
+        if kind not in (PER_ROW, PER_COLUMN)
+    )
+    defaults: dict[str, Any] = {
+        name: 1 if _is_of_row(name, program, names) else length
+        for name in names
+        if name.endswith("_step")
+    }
+    defaults |= {"rows": f"{whole}.size // {length}", "length": length, "lanes": lanes}
+    return build_spec(
+        RawSpec,
+        name=program.name,
+        doc=f"Rows of {length} elements, kept in registers.",
+        code=program.code,
+        options=program.options,
+        name_expressions=(f"{program.name}<{width}, {packs}, {block}>",),
+        params=program.params,
+        grid=f"ceil_div(rows, {block >> lanes})",
+        block=str(block),
+        defaults=defaults,
+    )
+
+
+def _is_of_row(step: str, program: RowProgram, names: Sequence[str]) -> bool:
+    """Return whether a step is that of an array with one number for each row."""
+    place = names.index(step.removesuffix("_step") + "_data")
+    return program.reads[place][1] == PER_ROW
+
+
+def _key(view: ArrayView | None) -> object:
+    """Return what a launch depends on."""
+    if view is None:
+        return None
+    return view.ptr % _ACCESS, view.shape, view.strides, view.dtype, view.device
+
+
+def fits(program: RowProgram) -> bool:
+    """Return whether a GPU runs a program in place of several kernels, for what it was traced with.
+
+    It does if the arrays are packed, too.
+    """
+    length, _, geometry = _of_packed_rows(program)
+    rows = math.prod(program.domain.sizes[: -program.axes])
+    return geometry is not None and _is_worth_it(rows, length, on_host=False)
+
+
+def _of_packed_rows(program: RowProgram) -> tuple[int, int, tuple[int, int, int] | None]:
+    """Return length, width and geometry of rows that are packed and as long as when traced."""
+    length = math.prod(program.domain.sizes[-program.axes :])
+    width = _ACCESS // program.widest
+    width = width if length % width == 0 else 1
+    return length, width, _geometry(length, width)
+
+
+def _view(array: Any) -> ArrayView:
+    library = library_of(array)
+    assert library is not None
+    return library.view(array)
+
+
+def _itemsize(view: ArrayView) -> int:
+    return dtypes.lookup(view.dtype).itemsize
+
+
+def _domain(views: Sequence[ArrayView], kinds: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the shape of all rows."""
+    found = [view.shape for view, kind in zip(views, kinds, strict=True) if kind == WHOLE]
+    return found[0] if found else None
+
+
+def _is_worth_it(rows: int, length: int, on_host: bool) -> bool:
+    """Return whether one kernel is faster than several."""
+    mode = config.fuse_rows()
+    if mode != "auto":
+        return mode == "always"
+    # The host device takes three times as long: its threads wait for each other at every step.
+    return not on_host and (rows >= _FEW_ROWS or length <= _SHORT)
+
+
+def _is_packed(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Return whether elements follow each other in C order."""
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != itemsize:
+            return False
+        itemsize *= extent
+    return True
+
+
+def _one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """Return the bytes from one row to the next, or None if they differ."""
+    step: int | None = None
+    span = 0
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 1:
+            continue
+        if step is None:
+            step, span = stride, stride * extent
+        elif stride == span:
+            span *= extent
+        else:
+            return None
+    return step or 0
+
+
+def _geometry(length: int, width: int) -> tuple[int, int, int] | None:
+    """Return packs of a thread, the logarithm of threads of a row, and threads of a block."""
+    each = 8 if length <= 1024 else 16 if length <= 4096 else _MOST
+    packs = max(1, each // width)
+    needed = -(-length // (packs * width))
+    lanes = (needed - 1).bit_length()
+    if 1 << lanes > _THREADS:
+        return None
+    return packs, lanes, max(_BLOCK, 1 << lanes)

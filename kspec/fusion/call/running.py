@@ -1,0 +1,220 @@
+"""The kernels of a program, called one after the other on the arrays of a call."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kspec.constructors import ElementwiseKernel, ReductionKernel
+from kspec.fusion.call.copies import copy
+from kspec.fusion.call.outputs import written
+from kspec.fusion.call.rows import RowCaller
+from kspec.fusion.call.view_ops import look
+from kspec.fusion.graph import Argument, Count, Number, Stored, Value, View
+from kspec.fusion.numbers import Computed, Given, evaluate
+from kspec.fusion.partition import Elements, Home, Output
+from kspec.fusion.program import Program, Returned
+from kspec.runtime.libraries.lookup import library_of
+from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
+
+Run = Callable[[tuple[Any, ...]], Any]
+
+
+class Runnable:
+    """The kernels of a program, ready to be called.
+
+    Attributes
+    ----------
+    program : Program
+        What it computes.
+    run : callable
+        Takes the arguments, returns what the function returns.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._kernels = [_kernel(one.spec) for one in program.kernels]
+        self._rows = RowCaller(program.rows) if program.rows else None
+        self._saved = _overwritten(program)
+        self._phases = [(one, Runnable(one.program)) for one in program.phases]
+        usual = self._run_phases if self._phases else self._run
+        run, record = self._direct() or usual, program.record
+        self.run: Run = run if record is None else lambda args: record(run(args))
+
+    def _direct(self) -> Run | None:
+        """Return a short way for one kernel that is given the arguments as they are."""
+        if len(self._kernels) != 1 or self._rows:
+            return None
+        kernel, step = self._kernels[0], self.program.kernels[0]
+        plain = all(isinstance(one, Argument | Number) for one in step.reads)
+        values = [one.value for one in step.writes]
+        returned = self.program.returned
+        wanted = returned if isinstance(returned, tuple) else (returned,)
+        if not plain or self.program.written or tuple(values) != wanted:
+            return None
+        if isinstance(kernel, ReductionKernel) and any(
+            not _is_whole(self.program.parts.home(value)) for value in values
+        ):
+            return None
+        positions = [one.position for one in step.reads if isinstance(one, Argument | Number)]
+        take = _taker(positions)
+        axes: dict[str, Any] = {"axis": step.axes} if isinstance(kernel, ReductionKernel) else {}
+        if isinstance(returned, tuple) and len(returned) == 1:
+            return lambda args: (kernel(*take(args), **axes),)
+        if axes:
+            return lambda args: kernel(*take(args), **axes)
+        return lambda args: kernel(*take(args))
+
+    def _run_phases(self, args: tuple[Any, ...]) -> Any:
+        """Write to arguments that share memory with others one by one, then do the rest."""
+        given = list(args)
+        for phase, runnable in self._phases:
+            kept = {place: copy(given[place]) for place in phase.copied}
+            read = [kept.get(place, one) for place, one in enumerate(given)]
+            read[phase.target] = given[phase.target]
+            runnable.run(tuple(read))
+            for place, one in kept.items():
+                given[place] = one
+            given += [args[position] for position in phase.renewed]
+        return self._run(tuple(given))
+
+    def _run(self, args: tuple[Any, ...]) -> Any:
+        results: dict[Value, Any] = {}
+        program = self.program
+        if self._rows is not None and self._run_rows(self._rows, args, results):
+            return self._returned(args, results)
+        for value in self._saved:
+            results[value] = copy(self._look_up(value, args, results))
+        for kernel, step, part in zip(
+            self._kernels, program.kernels, program.parts.parts, strict=True
+        ):
+            given = [self._look_up(one, args, results) for one in step.reads]
+            if isinstance(part, Elements):
+                found = _elements(kernel, given, step.writes, args)
+            else:
+                axes: dict[str, Any] = {"axis": step.axes}
+                found = _all_of(kernel(*given, **axes))
+            for one, array in zip(step.writes, found, strict=True):
+                if one.target is None:
+                    results[one.value] = array
+        return self._returned(args, results)
+
+    def _run_rows(self, rows: RowCaller, args: tuple[Any, ...], results: dict[Value, Any]) -> bool:
+        """Run one kernel in place of all; return whether it fits."""
+        outputs = self.program.outputs
+        targets = [None if one.target is None else args[one.target] for one in outputs]
+        found = rows(lambda value: self._look_up(value, args, results), targets)
+        if found is None:
+            return False
+        for one, array in zip(outputs, found, strict=True):
+            if one.target is None:
+                results[one.value] = array
+        return True
+
+    def _returned(self, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+        returned = self.program.returned
+        if not isinstance(returned, tuple):
+            return self._returned_one(returned, args, results)
+        found: list[Any] = []
+        for place, one in enumerate(returned):
+            made = self._returned_one(one, args, results)
+            again = isinstance(one, Value) and any(one is other for other in returned[:place])
+            found.append(copy(made) if again else made)
+        return tuple(found)
+
+    def _returned_one(self, one: Returned, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+        if isinstance(one, Value):
+            return self._look_up(one, args, results)
+        return evaluate(one, args) if isinstance(one, Given | Computed) else one
+
+    def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+        """Return the array or number that a value is in this call."""
+        home = self.program.parts.home(value)
+        if home is not None and value in results:
+            array = results[value]  # a pass leaves out the axes of extent 1
+            return array if len(array.shape) == len(value.shape) else array[home.frame]
+        if value in results:
+            return results[value]
+        if isinstance(value, Argument | Number):
+            return args[value.position]
+        if isinstance(value, Count):
+            return _product(value, args)
+        if isinstance(value, Stored):
+            return self._look_up(value.input, args, results)
+        assert isinstance(value, View), value
+        array = self._look_up(value.input, args, results)
+        for step in value.steps:
+            array = look(array, step)
+        return array
+
+
+def _elements(
+    kernel: Any, given: Sequence[Any], writes: Sequence[Output], args: tuple[Any, ...]
+) -> Sequence[Any]:
+    """Call a kernel that writes to arguments, to new arrays, or to both; return all of them."""
+    targets = [None if one.target is None else args[one.target] for one in writes]
+    target = next((one for one in targets if one is not None), None)
+    if target is None:
+        return _all_of(kernel(*given))
+    if all(one is not None for one in targets):
+        return _all_of(kernel(*given, *targets))
+    # The first array decides whose the new ones are, as where a kernel makes them.
+    library = next(found for one in (*given, target) if (found := library_of(one)) is not None)
+    owner = library_of(target)
+    assert owner is not None
+    view = owner.view(target)
+    kinds = [(view.shape, one.value.dtype) for one in writes]
+    return written(library, view.device, targets, kinds, lambda outputs: kernel(*given, *outputs))
+
+
+def _all_of(made: Any) -> Sequence[Any]:
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return what takes the arguments of some positions."""
+    count = len(positions)
+    if list(positions) == list(range(count)):
+        return lambda args: args[:count]
+    if count == 1:
+        only = positions[0]
+        return lambda args: (args[only],)
+    return operator.itemgetter(*positions)
+
+
+def _product(count: Count, args: tuple[Any, ...]) -> Any:
+    number = 1
+    for dim in count.dims:
+        number *= dim.size if dim.source is None else args[dim.source[0]].shape[dim.source[1]]
+    return number if count.dtype == "int64" else float(number)
+
+
+def _is_whole(home: Home | None) -> bool:
+    return home is not None and all(entry == slice(None) for entry in home.frame)
+
+
+def _overwritten(program: Program) -> tuple[Value, ...]:
+    """Return what kernels read of arguments that have been, or are, written to elsewhere."""
+    gone: set[int] = set()
+    found: dict[Value, None] = {}
+    for kernel in program.kernels:
+        mine = {one.target for one in kernel.writes if one.target is not None}
+        gone |= mine
+        for read in kernel.reads:
+            same_place = isinstance(read, Argument) and read.position in mine
+            if not same_place and _is_view_of(read, gone):
+                found[read] = None
+    return tuple(found)
+
+
+def _is_view_of(value: Value, positions: set[int]) -> bool:
+    source = value.input if isinstance(value, View) else value
+    return isinstance(source, Argument) and source.position in positions
+
+
+def _kernel(spec: Spec) -> ElementwiseKernel | ReductionKernel:
+    if isinstance(spec, ElementwiseSpec):
+        return ElementwiseKernel.from_spec(spec)
+    assert isinstance(spec, ReductionSpec)
+    return ReductionKernel.from_spec(spec)

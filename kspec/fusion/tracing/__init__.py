@@ -1,0 +1,1 @@
+"""A traced function: the proxies that it computes with, and the tracer that records it."""

@@ -1,0 +1,86 @@
+"""What operators and methods of stand-ins are: functions that find the stand-in's tracer.
+
+`kspec.fusion.tracing.proxies.Traced` is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kspec.fusion.refusals import refuse
+
+if TYPE_CHECKING:
+    from kspec.fusion.tracing.proxies import Traced
+
+
+def not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
+    """Return what refuses to be a Python scalar, and says what to do instead."""
+
+    def method(self: Traced) -> NoReturn:
+        refuse(
+            f"{what} needs a Python scalar, which an array is only when it is computed: {instead}"
+        )
+
+    return method
+
+
+def not_fused(what: str) -> Callable[[Traced, Any], NoReturn]:
+    """Return an operator that is refused."""
+
+    def method(self: Traced, other: Any) -> NoReturn:
+        refuse(f"{what} is not fused; call it outside of the function")
+
+    return method
+
+
+def binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
+    """Return an operator of two operands; swapped: the stand-in is the second."""
+
+    def method(self: Traced, other: Any) -> Any:
+        if _is_foreign(other):
+            if name in ("equal", "not_equal"):  # Python would say that they differ, and go on
+                refuse(f"{name}: an array is compared with {other!r}; use `is` for None")
+            return NotImplemented
+        args = (other, self) if swapped else (self, other)
+        results = self.tracer.operation(name, args)
+        return results[0] if len(results) == 1 else results
+
+    return method
+
+
+def in_place(name: str) -> Callable[[Traced, Any], Any]:
+    """Return an operator that writes into the stand-in, or makes another of a number."""
+    apply = binary(name)
+
+    def method(self: Traced, other: Any) -> Any:
+        if self.is_immutable:
+            return apply(self, other)
+        self.assign(self.tracer.ufunc(name, (self, other))[0], name)
+        return self
+
+    return method
+
+
+def operator_of(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """Return an operator with the array on the left, on the right, and in place."""
+    return binary(name), binary(name, swapped=True), in_place(name)
+
+
+def unary(name: str) -> Callable[[Traced], Traced]:
+    """Return an operator of one operand."""
+    return lambda self: self.tracer.operation(name, (self,))[0]
+
+
+def method_of(name: str) -> Callable[..., Traced]:
+    """Return a method that is a function of the table (`kspec.fusion.functions`)."""
+
+    def method(self: Traced, *args: Any, **keywords: Any) -> Traced:
+        return self._function(name, *args, **keywords)
+
+    method.__name__ = name
+    return method
+
+
+def _is_foreign(other: Any) -> bool:
+    return isinstance(other, str | bytes | dict | set) or other is None

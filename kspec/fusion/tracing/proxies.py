@@ -1,0 +1,428 @@
+"""Stand-ins for arrays and numbers, which a function that is traced takes for these.
+
+A `Traced` is a variable: its value changes when it is assigned to in place.  NumPy's functions find
+it by its protocols, CuPy's by theirs; what they may be is in `kspec.fusion.functions`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from kspec.errors import (
+    FusionAssignmentError,
+    FusionAttributeError,
+    ShapeError,
+)
+from kspec.fusion import types
+from kspec.fusion.graph import Value, broadcast, is_number
+from kspec.fusion.numbers import OPERATORS, Computed, Recipe
+from kspec.fusion.refusals import refuse, refuse_unknown
+from kspec.fusion.tracing.indices import full_index, inverse_of
+from kspec.fusion.tracing.methods import (
+    binary,
+    method_of,
+    not_a_scalar,
+    not_fused,
+    operator_of,
+    unary,
+)
+
+if TYPE_CHECKING:
+    from kspec.fusion.tracing.tracer import Tracer
+
+
+def remember(
+    results: Any, function: Callable[..., Any], operands: Sequence[Any], keywords: Any = None
+) -> None:
+    """Note in numbers that are computed from numbers alone how they are."""
+    recipes: list[Any] = []
+    for one in (*operands, *(keywords or {}).values()):
+        recipes.append(one.recipe if isinstance(one, Traced) else one)
+        if recipes[-1] is None and one is not None:
+            return
+    count = len(operands)
+    whole = Computed(
+        function, tuple(recipes[:count]), dict(zip(keywords or (), recipes[count:], strict=True))
+    )
+    several = isinstance(results, tuple) and len(results) > 1
+    for place, one in enumerate(results if isinstance(results, tuple) else (results,)):
+        if isinstance(one, Traced) and one.recipe is None and is_number(one.value):
+            one.recipe = Computed(operator.itemgetter(place), (whole,)) if several else whole
+
+
+def _to_the_power(self: Traced, other: Any) -> Any:
+    """Return ``x ** y``; NumPy squares arrays, which is not a power of bool's types."""
+    is_square = type(other) is int and other == 2 and not self.is_immutable
+    if is_square and self.value.dtype == "bool":
+        return self.tracer.ufunc("square", (self,))[0]
+    return binary("power")(self, other)
+
+
+def is_pythons(operand: Any) -> bool:
+    """Return whether an operand is a Python number, as opposed to NumPy's scalars and arrays."""
+    if isinstance(operand, Traced):
+        return bool(operand.weak)
+    return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
+
+
+class Traced:
+    """A stand-in for an array or a scalar.
+
+    Attributes
+    ----------
+    recipe : Recipe or None
+        How a call that returns it computes it, if it is a number.
+    """
+
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        value: Value,
+        weak: str = "",
+        position: int | None = None,
+        base: tuple[Traced, Callable[[Value], Value]] | None = None,
+        back: Callable[[Value], Value] | None = None,
+    ) -> None:
+        self.tracer = tracer
+        self.weak = weak
+        self.position = position
+        self.recipe: Recipe | None = None
+        self._value = value
+        self._base = base  # what this is a view of, and how to look at it
+        self._back = back  # how what is written here looks to the base
+
+    @property
+    def value(self) -> Value:
+        """Its present value."""
+        return self.looked(self.root._value)
+
+    @property
+    def root(self) -> Traced:
+        """The array at the root of its views; itself if it is not a view."""
+        return self if self._base is None else self._base[0].root
+
+    def looked(self, value: Value) -> Value:
+        """Return its value for another value of its root."""
+        return value if self._base is None else self._base[1](self._base[0].looked(value))
+
+    @property
+    def is_immutable(self) -> bool:
+        """Whether operators in place make another one: of numbers, and of results without axes."""
+        root = self.root
+        return not self.value.shape and not root._value.shape and root.position is None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return np.dtype(self.value.dtype)
+
+    @dtype.setter
+    def dtype(self, new: Any) -> None:
+        refuse("dtype is not assigned to; make another array with astype", FusionAttributeError)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.value.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; the function is traced anew for others then."""
+        self.tracer.graph.shaped |= bool(self.value.shape)
+        return self.value.sizes
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        refuse("shape is not assigned to; look at the array with reshape", FusionAttributeError)
+
+    @property
+    def size(self) -> int:
+        """Number of elements; the function is traced anew for others then."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> Traced:
+        """The array with its axes in reverse."""
+        return self.transpose()
+
+    @property
+    def real(self) -> Traced:
+        """Real part."""
+        return self._function("real")
+
+    @real.setter
+    def real(self, new: Any) -> None:
+        self.real[...] = new
+
+    @property
+    def imag(self) -> Traced:
+        """Imaginary part."""
+        return self._function("imag")
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        self.imag[...] = new
+
+    def assign(self, new: Any, what: str = "assignment") -> None:
+        """Write into it, as ``x[...] = new`` does.
+
+        Raises
+        ------
+        FusionError
+            If it is a part of an array, or NumPy would not convert so.
+        ShapeError
+            If what is written does not have its shape.
+        """
+        value, kind = self.tracer.operand(new, what)
+        old, graph = self.value, self.tracer.graph
+        if kind not in types.WEAK and not types.can_cast(kind, old.dtype):
+            refuse(f"{what}: an array of {kind} is not written into one of {old.dtype}")
+        value = self.tracer.convert(value, old.dtype)
+        if tuple(dim.size for dim in broadcast([value.shape, old.shape])) != old.sizes:
+            raise ShapeError(f"{what}: an array of shape {value.sizes} does not fit {old.sizes}")
+        if value.sizes != old.sizes or is_number(value) > is_number(old):
+            value = graph.apply("filled", (value, old), old.dtype)
+        self.recipe = None
+        if self._base is None:
+            self._value = value
+            if self.position is not None:
+                self.tracer.assigned(self.position)
+        elif self._back is None:
+            refuse(
+                f"{what}: a part of an array is not assigned to; compute all of it with np.where, "
+                "or pass the part as an argument",
+                FusionAssignmentError,
+            )
+        else:
+            self._base[0].assign(self.tracer.wrap(self._back(value)), what)
+
+    def seen(self, look: Callable[[Value], Value], back: Callable[[Value], Value] | None) -> Traced:
+        """Return a view of it, which changes when it does."""
+        return Traced(self.tracer, self._value, base=(self, look), back=back)
+
+    def _function(self, name: str, *args: Any, **keywords: Any) -> Traced:
+        from kspec.fusion.functions import call_named
+
+        made: Traced = call_named(self.tracer, name, (self, *args), keywords)
+        if function := getattr(np, name, None):
+            remember(made, function, (self, *args), keywords)
+        return made
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"stand-ins for arrays have no {name!r}", name=name, obj=self)
+        refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
+
+    def __getitem__(self, key: Any) -> Traced:
+        part = self._part(key)
+        whole = any(one is Ellipsis for one in (key if isinstance(key, tuple) else (key,)))
+        # An element is a number, which does not change with the array; x[0, ...] is a view.
+        return part if part.value.shape or whole else part.copy()
+
+    def _part(self, key: Any) -> Traced:
+        """Return a view of some elements."""
+        index = full_index(key, self.value)
+        graph = self.tracer.graph
+        inverse = inverse_of(index, self.value)
+        back = None if inverse is None else lambda value: graph.index(value, inverse)
+        return self.seen(lambda value: graph.index(value, index), back)
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        value, _ = self.tracer.operand(new, "assignment")
+        part = self._part(key)
+        extra = len(value.shape) - part.ndim
+        if extra > 0 and value.sizes[:extra] == (1,) * extra:
+            value = self.tracer.graph.index(value, (0,) * extra + (slice(None),) * part.ndim)
+        part.assign(self.tracer.wrap(self.tracer.convert(value, self.value.dtype)))
+
+    def __len__(self) -> int:
+        if not self.value.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.value.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(len(self)))
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Traced:
+        """Return it with other extents."""
+        wanted = shape[0] if len(shape) == 1 else shape
+        return self._function("reshape", wanted, order=order, copy=copy)
+
+    def ravel(self, order: str = "C") -> Traced:
+        """Return it with one axis."""
+        return self._function("ravel", order=order)
+
+    def flatten(self, order: str = "C") -> Traced:
+        """Return its present value with one axis."""
+        return self._function("reshape", -1, order=order, copy=True)
+
+    def transpose(self, *axes: Any) -> Traced:
+        """Return it with its axes in another order."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return self._function("transpose", order)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Traced:
+        """Return it with two axes changed for each other."""
+        return self._function("swapaxes", axis1, axis2)
+
+    def squeeze(self, axis: Any = None) -> Traced:
+        """Return it without axes of extent 1."""
+        return self._function("squeeze", axis)
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> Traced:
+        """Return it in another type."""
+        name = types.dtype_name(dtype)
+        if not copy and name == self.value.dtype:
+            return self
+        made = self.tracer.wrap(self.tracer.graph.cast(self.value, name))
+        remember(made, lambda number: np.asarray(number).astype(name)[()], (self,))
+        return made
+
+    def copy(self, order: str = "C") -> Traced:
+        """Return its present value."""
+        made = self.tracer.wrap(self.value)
+        remember(made, np.copy, (self,))
+        return made
+
+    def __copy__(self) -> Traced:
+        return self if self.is_immutable else self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Traced:
+        return self.__copy__()
+
+    def __round__(self, digits: int | None = None) -> Traced:
+        number = self.tracer.counted(self) if is_pythons(self) else self
+        if not self.is_immutable:
+            return number._function("round", digits or 0)
+        if number.dtype.kind in "bc":
+            refuse(f"round() is not defined for {number.weak or number.dtype}; use np.round")
+        rounded = number._function("round", digits or 0)
+        # Without digits, of Python's numbers and of NumPy's, that is an int of Python's.
+        weak = "int" if digits is None else number.weak
+        value = rounded.astype(types.STRONG[weak]).value if weak else rounded.value
+        made = Traced(self.tracer, value, weak=weak)
+        remember(made, round, (self, digits))
+        return made
+
+    def fill(self, value: Any) -> None:
+        """Write a number into it."""
+        self[...] = value
+
+    def conj(self) -> Traced:
+        """Return the complex conjugate, which the method of real arrays is not asked for."""
+        if self.dtype.kind != "c":
+            made: Traced = self.tracer.counted(self)
+            remember(made, OPERATORS["conjugate"], (self,))
+            return made
+        return self.tracer.operation("conjugate", (self,))[0]
+
+    conjugate = conj
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        from kspec.fusion.functions import call_ufunc
+
+        tracer = next(
+            one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Traced)
+        )
+        made = call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
+        remember(made, getattr(ufunc, method), inputs, keywords)
+        return made
+
+    def __array_function__(self, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
+        from kspec.fusion.functions import call_function
+
+        made: Any = call_function(self.tracer, function, args, keywords)
+        remember(made, function, args, keywords)
+        return made
+
+    def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **keywords: Any) -> Any:
+        from kspec.fusion.functions import call_kernel
+
+        return call_kernel(self.tracer, kernel, args, keywords)
+
+    def __cupy_override_reduction_kernel__(
+        self, kernel: Any, axis: Any, dtype: Any, out: Any, keepdims: bool
+    ) -> Any:
+        from kspec.fusion.functions import call_kernel
+
+        keywords = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+        return call_kernel(self.tracer, kernel, (self,), keywords)
+
+    def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
+        refuse(
+            "an array that is only computed later cannot become a NumPy array: use it as it is, "
+            "or convert it with astype; several are returned as a tuple"
+        )
+
+    def __format__(self, specification: str) -> str:
+        if specification:
+            refuse("an array that is only computed later has no digits: return it, and print it")
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return f"<traced {self.value}>"
+
+    __add__, __radd__, __iadd__ = operator_of("add")
+    __sub__, __rsub__, __isub__ = operator_of("subtract")
+    __mul__, __rmul__, __imul__ = operator_of("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = operator_of("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = operator_of("floor_divide")
+    __mod__, __rmod__, __imod__ = operator_of("remainder")
+    __pow__, __rpow__, __ipow__ = _to_the_power, *operator_of("power")[1:]
+    __lshift__, __rlshift__, __ilshift__ = operator_of("left_shift")
+    __rshift__, __rrshift__, __irshift__ = operator_of("right_shift")
+    __and__, __rand__, __iand__ = operator_of("bitwise_and")
+    __or__, __ror__, __ior__ = operator_of("bitwise_or")
+    __xor__, __rxor__, __ixor__ = operator_of("bitwise_xor")
+    __divmod__, __rdivmod__ = binary("divmod"), binary("divmod", swapped=True)
+    __matmul__ = __rmatmul__ = __imatmul__ = not_fused("the operator @")
+    __lt__ = binary("less")
+    __le__ = binary("less_equal")
+    __gt__ = binary("greater")
+    __ge__ = binary("greater_equal")
+    __eq__ = binary("equal")
+    __ne__ = binary("not_equal")
+    __neg__ = unary("negative")
+    __pos__ = unary("positive")
+    __abs__ = unary("absolute")
+    __invert__ = unary("invert")
+
+    sum = method_of("sum")
+    prod = method_of("prod")
+    min = method_of("min")
+    max = method_of("max")
+    mean = method_of("mean")
+    var = method_of("var")
+    std = method_of("std")
+    any = method_of("any")
+    all = method_of("all")
+    argmin = method_of("argmin")
+    argmax = method_of("argmax")
+    ptp = method_of("ptp")
+    clip = method_of("clip")
+    round = method_of("round")
+
+    __bool__ = not_a_scalar("a truth value (if, and, or, not)", "use np.where, &, | or ~")
+    __int__ = not_a_scalar("int()", "use x.astype(int)")
+    __float__ = not_a_scalar("float()", "use x.astype(float), and np.sqrt for math.sqrt")
+    __complex__ = not_a_scalar("complex()", "use x.astype(complex)")
+
+    def __index__(self) -> NoReturn:
+        refuse_unknown("an index or extent")
+
+    item = not_a_scalar("item()", "return the array, and ask the result")
+    tolist = not_a_scalar("tolist()", "return the array, and ask the result")
+
+
+def _outputs(keywords: dict[str, Any]) -> tuple[Any, ...]:
+    out = keywords.get("out")
+    return out if isinstance(out, tuple) else (out,)

@@ -1,0 +1,262 @@
+"""The tracer of a function: it makes stand-ins, and the values of their graph.
+
+>>> from kspec.fusion.graph import Dim
+>>> tracer = Tracer()
+>>> x = tracer.argument(0, "float32", (Dim(3, (0, 0)),))
+>>> print((np.sqrt(x * x) + 1).value)
+add(sqrt(multiply(x0, x0)), 1.0): float32 [3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kspec.diagnostics import counted
+from kspec.fusion import types
+from kspec.fusion.graph import Argument, Constant, Graph, Shape, Value, is_number
+from kspec.fusion.numbers import COMPARISONS, OPERATORS, Given
+from kspec.fusion.refusals import refuse
+from kspec.fusion.tracing.proxies import Traced, is_pythons, remember
+
+# What Python's bools have operators of their own for, and its complex numbers none.
+_OF_BOOLS = {*COMPARISONS, "bitwise_and", "bitwise_or", "bitwise_xor"}
+_ORDERINGS = set(COMPARISONS) - {"equal", "not_equal"}
+# What becomes of Python numbers: the types that they have by themselves.
+_PYTHONS = {strong: weak for weak, strong in types.STRONG.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    """A write to an argument that shares memory with others.
+
+    Attributes
+    ----------
+    value : Value
+        Its new elements.
+    target : Argument
+        Its elements before.
+    renewed : tuple of int
+        Arguments whose elements are read anew: that one, and those it shares memory with.
+    """
+
+    value: Value
+    target: Argument
+    renewed: tuple[int, ...]
+
+
+class Tracer:
+    """Makes stand-ins, and remembers which arguments were written to.
+
+    Parameters
+    ----------
+    count : int, optional
+        Arguments of the function.
+    overlaps : sequence of (int, int), optional
+        Pairs of arguments that share memory, though not as the same elements.
+
+    Attributes
+    ----------
+    graph : Graph
+        What was computed.
+    written : dict of int to Traced
+        Arguments that were assigned to in place.
+    writes : list of Write
+        Writes to arguments of `overlaps`, in order. After each, the stand-ins of what it changes
+        have values of their own: arguments of the graph from position `count` on.
+    """
+
+    def __init__(self, count: int = 0, overlaps: Sequence[tuple[int, int]] = ()) -> None:
+        self.graph = Graph()
+        self.written: dict[int, Traced] = {}
+        self.writes: list[Write] = []
+        self._next = count
+        self._overlaps = overlaps
+        self._newest: dict[int, tuple[Traced, Argument]] = {}
+
+    def argument(self, position: int, dtype: str, shape: Shape) -> Traced:
+        """Return the stand-in of an array."""
+        value = self.graph.argument(position, dtype, shape)
+        made = Traced(self, value, position=position)
+        self._newest[position] = made, value
+        return made
+
+    def sharing(self, position: int) -> tuple[int, ...]:
+        """Return the arguments that share memory with one, though not as the same elements."""
+        pairs = [pair for pair in self._overlaps if position in pair]
+        return tuple(first if second == position else second for first, second in pairs)
+
+    def assigned(self, position: int) -> None:
+        """Note that an argument has got new elements, which others may show, too."""
+        target, before = self._newest[position]
+        self.written[position] = target
+        others = self.sharing(position)
+        if not others:
+            return
+        renewed = position, *others
+        self.writes.append(Write(target.value, before, renewed))
+        for one in renewed:
+            made, old = self._newest[one]
+            made._value = new = self.graph.argument(self._next, old.dtype, old.shape)
+            self._newest[one] = made, new
+            self._next += 1
+
+    def number(self, position: int, type_: str) -> Traced:
+        """Return the stand-in of a scalar, whose type may be that of a Python number."""
+        value = self.graph.number(position, types.STRONG.get(type_, type_))
+        made = Traced(self, value, weak=type_ if type_ in types.WEAK else "")
+        made.recipe = Given(position)
+        return made
+
+    def wrap(self, value: Value) -> Traced:
+        """Return a variable with a value."""
+        return Traced(self, value)
+
+    def operand(self, given: Any, what: str) -> tuple[Value, str]:
+        """Return a value and its type, of a stand-in or a number.
+
+        Raises
+        ------
+        FusionError
+            If it is neither.
+        """
+        if isinstance(given, Traced):
+            if given.tracer is not self:
+                refuse(f"{what}: an array of another fused function that is being traced")
+            return given.value, given.weak or given.value.dtype
+        number = types.type_of_number(given)
+        if number is None and getattr(given, "shape", None) == () and isinstance(given, np.ndarray):
+            given, number = given[()], types.type_of_number(given[()])
+        if number is None:
+            kind = type(given).__name__
+            if hasattr(given, "shape") or isinstance(given, list | tuple):
+                refuse(
+                    f"{what}: a concrete {kind} is not fused; pass it to the function as an "
+                    "argument"
+                )
+            refuse(f"{what}: {kind} is no array and no number")
+        value = given.item() if isinstance(given, np.generic) else given
+        return self.graph.constant(value, types.STRONG.get(number, number)), number
+
+    def ufunc(self, name: str, args: tuple[Any, ...], dtype: Any = None) -> tuple[Traced, ...]:
+        """Return a ufunc of stand-ins and numbers."""
+        pairs = [self.operand(one, name) for one in args]
+        if name in COMPARISONS and len(pairs) == 2:
+            known = self._beyond(name, pairs)
+            if known is not None:
+                return (self.wrap(known),)
+            pairs = [(value, self._compared(kind, pairs)) for value, kind in pairs]
+        kinds = tuple(kind for _, kind in pairs)
+        wanted = None if dtype is None else types.dtype_name(dtype)
+        taken, returned = types.loop(name, kinds, wanted)
+        if len(args) != len(taken):
+            raise ValueError(f"{name} takes {counted(len(taken), 'array')}, not {len(args)}")
+        values = [self.convert(value, to) for (value, _), to in zip(pairs, taken, strict=True)]
+        if name == "power":
+            return (self.wrap(self._power(values, taken[0], returned[0])),)
+        names = [name] if len(returned) == 1 else [f"{name}.{k}" for k in range(len(returned))]
+        return tuple(
+            self.wrap(self.graph.apply(one, values, to))
+            for one, to in zip(names, returned, strict=True)
+        )
+
+    def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
+        """Return what an operator gives: a ufunc, but of Python numbers a Python number."""
+        results = self._operation(name, args)
+        remember(results, OPERATORS[name], args)
+        return results
+
+    def _operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
+        if len(args) == 2 and name not in _ORDERINGS:
+            args = args[0], self._beside_complex(args[1], args[0])
+        if not all(map(is_pythons, args)):
+            return self.ufunc(name, args)
+        if name in _ORDERINGS and any(self.operand(one, name)[1] == "complex" for one in args):
+            refuse(f"{name} is not defined for Python's complex numbers; compare their parts")
+        if name not in _OF_BOOLS:  # True + True is 2, and ~True -2
+            args = tuple(map(self.counted, args))
+        results = self.ufunc(name, args)
+        return tuple(
+            Traced(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
+        )
+
+    def _beside_complex(self, second: Any, first: Any) -> Any:
+        """Return the second operand of an operator as what Python takes it for.
+
+        A `numpy.float64` is a Python float, too: a Python complex number in front of it takes it
+        for one before NumPy is asked.
+        """
+        if not is_pythons(first) or self.operand(first, "operators")[1] != "complex":
+            return second
+        if isinstance(second, Traced):
+            typed = is_number(second.value) and not second.weak
+            if typed and second.value.dtype == "float64":
+                return Traced(self, second.value, weak="float")
+        return float(second) if isinstance(second, np.float64) else second
+
+    def counted(self, number: Any) -> Any:
+        """Return a Python number, an integer in place of a bool."""
+        value, kind = self.operand(number, "operators")
+        if kind != "truth":
+            return number
+        return Traced(self, self.convert(value, types.STRONG["int"]), weak="int")
+
+    def _beyond(self, name: str, pairs: Sequence[tuple[Value, str]]) -> Value | None:
+        """Return a comparison with an integer beyond a type, which is the same for all of it."""
+        for place, (value, kind) in enumerate(pairs):
+            other, other_kind = pairs[1 - place]
+            if kind != "int" or not isinstance(value, Constant) or other_kind in types.WEAK:
+                continue
+            if np.dtype(other_kind).kind not in "iu":
+                continue
+            limits = np.iinfo(other_kind)
+            number = int(value.value.real)
+            if not limits.min <= number <= limits.max:
+                compared = (number, 0) if place == 0 else (0, number)
+                truth = self.graph.constant(COMPARISONS[name](*compared), "bool")
+                return self.graph.apply("filled", (truth, other), "bool")
+        return None
+
+    def _compared(self, kind: str, pairs: Sequence[tuple[Value, str]]) -> str:
+        """Return what an operand is compared as.
+
+        An integer that is only known when kernels run may be beyond the type it is compared with.
+        """
+        if kind != "int" or all(isinstance(one, Constant) for one, weak in pairs if weak == "int"):
+            return kind
+        others = (types.STRONG.get(other, other) for _, other in pairs if other != "int")
+        integers = all(np.dtype(other).kind in "iu" for other in others)
+        return types.STRONG[kind] if integers else kind
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """Return a value in another type; a number that the function says becomes one of it."""
+        if isinstance(value, Constant) and value.dtype != dtype:
+            with np.errstate(all="ignore"):
+                number = np.asarray(value.value).astype(np.dtype(dtype))
+            return self.graph.constant(number.item(), dtype)
+        return self.graph.cast(value, dtype)
+
+    def _power(self, values: list[Value], dtype: str, returned: str) -> Value:
+        """Return a power; by multiplication where the function says a small exponent."""
+        base, exponent = values
+        if not isinstance(exponent, Constant):
+            return self.graph.apply("power", values, returned)
+        number, integral = exponent.value, np.dtype(dtype).kind in "biu"
+        if integral and isinstance(number, int) and number < 0:
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        if number == 1:
+            return base
+        if number == 0.5 and not integral:
+            return self.graph.apply("sqrt", (base,), returned)
+        if number == -1 and not integral:
+            return self.graph.apply("reciprocal", (base,), returned)
+        if number in (2, 3, 4):
+            square = self.graph.apply("multiply", (base, base), returned)
+            if number == 2:
+                return square
+            other = base if number == 3 else square
+            return self.graph.apply("multiply", (square, other), returned)
+        return self.graph.apply("power", values, returned)

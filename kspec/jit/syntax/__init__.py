@@ -1,0 +1,1 @@
+"""Python's syntax in, values and statements of the IR out."""

@@ -1,0 +1,476 @@
+"""Expressions of Python in, values out: names, literals, operators, conditions, attributes.
+
+``x + 1`` of an int64 variable becomes ``Call("add.c", (x, Const(1, "int64")), "int64")``; what is
+known while compiling stays known, and operators on it are Python's own.  Indexing is in
+`kspec.jit.syntax.indexing`, calls are in `kspec.jit.syntax.calls`.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kspec.ir.nodes import Call, Const, Expression, Let, Name
+from kspec.ir.types import is_memory
+from kspec.jit import thrust, types
+from kspec.jit.effects import pure
+from kspec.jit.scope import Scope, Stop
+from kspec.jit.syntax import attributes, calls, indexing
+from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
+from kspec.model import dtypes
+
+# Operators: what Python does with what is known, and the ufunc.
+_BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
+    ast.Add: (operator.add, "add", "+"),
+    ast.Sub: (operator.sub, "subtract", "-"),
+    ast.Mult: (operator.mul, "multiply", "*"),
+    ast.Div: (operator.truediv, "divide", "/"),
+    ast.FloorDiv: (operator.floordiv, "floor_divide", "//"),
+    ast.Mod: (operator.mod, "remainder", "%"),
+    ast.Pow: (operator.pow, "power", "**"),
+    ast.LShift: (operator.lshift, "left_shift", "<<"),
+    ast.RShift: (operator.rshift, "right_shift", ">>"),
+    ast.BitAnd: (operator.and_, "bitwise_and", "&"),
+    ast.BitOr: (operator.or_, "bitwise_or", "|"),
+    ast.BitXor: (operator.xor, "bitwise_xor", "^"),
+}
+_UNARY: dict[type[ast.unaryop], tuple[Callable[[Any], Any], str]] = {
+    ast.USub: (operator.neg, "negative"),
+    ast.UAdd: (operator.pos, "positive"),
+    ast.Invert: (operator.invert, "invert"),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], str, str]] = {
+    ast.Eq: (operator.eq, "equal", "=="),
+    ast.NotEq: (operator.ne, "not_equal", "!="),
+    ast.Lt: (operator.lt, "less", "<"),
+    ast.LtE: (operator.le, "less_equal", "<="),
+    ast.Gt: (operator.gt, "greater", ">"),
+    ast.GtE: (operator.ge, "greater_equal", ">="),
+}
+# C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
+_C_ARITHMETIC = {"add", "subtract", "multiply", "negative"}
+_C_INTEGERS = {"int32", "uint32", "int64", "uint64"}
+# Expressions that kernels do not have, and what to write instead.
+_ABSENT: dict[type[ast.AST], str] = {
+    ast.List: "lists: use a tuple, or jit.local_array(dtype, shape)",
+    ast.Dict: "dicts",
+    ast.Set: "sets",
+    ast.JoinedStr: "f-strings: use print(a, b)",
+    ast.ListComp: "comprehensions: use a loop",
+    ast.SetComp: "comprehensions: use a loop",
+    ast.DictComp: "comprehensions: use a loop",
+    ast.GeneratorExp: "comprehensions: use a loop",
+    ast.NamedExpr: "assignments in expressions: assign in a line of its own",
+    ast.Starred: "starred expressions",
+    ast.Slice: "slices outside of an index",
+}
+
+
+def evaluate(scope: Scope, node: ast.expr) -> Value:
+    """Return what an expression is."""
+    handler = _HANDLERS.get(type(node))
+    if handler is not None:
+        return handler(scope, node)
+    if isinstance(node, ast.Lambda):
+        raise scope.problem(node, NotImplementedError, "a kernel has no functions of its own")
+    what = _ABSENT.get(type(node), type(node).__name__)
+    raise scope.problem(node, ValueError, f"Not supported in kernels: {what}")
+
+
+def number(scope: Scope, node: ast.expr) -> Expression:
+    """Return an expression that must be a number, or a record."""
+    return materialized(scope, node, evaluate(scope, node))
+
+
+def materialized(scope: Scope, node: ast.AST, value: Value, dtype: str | None = None) -> Expression:
+    """Return a value as one of the IR: a constant, of a dtype if it is to have one."""
+    if isinstance(value, Known) and value.is_number:
+        with scope.at(node):
+            wanted = dtype or types.type_of_constant(scope.mode, value.value)
+            return constant(value.value, wanted, scope.mode)
+    if isinstance(value, Known | Several | Method):
+        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
+    return value
+
+
+def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
+    """Return a value that must be a number of some dtype."""
+    one = materialized(scope, node, value)
+    if not isinstance(one.type, str) or dtypes.lookup(one.type).kind not in "biufc":
+        raise scope.problem(node, TypeError, f"{one.type} is not a number")
+    return one
+
+
+def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
+    """Return a value as it is stored in a variable or element of a dtype, if it may be."""
+    one = materialized(scope, node, value, dtype if isinstance(value, Known) else None)
+    if one.type == dtype:
+        return one
+    if not isinstance(one.type, str) or not types.can_cast(one.type, dtype):
+        raise scope.problem(
+            node,
+            TypeError,
+            f"{one.type} can not become {dtype} by itself; write {_conversion(dtype)}(...)",
+        )
+    return converted(one, dtype)
+
+
+def _conversion(dtype: str) -> str:
+    return "a record" if dtype.startswith(("{", "V")) else f"np.{dtype}"
+
+
+def condition(scope: Scope, node: ast.expr) -> Known | Expression:
+    """Return an expression as a bool; what is known stays so."""
+    value = evaluate(scope, node)
+    if isinstance(value, Known):
+        return Known(bool(value.value))
+    if isinstance(value, Several):
+        return Known(bool(value.items))
+    one = scalar(scope, node, value)
+    if types.kind(str(one.type)) == "c":
+        raise scope.problem(node, TypeError, f"{one.type} is no condition")
+    return converted(one, "bool")
+
+
+def call_ufunc(
+    scope: Scope,
+    node: ast.AST,
+    name: str,
+    values: Sequence[Value],
+    sign: str = "",
+    dtype: str | None = None,
+) -> Expression:
+    """Return a ufunc of values, of the types that the mode's rules give."""
+    operands = [scalar(scope, node, one) for one in values]
+    given = tuple(str(one.type) for one in operands)
+    if dtype is not None:
+        given = (dtype,) * len(given)
+    try:
+        inputs, output = types.loop(scope.mode, name, given)
+    except TypeError:
+        shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
+        raise scope.problem(node, TypeError, f"no such operation: {shown}") from None
+    args: list[Expression] = []
+    for value, one, wanted in zip(values, operands, inputs, strict=True):
+        known = isinstance(value, Known)
+        if known and one.type != wanted and types.kind(str(one.type)) in "biuf":
+            with scope.at(node):
+                assert isinstance(value, Known)
+                args.append(constant(value.value, wanted, scope.mode))
+        elif dtype is None and scope.mode == "cuda" and not types.can_cast(str(one.type), wanted):
+            shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
+            raise scope.problem(
+                node,
+                TypeError,
+                f"{shown} computes in {wanted}, which {one.type} does not become by itself; "
+                f"write np.{wanted}(...)",
+            )
+        else:
+            args.append(converted(one, wanted))
+    if name == "power" and types.kind(output) in "fc" and _is_two(values[1]):
+        return Call("square", (args[0],), output)
+    if scope.mode == "cuda" and name in _C_ARITHMETIC and inputs[0] in _C_INTEGERS:
+        name = f"{name}.c"
+    return Call(name, tuple(args), output)
+
+
+def _is_two(value: Value) -> bool:
+    return isinstance(value, Known) and value.value == 2
+
+
+def _constant(scope: Scope, node: ast.Constant) -> Value:
+    return Known(node.value)
+
+
+def _name(scope: Scope, node: ast.Name) -> Value:
+    return scope.read(node)
+
+
+def _tuple(scope: Scope, node: ast.Tuple) -> Value:
+    return Several(tuple(evaluate(scope, one) for one in node.elts))
+
+
+def _binary(scope: Scope, node: ast.BinOp) -> Value:
+    left, right = in_order(scope, _both(scope, node.left, node.right))
+    return binary(scope, node, node.op, left, right)
+
+
+def _both(scope: Scope, first: ast.expr, second: ast.expr) -> tuple[Value, Value]:
+    """Return two operands; if both have problems, both are reported."""
+    try:
+        left = evaluate(scope, first)
+    except Stop:
+        evaluate(scope, second)
+        raise
+    return left, evaluate(scope, second)
+
+
+def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
+    """Return values that are computed from left to right, as in Python, if that matters."""
+    found = list(values)
+    effects = [k for k, one in enumerate(found) if not _is_pure(one)]
+    for k in effects[:-1]:
+        found[k] = once(scope, found[k])
+    return found
+
+
+def _is_pure(value: Value) -> bool:
+    if isinstance(value, Several):
+        return all(map(_is_pure, value.items))
+    return isinstance(value, Known | Method) or pure(value)
+
+
+def once(scope: Scope, value: Value) -> Value:
+    """Return a value that is computed now, if it matters how often that is."""
+    if isinstance(value, Several):
+        return Several(tuple(once(scope, one) for one in value.items))
+    if isinstance(value, Known | Method) or pure(value):
+        return value
+    name = scope.fresh("operand")
+    scope.out.append(Let(name, value))
+    return Name(name, value.type)
+
+
+@contextmanager
+def _lazily(scope: Scope, node: ast.AST) -> Iterator[None]:
+    """Refuse what is computed in a statement of its own where it may not be computed at all."""
+    before = len(scope.out)
+    yield
+    if len(scope.out) > before:
+        del scope.out[before:]
+        raise scope.problem(
+            node, NotImplementedError, "this may not be computed at all: use an if statement"
+        )
+
+
+def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+    """Return what an operator makes of two values."""
+    if type(op) not in _BINARY:
+        raise scope.problem(node, TypeError, "kernels have no operator @")
+    python, name, sign = _BINARY[type(op)]
+    if isinstance(left, Known) and isinstance(right, Known):
+        return _folded(scope, node, python, left, right)
+    if isinstance(left, Several) and isinstance(right, Several) and sign == "+":
+        return Several(left.items + right.items)
+    moved = thrust.moved(scope, node, sign, left, right)
+    if moved is not None:
+        return moved
+    for one in (left, right):
+        if not isinstance(one, Known | Several | Method) and is_memory(one.type):
+            raise scope.problem(
+                node, TypeError, f"{described(left)} {sign} {described(right)}: index the array"
+            )
+    return call_ufunc(scope, node, name, (left, right), sign)
+
+
+def _folded(scope: Scope, node: ast.AST, python: Callable[..., Any], *values: Known) -> Known:
+    """Return what Python makes of numbers (or strings) that are known."""
+    for one in values:
+        if not one.is_number and not isinstance(one.value, str):
+            raise scope.problem(node, TypeError, f"{described(one)} is not a number")
+    with scope.at(node), np.errstate(all="ignore"):
+        try:
+            return Known(python(*(one.value for one in values)))
+        except ArithmeticError as error:
+            raise ValueError(str(error)) from None
+
+
+def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
+    if isinstance(node.op, ast.Not):
+        test = condition(scope, node.operand)
+        if isinstance(test, Known):
+            return Known(not test.value)
+        return Call("logical_not", (test,), "bool")
+    value = evaluate(scope, node.operand)
+    python, name = _UNARY[type(node.op)]
+    if isinstance(value, Known):
+        return _folded(scope, node, python, value)
+    return call_ufunc(scope, node, name, (value,))
+
+
+def _compare(scope: Scope, node: ast.Compare) -> Value:
+    values = in_order(scope, [evaluate(scope, one) for one in (node.left, *node.comparators)])
+    parts: list[Value] = []
+    for k, op in enumerate(node.ops):
+        # What stands between two signs is looked at twice, but computed once.
+        if 0 < k < len(values) - 1 or (k == 0 and len(node.ops) > 1):
+            values[k + 1] = once(scope, values[k + 1])
+        parts.append(_compared(scope, node, op, values[k], values[k + 1]))
+    return _all_of(parts)
+
+
+def _all_of(parts: Sequence[Value]) -> Value:
+    result: Value = Known(True)
+    for part in parts:
+        if isinstance(part, Known):
+            if not part.value:
+                return part
+        elif isinstance(result, Known):
+            result = part
+        else:
+            result = Call("logical_and", (result, part), "bool")  # type: ignore[arg-type]
+    return result
+
+
+def _compared(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    if isinstance(op, ast.Is | ast.IsNot):
+        known = isinstance(left, Known) and isinstance(right, Known)
+        for one in (left, right):
+            if isinstance(one, Known) and one.value is None and not known:
+                return Known(isinstance(op, ast.IsNot))  # nothing else is None
+        if isinstance(left, Known) and isinstance(right, Known):
+            return Known((left.value is right.value) == isinstance(op, ast.Is))
+        raise scope.problem(node, TypeError, "'is' compares with None only; use ==")
+    if isinstance(op, ast.In | ast.NotIn):
+        return _contained(scope, node, op, left, right)
+    python, name, sign = _COMPARE[type(op)]
+    if isinstance(left, Known) and isinstance(right, Known):
+        with scope.at(node):
+            return Known(python(left.value, right.value))
+    if isinstance(left, Several) and isinstance(right, Several) and sign in ("==", "!="):
+        if len(left.items) != len(right.items):
+            return Known(sign == "!=")
+        pairs = zip(left.items, right.items, strict=True)
+        same = _all_of([_compared(scope, node, ast.Eq(), a, b) for a, b in pairs])
+        if sign == "==":
+            return same
+        if isinstance(same, Known):
+            return Known(not same.value)
+        return Call("logical_not", (same,), "bool")  # type: ignore[arg-type]
+    mixed = _mixed_integers(scope, node, left, right)
+    if mixed is not None:
+        return Call(name, mixed, "bool")
+    return call_ufunc(scope, node, name, (left, right), sign)
+
+
+def _mixed_integers(
+    scope: Scope, node: ast.AST, left: Value, right: Value
+) -> tuple[Expression, Expression] | None:
+    """Return a signed and an unsigned operand, which compare by value."""
+    if isinstance(left, Known) or isinstance(right, Known):
+        known, other = (left, right) if isinstance(left, Known) else (right, left)
+        assert isinstance(known, Known)
+        if not isinstance(known.value, int | np.integer) or isinstance(other, Several | Known):
+            return None
+        one = scalar(scope, node, other)
+        if types.kind(str(one.type)) not in "iu" or types.fits(int(known.value), str(one.type)):
+            return None
+    first, second = scalar(scope, node, left), scalar(scope, node, right)
+    kinds = {types.kind(str(one.type)): str(one.type) for one in (first, second)}
+    if kinds.keys() != {"i", "u"} or types.holds(kinds["i"], kinds["u"]):
+        return None
+    return first, second
+
+
+def _contained(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    if not isinstance(right, Several):
+        raise scope.problem(node, TypeError, "'in' looks into tuples only")
+    result: Value = Known(False)
+    for item in right.items:
+        same = _compared(scope, node, ast.Eq(), left, item)
+        if isinstance(same, Known):
+            if same.value:
+                result = same
+                break
+        elif isinstance(result, Known):
+            result = same
+        else:
+            result = Call("logical_or", (result, same), "bool")  # type: ignore[arg-type]
+    if isinstance(op, ast.In):
+        return result
+    if isinstance(result, Known):
+        return Known(not result.value)
+    return Call("logical_not", (result,), "bool")  # type: ignore[arg-type]
+
+
+def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
+    """Return ``and`` and ``or``: a bool, or what is known to decide."""
+    is_and = isinstance(node.op, ast.And)
+    parts: list[Expression] = []
+    last: Value = Known(is_and)
+    for number, one in enumerate(node.values):
+        if number == 0:
+            value = evaluate(scope, one)
+        else:
+            with _lazily(scope, one):
+                value = evaluate(scope, one)
+        if isinstance(value, Known):
+            if bool(value.value) != is_and:  # decides, unless what stands before does
+                if not parts:
+                    return value
+                parts.append(Const(not is_and, "bool"))
+                break
+            last = value
+            continue
+        test = scalar(scope, one, value)
+        if types.kind(str(test.type)) == "c":
+            raise scope.problem(one, TypeError, f"{test.type} is no condition")
+        parts.append(converted(test, "bool"))
+    if not parts:
+        return last
+    result = parts[0]
+    for part in parts[1:]:
+        result = Call("logical_and" if is_and else "logical_or", (result, part), "bool")
+    return result
+
+
+def _if_expression(scope: Scope, node: ast.IfExp) -> Value:
+    test = condition(scope, node.test)
+    if isinstance(test, Known):
+        return evaluate(scope, node.body if test.value else node.orelse)
+    with _lazily(scope, node):
+        first, second = _both(scope, node.body, node.orelse)
+    if isinstance(first, Several) and isinstance(second, Several):
+        if len(first.items) != len(second.items):
+            raise scope.problem(node, TypeError, "the two tuples have different lengths")
+        pairs = zip(first.items, second.items, strict=True)
+        return Several(tuple(choose(scope, node, test, a, b) for a, b in pairs))
+    return choose(scope, node, test, first, second)
+
+
+def choose(scope: Scope, node: ast.AST, test: Expression, first: Value, second: Value) -> Value:
+    """Return one of two values of one type."""
+    if isinstance(first, Known) and not isinstance(second, Known):
+        b = materialized(scope, node, second)
+        a = materialized(scope, node, first, str(b.type) if isinstance(b.type, str) else None)
+    elif isinstance(second, Known) and not isinstance(first, Known):
+        a = materialized(scope, node, first)
+        b = materialized(scope, node, second, str(a.type) if isinstance(a.type, str) else None)
+    else:
+        a, b = materialized(scope, node, first), materialized(scope, node, second)
+    if a.type != b.type:
+        message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.float64(...)"
+        raise scope.problem(node, TypeError, message)
+    return Call("where", (test, a, b), a.type)
+
+
+def _attribute(scope: Scope, node: ast.Attribute) -> Value:
+    return attributes.attribute(scope, node, evaluate(scope, node.value))
+
+
+def _subscript(scope: Scope, node: ast.Subscript) -> Value:
+    return indexing.subscript(scope, node)
+
+
+def _call(scope: Scope, node: ast.Call) -> Value:
+    return calls.call(scope, node)
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Scope, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Tuple: _tuple,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _boolean,
+    ast.IfExp: _if_expression,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+}

@@ -1,0 +1,1 @@
+"""Kernels as data: declarations, types, stages, manifests; frozen, standard library only."""

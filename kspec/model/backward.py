@@ -1,0 +1,153 @@
+"""Gradients: the kernel that computes them, and what is the same for every library that wants them.
+
+The `backward` of a spec names a kernel whose parameters say what it needs and makes: inputs
+and outputs of the kernel in front under their own names, ``grad_y`` for the gradient that arrives
+for the output ``y``, ``grad_x`` for the gradient of the input ``x``.
+
+>>> l2norm = Backward(None, takes=("x", "y", "grad_y"), gives=("grad_x",))
+>>> l2norm.differentiable
+('x',)
+
+Reductions lose axes.  What belongs to their outputs keeps these with extent 1 in front of the
+kernel, which then broadcasts it against the inputs:
+
+>>> kept_shape((4, 1024), axis=-1), count((4, 1024), axis=-1)
+((4, 1), 1024)
+
+Gradients have the shape of all inputs broadcast; those of an input that is smaller are sums:
+
+>>> summed_axes((8, 4, 1024), (4, 1))
+((0, 2), (4, 1))
+
+`kspec.spec.gradients.kernels` makes such kernels of expressions, `kspec.torch` and `kspec.jax` call
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kspec.errors import ArgumentTypeError
+
+PREFIX = "grad_"
+# How many elements of its inputs a reduction folds into each element of its outputs.
+COUNT = "count"
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The gradients of a kernel.
+
+    Attributes
+    ----------
+    kernel : kernel
+        What computes them, called as any other kernel.
+    takes : tuple of str
+        Its inputs, in order: parameters of the kernel in front, ``grad_<output>``, and `COUNT`.
+    gives : tuple of str
+        Its outputs, in order: ``grad_<input>``.  Inputs without one are not differentiated.
+    """
+
+    kernel: Any
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+
+    @property
+    def differentiable(self) -> tuple[str, ...]:
+        """Inputs of the kernel in front that have gradients, in the order of `gives`."""
+        return tuple(name.removeprefix(PREFIX) for name in self.gives)
+
+    @property
+    def writes_arrays(self) -> bool:
+        """Whether its outputs must be given: some have the shape of their input, not of the rest.
+
+        These are the ones that it declares raw.
+        """
+        return any(param.raw for param in self.kernel.declaration.outputs)
+
+    def refuse_complex(self, kernel: str, wanted: Iterable[str]) -> None:
+        """Raise unless it computes gradients of complex numbers.
+
+        Expressions are of real numbers: those of complex ones need conjugates.
+
+        Parameters
+        ----------
+        kernel : str
+            Name of the kernel in front.
+        wanted : iterable of str
+            Its inputs that are complex, and whose gradients are asked for.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is one whose gradient is an expression.
+        """
+        if not getattr(self.kernel.declaration, "forward", ""):
+            return
+        for name in wanted:
+            if name in self.differentiable:
+                raise ArgumentTypeError(
+                    f"{kernel}: {name} is complex and requires grad, but the expressions of "
+                    "'backward' are gradients of real numbers; name a kernel there"
+                )
+
+    def arguments(self, known: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of the call that computes the gradients.
+
+        Parameters
+        ----------
+        known : mapping of str to array or scalar
+            What was saved, and the gradients that arrived, by the names in `takes`.
+        """
+        return tuple(known[name] for name in self.takes)
+
+
+def reduced_axes(ndim: int, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return the axes of a reduction as positive numbers; `axis` has been checked."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = (axis,) if isinstance(axis, int) else axis
+    return tuple(sorted(one % ndim for one in axes))
+
+
+def kept_shape(shape: Sequence[int], axis: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return the shape of a reduction's outputs as ``keepdims=True`` has it.
+
+    Outputs and their gradients broadcast against the inputs in this shape.
+    """
+    reduced = reduced_axes(len(shape), axis)
+    return tuple(1 if k in reduced else extent for k, extent in enumerate(shape))
+
+
+def count(shape: Sequence[int], axis: int | Sequence[int] | None) -> int:
+    """Return how many elements each output of a reduction is made of."""
+    return math.prod(shape[k] for k in reduced_axes(len(shape), axis))
+
+
+def summed_axes(
+    shape: Sequence[int], wanted: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return how a gradient becomes that of an input that was broadcast.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the gradient.
+    wanted : sequence of int
+        Of the input.
+
+    Returns
+    -------
+    axes : tuple of int
+        Axes to sum, which may be none.
+    shape : tuple of int
+        Shape to give the sum.
+    """
+    more = len(shape) - len(wanted)
+    axes = tuple(
+        k for k, extent in enumerate(shape) if k < more or (wanted[k - more] == 1 and extent != 1)
+    )
+    return axes, tuple(wanted)

@@ -1,0 +1,258 @@
+"""What of a kernel is precompiled, and what its spec must say so that more is.
+
+The build compiles a kernel's bindings times its layouts.  Both follow from the spec: bindings from
+``types``, layouts from how the kernel walks its arrays, and ``layouts`` adds to these.
+
+>>> widened({"T": ("float32",)}, ("T",), [(("T", "int8"),)])
+{'T': ('float32', 'int8')}
+>>> types_text({"T": ("float32", "int8")})
+'{ T = ["float32", "int8"] }'
+
+The runtime names the line that is missing (`kspec.runtime.modules.advice`), ``kspec trace`` writes
+it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kspec.diagnostics import counted
+from kspec.model import dtypes
+from kspec.model.declaration import (
+    ElementwiseDeclaration,
+    GeneratedDeclaration,
+    ReductionDeclaration,
+)
+from kspec.model.stages import (
+    COLUMNS,
+    FLAT,
+    LINES,
+    PACKS,
+    ROWS,
+    SHORT_LINES,
+    STRIDED_AXES,
+    TILES,
+    is_of_parts,
+    of_parts,
+    pack_size,
+    strided,
+    to_parts,
+)
+
+Binding = tuple[tuple[str, str], ...]
+Types = Mapping[str, tuple[str, ...]] | tuple[Mapping[str, str], ...]
+Layout = tuple[str, tuple[int, ...]]
+
+# Raw arguments of these many dimensions are precompiled; others compile on first use.
+RAW_NDIMS = (1, 2)
+# In ``layouts`` of a reduction: those that reduce arrays in parts
+# (`kspec.runtime.kernels.partial_reduction`).
+PARTS = "parts"
+_PREFIX = "kspec::"
+_STRIDED = tuple(map(strided, STRIDED_AXES))
+_TAGS: dict[str, tuple[str, ...]] = {
+    ElementwiseDeclaration.kind: (FLAT, ROWS, PACKS, TILES, *_STRIDED),
+    ReductionDeclaration.kind: (LINES, SHORT_LINES, COLUMNS, *_STRIDED),
+}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the spec of a kernel says is precompiled, and where it says so.
+
+    Attributes
+    ----------
+    line : int
+        Of the spec file: of ``types`` (``name_expressions`` of a raw kernel), or the table's.
+    types : mapping or tuple of mappings
+        As in the spec: dtypes for each placeholder, or rows of one dtype for each.
+    layouts : tuple of str
+        Layouts beside those that follow, as in the spec.
+    """
+
+    line: int
+    types: Types
+    layouts: tuple[str, ...] = ()
+
+    def bindings(self, placeholders: Sequence[str]) -> tuple[Binding, ...]:
+        """Return the bindings that are precompiled."""
+        return bindings_of(self.types, placeholders)
+
+
+def bindings_of(types: Types, placeholders: Sequence[str]) -> tuple[Binding, ...]:
+    """Return the bindings of `types`, each in the order of `placeholders`.
+
+    Without placeholders there is one, which is empty; with placeholders and no types there is none.
+    """
+    if not placeholders:
+        return ((),)
+    if isinstance(types, Mapping):
+        choices = [types.get(letter, ()) for letter in placeholders]
+        rows: Iterable[Iterable[str]] = itertools.product(*choices)
+    else:
+        rows = ([row[letter] for letter in placeholders] for row in types)
+    return tuple(dict.fromkeys(tuple(zip(placeholders, row, strict=True)) for row in rows))
+
+
+def layouts_of(
+    declaration: GeneratedDeclaration, binding: Binding, more: Sequence[str] = ()
+) -> tuple[Layout, ...]:
+    """Return the layouts that a kernel is compiled for with a binding.
+
+    Parameters
+    ----------
+    declaration : ElementwiseDeclaration or ReductionDeclaration
+        The kernel.
+    binding : tuple of (str, str)
+        Placeholder and dtype.
+    more : sequence of str
+        What the spec lists as ``layouts``.
+    """
+    found = [
+        (layout, raw_ndims)
+        for layout in _tags(declaration, binding)
+        for raw_ndims in _raw_ndims(declaration, layout)
+    ]
+    if PARTS in more:
+        found += _parts(found)
+    return tuple(dict.fromkeys([*found, *(parse_layout(one) for one in more if one != PARTS)]))
+
+
+def _parts(layouts: Sequence[Layout]) -> list[Layout]:
+    """Return what reduces arrays in parts: to accumulators, these to one, and to outputs."""
+    folds = of_parts(strided(1))
+    return [
+        *((to_parts(layout), ndims) for layout, ndims in layouts),
+        *((one, ndims) for one in (to_parts(folds), folds) for _, ndims in layouts),
+    ]
+
+
+def layout_text(layout: str, raw_ndims: Sequence[int] = ()) -> str:
+    """Return a layout as ``layouts`` of a spec has it.
+
+    >>> layout_text("kspec::Strided<8>", (3,))
+    'Strided<8>, 3'
+    """
+    if is_of_parts(layout):
+        return PARTS
+    return ", ".join([layout.removeprefix(_PREFIX), *map(str, raw_ndims)])
+
+
+def parse_layout(text: str) -> Layout:
+    """Return the layout of a text that `layout_fault` finds nothing wrong with."""
+    tag, *ndims = (part.strip() for part in text.split(","))
+    return f"{_PREFIX}{tag}", tuple(map(int, ndims))
+
+
+def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
+    """Return what is wrong with a layout of a spec; empty if nothing is."""
+    if text == PARTS:
+        return _parts_fault(declaration)
+    tag, *ndims = (part.strip() for part in text.split(","))
+    known = [one.removeprefix(_PREFIX) for one in _TAGS[declaration.kind]]
+    if tag not in known:
+        return f"unknown layout {tag!r}; expected one of {', '.join(known)}"
+    expected = len(_raw_ndims(declaration, f"{_PREFIX}{tag}")[0])
+    if len(ndims) != expected or not all(re.fullmatch(r"\d{1,2}", one) for one in ndims):
+        arrays = counted(expected, "array")
+        return (
+            f"{text!r} needs the number of axes of {arrays} that the kernel indexes"
+            if expected
+            else f"{text!r} has numbers, but the kernel indexes no array by itself"
+        )
+    return ""
+
+
+def _parts_fault(declaration: GeneratedDeclaration) -> str:
+    if not isinstance(declaration, ReductionDeclaration):
+        return f"{PARTS!r} is for reductions; elementwise kernels take each part by itself"
+    reason = declaration.whole
+    return f"{PARTS!r} is not possible: {reason}" if reason else ""
+
+
+def widened(types: Types, placeholders: Sequence[str], wanted: Iterable[Binding]) -> Types:
+    """Return `types` with more bindings.
+
+    Dtypes are added to the lists, unless that would compile more than twice of what is asked for:
+    then the combinations are listed one by one.
+    """
+    asked = list(dict.fromkeys([*bindings_of(types, placeholders), *wanted]))
+    if isinstance(types, Mapping):
+        lists = {letter: types.get(letter, ()) for letter in placeholders}
+        for binding in asked:
+            for letter, dtype in binding:
+                lists[letter] = tuple(dict.fromkeys([*lists[letter], dtype]))
+        if len(bindings_of(lists, placeholders)) <= 2 * len(asked):
+            return lists
+    return tuple(dict(binding) for binding in asked)
+
+
+def types_text(types: Types) -> str:
+    """Return `types` as TOML, in one line if they are lists."""
+    if isinstance(types, Mapping):
+        return row_text(types)
+    return "[" + "".join(f"\n    {row_text(row)}," for row in types) + "\n]"
+
+
+def row_text(row: Mapping[str, str | tuple[str, ...]]) -> str:
+    """Return one table of types as TOML."""
+    return f"{{ {', '.join(f'{letter} = {value_text(one)}' for letter, one in row.items())} }}"
+
+
+def value_text(value: str | Sequence[str]) -> str:
+    """Return a string, or a list of them, as TOML."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def binding_text(binding: Binding) -> str:
+    """Return a binding for people: ``T = float32``."""
+    return ", ".join(f"{letter} = {dtype}" for letter, dtype in binding)
+
+
+def _raw_ndims(declaration: GeneratedDeclaration, layout: str) -> list[tuple[int, ...]]:
+    """Return the dimensions of raw arguments, then of ``_raw_<name>``, for a layout."""
+    raw = sum(param.raw for param in declaration.params)
+    if isinstance(declaration, ReductionDeclaration):
+        return _reduced_ndims(declaration, raw)
+    views = len(declaration.raw_views)
+    loop_ndims = (1,) if layout == FLAT else RAW_NDIMS
+    return [
+        (ndim,) * raw + (loop_ndim,) * views
+        for ndim in (RAW_NDIMS if raw else (0,))
+        for loop_ndim in (loop_ndims if views else (0,))
+    ]
+
+
+def _reduced_ndims(declaration: ReductionDeclaration, raw: int) -> list[tuple[int, ...]]:
+    """Return the same for a reduction: views and indexers have the axes of inputs or outputs."""
+    names = (*declaration.raw_views, *declaration.indexers)
+    outputs = [name in declaration.outputs.names or name == "_out_ind" for name in names]
+    return [
+        (ndim,) * raw + tuple(kept if of_output else all_ for of_output in outputs)
+        for ndim in (RAW_NDIMS if raw else (0,))
+        for all_ in (RAW_NDIMS if not all(outputs) else (0,))
+        for kept in (RAW_NDIMS if any(outputs) else (0,))
+    ]
+
+
+def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...]:
+    """Return the layouts that follow; `elementwise_schedule` of the runtime chooses among them."""
+    if isinstance(declaration, ReductionDeclaration):
+        inputs = [param for param in declaration.inputs if not param.raw]
+        if any(param.non_const for param in inputs):
+            return (strided(1),)
+        return strided(1), LINES, SHORT_LINES, COLUMNS
+    looped = [param for param in declaration.params if not param.raw]
+    if not looped:
+        return (FLAT,)
+    bound = dict(binding)
+    types = [bound.get(param.type, param.type) for param in looped]
+    packs = pack_size(dtypes.lookup(dtype).pack_width for dtype in types)
+    if declaration.in_place or packs == 1:
+        return FLAT, strided(1)
+    layouts = (FLAT, strided(1), ROWS, PACKS)
+    return layouts if declaration.ordered else (*layouts, TILES)

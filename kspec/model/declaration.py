@@ -1,0 +1,210 @@
+"""What a caller must know of a spec, without the spec: frozen, standard library only.
+
+A spec (Pydantic, author time) becomes a declaration; the manifest stores it, and the runtime
+calls kernels by it.  The CUDA fragments are not here: they have become source by then.
+
+>>> from kspec.model.signature import Param, Signature
+>>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
+>>> sq.placeholders
+('T',)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kspec.model.launch_rules import LaunchRules
+from kspec.model.signature import CParam, Param, Signature
+
+PLACES = 5  # positional parameters of calls that are written out, which makes them faster
+
+
+@dataclass(frozen=True)
+class _Generated:
+    """What elementwise and reduction kernels share.
+
+    Attributes
+    ----------
+    reduce_dims : bool
+        Whether axes may be merged where the kernel sees how many there are.
+    backward : str
+        The kernel of the same package that computes its gradients; empty: there is none.
+    numbers : tuple of str
+        Raw inputs that the kernel does not index, so that a number may be given.
+    """
+
+    name: str
+    inputs: Signature
+    outputs: Signature
+    doc: str = ""
+    reduce_dims: bool = field(default=True, kw_only=True)
+    backward: str = field(default="", kw_only=True)
+    numbers: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def params(self) -> Signature:
+        """Inputs, then outputs."""
+        return Signature(self.inputs.params + self.outputs.params)
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Distinct type placeholders, inputs first."""
+        return self.params.placeholders
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of what is read, and of what is written."""
+        return self.inputs.names, self.outputs.names
+
+
+@dataclass(frozen=True)
+class ElementwiseDeclaration(_Generated):
+    """How an elementwise kernel is called.
+
+    Attributes
+    ----------
+    ordered : bool
+        The operation reads ``i``, ``_ind``, ``_raw_<name>`` or the thread's index, so elements must
+        be visited under their C-order index and axes may be merged but not permuted.
+    no_return, return_tuple : bool
+        CuPy's options for the return value.
+    raw_views : tuple of str
+        Parameters whose arrays the operation reads as ``_raw_<name>``.
+    scalars : tuple of str
+        Inputs read before or after the loop; they must be given as scalars.
+    in_place : bool
+        The operation works on memory, not on values: it indexes arrays by itself, takes the
+        address of an output, or is atomic; or `single`.
+    single : bool
+        A thread has one element only, in blocks of CuPy's size: the operation has a `return`,
+        changes what ``loop_prep`` declares, or reads the thread's index; or there is an
+        ``after_loop``.
+    counts : bool
+        The operation reads ``n``, the number of elements.
+    forward : str
+        The kernel whose expressions for gradients made this one; empty for all that are written.
+    """
+
+    ordered: bool = False
+    no_return: bool = False
+    return_tuple: bool = False
+    raw_views: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
+    in_place: bool = False
+    single: bool = False
+    counts: bool = False
+    forward: str = ""
+
+    kind = "elementwise"
+
+    @property
+    def whole(self) -> str:
+        """Why blocks of arrays can not be computed by themselves; empty if they can."""
+        if self.ordered:
+            return (
+                "its operation depends on where an element is (i, _ind, _raw_<name> or the thread)"
+            )
+        if self.counts:
+            return "its operation reads n, the number of elements"
+        raw = next((param.name for param in self.outputs if param.raw), "")
+        if raw:
+            return f"its output {raw} is raw"
+        written = next((param.name for param in self.inputs if param.non_const), "")
+        if written:
+            return f"it writes to {written}, which is _non_const"
+        return "" if self.outputs.params else "it has no outputs"
+
+    def needs_array(self, param: Param) -> bool:
+        """Return whether an argument for `param` can not be a scalar."""
+        return param.raw or param.non_const or param.name in self.raw_views
+
+
+@dataclass(frozen=True)
+class ReductionDeclaration(_Generated):
+    """How a reduction kernel is called.
+
+    Attributes
+    ----------
+    has_identity : bool
+        Whether reducing nothing has a value.
+    ordered : bool
+        The map reads ``_J``, ``_i``, an indexer or ``_raw_<name>``, so axes keep their C order.
+    raw_views : tuple of str
+        Parameters whose arrays the expressions read as ``_raw_<name>``.
+    indexers : tuple of str
+        Those of ``_in_ind`` and ``_out_ind`` of which the expressions read more than the size.
+    scalars : tuple of str
+        Inputs that the reduce or post-map expression reads; they must be given as scalars.
+    accumulator : str
+        C++ type of the accumulator, or empty: that of the first output (float for half).
+    indexed : bool or None
+        The map (or the reduce expression, or the identity) depends on where an element is or how
+        many there are, so parts of an array can not be reduced by themselves. None: nobody knows.
+    counts : bool
+        The post-map reads how many elements or outputs there are, so who reduces some of the
+        outputs must tell it how many there are of all. Their ratio alone is the same for all.
+    """
+
+    has_identity: bool = True
+    ordered: bool = False
+    raw_views: tuple[str, ...] = ()
+    indexers: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
+    accumulator: str = ""
+    indexed: bool | None = None
+    counts: bool = False
+
+    kind = "reduction"
+
+    @property
+    def whole(self) -> str:
+        """Why parts of an array can not be reduced by themselves; empty if they can."""
+        if self.ordered if self.indexed is None else self.indexed:
+            return (
+                "its map depends on where an element is (_J, _i, _in_ind, _out_ind or _raw_<name>)"
+            )
+        written = next((param.name for param in self.inputs if param.non_const), "")
+        return f"it writes to {written}, which is _non_const" if written else ""
+
+
+@dataclass(frozen=True)
+class RawDeclaration:
+    """How a raw kernel is called.
+
+    Attributes
+    ----------
+    name_expressions : tuple of str
+        The kernels in it: ``("fx3<float>", "fx3<double>")``, or one plain name.
+    params : tuple of CParam or None
+        Declared C parameters; None: arguments are passed by CuPy's rules, unchecked.
+    rules : LaunchRules
+        Grid, block, shared memory and parameters where the caller does not say.
+    structs : tuple of (str, str)
+        Structs that parameters have, with their dtypes.
+    cooperative : bool
+        Whether all blocks are launched so that they can wait for each other.
+    backward : str
+        The kernel of the same package that computes gradients; empty: there is none.
+    """
+
+    name: str
+    name_expressions: tuple[str, ...]
+    params: tuple[CParam, ...] | None = None
+    doc: str = ""
+    rules: LaunchRules = field(default_factory=LaunchRules)
+    structs: tuple[tuple[str, str], ...] = ()
+    cooperative: bool = False
+    backward: str = ""
+
+    kind = "raw"
+
+    @property
+    def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of what is read, and of what is written."""
+        params = self.params or ()
+        written = [param.name for param in params if param.pointer and not param.const]
+        return tuple(one.name for one in params if one.name not in written), tuple(written)
+
+
+GeneratedDeclaration = ElementwiseDeclaration | ReductionDeclaration
+Declaration = ElementwiseDeclaration | ReductionDeclaration | RawDeclaration

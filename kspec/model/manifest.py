@@ -1,0 +1,270 @@
+"""The JSON index of a generated package: which kernels, how they are called, what is compiled.
+
+Author time writes it, run time reads it; nothing else crosses.  `dump` and `load` are inverse:
+``load(dump(manifest)) == manifest``.  Its last line is a digest of those before, so that one that
+was damaged, cut off or merged by hand is noticed when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kspec.errors import ManifestError
+from kspec.model.coverage import Coverage
+from kspec.model.declaration import (
+    Declaration,
+    ElementwiseDeclaration,
+    RawDeclaration,
+    ReductionDeclaration,
+)
+from kspec.model.launch_rules import LaunchRules
+from kspec.model.signature import CParam, Param, Signature
+from kspec.model.stages import Figures
+
+SCHEMA = 3
+FILE_NAME = "manifest.json"
+# What is between the JSON and its digest.
+_SEAL = ',\n "sha256": "'
+
+
+@dataclass(frozen=True)
+class ImageEntry:
+    """The compiled half of a module.
+
+    Attributes
+    ----------
+    file : str
+        Name of the fatbin in the package.
+    sha256 : str
+        Digest of its bytes.
+    archs : tuple of str
+        What is in it: ``("sm_80", "compute_80")``.
+    compiler : str
+        Exact version of the compiler that made it.
+    symbols : mapping of str to str
+        Name expression to lowered name.
+    figures : mapping of str to (mapping of str to Figures)
+        Arch, then name expression, to resources.
+    key : str
+        Digest of everything it was made from; an equal one means nothing to compile.
+    """
+
+    file: str
+    sha256: str
+    archs: tuple[str, ...]
+    compiler: str
+    symbols: Mapping[str, str]
+    figures: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class ModuleEntry:
+    """One spec file: one Python module, one ``.cu``, one image.
+
+    Attributes
+    ----------
+    stem : str
+        Name of all of them.
+    spec : str
+        Path of the spec file in its project.
+    source_sha256 : str
+        Digest of the ``.cu`` and of its headers (`source_digest`).
+    kernels : tuple of Declaration
+        In the order of the spec file.
+    precompiled : tuple of str
+        Name expressions of what the build compiles.
+    options : tuple of str
+        Compiler options of the specs.
+    headers : tuple of str
+        The user's headers, shipped beside the ``.cu``.
+    image : ImageEntry or None
+        What was compiled; None where only text was generated.
+    coverage : mapping of str to Coverage
+        Kernel to what its spec says is precompiled.
+    """
+
+    stem: str
+    spec: str
+    source_sha256: str
+    kernels: tuple[Declaration, ...]
+    precompiled: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    image: ImageEntry | None = None
+    coverage: Mapping[str, Coverage] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All modules of a generated package, sorted by stem.
+
+    Attributes
+    ----------
+    jit : str
+        ``"never"`` if the package says that none of its kernels is compiled at run time, else
+        ``"auto"``.
+    """
+
+    package: str
+    modules: tuple[ModuleEntry, ...]
+    jit: str = "auto"
+
+    def module(self, stem: str) -> ModuleEntry:
+        """Return a module's entry; raise `ManifestError` if there is none."""
+        for entry in self.modules:
+            if entry.stem == stem:
+                return entry
+        raise ManifestError(f"package {self.package} has no module {stem!r}; run `kspec build`")
+
+
+def dump(manifest: Manifest) -> str:
+    """Return the manifest as JSON text: sorted keys, one trailing newline, same bytes always."""
+    data = {
+        "schema": SCHEMA,
+        "package": manifest.package,
+        "modules": [_module_data(entry) for entry in manifest.modules],
+        "jit": manifest.jit,
+    }
+    text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False).removesuffix("\n}")
+    return f'{text}{_SEAL}{_digest(text)}"\n}}\n'
+
+
+def load(text: str, path: str = FILE_NAME) -> Manifest:
+    """Return the manifest in a JSON text.
+
+    Raises
+    ------
+    ManifestError
+        If it is damaged, or was written by another kspec; `path` is named.
+    """
+    try:
+        data = json.loads(text)
+        if data["schema"] != SCHEMA:
+            advice = "upgrade kspec" if data["schema"] > SCHEMA else "run `kspec build` again"
+            raise ManifestError(
+                f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: {advice}"
+            )
+        sealed, _, _ = text.rpartition(_SEAL)
+        if data["sha256"] != _digest(sealed):
+            raise ManifestError(
+                f"{path} is not as it was written (its sha256 differs); run `kspec build` again"
+            )
+        modules = tuple(map(_module, data["modules"]))
+        return Manifest(data["package"], modules, data["jit"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
+
+
+def source_digest(text: bytes, headers: Iterable[tuple[str, bytes]]) -> str:
+    """Return the digest of a module's ``.cu`` and of the headers that are shipped beside it."""
+    digest = hashlib.sha256(text)
+    for name, header in headers:
+        digest.update(f"\0{name}\0{len(header)}\0".encode() + header)
+    return digest.hexdigest()
+
+
+def shipped_headers(text: str) -> frozenset[str]:
+    """Return the headers that a manifest lists, of another kspec too; none if it is damaged."""
+    try:
+        return frozenset(name for one in json.loads(text)["modules"] for name in one["headers"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return frozenset()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _module_data(entry: ModuleEntry) -> dict[str, Any]:
+    data = asdict(entry)
+    data["kernels"] = [_declaration_data(kernel) for kernel in entry.kernels]
+    return data
+
+
+def _declaration_data(kernel: Declaration) -> dict[str, Any]:
+    data: dict[str, Any] = {"kind": kernel.kind}
+    for name, value in vars(kernel).items():
+        data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
+    # What most kernels have not is left out.
+    rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
+    rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
+    for name in rare:
+        if not data.get(name, True):
+            del data[name]
+    if isinstance(kernel, RawDeclaration):
+        del data["rules"], data["structs"], data["cooperative"]
+        data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
+        data |= {"structs": kernel.structs} if kernel.structs else {}
+        data |= {"cooperative": True} if kernel.cooperative else {}
+        if kernel.params is not None:
+            data["params"] = [asdict(param) for param in kernel.params]
+    return data
+
+
+def _module(data: dict[str, Any]) -> ModuleEntry:
+    image = data["image"]
+    return ModuleEntry(
+        stem=data["stem"],
+        spec=data["spec"],
+        source_sha256=data["source_sha256"],
+        kernels=tuple(map(_declaration, data["kernels"])),
+        precompiled=tuple(data["precompiled"]),
+        options=tuple(data["options"]),
+        headers=tuple(data["headers"]),
+        image=_image(image) if image is not None else None,
+        coverage={name: _coverage(one) for name, one in data.get("coverage", {}).items()},
+    )
+
+
+def _coverage(data: dict[str, Any]) -> Coverage:
+    types, layouts = data["types"], tuple(data["layouts"])
+    if not isinstance(types, dict):
+        return Coverage(data["line"], tuple(types), layouts)
+    lists = {letter: tuple(names) for letter, names in types.items()}
+    return Coverage(data["line"], lists, layouts)
+
+
+def _image(data: dict[str, Any]) -> ImageEntry:
+    figures = {
+        arch: {name: Figures(**numbers) for name, numbers in kernels.items()}
+        for arch, kernels in data["figures"].items()
+    }
+    return ImageEntry(**{**data, "archs": tuple(data["archs"]), "figures": figures})
+
+
+def _declaration(data: dict[str, Any]) -> Declaration:
+    fields = dict(data)
+    kind = fields.pop("kind")
+    if kind == RawDeclaration.kind:
+        return _raw(fields)
+    if kind not in (ElementwiseDeclaration.kind, ReductionDeclaration.kind):
+        raise ManifestError(f"unknown kind of kernel {kind!r}: upgrade kspec")
+    for side in ("inputs", "outputs"):
+        fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
+    fields["scalars"] = tuple(fields["scalars"])
+    fields["numbers"] = tuple(fields.get("numbers", ()))
+    fields["raw_views"] = tuple(fields.get("raw_views", ()))
+    if kind == ElementwiseDeclaration.kind:
+        return ElementwiseDeclaration(**fields)
+    fields["indexers"] = tuple(fields.get("indexers", ()))
+    return ReductionDeclaration(**fields)
+
+
+def _raw(fields: dict[str, Any]) -> RawDeclaration:
+    params, rules = fields["params"], fields.pop("rules", None)
+    fields["name_expressions"] = tuple(fields["name_expressions"])
+    fields["params"] = None if params is None else tuple(CParam(**one) for one in params)
+    if rules is not None:
+        fields["rules"] = LaunchRules(
+            tuple(rules["grid"]),
+            tuple(rules["block"]),
+            rules["shared_mem"],
+            tuple((name, default) for name, default in rules["defaults"]),
+        )
+    fields["structs"] = tuple((name, dtype) for name, dtype in fields.pop("structs", ()))
+    return RawDeclaration(**fields)

@@ -1,0 +1,309 @@
+"""A kernel as an operator of a library with a dispatcher: which arguments, and what they may be.
+
+>>> from kspec.model.signature import Param, Signature
+>>> sq = ElementwiseDeclaration(
+...     "sq", Signature((Param("T", "x"), Param("T", "y"))), Signature((Param("T", "z"),))
+... )
+>>> for one in operators(sq):
+...     print(one.schema)
+sq(Tensor x, Tensor y) -> Tensor
+sq.y(Tensor x, Scalar y) -> Tensor
+sq.x(Scalar x, Tensor y) -> Tensor
+
+Schemas are in torch's language.  An input that may be an array or a number has an overload for
+either, named by the inputs that are numbers (by their positions, ``in0_in1``, where names could be
+taken for others).  Operators of elementwise and reduction kernels
+return new arrays; what a kernel writes to is annotated, as ``Tensor(a!) y``.
+
+`kspec.torch` registers these, `kspec.build.package.torch_module` writes functions that call them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kspec.model import dtypes
+from kspec.model.backward import COUNT
+from kspec.model.declaration import (
+    Declaration,
+    ElementwiseDeclaration,
+    GeneratedDeclaration,
+    RawDeclaration,
+    ReductionDeclaration,
+)
+from kspec.model.signature import CParam, Param
+
+ARRAY = "Tensor"
+# Kind of a dtype to the schema's type of a number.
+_NUMBERS = {"f": "float", "i": "SymInt", "u": "SymInt", "b": "bool", "c": "complex"}
+# Inputs for each of which arrays and numbers are told apart, in every combination.
+_COMBINED = 3
+# The argument that says how many elements there are.
+_SIZE = "size"
+# What torch's object of an operator has beside overloads.
+_TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
+# What torch's namespaces have beside operators.
+_OF_NAMESPACES = frozenset({"_dir", "name"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of an operator.
+
+    Attributes
+    ----------
+    name : str
+        That of the parameter.
+    type : str
+        Schema's type: ``Tensor``, ``float``, ``SymInt?``, ...
+    written : bool
+        Whether the kernel writes to it.
+    default : str
+        As the schema has it; empty if it must be given.
+    keyword : bool
+        Whether it is given by name only.
+    """
+
+    name: str
+    type: str
+    written: bool = False
+    default: str = ""
+    keyword: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array."""
+        return self.type == ARRAY
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One overload of an operator.
+
+    Attributes
+    ----------
+    declaration : Declaration
+        The kernel.
+    arguments : tuple of Argument
+        In order; those of the kernel's parameters come first.
+    results : int
+        How many new arrays are returned.
+    overload : str
+        Name of the overload; empty for the first.
+    """
+
+    declaration: Declaration
+    arguments: tuple[Argument, ...]
+    results: int
+    overload: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the operator and its overload: ``sq.y``."""
+        return ".".join(filter(None, (self.declaration.name, self.overload)))
+
+    @property
+    def parameters(self) -> tuple[Argument, ...]:
+        """The arguments that are parameters of the kernel."""
+        params = self.declaration.params or ()
+        names = [param.name for param in params]
+        return tuple(one for one in self.arguments if one.name in names)
+
+    @property
+    def sized(self) -> bool:
+        """Whether it is told the number of elements, by its last argument."""
+        declaration = self.declaration
+        if not isinstance(declaration, ElementwiseDeclaration):
+            return False
+        return self.arguments[-1].name == _SIZE and _SIZE not in declaration.params.names
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes arguments."""
+        return any(one.written for one in self.arguments)
+
+    @property
+    def schema(self) -> str:
+        """The schema, in torch's language."""
+        letters = iter("abcdefghijklmnopqrstuvwxyz")
+        texts: list[str] = []
+        for one in self.arguments:
+            if one.keyword and "*" not in texts:
+                texts.append("*")
+            type_ = f"{ARRAY}({next(letters)}!)" if one.written else one.type
+            texts.append(f"{type_} {one.name}{f'={one.default}' if one.default else ''}")
+        returned = ARRAY if self.results == 1 else f"({', '.join([ARRAY] * self.results)})"
+        return f"{self.name}({', '.join(texts)}) -> {returned}"
+
+
+def operators(declaration: Declaration) -> tuple[Operator, ...]:
+    """Return the overloads of a kernel's operator, the one with most arrays first.
+
+    Gradients that expressions declare have one; `gradient_numbers` says which others are called.
+    """
+    if isinstance(declaration, RawDeclaration):
+        return (_raw_operator(declaration),)
+    names = () if getattr(declaration, "forward", "") else _either(declaration)
+    most = len(names) if len(names) <= _COMBINED else 0
+    chosen = [some for k in range(most + 1) for some in itertools.combinations(names, k)]
+    chosen.sort(key=lambda some: (len(some), [-names.index(name) for name in some]))
+    found = (operator(declaration, some) for some in chosen)
+    return tuple(one for one in found if _is_decided(one))
+
+
+def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Operator:
+    """Return the overload in which some of the inputs are numbers."""
+    elementwise = isinstance(declaration, ElementwiseDeclaration)
+    arguments = [
+        Argument(param.name, _number(param.type))
+        if param.name in numbers or param.name in declaration.scalars
+        else Argument(param.name, ARRAY, param.non_const)
+        for param in declaration.inputs
+    ]
+    written = outputs_are_given(declaration)
+    if written:
+        arguments += [Argument(param.name, ARRAY, True) for param in declaration.outputs]
+    plain = {param.name for param in declaration.params if not param.raw}
+    arrays = [one.name for one in arguments if one.is_array]
+    if elementwise and arrays and plain.isdisjoint(arrays):
+        arguments.append(Argument(_SIZE, "SymInt"))
+    if not elementwise:
+        arguments.append(Argument("axis", "int[1]?", default="None"))
+        arguments.append(Argument("keepdims", "bool", default="False"))
+    overload = _overload(declaration.inputs.names, numbers)
+    results = 0 if written else len(declaration.outputs)
+    return Operator(declaration, tuple(arguments), results, overload)
+
+
+def _overload(names: Sequence[str], numbers: Collection[str]) -> str:
+    """Return the name of the overload in which some inputs are numbers.
+
+    Joined names tell which they are unless one begins like another: x and y, or x_y.
+    """
+    plain = not any(
+        name in _TAKEN or any(name.startswith(f"{one}_") for one in names) for name in names
+    )
+    return "_".join(
+        name if plain else f"in{position}" for position, name in enumerate(names) if name in numbers
+    )
+
+
+def gradient_numbers(front: Operator, declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    """Return which inputs are numbers where a kernel computes the gradients of an operator."""
+    numbers = {one.name for one in front.parameters if not one.is_array}
+    if isinstance(front.declaration, ReductionDeclaration):
+        numbers |= {COUNT} - set(front.declaration.params.names)
+    return tuple(name for name in declaration.inputs.names if name in numbers)
+
+
+def outputs_are_given(declaration: GeneratedDeclaration) -> bool:
+    """Return whether an operator writes to arrays of the caller's.
+
+    Nothing else tells what its outputs are, or the kernel does not return them.
+    """
+    decided = {param.type for param in declaration.inputs if param.name not in declaration.scalars}
+    return getattr(declaration, "no_return", False) or any(
+        param.raw or (param.is_placeholder and param.type not in decided)
+        for param in declaration.outputs
+    )
+
+
+def refusal(declaration: Declaration) -> str:
+    """Return why a kernel can not be an operator of such a library; empty if it can."""
+    named = name_refusal(declaration)
+    if named:
+        return named
+    if isinstance(declaration, RawDeclaration):
+        if declaration.params is None:
+            return "its parameters are not declared"
+        bad = [one for one in declaration.params if not one.is_placeholder and not _row(one.type)]
+        return _not_of_tensors(bad)
+    return _not_of_tensors(
+        [
+            one
+            for one in declaration.params
+            if not one.is_placeholder and dtypes.lookup(one.type).kind not in _NUMBERS
+        ]
+    )
+
+
+def name_refusal(declaration: Declaration) -> str:
+    """Return which name of a kernel no operator can have; empty if there is none."""
+    if declaration.name in _OF_NAMESPACES:
+        return f"torch.ops has something else called {declaration.name}; rename the kernel"
+    params = [(f"parameter {one.name}", one.name) for one in declaration.params or ()]
+    for what, name in ((f"kernel {declaration.name}", declaration.name), *params):
+        if keyword.iskeyword(name):
+            return f"{what} has a word of Python's for a name; rename it"
+    for what, name in params:
+        if name in _options(declaration):
+            return f"{what} is called as what operators of such kernels are given beside; rename it"
+    return ""
+
+
+def _options(declaration: Declaration) -> tuple[str, ...]:
+    """Return the arguments of an operator that are no parameters of the kernel."""
+    if isinstance(declaration, RawDeclaration):
+        return ("grid", "block", "shared_mem")
+    if isinstance(declaration, ReductionDeclaration):
+        return ("axis", "keepdims")
+    return (_SIZE,) if all(param.raw for param in declaration.inputs) else ()
+
+
+def _not_of_tensors(params: Sequence[Param | CParam]) -> str:
+    return f"{params[0].name} is {params[0].type}, which no tensor is made of" if params else ""
+
+
+def _raw_operator(declaration: RawDeclaration) -> Operator:
+    defaults = dict(declaration.rules.defaults)
+    params = declaration.params or ()
+    arguments = [_raw_argument(param) for param in params if param.name not in defaults]
+    for param in params:
+        if param.name in defaults:
+            one = _raw_argument(param)
+            arguments.append(Argument(one.name, f"{one.type}?", default="None", keyword=True))
+    sizes = ("int[]?", "None") if declaration.rules.complete else ("int[]", "")
+    for name in ("grid", "block"):
+        arguments.append(Argument(name, sizes[0], default=sizes[1], keyword=True))
+    arguments.append(Argument("shared_mem", "int?", default="None", keyword=True))
+    return Operator(declaration, tuple(arguments), 0)
+
+
+def _raw_argument(param: CParam) -> Argument:
+    if param.pointer:
+        return Argument(param.name, ARRAY, not param.const)
+    row = _row(param.type)
+    return Argument(param.name, "Scalar" if row is None else _NUMBERS[row.kind])
+
+
+def _row(ctype: str) -> dtypes.DType | None:
+    row = dtypes.from_ctype(ctype)
+    return row if row is not None and row.kind in _NUMBERS else None
+
+
+def _number(type_: str) -> str:
+    return "Scalar" if len(type_) == 1 else _NUMBERS[dtypes.lookup(type_).kind]
+
+
+def _either(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    """Return the inputs that may be arrays or numbers."""
+    return tuple(param.name for param in declaration.inputs if not _needs_array(declaration, param))
+
+
+def _needs_array(declaration: GeneratedDeclaration, param: Param) -> bool:
+    """Return whether it is settled what an input is."""
+    views = getattr(declaration, "raw_views", ())
+    return param.raw or param.non_const or param.name in (*declaration.scalars, *views)
+
+
+def _is_decided(one: Operator) -> bool:
+    """Return whether the arrays of an overload tell shape and types."""
+    declaration = one.declaration
+    assert not isinstance(declaration, RawDeclaration)
+    arrays = {argument.name for argument in one.arguments if argument.is_array}
+    bound = {param.type for param in declaration.params if param.name in arrays}
+    plain = [param for param in declaration.params if param.name in arrays and not param.raw]
+    return (bool(plain) or one.sized) and set(declaration.placeholders) <= bound

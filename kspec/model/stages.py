@@ -1,0 +1,222 @@
+"""The values that pass between the stages of the pipeline: frozen, standard library only.
+
+::
+
+    Specialization --render--> CudaSource --compile(Target)--> Image --load--> kernel
+
+`Specialization` says which kernel, with which types and layout; `CudaSource` is everything a
+compiler needs; `Image` is everything a loader needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kspec.model import dtypes
+
+# How a kernel walks its operands: tags of ``kspec/layout.cuh``. Any layout can be strided, with up
+# to so many collapsed axes; precompiled kernels have the first capacity.
+FLAT, ROWS = "kspec::Flat", "kspec::Rows"
+PACKS, TILES = "kspec::Packs", "kspec::Tiles"
+LINES, SHORT_LINES, COLUMNS = "kspec::Lines", "kspec::ShortLines", "kspec::Columns"
+STRIDED_AXES = (8, 64)
+MAX_NDIM = STRIDED_AXES[-1]  # of an array argument; NumPy has no more either
+
+
+def strided_capacity(ndim: int) -> int:
+    """Return the smallest capacity that holds `ndim` collapsed axes."""
+    return next(capacity for capacity in STRIDED_AXES if ndim <= capacity)
+
+
+def strided(ndim: int) -> str:
+    """Return the smallest strided layout that holds `ndim` collapsed axes.
+
+    >>> strided(3)
+    'kspec::Strided<8>'
+    """
+    return f"kspec::Strided<{strided_capacity(ndim)}>"
+
+
+def to_parts(layout: str) -> str:
+    """Return the layout of reductions to accumulators, which are no outputs yet."""
+    return f"kspec::ToParts<{layout}>"
+
+
+def of_parts(layout: str) -> str:
+    """Return the layout of reductions of such accumulators.
+
+    >>> to_parts(of_parts(strided(1)))
+    'kspec::ToParts<kspec::OfParts<kspec::Strided<8>>>'
+    """
+    return f"kspec::OfParts<{layout}>"
+
+
+def is_of_parts(layout: str) -> bool:
+    """Return whether a layout is one of those two."""
+    return layout.startswith((to_parts("")[:-1], of_parts("")[:-1]))
+
+
+def pack_size(widths: Iterable[int]) -> int:
+    """Return how many elements of each operand a thread takes at once: ``kspec::PackSize``.
+
+    As many of the widest as fill a 16-byte access; 1 if one of them does not divide it evenly.
+    """
+    sizes = set(widths)
+    return 16 // max(sizes) if sizes and sizes <= {1, 2, 4, 8} else 1
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """A generated kernel with every placeholder bound and its layout fixed.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel.
+    binding : tuple of (str, str)
+        Placeholder and canonical dtype name, in the declaration's order.
+    layout : str
+        C++ tag of the layout, such as ``kspec::Flat``: all operands contiguous alike.
+    raw_ndims : tuple of int
+        Dimensions of each ``raw`` argument, then of each ``_raw_<name>``, in the declaration's
+        order.
+
+    Examples
+    --------
+    >>> Specialization("l2norm", (("T", "float32"),), strided(2)).name_expression
+    'l2norm<float, kspec::Strided<8>>'
+    """
+
+    kernel: str
+    binding: tuple[tuple[str, str], ...] = ()
+    layout: str = FLAT
+    raw_ndims: tuple[int, ...] = ()
+
+    @property
+    def name_expression(self) -> str:
+        """The C++ template specialization the source is asked for."""
+        arguments = [dtypes.lookup(dtype).ctype for _, dtype in self.binding]
+        arguments += [self.layout, *map(str, self.raw_ndims)]
+        return f"{self.kernel}<{', '.join(arguments)}>"
+
+
+@dataclass(frozen=True)
+class RawSymbol:
+    """A kernel of the user's own source, by name or name expression."""
+
+    name_expression: str
+    binding: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to compile for.
+
+    Attributes
+    ----------
+    arch : str
+        ``"sm_90"`` (cubin), ``"compute_80"`` (PTX), ``"lto_90"`` (LTO-IR, which a linker makes code
+        of) or ``"host"`` (a shared object).
+    sanitize : tuple of str
+        Checking modes to instrument for, sorted (`kspec.model.checks`); only for ``"host"``.
+    ptx_isa : str
+        Newest version of the language that PTX may be in, such as ``"8.0"``; empty: any.
+    """
+
+    arch: str
+    sanitize: tuple[str, ...] = ()
+    ptx_isa: str = ""
+
+    @property
+    def format(self) -> str:
+        """``"cubin"``, ``"ptx"``, ``"ltoir"`` or ``"so"``."""
+        formats = {"host": "so", "compute": "ptx", "lto": "ltoir"}
+        return formats.get(self.arch.partition("_")[0], "cubin")
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the CPU."""
+        return self.arch == "host"
+
+    def __str__(self) -> str:
+        return "+".join([self.arch, *self.sanitize]) + f"@{self.ptx_isa}" * bool(self.ptx_isa)
+
+
+HOST = Target("host")
+
+
+@dataclass(frozen=True)
+class Header:
+    """A header that travels with a source, under the name it is included by."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """CUDA C++ text plus everything that compiling it needs.
+
+    Attributes
+    ----------
+    name : str
+        File name for messages, relative: ``"norms.cu"``.
+    text : str
+        The translation unit, with ``#line`` directives back to the spec.
+    name_expressions : tuple of str
+        Kernels to instantiate and keep.
+    headers : tuple of Header
+        Text of every header of ours or the user's that it includes, at any depth.
+    options : tuple of str
+        The user's compiler options (``-DX=1``, ``-I...``), never those of the target.
+    backend : str
+        What compiles it for GPUs: ``"nvrtc"`` or ``"nvcc"``; the host device has its own compiler.
+    """
+
+    name: str
+    text: str
+    name_expressions: tuple[str, ...] = ()
+    headers: tuple[Header, ...] = ()
+    options: tuple[str, ...] = ()
+    backend: str = "nvrtc"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Resources one kernel uses, as the compiler reports them; -1 where it does not say."""
+
+    registers: int = -1
+    shared_bytes: int = -1
+    local_bytes: int = -1
+    constant_bytes: int = -1
+    spill_bytes: int = -1
+    code_bytes: int = -1
+
+
+@dataclass(frozen=True)
+class Image:
+    """Compiled code and the names in it.
+
+    Attributes
+    ----------
+    format : str
+        ``"cubin"``, ``"ptx"``, ``"fatbin"`` or ``"so"``.
+    arch : str
+        What it was compiled for; for a fatbin its members, joined by commas.
+    code : bytes
+        The bytes a loader takes.
+    symbols : mapping of str to str
+        Name expression to lowered name.
+    figures : mapping of str to Figures
+        Name expression to resources.
+    log : str
+        What the compiler said (warnings).
+    """
+
+    format: str
+    arch: str
+    code: bytes = field(repr=False)
+    symbols: Mapping[str, str]
+    figures: Mapping[str, Figures] = field(default_factory=dict)
+    log: str = ""

@@ -1,0 +1,1 @@
+"""Arguments of a call in, checked operands and a binding of types out."""

@@ -1,0 +1,351 @@
+"""A call's arguments in, checked operands, device and binding out.
+
+The order of the checks is CuPy's: number of arguments, what each one is, device, and (after
+broadcasting, which `elementwise` and `reduction` do) types.  Scalars never bind a placeholder;
+a texture binds the one that it alone has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, UnboundPlaceholderError
+from kspec.model import dtypes
+from kspec.model.declaration import GeneratedDeclaration
+from kspec.model.signature import Param
+from kspec.model.stages import MAX_NDIM
+from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
+from kspec.runtime.driver.device import HOST, Device, default_device
+from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
+from kspec.runtime.libraries.lookup import Library, library_of, view_of
+from kspec.runtime.libraries.stream_order import stream_of_call
+from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory.device_array import use_on
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.strides import Shape, broadcast_shapes
+
+Binding = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One argument of a call.
+
+    Attributes
+    ----------
+    param : Param
+        What it was declared as.
+    value : object
+        What the caller gave.
+    view : ArrayView or None
+        Its elements, if it is an array; scalars and textures have none.
+    library : Library or None
+        Whose array it is.
+    is_output : bool
+        Whether it is written to.
+    where : str
+        What messages call it, if it is a number.
+    """
+
+    param: Param
+    value: Any
+    view: ArrayView | None
+    library: Library | None
+    is_output: bool = False
+    where: str = ""
+
+    @property
+    def dtype(self) -> str | None:
+        """The type it binds its placeholder to; None for a scalar."""
+        if self.view is not None:
+            return self.view.dtype
+        return dtypes.TEXTURE.name if kind_of(self.value) == TEXTURE else None
+
+    @property
+    def device(self) -> Device | None:
+        """Where it lives; None for a scalar, and for CuPy's textures, which do not say."""
+        return self.view.device if self.view is not None else device_of(self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The operands of a call, where it runs, and on which stream, once that is known."""
+
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    device: Device
+    library: Library | None
+    stream: int = 0
+
+
+def new_output(param: Param, array: Any) -> Operand:
+    """Return an output that was made for a call.
+
+    Its library may be another than that of the inputs, which can not all make arrays.
+    """
+    library = library_of(array)
+    assert library is not None
+    return Operand(param, array, library.view(array), library, is_output=True)
+
+
+def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) -> None:
+    """Raise `ArgumentTypeError` unless the positional arguments are the inputs, or all."""
+    nin, nout = len(declaration.inputs), len(declaration.outputs)
+    if len(arguments) not in (nin, nin + nout):
+        either = f"{nin} or {nin + nout}" if nout else f"{nin}"
+        raise ArgumentTypeError(
+            f"{declaration.name}() takes {either} positional arguments "
+            f"({declaration.params}), not {len(arguments)}"
+        )
+
+
+def classify(
+    declaration: GeneratedDeclaration, arguments: Sequence[object], outputs: Sequence[object] = ()
+) -> Call:
+    """Match arguments with parameters.
+
+    Parameters
+    ----------
+    declaration : ElementwiseDeclaration or ReductionDeclaration
+        The kernel.
+    arguments : sequence
+        Positional arguments: the inputs, or inputs and outputs.
+    outputs : sequence
+        Outputs given by keyword.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For a wrong number of arguments, a value that is neither array nor scalar, a scalar
+        where an array is due, a read-only output, or arrays on several devices.
+    OverlapError
+        If an array that is written to shares memory with another one.
+    """
+    check_count(declaration, arguments)
+    nin = len(declaration.inputs)
+    given = [*arguments[nin:], *outputs]
+    inputs = tuple(
+        _operand(declaration, param, value, output=False)
+        for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
+    )
+    outs = tuple(
+        _operand(declaration, param, value, output=True)
+        for param, value in zip(declaration.outputs, given, strict=bool(given))
+    )
+    operands = (*inputs, *outs)
+    device = _common_device(declaration.name, operands) or default_device()
+    check_overlaps(declaration.name, [one for one in map(place_of, operands) if one is not None])
+    libraries = (operand.library for operand in operands if operand.library is not None)
+    return Call(inputs, outs, device, next(libraries, None))
+
+
+def place_of(operand: Operand) -> Place | None:
+    """Return the array that an operand is, if the kernel takes its elements one by one."""
+    param, view = operand.param, operand.view
+    if view is None or param.raw:
+        return None
+    return Place(param.name, view, operand.is_output or param.non_const)
+
+
+def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:
+    """Return the dimensions of the raw arguments; -1 for a number, which a kernel sees as such."""
+    return tuple(
+        -1 if operand.view is None else len(operand.view.shape)
+        for operand in operands
+        if operand.param.raw
+    )
+
+
+def loop_shape(kernel: str, operands: Sequence[Operand]) -> Shape | None:
+    """Return the shape that the arrays which are not raw broadcast to; None if there are none.
+
+    Raises
+    ------
+    ShapeError
+        If they do not broadcast.
+    """
+    shapes = [
+        operand.view.shape
+        for operand in operands
+        if operand.view is not None and not operand.param.raw
+    ]
+    if not shapes:
+        return None
+    try:
+        return broadcast_shapes(shapes)
+    except ShapeError as error:
+        raise ShapeError(f"{kernel}: {error}") from None
+
+
+def resolve_stream(call: Call, stream: object) -> int:
+    """Return the handle of the stream a call is queued on: the caller's, or the library's."""
+    operands = (*call.inputs, *call.outputs)
+    libraries = (operand.library for operand in operands)
+    handle = stream_of_call(stream, call.library, call.device, libraries)
+    use_on(handle, *(operand.value for operand in operands))
+    return handle
+
+
+def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:
+    """Bind the placeholders: outputs decide first, then inputs; scalars take no part.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an array's dtype is not the declared one, or two arrays disagree on a placeholder
+        ("Type is mismatched").
+    UnboundPlaceholderError
+        If no array decides a placeholder.
+    """
+    bound: dict[str, tuple[str, str]] = {}
+    for operand in (*call.outputs, *call.inputs):
+        param, dtype = operand.param, operand.dtype
+        if dtype is None:
+            continue
+        if not param.is_placeholder:
+            if dtype != param.type:
+                found = f"the array has dtype {dtype}" if operand.view else f"it is a {dtype}"
+                raise ArgumentTypeError(
+                    f"Type is mismatched. {declaration.name}: {param.name} is declared "
+                    f"{param.type}, but {found}"
+                )
+            continue
+        before, by = bound.setdefault(param.type, (dtype, param.name))
+        if before != dtype:
+            raise ArgumentTypeError(
+                f"Type is mismatched. {declaration.name}: {param.type} is {before} "
+                f"by {by}, but {param.name} {'has dtype' if operand.view else 'is'} {dtype}"
+            )
+    for letter in declaration.placeholders:
+        if letter not in bound:
+            users = ", ".join(param.name for param in declaration.params if param.type == letter)
+            raise UnboundPlaceholderError(
+                f"{declaration.name}: no array decides the type {letter} (of {users}); scalars "
+                "do not, so give an output array, or a NumPy or device array as input"
+            )
+    if any(dtype == dtypes.TEXTURE.name for dtype, _ in bound.values()):
+        _check_textures(declaration, call, bound)
+    return tuple((letter, bound[letter][0]) for letter in declaration.placeholders)
+
+
+def _check_textures(
+    declaration: GeneratedDeclaration, call: Call, bound: Mapping[str, tuple[str, str]]
+) -> None:
+    """Refuse scalars, and outputs to be allocated, of the placeholder that a texture has bound."""
+    given = [operand.param for operand in call.inputs if operand.dtype is None]
+    for param in (*given, *(declaration.outputs if not call.outputs else ())):
+        dtype, by = bound.get(param.type, ("", ""))
+        if dtype == dtypes.TEXTURE.name:
+            raise ArgumentTypeError(
+                f"Type is mismatched. {declaration.name}: {param.type} is {dtype} by {by}, but "
+                f"{param.name} is no texture; give the texture a placeholder of its own"
+            )
+
+
+def param_dtype(param: Param, binding: Binding) -> str:
+    """Return the dtype of a parameter under a binding."""
+    return dict(binding)[param.type] if param.is_placeholder else param.type
+
+
+def _operand(
+    declaration: GeneratedDeclaration, param: Param, value: object, output: bool
+) -> Operand:
+    kind, kernel = declaration.kind, declaration.name
+    library = library_of(value)
+    where = f"{kernel}: argument {param.name}"
+    if library is None:
+        if kind_of(value) in HANDLES:
+            _check_handle(where, kind, param, value, output)
+            return Operand(param, value, None, None)
+        # Of SciPy and CuPy; objects of other types may have attributes of any name.
+        if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
+            raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
+        indexed = param.raw and param.name not in declaration.numbers
+        if output or indexed or param.non_const:
+            raise ArgumentTypeError(
+                f"{where} must be an array, not {type(value).__name__}{_advice(kernel, value)}"
+            )
+        if not marshal.is_scalar(value):
+            raise ArgumentTypeError(
+                f"{where} must be an array or a number, not {type(value).__name__}"
+                f"{_advice(kernel, value)}"
+            )
+        return Operand(param, value, None, None, where=where)
+    view = view_of(where, library, value)
+    if len(view.shape) > MAX_NDIM:
+        raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
+    if output or param.non_const:
+        check_writable(where, library, view)
+    check_alignment(where, view)
+    return Operand(param, value, view, library, output)
+
+
+def _advice(kernel: str, value: object) -> str:
+    """Return what takes a value that a call does not."""
+    module = type(value).__module__
+    if module == "dask.delayed":
+        return " of Dask, which is only computed later: pass what its compute() returns"
+    if module.partition(".")[0] == "dask":
+        return f" of Dask; kspec.dask.apply({kernel}, ...) takes those"
+    if isinstance(value, list | tuple):
+        return f"; kspec.sharded.apply({kernel}, ...) takes lists of arrays on several devices"
+    if hasattr(value, "__cupy_override_reduction_kernel__"):
+        return ", which is only computed later: call the kernel outside of the fused function"
+    return ""
+
+
+def is_aligned(view: ArrayView) -> bool:
+    """Return whether kernels can read the elements of an array where they are."""
+    alignment = dtypes.lookup(view.dtype).alignment
+    # NumPy leaves any stride along an axis that nobody steps along.
+    steps = [stride for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
+    return not view.size or not any(address % alignment for address in (view.ptr, *steps))
+
+
+def check_alignment(where: str, view: ArrayView) -> None:
+    """Raise `ArgumentTypeError` if kernels can not read an array where it is."""
+    if not is_aligned(view):
+        raise ArgumentTypeError(
+            f"{where} is not aligned: the addresses of {view.dtype} elements must be multiples "
+            f"of {dtypes.lookup(view.dtype).alignment}; pass a copy"
+        )
+
+
+def _check_handle(where: str, kind: str, param: Param, value: object, output: bool) -> None:
+    """Refuse what is no texture given as a plain input of an elementwise kernel."""
+    if output or param.raw or param.non_const:
+        raise ArgumentTypeError(f"{where} must be an array, not a {type(value).__name__}")
+    if kind_of(value) == SURFACE:
+        raise ArgumentTypeError(
+            f"{where} is a surface; only raw kernels (kspec.RawKernel) take surfaces"
+        )
+    if kind != "elementwise":
+        raise ArgumentTypeError(
+            f"{where} is a texture; a {kind} takes none: read the texture in an elementwise "
+            "kernel, and reduce what it returns"
+        )
+
+
+def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
+    """Return where the arrays and textures of a call live; None if there are none."""
+    places: dict[Device, str] = {}
+    for operand in operands:
+        if operand.device is not None:
+            places.setdefault(operand.device, operand.param.name)
+    listed = [f"{name} on {device}" for device, name in places.items()]
+    if HOST in places:
+        unnamed = (one.param.name for one in operands if needs_cuda(one.value))
+        listed += [f"{name} on a CUDA device" for name in unnamed]
+    if len(listed) > 1:
+        advice = (
+            "a kernel runs where its arrays live, so move them to one device first "
+            "(kspec.asarray, kspec.asnumpy)"
+            if HOST in places
+            else "copy them to one device first"
+        )
+        raise DeviceMismatchError(
+            f"{kernel}: arguments live on different devices: {', '.join(listed)}; {advice}"
+        )
+    return next(iter(places), None)

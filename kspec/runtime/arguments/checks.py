@@ -1,0 +1,214 @@
+"""What a call checks (`kspec.model.checks`), and the memory its kernel may touch then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kspec.errors import ArgumentTypeError
+from kspec.host.device import PreparedLaunch, Region, bounds_mode, label_address
+from kspec.model import dtypes
+from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks, parse_checks, resolve_checks
+from kspec.model.declaration import GeneratedDeclaration
+from kspec.runtime.arguments.binding import Operand
+from kspec.runtime.driver.device import Device
+from kspec.runtime.libraries.array_access import numpy_address
+from kspec.runtime.memory.array_view import ArrayView, memory_bounds
+from kspec.runtime.memory.device_array import DeviceArray
+
+
+def checks_of_call(
+    name: str,
+    device: Device,
+    kernel: Checks | None,
+    sanitize: str | None,
+    order: str | None,
+    timeout: float | None,
+) -> Checks:
+    """Return how a call is checked: its keywords, over its kernel's, over the current ones.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a call on a CUDA device asks for checks.
+    CheckOptionError
+        For a keyword's value that does not exist.
+    """
+    if device.is_host:
+        return resolve_checks(kernel, sanitize, order, timeout)
+    if sanitize is None and order is None and timeout is None:
+        return NO_CHECKS
+    asked = parse_checks(sanitize, order, timeout)
+    if asked != NO_CHECKS and asked.sanitize != UNCHECKED:
+        raise ArgumentTypeError(
+            f"{name}: sanitize=, order= and timeout= exist on the host device only, and the "
+            f"arrays are on {device}; pass NumPy arrays, or arrays made with device='host'"
+        )
+    return NO_CHECKS
+
+
+def plain_checks(kernel: Checks | None) -> dict[str, Any]:
+    """Return the keywords of a call that plans can repeat: with bounds or without, no more."""
+    now = resolve_checks(kernel, None, None, None)
+    sanitize = ",".join(now.sanitize if now.sanitize == UNCHECKED else ())
+    return {"sanitize": sanitize, "order": "forward"}
+
+
+_LOOK_AT_ACCESSES = {"init", "memory", "race"}
+
+
+def modes_of_call(
+    checks: Checks, device: Device, declaration: GeneratedDeclaration | None = None
+) -> tuple[str, ...]:
+    """Return the instrumentation of a call's kernel: the checks asked for, and bounds.
+
+    Parameters
+    ----------
+    checks : Checks
+        Of the call.
+    device : Device
+        Where it runs.
+    declaration : ElementwiseDeclaration or ReductionDeclaration, optional
+        Of generated kernels; those that take elements one by one stay within bounds by
+        themselves.
+    """
+    if not device.is_host or checks.sanitize == UNCHECKED:
+        return ()
+    modes = checks.sanitize
+    if not _LOOK_AT_ACCESSES.isdisjoint(modes):
+        return modes
+    if declaration is not None and not _follows_pointers(declaration):
+        return modes
+    return tuple(sorted({*modes, bounds_mode()}))
+
+
+def _follows_pointers(declaration: GeneratedDeclaration) -> bool:
+    if getattr(declaration, "in_place", False) or getattr(declaration, "raw_views", ()):
+        return True
+    return any(param.raw or param.non_const for param in declaration.params.params)
+
+
+def for_plans(checks: Checks, modes: tuple[str, ...]) -> bool:
+    """Whether calls with these checks may be repeated by plans, which know bounds only."""
+    plain = checks.order == "forward" and checks.timeout is None
+    return plain and modes in ((), ("bounds",)) and checks.sanitize in ((), UNCHECKED)
+
+
+def regions_of_call(
+    modes: tuple[str, ...], arguments: Iterable[tuple[str, Any, ArrayView | None]]
+) -> tuple[Region, ...]:
+    """Return the memory of a call's array arguments, when something is checked.
+
+    Parameters
+    ----------
+    modes : tuple of str
+        What the kernel is instrumented for.
+    arguments : iterable of (str, object, ArrayView or None)
+        What messages call the argument, its value, and its elements if it is an array.
+    """
+    if not modes:
+        return ()
+    return tuple(
+        region
+        for name, value, view in arguments
+        if view is not None
+        for region in _regions(name, value, view)
+    )
+
+
+def regions_of_operands(modes: tuple[str, ...], operands: Iterable[Operand]) -> tuple[Region, ...]:
+    """Return the memory of classified arguments, when something is checked."""
+    named = ((operand.param.name, operand.value, operand.view) for operand in operands)
+    return regions_of_call(modes, named)
+
+
+def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
+    itemsize = dtypes.lookup(view.dtype).itemsize
+    low, high = memory_bounds(view.ptr, view.shape, view.strides, itemsize)
+    yield Region(low, high - low, name, view.readonly)
+    owner = _owner(value)
+    if owner is not value:
+        # A kernel may reach around a view, into the array it is a part of.
+        low, high = _bounds(owner)
+        yield Region(low, high - low, behind(name), view.readonly)
+
+
+def behind(name: str) -> str:
+    """Return the name, in messages, of the array that a view is a part of."""
+    return f"the array behind {name}"
+
+
+def _owner(array: Any) -> Any:
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    return memory_bounds(
+        array.__array_interface__["data"][0], array.shape, array.strides, array.itemsize
+    )
+
+
+class Guard:
+    """Says for repeated calls which memory their arrays have.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        What messages call each array.
+    written : sequence of bool
+        Whether it must not be read-only.
+    refused : exception
+        What is raised for arrays that must be looked at in full.
+    fixed : sequence of Region
+        Memory that all calls may touch.
+    """
+
+    __slots__ = ("_fixed", "_labels", "_refused", "_written")
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        written: Sequence[bool],
+        refused: type[Exception],
+        fixed: Sequence[Region] = (),
+    ) -> None:
+        self._fixed = [
+            value for one in fixed for value in (one.ptr, one.nbytes, label_address(one.name), 0)
+        ]
+        self._labels = [(label_address(one), label_address(behind(one))) for one in labels]
+        self._written = tuple(written)
+        self._refused = refused
+
+    def __call__(self, launch: PreparedLaunch, arrays: Sequence[Any]) -> None:
+        """Prepare a launch for these arrays."""
+        regions = list(self._fixed)
+        for array, (label, owner_label), written in zip(
+            arrays, self._labels, self._written, strict=True
+        ):
+            if type(array) is DeviceArray:
+                low, high = _own_bounds(array)
+                regions += (low, high - low, label, 0)
+                continue
+            if type(array) is not np.ndarray or (written and not array.flags.writeable):
+                raise self._refused
+            low, high = _quick_bounds(array)
+            regions += (low, high - low, label, 0)
+            if isinstance(array.base, np.ndarray):  # numpy.memmap, too
+                low, high = _quick_bounds(_owner(array))
+                regions += (low, high - low, owner_label, 0)
+        launch.guard(tuple(regions))
+
+
+def _own_bounds(array: Any) -> tuple[int, int]:
+    return memory_bounds(array.ptr, array.shape, array.strides, array.dtype.itemsize)
+
+
+def _quick_bounds(array: Any) -> tuple[int, int]:
+    if array.flags.forc:
+        low = numpy_address(array)
+        return low, low + array.nbytes
+    return _bounds(array)

@@ -1,0 +1,140 @@
+"""Calls whose shapes change all the time: what the number of elements changes in a launch.
+
+A plan (`kspec.runtime.callcache.launch_plan`) holds for one shape.  If all arrays are contiguous,
+aligned and of the same shape, an elementwise kernel sees no more of it than the number of elements:
+a `Family` answers all calls with the same dtypes.
+
+>>> number, block = family.free.popitem()                                    # doctest: +SKIP
+>>> family.fit(block, x.size, x.data.ptr, y.data.ptr)                        # doctest: +SKIP
+>>> block.launch(); family.free[number] = block                             # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import Any
+
+from kspec.model import dtypes
+from kspec.runtime.arguments.binding import Operand
+from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared
+from kspec.runtime.driver.device import Device
+from kspec.runtime.driver.launch_ex import Resize, Start
+from kspec.runtime.libraries.aliasing import MayOverlap
+from kspec.runtime.libraries.array_access import maker
+from kspec.runtime.libraries.registry import Library
+from kspec.runtime.schedules.marshal import ParameterBlock
+
+# kspec::Elements<Flat, ...> begins with the size; behind two masks, which stay, are head and tail.
+_SIZE, _ENDS, _ENDS_OFFSET = struct.Struct("q"), struct.Struct("2i"), 24
+
+
+class FamilyBlock:
+    """Parameters in memory, and a launch whose size can be set; used as `block.Block` is.
+
+    Attributes
+    ----------
+    launch : callable
+        Launches the kernel; returns 0, or a code for `Family.relaunch`.
+    params : ParameterBlock
+        Its parameters.
+    resize : callable
+        Sets the number of blocks and of threads in each.
+    """
+
+    __slots__ = ("launch", "params", "resize")
+
+    def __init__(self, launch: Start, resize: Resize, params: ParameterBlock) -> None:
+        self.launch = launch
+        self.params = params
+        self.resize = resize
+
+
+class Family(Ordered):
+    """What is the same for calls that differ in the number of elements.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        One of them, which has a `Growth`.
+    plan : Plan
+        Its plan.
+
+    Attributes
+    ----------
+    free : dict of object to FamilyBlock
+        Those that nobody uses, by what tells them apart.
+    convert : tuple of callable
+        For each operand, what makes bytes of a scalar.
+    make : tuple of callable
+        What makes each output that the caller does not give, of a shape.
+    refuses : callable or None
+        Called with the kernel and its arrays, says whether a call must be checked after all.
+    """
+
+    __slots__ = (
+        "_growth",
+        "_kernel",
+        "_launch",
+        "_pack",
+        "_parameters",
+        "_written",
+        "convert",
+        "device",
+        "free",
+        "make",
+        "refuses",
+    )
+
+    def __init__(self, prepared: Prepared, plan: Plan) -> None:
+        assert prepared.kernel is not None
+        assert prepared.growth is not None
+        self.free: dict[object, FamilyBlock] = {}
+        self.convert = plan.convert
+        self.device = plan.device
+        sizes = [_itemsize(one) for one in prepared.operands]
+        self._written = tuple(
+            (one.written, one.other, sizes[one.written], sizes[one.other], one.same)
+            for one in plan.distances
+        )
+        self.refuses = plan.refuses
+        self.make = tuple(
+            functools.partial(_make, one.library, one.view.dtype, one.view.device)
+            for one in prepared.operands
+            if one.is_output and one.library is not None and one.view is not None
+        )
+        self._growth = prepared.growth
+        self._kernel = prepared.kernel
+        self._launch = prepared.launch
+        self._pack = plan.pack
+        self._parameters = [prepared.first(0), *prepared.parameters()]
+
+    def fresh(self) -> FamilyBlock:
+        """Return a new block."""
+        params = ParameterBlock(self._parameters)
+        return FamilyBlock(*self._kernel.prepare_resizable(self._launch, params), params)
+
+    def fit(self, block: FamilyBlock, size: int, *values: Any) -> None:
+        """Write a number of elements, at least one, and the operands' values into a block."""
+        for written, other, itemsize, other_itemsize, same in self._written:
+            distance = values[other] - values[written]
+            if -size * other_itemsize < distance < size * itemsize and (distance or not same):
+                raise MayOverlap
+        blocks, threads, tail = self._growth.fit(size)
+        block.resize(blocks, threads)
+        memory, (elements, operands, *_) = block.params.memory, block.params.offsets
+        _SIZE.pack_into(memory, elements, size)
+        _ENDS.pack_into(memory, elements + _ENDS_OFFSET, 0, tail)
+        self._pack(memory, operands, *values)
+
+    def relaunch(self, block: FamilyBlock, code: int) -> None:
+        """Deal with a launch that returned a code other than 0."""
+        self._kernel.relaunch(block.launch, code)
+
+
+def _itemsize(operand: Operand) -> int:
+    return 0 if operand.view is None else dtypes.lookup(operand.view.dtype).itemsize
+
+
+def _make(library: Library, dtype: str, device: Device, shape: tuple[int, ...]) -> Any:
+    return maker(library, tuple(shape), dtype, device)()

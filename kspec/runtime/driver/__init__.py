@@ -1,0 +1,1 @@
+"""The CUDA driver: the only package that calls it."""

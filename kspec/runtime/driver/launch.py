@@ -1,0 +1,155 @@
+"""The configuration of a launch: grid, block, shared memory, stream; checked before it starts."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kspec.errors import ArgumentTypeError, LaunchError
+from kspec.host.device import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID, Region
+from kspec.model.checks import NO_CHECKS, Checks
+
+Three = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched.
+
+    Attributes
+    ----------
+    grid, block : tuple of int
+        Blocks, and threads of each, in three dimensions.
+    shared_mem : int
+        Dynamic shared memory in bytes.
+    stream : int
+        Handle.
+    checks : Checks
+        What is checked, on the host device.
+    modes : tuple of str
+        What the kernel is instrumented for, on the host device.
+    regions : tuple of Region
+        The memory of the array arguments, for that.
+    cooperative : bool
+        Whether all blocks are to be resident, so that they can wait for each other.
+    cluster : tuple of int or None
+        Blocks of a cluster in three dimensions.
+    pdl : bool
+        Programmatic dependent launch: whether it may begin before the kernel in front of it on the
+        stream has ended.
+    shared_limit : int or None
+        How large `shared_mem` may be; None: as the kernel has it.
+    carveout : int or None
+        Percentage of a multiprocessor's memory that is preferred as shared memory; -1: the driver's
+        default, None: as the kernel has it.
+    """
+
+    grid: Three
+    block: Three
+    shared_mem: int = 0
+    stream: int = 0
+    checks: Checks = NO_CHECKS
+    modes: tuple[str, ...] = ()
+    regions: tuple[Region, ...] = ()
+    cooperative: bool = False
+    cluster: Three | None = None
+    pdl: bool = False
+    shared_limit: int | None = None
+    carveout: int | None = None
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether there is more to it than sizes and a stream."""
+        return (
+            self.cooperative or self.pdl or self.cluster is not None or (self.carveout is not None)
+        )
+
+
+def make_launch(
+    grid: Sequence[int],
+    block: Sequence[int],
+    shared_mem: int = 0,
+    stream: int = 0,
+    checks: Checks = NO_CHECKS,
+    modes: tuple[str, ...] = (),
+    regions: tuple[Region, ...] = (),
+    cooperative: bool = False,
+    cluster: Sequence[int] | None = None,
+    pdl: bool = False,
+) -> Launch:
+    """Return a checked launch; one- and two-dimensional sizes are padded with 1.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If grid, block or cluster is no tuple of one to three integers, or shared_mem no integer.
+    LaunchError
+        If no CUDA device can launch it.
+    """
+    full_grid, full_block = three("grid", grid), three("block", block)
+    _check_sizes("grid", full_grid, MAX_GRID)
+    _check_sizes("block", full_block, MAX_BLOCK)
+    threads = math.prod(full_block)
+    if threads > MAX_BLOCK_THREADS:
+        raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_BLOCK_THREADS}")
+    try:
+        nbytes = operator.index(shared_mem)
+    except TypeError:
+        raise ArgumentTypeError(f"shared_mem must be an integer, not {shared_mem!r}") from None
+    if nbytes < 0:
+        raise LaunchError(f"shared_mem is {nbytes}; it can not be negative")
+    full_cluster = None if cluster is None else three("cluster", cluster)
+    if full_cluster is not None:
+        _check_sizes("cluster", full_cluster, full_grid)
+        if any(blocks % each for blocks, each in zip(full_grid, full_cluster, strict=True)):
+            raise LaunchError(
+                f"grid {full_grid} is no multiple of cluster {full_cluster}: both count blocks"
+            )
+    return Launch(
+        full_grid,
+        full_block,
+        nbytes,
+        stream,
+        checks,
+        modes,
+        regions,
+        cooperative,
+        full_cluster,
+        bool(pdl),
+    )
+
+
+def three(name: str, sizes: Sequence[int]) -> Three:
+    """Return one to three integers as three.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If they are none.
+    """
+    if isinstance(sizes, tuple) and 1 <= len(sizes) <= 3:
+        try:
+            x, y, z = (*map(operator.index, sizes), 1, 1)[:3]
+        except TypeError:
+            pass
+        else:
+            return x, y, z
+    raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
+
+
+@contextmanager
+def about(kernel: str) -> Iterator[None]:
+    """Put a kernel's name before what `make_launch` and `three` have to say."""
+    try:
+        yield
+    except (ArgumentTypeError, LaunchError) as error:
+        raise type(error)(f"{kernel}: {error}") from error.__cause__
+
+
+def _check_sizes(name: str, sizes: Three, limits: Three) -> None:
+    for size, limit, axis in zip(sizes, limits, "xyz", strict=True):
+        if not 1 <= size <= limit:
+            raise LaunchError(f"{name}.{axis} is {size}; it must be in 1..{limit}")

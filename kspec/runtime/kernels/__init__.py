@@ -1,0 +1,1 @@
+"""Elementwise and reduction kernels that can be called."""

@@ -1,0 +1,249 @@
+"""What callable kernels have in common: a declaration, a loader, and what can be asked of them.
+
+`KernelCallable` is the base of all three kinds, `GeneratedCallable` that of elementwise and
+reduction kernels, whose parameters and sources can be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from kspec.errors import NotCompiledError
+from kspec.model.backward import Backward
+from kspec.model.checks import Checks
+from kspec.model.declaration import Declaration, GeneratedDeclaration
+from kspec.model.stages import Specialization
+from kspec.runtime.arguments.binding import param_dtype
+from kspec.runtime.arguments.param_info import ParamInfo
+from kspec.runtime.callcache.cache import Route, Routes, make_route
+from kspec.runtime.callcache.codegen import Argument, Pattern, argument_of
+from kspec.runtime.callcache.launch_plan import Prepared, is_checked
+from kspec.runtime.callcache.param_block import Blocks
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.modules.provider import KernelLoader
+
+DeclarationT = TypeVar("DeclarationT", bound=Declaration)
+GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a generated kernel is from.
+
+    Attributes
+    ----------
+    file : Path
+        The generated module.
+    source_sha256 : str
+        Digest of its source.
+    """
+
+    file: Path
+    source_sha256: str
+
+
+class KernelCallable(Generic[DeclarationT]):
+    """A kernel that can be called, copied and pickled.
+
+    Parameters
+    ----------
+    declaration : Declaration
+        How it is called.
+    loader : KernelLoader
+        Where its compiled specializations come from.
+    gradients : callable, optional
+        Returns the kernel that computes its gradients.
+
+    Attributes
+    ----------
+    checks : Checks or None
+        What to check on the host device, unless the call says otherwise.
+    origin : Origin or None
+        Where it is from, if it was generated.
+    """
+
+    _routes_class: ClassVar[type[Routes]] = Routes
+
+    def __init__(
+        self,
+        declaration: DeclarationT,
+        loader: KernelLoader,
+        gradients: Callable[[], KernelCallable[Any]] | None = None,
+    ) -> None:
+        self.checks: Checks | None = None
+        self.origin: Origin | None = None
+        self._gradients = gradients
+        self._declare(declaration, loader)
+
+    def _declare(self, declaration: DeclarationT, loader: KernelLoader) -> None:
+        """Take a declaration; what was compiled for the one before is forgotten."""
+        self._declaration = declaration
+        self._loader = loader
+        self._routes = self._routes_class()
+        self.__doc__ = declaration.doc or type(self).__doc__
+
+    @property
+    def declaration(self) -> DeclarationT:
+        """How the kernel is called."""
+        return self._declaration
+
+    @functools.cached_property
+    def backward(self) -> Backward | None:
+        """What computes the kernel's gradients; None if its spec has no `backward`."""
+        if self._gradients is None:
+            return None
+        kernel = self._gradients()
+        takes, gives = kernel.declaration.sides
+        return Backward(kernel, takes, gives)
+
+    def is_same(self, other: KernelCallable[Any]) -> bool:
+        """Whether another object calls the same kernel, of the same module."""
+        return other._loader.is_same(self._loader) and other._declaration == self._declaration
+
+    @property
+    def __name__(self) -> str:
+        return self._declaration.name
+
+    @property
+    def name(self) -> str:
+        """Name of the CUDA kernel."""
+        return self._declaration.name
+
+
+class GeneratedCallable(KernelCallable[GeneratedT]):
+    """An elementwise or reduction kernel: its parameters and sources can be read."""
+
+    @property
+    def in_params(self) -> tuple[ParamInfo, ...]:
+        """Declared inputs."""
+        inputs = self._declaration.inputs
+        return tuple(ParamInfo.of(one, is_const=not one.non_const) for one in inputs)
+
+    @property
+    def out_params(self) -> tuple[ParamInfo, ...]:
+        """Declared outputs."""
+        return tuple(ParamInfo.of(one, is_const=False) for one in self._declaration.outputs)
+
+    @property
+    def params(self) -> tuple[ParamInfo, ...]:
+        """Inputs, then outputs."""
+        return self.in_params + self.out_params
+
+    @property
+    def nin(self) -> int:
+        """Number of inputs."""
+        return len(self._declaration.inputs)
+
+    @property
+    def nout(self) -> int:
+        """Number of outputs."""
+        return len(self._declaration.outputs)
+
+    @property
+    def nargs(self) -> int:
+        """Number of inputs and outputs."""
+        return self.nin + self.nout
+
+    def _route(
+        self, args: Sequence[Any], options: tuple[str, ...], returned: str, grows: bool = False
+    ) -> Route | None:
+        """Return the function for calls with arguments of these types, if there is one.
+
+        The parameters are those of `Pattern`.
+        """
+        declaration = self._declaration
+        seen = getattr(declaration, "raw_views", ())
+        arguments: list[Argument] = []
+        for number, (param, value) in enumerate(zip(declaration.params, args, strict=False)):
+            written = number >= len(declaration.inputs) or param.non_const
+            exact = param.raw or param.name in seen
+            argument = argument_of(value, written=written, exact=exact)
+            if argument is None:
+                return None
+            arguments.append(argument)
+        if not any(argument.access for argument in arguments):
+            return None
+        new = len(declaration.params) - len(arguments)
+        outputs = len(declaration.outputs)
+        return make_route(Pattern(tuple(arguments), new, options, outputs, returned, grows))
+
+    def _bound(self, prepared: Prepared, again: Callable[..., Any]) -> Bound:
+        """Return a prepared call with its arguments fixed; `again` takes them to be checked."""
+        again = functools.partial(again, *(one.value for one in prepared.operands))
+        on_host, stream = prepared.device.is_host, prepared.launch.stream
+        in_full: Callable[[], bool] | None = None
+        if prepared.scratch and (on_host or driver_streams.is_of_thread(stream)):
+            # Scratch memory can not be shared: on the host a launch may fail halfway and the next
+            # one go on, launches of several threads may run at the same time.
+            in_full = _always
+        elif prepared.scratch:
+            # A graph may be launched on any stream, beside others that use the same memory.
+            ordinal = prepared.device.ordinal
+            in_full = functools.partial(driver_streams.is_capturing, ordinal, stream)
+        elif on_host and prepared.kernel is not None:
+            made = prepared.launch.checks
+            in_full = lambda: is_checked(self.checks, made)  # noqa: E731
+        blocks = None
+        if prepared.kernel is not None:
+            make = prepared.maker(prepared.parameters())
+            blocks = Blocks(prepared.kernel, prepared.launch, make)
+        return Bound(blocks, again, in_full, prepared.result, prepared.counted(outputs=True))
+
+    @property
+    def cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:
+        """CUDA source by the dtypes of all parameters, for the dtypes called so far.
+
+        Without any there is a `UserWarning`: kernels are compiled when they are called.
+        """
+        codes = self._cached_codes
+        if not codes:
+            warnings.warn(
+                f"{self.name} has no source yet: it is compiled at the first call", stacklevel=2
+            )
+        return codes
+
+    @property
+    def cached_code(self) -> str:
+        """The first of `cached_codes`; a `UserWarning` says if there are others.
+
+        Raises
+        ------
+        NotCompiledError
+            If the kernel has not been called yet.
+        """
+        codes = self._cached_codes
+        if not codes:
+            raise NotCompiledError(
+                f"{self.name} has no source yet: call it once, for it is compiled for the dtypes "
+                "of its arguments"
+            )
+        if len(codes) > 1:
+            warnings.warn(
+                f"{self.name} was compiled for {len(codes)} combinations of dtypes, and this is "
+                "the source of the first; cached_codes has all",
+                stacklevel=2,
+            )
+        return next(iter(codes.values()))
+
+    @property
+    def _cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:
+        codes: dict[tuple[np.dtype[Any], ...], str] = {}
+        for wanted, text in self._loader.sources().items():
+            if isinstance(wanted, Specialization) and wanted.kernel == self.name:
+                names = (param_dtype(param, wanted.binding) for param in self.params)
+                # Layouts share a source: the first one stays.
+                codes.setdefault(tuple(map(numpy_dtype, names)), text)
+        return codes
+
+
+def _always() -> bool:
+    return True

@@ -1,0 +1,86 @@
+"""A call whose arguments are fixed: checked once, launched as often as wanted.
+
+>>> import numpy as np
+>>> from kspec import ElementwiseKernel
+>>> add_to = ElementwiseKernel("T x", "T total", "total += x", "add_to")
+>>> total = np.zeros(3)
+>>> step = add_to.bind(np.arange(3.0), total)
+>>> for _ in range(10):
+...     _ = step()
+>>> total
+array([ 0., 10., 20.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kspec.runtime.callcache.param_block import Blocks
+from kspec.runtime.libraries.registry import Library
+
+
+class Bound:
+    """What ``kernel.bind(...)`` returns; calling it launches the kernel and nothing else.
+
+    Threads may share it.
+
+    Parameters
+    ----------
+    blocks : Blocks or None
+        What launches the kernel; None: there is nothing to do.
+    again : callable
+        Makes the call in full. It holds the arguments, whose memory the kernel uses.
+    in_full : callable or None
+        Says at each call whether it is to be made in full.
+    result : object
+        What calls return.
+    counted : sequence of (Library, object)
+        Arrays that it writes to whose libraries want to know.
+
+    Attributes
+    ----------
+    result : object
+        What each call returns: the outputs, the same arrays every time.
+    """
+
+    __slots__ = ("_again", "_blocks", "_counted", "_in_full", "result")
+
+    def __init__(
+        self,
+        blocks: Blocks | None,
+        again: Callable[[], Any],
+        in_full: Callable[[], bool] | None,
+        result: Any = None,
+        counted: Sequence[tuple[Library, Any]] = (),
+    ) -> None:
+        self.result = result
+        self._again = again
+        self._in_full = in_full
+        self._blocks = blocks
+        self._counted = counted
+        if blocks is not None and not (in_full is not None and in_full()):
+            blocks.spare(blocks.fresh())
+
+    def __call__(self) -> Any:
+        """Launch the kernel.
+
+        On the host device, checks that are wanted by then (`kspec.checking`, the environment, the
+        kernel's `checks`) are made.
+        """
+        if self._in_full is not None and self._in_full():
+            return self._again()
+        blocks = self._blocks
+        if blocks is not None:
+            # All hold the same: each has a key of its own, so that several can be free.
+            try:
+                key, block = blocks.free.popitem()
+            except KeyError:
+                key, block = object(), blocks.fresh()
+            code = block.launch()
+            if code:
+                blocks.relaunch(block, code)
+            blocks.free[key] = block
+            for library, array in self._counted:
+                library.wrote(array)
+        return self.result

@@ -1,0 +1,329 @@
+"""Calling an elementwise kernel: broadcast, bind, allocate, choose, launch.
+
+`ElementwiseCallable` is what a generated function calls; `kspec.ElementwiseKernel` is the same
+with CuPy's constructor in front.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
+from kspec.host.device import MAX_BLOCK_THREADS
+from kspec.model.declaration import ElementwiseDeclaration
+from kspec.model.stages import Specialization
+from kspec.runtime.arguments import binding as dispatch
+from kspec.runtime.arguments.binding import Binding, Call
+from kspec.runtime.arguments.checks import (
+    checks_of_call,
+    modes_of_call,
+    plain_checks,
+    regions_of_operands,
+)
+from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.device import Device
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.kernels.loop_nest import make_loop
+from kspec.runtime.libraries import lookup as interop
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.elementwise_schedule import Growth, Walk
+from kspec.runtime.schedules.strides import Shape, integer
+
+
+class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
+    """An elementwise kernel that can be called."""
+
+    @property
+    def no_return(self) -> bool:
+        """Whether calls return None."""
+        return self._declaration.no_return
+
+    @property
+    def return_tuple(self) -> bool:
+        """Whether calls return a tuple even for a single output."""
+        return self._declaration.return_tuple
+
+    def __call__(
+        self,
+        a0: Any = ABSENT,
+        a1: Any = ABSENT,
+        a2: Any = ABSENT,
+        a3: Any = ABSENT,
+        a4: Any = ABSENT,
+        /,
+        *rest: Any,
+        size: int = -1,
+        block_size: int | None = None,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Run the kernel.
+
+        Parameters
+        ----------
+        a0, a1, a2, a3, a4, *rest : arrays or scalars
+            The inputs, or the inputs and all outputs. Arrays broadcast against each other,
+            outputs included; ``raw`` ones do not take part.
+        size : int, optional
+            Number of elements, when all arrays are raw.
+        block_size : int, optional
+            Threads of a block on a CUDA device; default: what suits the layout of the arrays.
+            Layouts of two dimensions keep their own.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
+
+        Returns
+        -------
+        array, tuple of arrays or None
+            The outputs, of the kind of the first array; given ones as they are.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+        ShapeError
+            A `ValueError`: shapes do not broadcast, or the size is unknown or given twice.
+        LaunchError
+            A block is larger than any device allows.
+        SpecializationNotBuilt
+            Nothing precompiled fits and ``KSPEC_JIT=never``.
+        """
+        if (
+            sanitize is None
+            and order is None
+            and timeout is None
+            and type(size) is int
+            and (block_size is None or type(block_size) is int)
+        ):
+            if rest:
+                route = self._routes[types_of((a0, a1, a2, a3, a4, *rest))]
+                if route is not None:
+                    return route(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
+            else:  # without a star, which takes as long as everything else here
+                route = self._routes[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                if route is not None:
+                    return route(self, a0, a1, a2, a3, a4, size, block_size, stream)
+        args = given_of(a0, a1, a2, a3, a4, *rest)
+        declaration = self.declaration
+        other = interop.overriding(args)
+        if other is not None:
+            _checked_block_size(self.__name__, block_size)
+            dispatch.check_count(declaration, args)
+            keywords = _given(
+                size=size,
+                block_size=block_size,
+                stream=stream,
+                sanitize=sanitize,
+                order=order,
+                timeout=timeout,
+            )
+            return other.__cupy_override_elementwise_kernel__(self, *args, **keywords)
+        prepared = self.prepare(args, size, block_size, stream, sanitize, order, timeout)
+        result = prepared.run()
+        returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
+        returned = "none" if self.no_return else returned
+        options = "size", "block_size"
+        self._routes.learn(args, lambda: self._route(args, options, returned, grows=True))
+        return result
+
+    def bind(
+        self,
+        *args: Any,
+        size: int = -1,
+        block_size: int | None = None,
+        stream: Any = None,
+    ) -> Bound:
+        """Check a call now, for launching it many times with the same arguments.
+
+        Parameters and errors are those of a call. The arrays are kept alive, and must keep their
+        shape and memory; outputs that are not given are made once.  The stream is the one that is
+        current now.
+
+        Returns
+        -------
+        Bound
+            Calling it, without arguments, launches the kernel and returns the outputs.
+        """
+        plain = plain_checks(self.checks)
+        prepared = self.prepare(args, size, block_size, stream, **plain)
+        handle = prepared.launch.stream
+        again = functools.partial(self, size=size, block_size=block_size, stream=handle)
+        return self._bound(prepared, again)
+
+    def prepare(
+        self,
+        args: Sequence[Any],
+        size: int = -1,
+        block_size: int | None = None,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Prepared:
+        """Check a call, with parameters and errors as those of the call, and make its outputs."""
+        threads = _checked_block_size(self.__name__, block_size)
+        declaration = self.declaration
+        given = len(args) > len(declaration.inputs)
+        call = dispatch.classify(declaration, args)
+        check_kinds(declaration, call)
+        shape = _loop_shape(self.__name__, call, size)
+        binding = dispatch.resolve_types(declaration, call)
+        call = self._with_outputs(call, shape, binding, size)
+        checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
+        if 0 in shape:
+            made_by = None if given else call.library
+            return Prepared(self._result(call), device=call.device, library=made_by)
+        handle = dispatch.resolve_stream(call, stream)
+        operands = (*call.inputs, *call.outputs)
+        loop = make_loop(declaration, operands, shape, binding, call.device)
+        wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
+        self._loader.check_captured(wanted, call.device, handle)
+        modes = modes_of_call(checks, call.device, declaration)
+        kernel = self._loader.kernel(wanted, call.device, modes)
+        grid, block = _geometry(
+            self.__name__, loop.walk, threads, layout.size_of(shape), call.device
+        )
+        regions = regions_of_operands(modes, operands)
+        return Prepared(
+            self._result(call),
+            kernel,
+            Launch(grid, block, 0, handle, checks, modes, regions),
+            binding,
+            call.device,
+            lambda scratch: loop.walk.elements,
+            operands,
+            loop.views,
+            given,
+            growth=None if modes else _growth(loop.growth, threads),
+            named=stream is not None,
+            library=None if given else call.library,
+        )
+
+    def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
+        """Check the given outputs, or allocate them."""
+        if call.outputs or not len(self.declaration.outputs):
+            for operand in call.outputs:
+                if not operand.param.raw and operand.view and operand.view.shape != shape:
+                    raise ShapeError(
+                        f"Out shape is mismatched: {self.__name__}: output {operand.param.name} "
+                        f"has shape {operand.view.shape}, the loop {shape}"
+                    )
+            return call
+        library = call.library or interop.default_library(call.device)
+        outputs = []
+        for param in self.declaration.outputs:
+            if param.raw and size < 0:
+                raise ShapeError(
+                    f"Output array size is Undecided: {self.__name__}: raw output {param.name} "
+                    "needs size=, or must be given"
+                )
+            dtype = dispatch.param_dtype(param, binding)
+            array = library.empty(shape, dtype, call.device)
+            outputs.append(dispatch.new_output(param, array))
+        return Call(call.inputs, tuple(outputs), call.device, library)
+
+    def _result(self, call: Call) -> Any:
+        if self.declaration.no_return:
+            return None
+        values = tuple(operand.value for operand in call.outputs)
+        return values[0] if len(values) == 1 and not self.declaration.return_tuple else values
+
+
+def _checked_block_size(kernel: str, block_size: object) -> int | None:
+    """Return the block size as an integer; whole floats are taken too, as in CuPy."""
+    if block_size is None:
+        return None
+    if isinstance(block_size, float) and block_size.is_integer():
+        block_size = int(block_size)
+    if isinstance(block_size, bool) or not isinstance(block_size, SupportsIndex):
+        raise ArgumentTypeError(f"{kernel}: block_size must be an integer, not {block_size!r}")
+    threads = operator.index(block_size)
+    if threads <= 0:
+        raise ShapeError(f"{kernel}: block_size must be positive, not {threads}")
+    return threads
+
+
+def checked_size(kernel: str, size: object) -> int:
+    """Return a number of elements as an integer; -1 if it was not given."""
+    count = integer(size)
+    if count is None:
+        raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
+    if count < -1:
+        raise ShapeError(f"{kernel}: size must not be negative, got {count}")
+    return count
+
+
+def check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
+    """Check that arrays are given where the kernel needs one, and scalars where it needs one."""
+    for operand in call.inputs:
+        name, kind = operand.param.name, type(operand.value).__name__
+        where = f"{declaration.name}: {name} must be"
+        if operand.view is None and name in declaration.raw_views:
+            raise ArgumentTypeError(
+                f"{where} an array, not {kind}: the operation reads _raw_{name}"
+            )
+        if operand.view is not None and name in declaration.scalars:
+            raise ArgumentTypeError(
+                f"{where} a scalar: it is read before or after the loop, where there are no "
+                "elements"
+            )
+
+
+def _given(**keywords: Any) -> dict[str, Any]:
+    """Return the keyword arguments of a call that are not the defaults."""
+    defaults = {"size": -1, "block_size": 128}
+    return {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and value != defaults.get(name)
+    }
+
+
+def _loop_shape(kernel: str, call: Call, size: int) -> Shape:
+    """Return the shape of the loop: broadcast, or ``(size,)``."""
+    shape = dispatch.loop_shape(kernel, (*call.inputs, *call.outputs))
+    if size != -1:
+        if shape is not None:
+            raise ShapeError(
+                f"{kernel}: Specified 'size' can be used only if all of the array arguments are raw"
+            )
+        return (checked_size(kernel, size),)
+    if shape is None:
+        raise ShapeError(
+            f"{kernel}: Loop size is undecided. Pass an array that is not raw, or give size="
+        )
+    return shape
+
+
+def _geometry(
+    kernel: str, walk: Walk, block_size: int | None, size: int, device: Device
+) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Return the number of blocks, and of threads in each, along every axis."""
+    block = min(block_size or walk.block, size)
+    if block > MAX_BLOCK_THREADS:
+        raise LaunchError(
+            f"{kernel}: block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads"
+        )
+    if walk.grid:
+        return walk.grid, (walk.block, 1, 1)
+    chunks = device.is_host and walk.block == 1  # each thread of a CPU takes one
+    block = 1 if chunks else min(block, walk.threads)
+    return (-(-walk.threads // block), 1, 1), (block, 1, 1)
+
+
+def _growth(growth: Growth | None, block_size: int | None) -> Growth | None:
+    """Return what another number of elements changes, in blocks of a size that fits any number."""
+    if growth is None or block_size is None:
+        return growth
+    return growth.in_blocks(block_size) if block_size <= MAX_BLOCK_THREADS else None

@@ -1,0 +1,113 @@
+"""The loop of an elementwise call: its operands and shape in, axes and layout out.
+
+A kernel that does not look gets the fewest axes, in the order of memory.  One that reads ``i``,
+``_ind`` or ``_raw_x`` gets them in C order, and all of them where it says ``reduce_dims=False``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kspec.model import dtypes
+from kspec.model.declaration import ElementwiseDeclaration
+from kspec.model.stages import FLAT
+from kspec.runtime.arguments import binding as dispatch
+from kspec.runtime.arguments.binding import Binding, Operand
+from kspec.runtime.driver.device import Device
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.elementwise_schedule import (
+    Growth,
+    Member,
+    Walk,
+    choose,
+    choose_host,
+    choose_single,
+)
+from kspec.runtime.schedules.strides import Axes, Shape
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a launch walks over.
+
+    Attributes
+    ----------
+    walk : Walk
+        How it walks over the operands that are not raw.
+    raw_ndims : tuple of int
+        Dimensions of the arrays the kernel indexes by hand: the raw ones, then ``_raw_<name>``.
+    views : tuple of (int, bytes)
+        The packed ``_raw_<name>``, each with the number of its operand.
+    growth : Growth or None
+        What another number of elements changes, if all arrays have the same shape.
+    """
+
+    walk: Walk
+    raw_ndims: tuple[int, ...]
+    views: tuple[tuple[int, bytes], ...]
+    growth: Growth | None = None
+
+
+def make_loop(
+    declaration: ElementwiseDeclaration,
+    operands: Sequence[Operand],
+    shape: Shape,
+    binding: Binding,
+    device: Device,
+) -> Loop:
+    """Return the loop over a broadcast shape without empty axes."""
+    merge = declaration.reduce_dims or not declaration.ordered
+    numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
+    looped = [operands[k] for k in numbers]
+    strides = [_broadcast_strides(operand, shape) for operand in looped]
+    axes = layout.collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
+    members = [member_of(operand, binding) for operand in looped]
+    flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
+    size = layout.size_of(shape)
+    if device.is_host:
+        walk = choose_host(axes, members, size, flat=flat, single=declaration.single)
+    elif declaration.in_place:
+        walk = choose_single(axes, members, size, flat=flat, single=declaration.single)
+    else:
+        walk = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
+    raw_ndims = dispatch.raw_ndims(operands)
+    ndim = 1 if walk.layout == FLAT else len(axes.extents)
+    views = [
+        (numbers[number], _pack_view(operand, axes, number, walk))
+        for name in declaration.raw_views
+        for number, operand in enumerate(looped)
+        if operand.param.name == name
+    ]
+    # A kernel that sees every axis sees more than how many elements there are.
+    growth = walk.growth if merge or len(shape) == 1 else None
+    return Loop(walk, (*raw_ndims, *[ndim] * len(views)), tuple(views), growth)
+
+
+def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
+    """Return the strides of an operand along the loop; scalars do not move."""
+    if operand.view is None:
+        return (0,) * len(shape)
+    return layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
+
+
+def member_of(operand: Operand, binding: Binding) -> Member:
+    """Return what a walk must know of an operand."""
+    dtype = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
+    written = operand.is_output or operand.param.non_const
+    ptr = operand.view.ptr if operand.view else 0
+    return Member(dtype.itemsize, dtype.pack_width, ptr, written)
+
+
+def _pack_view(operand: Operand, axes: Axes, number: int, walk: Walk) -> bytes:
+    """Pack an operand as the kernel walks over it: with the shape of the loop."""
+    assert operand.view is not None  # dispatch has refused scalars
+    itemsize = dtypes.lookup(operand.view.dtype).itemsize
+    if walk.layout == FLAT:
+        moves = not axes.extents or any(axes.strides[number])
+        return marshal.pack_array(
+            operand.view.ptr, (axes.size,), (itemsize if moves else 0,), moves
+        )
+    shape, strides = axes.extents[::-1], axes.strides[number][::-1]
+    return marshal.pack_array(operand.view.ptr, shape, strides, False)

@@ -1,0 +1,477 @@
+"""A reduction in stages, for arrays that are in several places: partial, combine, finish.
+
+::
+
+    split = SplitReduction(l2norm)
+    parts = [split.partial([block], axis=0) for block in blocks]    # anywhere, at any time
+    y = split.finish(parts, [None])                                 # where the first part is
+
+`partial` maps and reduces one block, `combine` makes one part of several, `finish` does so too and
+has the post-map and the identity.  They are the kernel itself in other layouts
+(``kspec/parts.cuh``): its spec says all that is needed.
+
+A part is bytes, which every array library has: an array of uint8 whose last axis is an
+accumulator.  Parts that are nothing (of empty blocks) have no accumulators.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.model.checks import NO_CHECKS, Checks
+from kspec.model.signature import Param
+from kspec.model.stages import of_parts, strided, to_parts
+from kspec.runtime.arguments import binding as dispatch
+from kspec.runtime.arguments.binding import Binding, Call, Operand
+from kspec.runtime.arguments.checks import checks_of_call, regions_of_operands
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.driver.device import Device
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.kernels.reduction import (
+    ReductionCallable,
+    known_accumulator_size,
+    output_shape,
+    split_axes,
+)
+from kspec.runtime.libraries.conversions import asnumpy
+from kspec.runtime.libraries.lookup import Library, library_of
+from kspec.runtime.libraries.stream_order import after_launch, stream_of_call
+from kspec.runtime.memory import device_array as arrays
+from kspec.runtime.memory.array_view import ArrayView, c_strides
+from kspec.runtime.memory.copy import copy_bytes
+from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.once import OnceMap
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.reduction_schedule import Fold, choose_host, choose_strided
+from kspec.runtime.schedules.strides import Axes, Shape
+
+_BYTES = "uint8"
+_ALIGNMENT = 16  # of an accumulator
+_PART = Param(_BYTES, "part")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some elements were reduced to.
+
+    Attributes
+    ----------
+    array : array of uint8
+        C-ordered, of shape ``(count, *outputs, bytes)``: `count` accumulators for each output.
+    length : int
+        Elements folded into each output.
+    binding : Binding
+        Dtypes of the placeholders.
+    """
+
+    array: Any
+    length: int
+    binding: Binding
+
+    @property
+    def count(self) -> int:
+        """Accumulators of each output."""
+        return int(self.array.shape[0])
+
+    @property
+    def outputs(self) -> Shape:
+        """Shape of the outputs."""
+        return tuple(self.array.shape[1:-1])
+
+    def __sizeof__(self) -> int:
+        # Schedulers ask, to know what is worth moving.
+        return int(math.prod(self.array.shape)) + object.__sizeof__(self)
+
+
+@functools.lru_cache(maxsize=1024)
+def split_of(kernel: ReductionCallable) -> SplitReduction:
+    """Return the stages of a kernel: the same for each call, which know what was asked for."""
+    return SplitReduction(kernel)
+
+
+class SplitReduction:
+    """The stages of a reduction kernel.
+
+    Parameters
+    ----------
+    kernel : ReductionCallable
+        Generated or made in Python.
+
+    Raises
+    ------
+    NotSupportedError
+        If parts of an array can not be reduced by themselves; the message says why.
+    """
+
+    def __init__(self, kernel: ReductionCallable) -> None:
+        check_splittable(kernel)
+        self.kernel = kernel
+        self._sizes: OnceMap[Binding, int] = OnceMap()
+
+    def partial(
+        self, args: Sequence[Any], axis: int | Sequence[int] | None = None, stream: Any = None
+    ) -> Part:
+        """Map and reduce the elements of one block.
+
+        Parameters
+        ----------
+        args : sequence
+            The inputs of a call: arrays, at least one of them, and scalars.
+        axis : int, sequence of int or None
+            Axes to reduce.
+        stream : stream, optional
+            Where to queue the kernel.
+
+        Raises
+        ------
+        ArgumentTypeError, ShapeError, AxisError
+            As a call.
+        """
+        part, prepared = self.prepare_partial(args, axis, stream)
+        prepared.run()
+        return part
+
+    def prepare_partial(
+        self, args: Sequence[Any], axis: int | Sequence[int] | None, stream: Any = None
+    ) -> tuple[Part, Prepared]:
+        """Return the part that `partial` returns, and the launch that computes it."""
+        kernel, declaration = self.kernel, self.kernel.declaration
+        call = dispatch.classify(declaration, args)
+        shape = kernel.input_shape(call)
+        reduced = layout.normalize_axes(axis, len(shape))
+        binding = dispatch.resolve_types(declaration, call)
+        outputs = output_shape(shape, reduced, keepdims=False)
+        length = math.prod(shape[axis] for axis in reduced)
+        library = call.library
+        assert library is not None  # there is an array among the inputs
+        if 0 in shape:  # no elements, or no outputs
+            array = library.empty((min(length, 1), *outputs, 0), _BYTES, call.device)
+            return Part(array, length, binding), Prepared(None)
+        checks = _checks(kernel, call.device)
+        handle = dispatch.resolve_stream(call, stream)
+        size = self._size(call, binding, handle)
+        array = library.empty((1, *outputs, size), _BYTES, call.device)
+        part = _operand(array, library)
+        written = tuple(_as_output(param, part, outputs, size) for param in declaration.outputs)
+        call = Call(call.inputs, written, call.device, library)
+        fold, loaded = kernel.fold(call, shape, reduced, False, binding, checks, to_parts)
+        head = _head(math.prod(outputs), length, part)
+        operands = (*call.inputs, *written)
+        stage = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
+        prepared = stage.prepare(call, handle, checks, stream is not None)
+        return Part(array, length, binding), prepared
+
+    def combine(self, parts: Sequence[Part], args: Sequence[Any], stream: Any = None) -> Part:
+        """Return one part instead of several, where the first of them is.
+
+        Parameters
+        ----------
+        parts : sequence of Part
+            Of the same outputs, at least one.
+        args : sequence
+            As for `partial`; only scalars and raw arrays are read, all others can be None.
+        stream : stream, optional
+            Where to queue the kernel.
+        """
+        joined = self._joined(parts, stream)
+        if joined.count < 2 or 0 in joined.outputs:
+            return joined
+        call, part, handle, checks = self._call(joined, args, stream)
+        size = joined.array.shape[-1]
+        array = part.library.empty((1, *joined.outputs, size), _BYTES, call.device)
+        into = _operand(array, part.library)
+        written = tuple(
+            _as_output(param, into, joined.outputs, size)
+            for param in self.kernel.declaration.outputs
+        )
+        call = Call(call.inputs, written, call.device, part.library)
+        fold, loaded = self._fold(joined, call, part, joined.outputs, (), to_parts, checks)
+        outputs = math.prod(joined.outputs)
+        head = _head(outputs, joined.length, into) + _head(outputs, joined.length, part)
+        operands, touched = (*call.inputs, *written), (*call.inputs, part, into)
+        stage = _Stage(loaded, fold, head, operands, touched, joined.binding, size)
+        stage.prepare(call, handle, checks, stream is not None).run()
+        return Part(array, joined.length, joined.binding)
+
+    def finish(
+        self,
+        parts: Sequence[Part],
+        args: Sequence[Any],
+        kept: Sequence[int] = (),
+        stream: Any = None,
+        library: Library | None = None,
+        outputs: int | None = None,
+    ) -> Any:
+        """Return the outputs of a reduction, where the first part is.
+
+        Parameters
+        ----------
+        parts, args, stream
+            As for `combine`.
+        kept : sequence of int
+            Axes of the outputs with extent 1 that were reduced.
+        library : Library, optional
+            Who makes the outputs; default: that of the first part.
+        outputs : int, optional
+            How many outputs the whole array has, which the post-map may ask for; default: those of
+            the parts.
+
+        Raises
+        ------
+        ShapeError
+            Nothing was reduced, and there is no identity.
+        """
+        joined = self._joined(parts, stream)
+        return self.prepare_finish(joined, args, kept, stream, library, outputs).run()
+
+    def prepare_finish(
+        self,
+        joined: Part,
+        args: Sequence[Any],
+        kept: Sequence[int] = (),
+        stream: Any = None,
+        library: Library | None = None,
+        outputs: int | None = None,
+    ) -> Prepared:
+        """Return the launch of `finish`, given all accumulators as one part."""
+        kernel, declaration = self.kernel, self.kernel.declaration
+        shape = list(joined.outputs)
+        for axis in sorted(kept):
+            shape.insert(axis, 1)
+        if joined.length == 0 and not declaration.has_identity and 0 not in shape:
+            raise ShapeError(
+                f"zero-size array to reduction operation {kernel.__name__} which has no identity"
+            )
+        call, part, handle, checks = self._call(joined, args, stream)
+        call = replace(call, library=library or call.library)
+        call = kernel.with_outputs(call, tuple(shape), joined.binding)
+        values = tuple(operand.value for operand in call.outputs)
+        result = values[0] if len(values) == 1 else values
+        if 0 in shape:
+            return Prepared(result, device=call.device, library=call.library)
+        fold, loaded = self._fold(joined, call, part, tuple(shape), kept, str, checks)
+        head = _head(math.prod(shape) if outputs is None else outputs, joined.length, part)
+        operands = (*call.inputs, *call.outputs)
+        size = joined.array.shape[-1]
+        stage = _Stage(loaded, fold, head, operands, (*operands, part), joined.binding, size)
+        prepared = stage.prepare(call, handle, checks, stream is not None)
+        return replace(prepared, result=result)
+
+    def _joined(self, parts: Sequence[Part], stream: Any) -> Part:
+        joined, copies = self.prepare_join(parts, stream)
+        for copy in copies:
+            copy()
+        return joined
+
+    def prepare_join(
+        self, parts: Sequence[Part], stream: Any = None
+    ) -> tuple[Part, list[Callable[[], None]]]:
+        """Return all accumulators as one part, where the first is, and what puts them there."""
+        if not parts:
+            raise ShapeError(f"{self.kernel.__name__}: there are no parts to combine")
+        length = sum(part.length for part in parts)
+        some = [part for part in parts if part.count] or list(parts[:1])
+        first = some[0]
+        for part in some[1:]:
+            if (part.outputs, part.binding) != (first.outputs, first.binding):
+                raise ShapeError(
+                    f"{self.kernel.__name__}: parts do not fit: outputs {first.outputs} of "
+                    f"{dict(first.binding)}, and {part.outputs} of {dict(part.binding)}"
+                )
+        views = [_operand(part.array) for part in some]
+        aligned = views[0].view.ptr % _ALIGNMENT == 0
+        if len(some) == 1 and aligned:
+            return replace(first, length=length), []
+        device, library = views[0].view.device, views[0].library
+        count = sum(part.count for part in some)
+        array = library.empty((count, *first.array.shape[1:]), _BYTES, device)
+        start = 0
+        to = library.view(array)
+        into = stream_of_call(stream, library, device)
+        copies: list[Callable[[], None]] = []
+        for part in views:
+            other = part.library.stream(part.view.device)
+            if stream is not None and part.view.device == device:
+                other = into  # the caller has named what the part was made on, too
+            copies.append(
+                functools.partial(copy_bytes, to.ptr + start, device, into, part.view, other)
+            )
+            start += part.view.size
+        read = [(one.library, one.value) for one in views if one.view.device == device]
+        copies.append(functools.partial(after_launch, device, into, read, given=stream is not None))
+        return Part(array, length, first.binding), copies
+
+    def _call(
+        self, joined: Part, args: Sequence[Any], stream: Any
+    ) -> tuple[Call, Any, int, Checks]:
+        """Return what is left of a call's inputs, the part, the stream, and what to check."""
+        kernel = self.kernel
+        declaration = kernel.declaration
+        dispatch.check_count(declaration, args)
+        part: Any = _operand(joined.array)
+        rest = [
+            value if param.raw or param.name in declaration.scalars else 0
+            for param, value in zip(declaration.inputs, args, strict=False)
+        ]
+        call = dispatch.classify(declaration, rest)
+        kernel.check_scalars(call)
+        device = part.view.device
+        if any(one.view is not None and one.view.device != device for one in call.inputs):
+            raise ArgumentTypeError(
+                f"{kernel.__name__}: raw arrays must be on {device}, where the parts are combined"
+            )
+        handle = stream_of_call(stream, part.library, device)
+        arrays.use_on(handle, joined.array)
+        return Call(call.inputs, (), device, part.library), part, handle, _checks(kernel, device)
+
+    def _fold(
+        self,
+        joined: Part,
+        call: Call,
+        part: Any,
+        shape: Shape,
+        kept: Sequence[int],
+        tag: Callable[[str], str],
+        checks: Checks,
+    ) -> tuple[Fold, LoadedKernel]:
+        """Return how the parts are shared among threads, and the kernel for that."""
+        size = joined.array.shape[-1]
+        whole = (joined.count, *shape)
+        strides = c_strides(whole, size)
+        view = replace(part.view, shape=whole, strides=strides)
+        inputs = [replace(part, view=view)]
+        inputs += [replace(one, view=None) for one in call.inputs if not one.param.raw][1:]
+        along = tuple(range(1, len(whole)))
+        kept_axes, reduced_axes = split_axes(inputs, call.outputs, whole, along, (0,), False, False)
+        if joined.count == 0:
+            reduced_axes = Axes((0,), tuple((0,) for _ in inputs))
+        if call.device.is_host:
+            fold = choose_host(kept_axes, reduced_axes)
+        else:
+            processors = driver.multiprocessors(call.device.ordinal)
+            fold = choose_strided(kept_axes, reduced_axes, processors)
+        wanted = tag(of_parts(fold.layout))
+        return fold, self.kernel.load(call, joined.binding, wanted, checks)
+
+    def _size(self, call: Call, binding: Binding, stream: int) -> int:
+        """Return the bytes of an accumulator; the kernel is asked for those of the user's types."""
+        known = known_accumulator_size(self.kernel.declaration, binding)
+        return known or self._sizes.get_or_make(binding, lambda: self._asked(call, binding, stream))
+
+    def _asked(self, call: Call, binding: Binding, stream: int) -> int:
+        device = call.device
+        answer = arrays.empty((1,), "int64", device)
+        arrays.use_on(stream, answer)
+        one = _operand(answer)
+        kernel = self.kernel.load(call, binding, to_parts(strided(1)), NO_CHECKS)
+        declaration = self.kernel.declaration
+        outputs = tuple(_as_output(param, one, (1,), 8) for param in declaration.outputs)
+        inputs = sum(not operand.param.raw for operand in call.inputs)
+        kept = Axes((1,), ((0,),) * (inputs + len(outputs)))
+        along = Axes((1,), ((0,),) * inputs)
+        fold = choose_host(kept, along) if device.is_host else choose_strided(kept, along, 1)
+        head = _head(0, 0, one)
+        operands = (*call.inputs, *outputs)
+        _Stage(kernel, fold, head, operands, (), binding, 0).prepare(
+            call, stream, NO_CHECKS, True
+        ).run()
+        if not device.is_host:
+            driver_streams.synchronize_stream(device.ordinal, stream)
+        return int(asnumpy(answer)[0])
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """One launch.
+
+    Attributes
+    ----------
+    kernel : LoadedKernel
+        In a layout of parts.
+    fold : Fold
+        How threads share the work.
+    head : bytes
+        What is in front of the fold's plan.
+    operands : tuple of Operand
+        What the kernel's parameters hold.
+    touched : tuple of Operand
+        What it really reads and writes.
+    binding : Binding
+        Dtypes of the placeholders.
+    size : int
+        Bytes of an accumulator.
+    """
+
+    kernel: LoadedKernel
+    fold: Fold
+    head: bytes
+    operands: tuple[Operand, ...]
+    touched: tuple[Operand, ...]
+    binding: Binding
+    size: int
+
+    def prepare(self, call: Call, stream: int, checks: Checks, named: bool) -> Prepared:
+        """Return it as a checked call without a result.
+
+        `named`: whether the caller has named the stream.
+        """
+        head, fold = self.head, self.fold  # not the operands, whose arrays would live as long
+        modes = self.kernel.modes
+        regions = regions_of_operands(modes, self.touched)
+        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
+        return Prepared(
+            None,
+            self.kernel,
+            Launch(grid, block, 0, stream, checks, modes, regions),
+            self.binding,
+            call.device,
+            lambda scratch: head + fold.pack(scratch),
+            self.operands,
+            given=False,  # outputs are new, or parts
+            scratch=fold.scratch(self.size),
+            tickets=fold.tickets,
+            named=named,
+            library=call.library,
+        )
+
+
+def check_splittable(kernel: ReductionCallable) -> None:
+    """Raise `NotSupportedError` if parts of an array can not be reduced by themselves."""
+    reason = kernel.declaration.whole
+    if reason:
+        raise NotSupportedError(
+            f"{kernel.__name__} can not reduce an array in parts: {reason}. Give it the whole "
+            "array in one piece, or let the map take indices from an array: 'T x, int64 index'"
+        )
+
+
+def _checks(kernel: ReductionCallable, device: Device) -> Checks:
+    return checks_of_call(kernel.__name__, device, kernel.checks, None, None, None)
+
+
+def _operand(array: Any, library: Library | None = None) -> Any:
+    """Return an array of bytes as an operand."""
+    found = library_of(array) or library
+    if found is None:
+        raise ArgumentTypeError(f"a part holds an array, not {type(array).__name__}")
+    return Operand(_PART, array, found.view(array), found)
+
+
+def _as_output(param: Param, part: Any, shape: Shape, size: int) -> Operand:
+    """Return accumulators as an output of a kernel, which has their address and strides."""
+    view = ArrayView(part.view.ptr, shape, c_strides(shape, size), _BYTES, part.view.device)
+    return Operand(replace(param, type=_BYTES), part.value, view, part.library, is_output=True)
+
+
+def _head(outputs: int, length: int, part: Operand) -> bytes:
+    """Pack ``Reduction<ToParts<...>>`` or ``Reduction<OfParts<...>>`` but for its plan."""
+    assert part.view is not None
+    return struct.pack("2qP", outputs, length, part.view.ptr)

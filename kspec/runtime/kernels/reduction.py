@@ -1,0 +1,380 @@
+"""Calling a reduction kernel: axes, binding, outputs, schedule, launch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model import dtypes
+from kspec.model.checks import Checks
+from kspec.model.declaration import PLACES, ReductionDeclaration
+from kspec.model.stages import Specialization
+from kspec.runtime.arguments import binding as dispatch
+from kspec.runtime.arguments import permuted
+from kspec.runtime.arguments.binding import Binding, Call, Operand
+from kspec.runtime.arguments.checks import (
+    checks_of_call,
+    modes_of_call,
+    plain_checks,
+    regions_of_operands,
+)
+from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.schedules import strides as layout
+from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, Fold, choose, choose_host
+from kspec.runtime.schedules.strides import Axes, Shape
+
+
+class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
+    """A reduction kernel that can be called."""
+
+    def __call__(
+        self,
+        a0: Any = ABSENT,
+        a1: Any = ABSENT,
+        a2: Any = ABSENT,
+        a3: Any = ABSENT,
+        a4: Any = ABSENT,
+        /,
+        *rest: Any,
+        out: Any = None,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Run the kernel.
+
+        Parameters
+        ----------
+        a0, a1, a2, a3, a4, *rest : arrays or scalars
+            The inputs, or the inputs and all outputs. Inputs broadcast against each other.
+        out : array or tuple of arrays, optional
+            The outputs, one for each declared; instead of positional ones.
+        axis : int, sequence of int or None
+            Axes to reduce; None: all of them, ``()``: none.
+        keepdims : bool, default False
+            Keep reduced axes with extent 1.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
+
+        Returns
+        -------
+        array or tuple of arrays
+            The outputs, of the kind of the first array; 0-d for a full reduction.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+        ShapeError
+            A `ValueError`: shapes do not fit, or nothing to reduce and no identity.
+        numpy.exceptions.AxisError
+            An axis is out of range.
+        SpecializationNotBuilt
+            Nothing precompiled fits and ``KSPEC_JIT=never``.
+        """
+        if (
+            sanitize is None
+            and order is None
+            and timeout is None
+            and type(keepdims) is bool
+            and (axis is None or type(axis) is int or _is_plain(axis))
+        ):
+            if rest or out is not None:
+                args = given_of(a0, a1, a2, a3, a4, *rest)
+                given = self._all_given(args, out)
+                route = self._routes[types_of(given)] if given else None
+                if route is not None:
+                    places = (*given, *[ABSENT] * (PLACES - len(given)))
+                    return route(self, *places, axis, keepdims, stream)
+            else:
+                route = self._routes[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                if route is not None:
+                    return route(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
+        args = given_of(a0, a1, a2, a3, a4, *rest)
+        prepared = self.prepare(args, axis, keepdims, stream, out, sanitize, order, timeout)
+        result = prepared.run()
+        values = (*args, *self._given_outputs(args, out))
+        returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
+        self._routes.learn(values, lambda: self._route(values, ("axis", "keepdims"), returned))
+        return result
+
+    def bind(
+        self,
+        *args: Any,
+        out: Any = None,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        stream: Any = None,
+    ) -> Bound:
+        """Check a call now, for launching it many times with the same arguments.
+
+        Parameters and errors are those of a call. The arrays are kept alive, and must keep their
+        shape and memory; outputs that are not given are made once.  The stream is the one that is
+        current now. Launches share scratch memory, so they must not run at the same time on
+        several streams, as graphs and the default streams of threads can.
+
+        Returns
+        -------
+        Bound
+            Calling it, without arguments, launches the kernel and returns the outputs.
+        """
+        plain = plain_checks(self.checks)
+        prepared = self.prepare(args, axis, keepdims, stream, out, **plain)
+        handle = prepared.launch.stream
+        again = functools.partial(self, axis=axis, keepdims=keepdims, stream=handle)
+        return self._bound(prepared, again)
+
+    def prepare(
+        self,
+        args: Sequence[Any],
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        stream: Any = None,
+        out: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Prepared:
+        """Check a call, with parameters and errors as those of the call, and make its outputs."""
+        declaration = self.declaration
+        given = out is not None or len(args) > len(declaration.inputs)
+        call = dispatch.classify(declaration, args, self._given_outputs(args, out))
+        shape = self.input_shape(call)
+        reduced = layout.normalize_axes(axis, len(shape))
+        out_shape = output_shape(shape, reduced, keepdims)
+        binding = dispatch.resolve_types(declaration, call)
+        length = layout.size_of(tuple(shape[k] for k in reduced))
+        if length == 0 and not declaration.has_identity and 0 not in out_shape:
+            raise ShapeError(
+                f"zero-size array to reduction operation {self.__name__} which has no identity"
+            )
+        call = self.with_outputs(call, out_shape, binding)
+        checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
+        values = tuple(operand.value for operand in call.outputs)
+        result = values[0] if len(values) == 1 else values
+        if 0 in out_shape:
+            made_by = None if given else call.library
+            return Prepared(result, device=call.device, library=made_by)
+        handle = dispatch.resolve_stream(call, stream)
+        call = replace(call, stream=handle)
+        operands = (*call.inputs, *call.outputs)
+        views = permuted.views(declaration, call, shape, reduced, keepdims)
+        ndims = tuple(view.ndim for view in views)
+        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks, view_ndims=ndims)
+        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
+        modes = modes_of_call(checks, call.device, declaration)
+        regions = regions_of_operands(modes, operands)
+        return Prepared(
+            result,
+            kernel,
+            Launch(grid, block, 0, handle, checks, modes, regions),
+            binding,
+            call.device,
+            fold.pack,
+            operands,
+            tuple((view.operand, view.packed) for view in views),
+            given,
+            scratch=fold.scratch(_accumulator_size(declaration, binding)),
+            tickets=fold.tickets,
+            named=stream is not None,
+            library=None if given else call.library,
+        )
+
+    def _all_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """Return the arguments with the outputs given by keyword; nothing if these are too many."""
+        if out is None:
+            return args
+        if len(args) != len(self._declaration.inputs):
+            return ()
+        return (*args, *out) if type(out) is tuple else (*args, out)
+
+    def _given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """Return the outputs given by keyword."""
+        if out is None:
+            return ()
+        if len(args) > len(self.declaration.inputs):
+            raise ShapeError(
+                f"{self.__name__}: cannot specify 'out' as both positional and keyword"
+            )
+        outputs = out if isinstance(out, tuple) else (out,)
+        if len(outputs) != len(self.declaration.outputs):
+            raise ShapeError(
+                f"{self.__name__}: out must hold {len(self.declaration.outputs)} arrays, "
+                f"not {len(outputs)}"
+            )
+        return outputs
+
+    def input_shape(self, call: Call) -> Shape:
+        """Return the broadcast shape of the inputs; check what must be a scalar."""
+        self.check_scalars(call)
+        shape = dispatch.loop_shape(self.__name__, call.inputs)
+        if shape is None:
+            raise ShapeError(
+                f"{self.__name__}: Loop size is undecided. Pass an array that is not raw"
+            )
+        return shape
+
+    def check_scalars(self, call: Call) -> None:
+        """Raise `ArgumentTypeError` for a scalar in place of an array, or the other way round."""
+        for operand in call.inputs:
+            name = operand.param.name
+            if operand.view is None and name in self.declaration.raw_views:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: {name} must be an array, not "
+                    f"{type(operand.value).__name__}: an expression reads _raw_{name}"
+                )
+            if name in self.declaration.scalars and operand.view is not None:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: {name} is read by the reduce or post-map "
+                    "expression, where there are no elements any more; pass a scalar"
+                )
+
+    def with_outputs(self, call: Call, shape: Shape, binding: Binding) -> Call:
+        """Check the given outputs, or allocate them."""
+        for operand in call.outputs:
+            if operand.view is not None and operand.view.shape != shape:
+                raise ShapeError(
+                    f"Out shape is mismatched: {self.__name__}: output {operand.param.name} has "
+                    f"shape {operand.view.shape}, the result {shape}"
+                )
+        if call.outputs:
+            return call
+        library = call.library
+        assert library is not None  # there is an array among the inputs
+        outputs = []
+        for param in self.declaration.outputs:
+            array = library.empty(shape, dispatch.param_dtype(param, binding), call.device)
+            outputs.append(dispatch.new_output(param, array))
+        return Call(call.inputs, tuple(outputs), call.device, library)
+
+    def fold(
+        self,
+        call: Call,
+        shape: Shape,
+        reduced: tuple[int, ...],
+        keepdims: bool,
+        binding: Binding,
+        checks: Checks,
+        tag: Callable[[str], str] = str,
+        view_ndims: tuple[int, ...] = (),
+    ) -> tuple[Fold, LoadedKernel]:
+        """Return how the work is shared, and the kernel for that.
+
+        `tag` makes the layout of the kernel of that of the fold. `view_ndims` are the dimensions of
+        ``_raw_<name>`` and of the indexers.
+        """
+        inputs = [operand for operand in call.inputs if not operand.param.raw]
+        kept = tuple(axis for axis in range(len(shape)) if axis not in reduced)
+        keep_order = self.declaration.ordered
+        kept_axes, reduced_axes = split_axes(
+            inputs, call.outputs, shape, kept, reduced, keepdims, keep_order
+        )
+
+        def load(layout_tag: str) -> LoadedKernel:
+            return self.load(call, binding, tag(layout_tag), checks, view_ndims)
+
+        if call.device.is_host:
+            fold = choose_host(kept_axes, reduced_axes)
+        else:
+            members = [member_of(operand, binding) for operand in inputs]
+            fold = choose(
+                kept_axes,
+                reduced_axes,
+                members,
+                driver.multiprocessors(call.device.ordinal),
+                lambda tag, threads: load(tag).resident_blocks(threads),
+                _accumulator_size(self.declaration, binding),
+            )
+        return fold, load(fold.layout)
+
+    def load(
+        self,
+        call: Call,
+        binding: Binding,
+        layout_tag: str,
+        checks: Checks,
+        view_ndims: tuple[int, ...] = (),
+    ) -> LoadedKernel:
+        """Return the kernel of a layout."""
+        raw_ndims = (*dispatch.raw_ndims(call.inputs), *view_ndims)
+        wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
+        self._loader.check_captured(wanted, call.device, call.stream)
+        modes = modes_of_call(checks, call.device, self.declaration)
+        return self._loader.kernel(wanted, call.device, modes)
+
+
+def _is_plain(axis: object) -> bool:
+    """Whether equal axes mean the same: True is an error, but equals 1."""
+    return type(axis) is tuple and all(type(one) is int for one in axis)
+
+
+def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
+    """Return the bytes of an accumulator; the most there can be for a type of the user's."""
+    return known_accumulator_size(declaration, binding) or MAX_ACCUMULATOR
+
+
+def known_accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
+    """Return the bytes of an accumulator; 0 for a type of the user's."""
+    name = declaration.accumulator
+    if not name:
+        name = dispatch.param_dtype(declaration.outputs.params[0], binding)
+        row = dtypes.from_ctype(dtypes.lookup(name).accumulator)
+    elif name in dict(binding):
+        row = dtypes.lookup(dict(binding)[name])
+    else:
+        row = dtypes.from_ctype(name)
+    return row.itemsize if row else 0
+
+
+def output_shape(shape: Shape, reduced: tuple[int, ...], keepdims: bool) -> Shape:
+    """Return the shape of the outputs."""
+    if keepdims:
+        return tuple(1 if axis in reduced else extent for axis, extent in enumerate(shape))
+    return tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)
+
+
+def split_axes(
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    shape: Shape,
+    kept: tuple[int, ...],
+    reduced: tuple[int, ...],
+    keepdims: bool,
+    keep_order: bool,
+) -> tuple[Axes, Axes]:
+    """Collapse the kept axes (inputs and outputs) and the reduced ones (inputs)."""
+    still = (0,) * len(shape)
+    along = [
+        layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
+        if operand.view
+        else still
+        for operand in inputs
+    ]
+    kept_strides = [tuple(strides[axis] for axis in kept) for strides in along]
+    for operand in outputs:
+        assert operand.view is not None
+        strides = operand.view.strides
+        kept_strides.append(tuple(strides[axis] for axis in kept) if keepdims else strides)
+    kept_axes = layout.collapse(tuple(shape[k] for k in kept), kept_strides, keep_order)
+    extents = tuple(shape[k] for k in reduced)
+    reduced_strides = [tuple(strides[axis] for axis in reduced) for strides in along]
+    if 0 in extents:
+        # Nothing is read: the kernel only has to see the length.
+        return kept_axes, Axes((0,), tuple((0,) for _ in inputs))
+    return kept_axes, layout.collapse(extents, reduced_strides, keep_order)

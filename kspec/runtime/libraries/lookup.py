@@ -1,0 +1,144 @@
+"""Whose array an argument is.
+
+>>> import numpy as np
+>>> library = library_of(np.zeros(3))
+>>> library.name, str(library.view(np.zeros(3)).device)
+('numpy', 'host')
+
+`kspec.runtime.libraries.registry` and `protocol_libraries` have the libraries, `protocols` what
+serves all others; `order` says which stream a call is queued on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kspec.errors import ArgumentTypeError
+from kspec.runtime.driver.device import Device
+from kspec.runtime.libraries.protocol_libraries import Jax, Numba
+from kspec.runtime.libraries.protocols import DLPACK, CudaArrayInterface, speaks
+from kspec.runtime.libraries.registry import CuPy, Library, NumPy, Own, Plain, Torch
+from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory.device_array import show
+
+__all__ = [
+    "Library",
+    "default_library",
+    "library_of",
+    "overriding",
+    "view_of",
+]
+
+
+class CuPyConvertible(Plain):
+    """Any object with CuPy's ``__cupy_get_ndarray__``; outputs are CuPy arrays."""
+
+    name = "cupy convertible"
+
+    def recognises(self, kind: type) -> bool:
+        """Whether objects of a type have an array to give."""
+        return speaks(kind, "__cupy_get_ndarray__")
+
+    def view(self, array: Any) -> ArrayView:
+        """Return where the elements of its array are."""
+        inner = array.__cupy_get_ndarray__()
+        library = library_of(inner)
+        if library is None or library is self:
+            raise ArgumentTypeError(
+                f"__cupy_get_ndarray__ of this {type(array).__name__} returns no array, but a "
+                f"{type(inner).__name__}"
+            )
+        view = library.view(inner)
+        show(inner)
+        return replace(view, owner=(inner, view.owner))
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+        """Return a new array of the library that fits the device."""
+        return self._library(device).empty(shape, dtype, device)
+
+    def stream(self, device: Device) -> int:
+        """Return that library's current stream."""
+        return self._library(device).stream(device)
+
+    def numpy(self, array: Any) -> npt.NDArray[Any]:
+        """Return a copy of its array."""
+        inner = array.__cupy_get_ndarray__()
+        return self._library(self.view(array).device).numpy(inner)
+
+    def _library(self, device: Device) -> Library:
+        return NumPy() if device.is_host else CuPy()
+
+
+_INTERFACE = CudaArrayInterface()
+# The first that recognises a type wins; protocols come after the libraries that have them, and
+# CuPy's own, which says more, before the general ones.
+_LIBRARIES: tuple[Library, ...] = (
+    NumPy(),
+    Own(),
+    CuPy(),
+    Torch(),
+    Jax(),
+    Numba(),
+    CuPyConvertible(),
+    _INTERFACE,
+    DLPACK,
+)
+
+
+@functools.lru_cache(maxsize=256)
+def _library_of_type(kind: type) -> Library | None:
+    return next((library for library in _LIBRARIES if library.recognises(kind)), None)
+
+
+def library_of(value: object) -> Library | None:
+    """Return the library a value is an array of, or None if it is no array."""
+    if isinstance(value, np.generic):
+        return None  # NumPy scalars have array interfaces, but are scalars
+    library = _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable
+    return _INTERFACE if library is None and _INTERFACE.is_set_on(value) else library
+
+
+def view_of(where: str, library: Library, value: Any) -> ArrayView:
+    """Return where the elements of an argument are; what is raised says which one it is.
+
+    Parameters
+    ----------
+    where : str
+        What messages call it.
+    library : Library
+        Whose array it is.
+    value : object
+        The array.
+    """
+    try:
+        return library.view(value)
+    except ArgumentTypeError as error:
+        raise type(error)(f"{where}: {error}") from error.__cause__
+    except Exception as error:  # of whose array it is
+        error.add_note(f"for {where}")
+        raise
+
+
+def default_library(device: Device) -> Library:
+    """Return who makes the outputs of a call without any array: NumPy, or kspec on a GPU."""
+    return NumPy() if device.is_host else Own()
+
+
+@functools.lru_cache(maxsize=256)
+def _overrides(kind: type) -> bool:
+    return hasattr(kind, "__cupy_override_elementwise_kernel__")
+
+
+def overriding(values: Iterable[object]) -> Any:
+    """Return the first value whose class runs elementwise kernels itself, or None.
+
+    That is CuPy's hook for arrays that are more than memory:
+    ``value.__cupy_override_elementwise_kernel__(kernel, *args, **keywords)``.
+    """
+    return next((value for value in values if _overrides(type(value))), None)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Memory on devices: kspec's own arrays, their pool, and views of any array."""

@@ -1,0 +1,72 @@
+"""Arrays that live until a kernel has run, although nobody else needs them any more.
+
+>>> keep_until_run(0, stream, (x, y))                                        # doctest: +SKIP
+
+Libraries use the memory of a dropped array anew in the order of their own stream.  Work on another
+stream may come later than that, so what it uses is kept here, with an event behind it.  Nobody is
+called when an event has happened: whoever keeps something next lets go what has run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from kspec.locks import make_lock
+from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.once import OnceMap
+
+
+class Kept:
+    """What kernels on one device still use, in the order of their launches.
+
+    Parameters
+    ----------
+    ordinal : int
+        The device.
+    """
+
+    def __init__(self, ordinal: int) -> None:
+        self._ordinal = ordinal
+        self._pending: deque[tuple[Any, object]] = deque()  # events, and what waits for them
+        self._lock = make_lock()
+
+    def keep(self, stream: int, objects: Sequence[object]) -> None:
+        """Keep objects until everything queued on a stream by now has run."""
+        event = driver_streams.record_event(self._ordinal, stream)
+        done: list[tuple[Any, object]] = []
+        with self._lock:
+            self._pending.append((event, tuple(objects)))
+            # Streams are not in step: what is behind one that has not run waits with it.
+            while self._pending:
+                # Taken out first: a signal handler may come in between, and do the same.
+                first = self._pending.popleft()
+                if not driver_streams.has_happened(self._ordinal, first[0]):
+                    self._pending.appendleft(first)
+                    break
+                done.append(first)
+        for finished, _ in done:
+            driver_streams.destroy_event(self._ordinal, finished)
+        # The objects go after the lock: their finalizers may run kernels.
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+
+# One for each device; functools.cache would make two for two threads that come first together.
+_KEPT: OnceMap[int, Kept] = OnceMap()
+
+
+def kept_on(ordinal: int) -> Kept:
+    """Return what kernels on a device still use."""
+    return _KEPT.get_or_make(ordinal, lambda: Kept(ordinal))
+
+
+def keep_until_run(ordinal: int, stream: int, objects: Sequence[object]) -> None:
+    """Keep objects until everything queued on a stream of a device by now has run.
+
+    While a graph is made of it there is nothing to wait for: whoever launches the graph keeps them.
+    """
+    if not driver_streams.is_capturing(ordinal, stream):
+        kept_on(ordinal).keep(stream, objects)

@@ -1,0 +1,1 @@
+"""Images in, loaded modules and their kernels out."""

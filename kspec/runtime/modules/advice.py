@@ -1,0 +1,135 @@
+"""What to do about a kernel that a package does not have for a device: the line its spec misses.
+
+::
+
+    in specs/norms.toml, line 14, [reduction.l2norm], write
+        types = { T = ["float16", "float32", "float64", "int32"] }
+    then run `kspec build`
+
+`kspec.runtime.package` says it in `SpecializationNotBuilt`; `kspec.model.coverage` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kspec.model.coverage import (
+    Coverage,
+    binding_text,
+    layout_text,
+    layouts_of,
+    types_text,
+    value_text,
+    widened,
+)
+from kspec.model.declaration import Declaration, RawDeclaration
+from kspec.model.manifest import ModuleEntry
+from kspec.model.stages import RawSymbol, Specialization
+from kspec.runtime.driver.archs import device_arch, device_text
+from kspec.runtime.driver.device import Device
+
+Wanted = Specialization | RawSymbol
+_THEN = "then run `kspec build`"
+
+
+def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> str:
+    """Return what is missing of a module's kernel for a device, and what to do about it.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the generated package.
+    entry : ModuleEntry
+        The module's part of the manifest.
+    wanted : Specialization or RawSymbol
+        What was called.
+    device : Device
+        Where.
+    """
+    kernel = declaration_of(entry, wanted)
+    lines = tuple(missing_lines(entry, kernel, wanted)) if kernel else ()
+    kernel = _written(entry, kernel) if kernel else None
+    head = f"missing: {_words(entry, kernel, wanted, device)}"
+    if device.is_host:
+        what = "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
+    elif kernel is not None and lines:
+        line = entry.coverage[kernel.name].line if kernel.name in entry.coverage else 0
+        place = f"{entry.spec}{f', line {line}' if line else ''}, [{kernel.kind}.{kernel.name}]"
+        what = "\n".join([f"in {place}, write", *(f"    {line}" for line in lines), _THEN])
+    elif entry.image is None or not (folder / entry.image.file).is_file():
+        what = "the package was not compiled: run `kspec build`"
+    elif wanted.name_expression in entry.image.symbols:
+        what = _other_arch(entry.image.archs, device)
+    elif kernel is None:
+        what = f"see {wanted.name_expression} in {entry.spec}"
+    else:
+        what = f"{entry.spec} declares it, so the package is older: run `kspec build`"
+    return f"{head}\n{what}"
+
+
+def declaration_of(entry: ModuleEntry, wanted: Wanted) -> Declaration | None:
+    """Return the kernel of a module that `wanted` is an instance of, if there is one."""
+    if isinstance(wanted, Specialization):
+        found = (one for one in entry.kernels if one.name == wanted.kernel)
+        return next(found, None)
+    stem = wanted.name_expression.partition("<")[0]
+    raw = [one for one in entry.kernels if isinstance(one, RawDeclaration)]
+    exact = (one for one in raw if wanted.name_expression in one.name_expressions)
+    alike = (
+        one for one in raw if any(name.partition("<")[0] == stem for name in one.name_expressions)
+    )
+    return next(exact, None) or next(alike, None)
+
+
+def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> Iterator[str]:
+    """Yield the lines of a spec file that would make the build compile `wanted`."""
+    if isinstance(kernel, RawDeclaration):
+        if wanted.name_expression not in kernel.name_expressions:
+            names = value_text([*kernel.name_expressions, wanted.name_expression])
+            yield f"name_expressions = {names}"
+        return
+    if not isinstance(wanted, Specialization):
+        return
+    coverage = entry.coverage.get(kernel.name, Coverage(0, {}))
+    if wanted.binding not in coverage.bindings(kernel.placeholders):
+        written = _written(entry, kernel)
+        assert not isinstance(written, RawDeclaration)
+        listed = entry.coverage.get(written.name, Coverage(0, {})).types
+        bound = dict(wanted.binding)
+        # The dtypes of gradients are among those of the kernel in front.
+        rest = {letter: "float32" for letter in written.placeholders if letter not in bound}
+        row = tuple((letter, (bound | rest)[letter]) for letter in written.placeholders)
+        types = widened(listed, written.placeholders, [row])
+        yield from f"types = {types_text(types)}".split("\n")
+    layouts = layouts_of(kernel, wanted.binding, coverage.layouts)
+    if (wanted.layout, wanted.raw_ndims) not in layouts:
+        more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
+        yield f"layouts = {value_text(more)}"
+
+
+def _written(entry: ModuleEntry, kernel: Declaration) -> Declaration:
+    """Return the kernel whose table in the spec file declares `kernel`."""
+    forward = getattr(kernel, "forward", "")
+    return next((one for one in entry.kernels if one.name == forward), kernel)
+
+
+def _words(entry: ModuleEntry, kernel: Declaration | None, wanted: Wanted, device: Device) -> str:
+    """Return kernel, binding, layout and architecture."""
+    name = kernel.name if kernel else wanted.name_expression
+    parts = [f"{entry.stem}.{name}", binding_text(wanted.binding)]
+    if isinstance(wanted, Specialization):
+        parts.append(f"layout {layout_text(wanted.layout, wanted.raw_ndims)!r}")
+    parts.append("host" if device.is_host else device_arch(device.ordinal))
+    return ", ".join(part for part in parts if part)
+
+
+def _other_arch(archs: tuple[str, ...], device: Device) -> str:
+    """Return what does not fit, and how to build for the device."""
+    arch = device_arch(device.ordinal)
+    more = value_text(list(dict.fromkeys([*archs, arch])))
+    return (
+        f"the package has code for {', '.join(archs)}, and nothing of that runs on\n"
+        f"{device_text(device.ordinal)}; write in pyproject.toml, [tool.kspec]\n"
+        f"    archs = {more}\n{_THEN}; or, for this machine alone, `kspec build --arch native`"
+    )

@@ -1,0 +1,134 @@
+"""An image loaded into this process: kernels of the host device (`kspec.host`)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kspec.errors import DriverError, NotSupportedError
+from kspec.host import device as host
+from kspec.host.device import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
+from kspec.model.stages import Image
+from kspec.runtime.driver.function import ATTRIBUTES
+from kspec.runtime.driver.graph import GraphStart
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.driver.launch_ex import Resize, Start
+from kspec.runtime.modules.module import (
+    LoadedModule,
+    check_parameters,
+    check_resources,
+    launch_in_full,
+)
+from kspec.runtime.schedules.marshal import ParameterBlock
+
+_DYNAMIC_SHARED = 48 * 1024  # bytes that GPUs give a block without being asked for more
+
+
+class HostKernel:
+    """A kernel on the host device: runs to its end before `launch` returns."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.name = kernel.name
+        self.parameter_sizes: tuple[int, ...] | None = kernel.parameter_sizes
+        self.writes_to: tuple[bool, ...] = kernel.writes_to
+        self.modes: tuple[str, ...] = kernel.modes
+        self._kernel = kernel
+
+    def show_lines(self, line_of: Callable[[str, int], str]) -> None:
+        """Let faults show the line they are about, which this returns by file and number."""
+        self._kernel.line_of = line_of
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """Limits like those of a GPU; what a CPU has none of, registers among them, is 0."""
+        return dict.fromkeys(ATTRIBUTES, 0) | {
+            "max_threads_per_block": MAX_BLOCK_THREADS,
+            "max_dynamic_shared_size_bytes": _DYNAMIC_SHARED,
+            "preferred_shared_memory_carveout": -1,
+        }
+
+    def allow_shared_memory(self, nbytes: int) -> None:
+        """Raise `DriverError` for more than a GPU has, as its driver does."""
+        if not 0 <= nbytes <= MAX_SHARED_BYTES:
+            text = f"{self.name}: {nbytes} bytes of dynamic shared memory"
+            raise DriverError("CUDA_ERROR_INVALID_VALUE", f"invalid argument: {text}", 1)
+
+    def launch(self, launch: Launch, params: ParameterBlock) -> None:
+        """Run the kernel."""
+        self._check(launch, params)
+        checks = launch.checks
+        self._kernel.launch(
+            launch.grid,
+            launch.block,
+            params.address,
+            launch.shared_mem,
+            checks.timeout,
+            checks.order,
+            launch.regions,
+            cooperative=launch.cooperative,
+        )
+
+    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
+        """Return what runs the kernel again and again, with what `params` holds then."""
+        if launch.cooperative:
+            return functools.partial(launch_in_full, self, launch, params)
+        self._check(launch, params)
+        start: Start = self._kernel.prepare(
+            launch.grid, launch.block, params.address, launch.shared_mem, launch.regions
+        )
+        return start
+
+    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+        """Return what runs the kernel again and again, and what sets the launch's size."""
+        start = self.prepare(launch, params)
+
+        def resize(blocks: int, threads: int) -> None:
+            nonlocal start
+            size = (blocks, 1, 1), (threads, 1, 1)
+            start = self.prepare(replace(launch, grid=size[0], block=size[1]), params)
+
+        return (lambda: start()), resize
+
+    def relaunch(self, start: Start, code: int) -> None:
+        """Never needed: what `prepare` returns raises errors by itself."""
+        raise AssertionError(code)
+
+    def becomes_graph(self, launch: Launch) -> bool:
+        """Return False: what is launched has run."""
+        return False
+
+    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+        """Never needed, as `becomes_graph` says."""
+        raise AssertionError(launch)
+
+    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
+        """Return 1: blocks run one after the other on each core."""
+        return 1
+
+    def _check(self, launch: Launch, params: ParameterBlock) -> None:
+        check_parameters(self, params)
+        check_resources(self, launch, MAX_SHARED_BYTES)
+        if launch.cluster is not None:
+            raise NotSupportedError(
+                f"{self.name}: clusters exist on CUDA devices only; the host device runs blocks by "
+                "themselves"
+            )
+
+
+class HostModule:
+    """An image loaded into this process."""
+
+    def __init__(self, image: Image, home: LoadedModule | None = None) -> None:
+        self.mapping = dict(image.symbols)
+        kept = home._module if isinstance(home, HostModule) else None
+        self._module: host.HostModule = host.load_module(image, kept)
+
+    def get_kernel(self, symbol: str) -> HostKernel:
+        """Return a kernel by its symbol; raise `LoadError` if there is none."""
+        return HostKernel(self._module.get_kernel(symbol))
+
+    def get_global(self, symbol: str) -> tuple[int, int]:
+        """Return address and size of a variable; raise `LoadError` if there is none."""
+        return self._module.get_global(symbol)

@@ -1,0 +1,1 @@
+"""Raw CUDA source: modules, kernels, their arguments and calls."""

@@ -1,0 +1,1 @@
+"""Shapes and strides in, layouts, launch geometry and packed parameters out; no device."""

@@ -1,0 +1,348 @@
+"""How an elementwise kernel walks its operands: collapsed axes in, layout and geometry out.
+
+The layouts are those of ``kspec/layout.cuh``; what is packed here are the structures of
+``kspec/elements.cuh``.  The choice depends on strides, alignment and sizes alone.
+
+>>> x, y = Member(4, 4, ptr=4096, written=False), Member(4, 4, ptr=8192, written=True)
+>>> choose(Axes((64,), ((4,), (4,))), (x, y), 64).layout
+'kspec::Flat'
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kspec import config
+from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size, strided, strided_capacity
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.strides import Axes
+
+_NARROW_LIMIT = 2**31  # elements that 32-bit indices count
+_MASK_BITS = 64  # operands that a bit mask has room for
+_HOST_CHUNK = 16384  # elements below which another host thread is not worth waking
+_CUPY_BLOCK = 128  # threads of a block, where kernels may see them
+_TILE = 4
+_TILE_WARPS = (8 * 2, 4 * 4)  # tiles of a block along both axes; elements_cuda.cuh
+_TILE_THREADS = 256
+_ROW_THREADS = 128
+_FLAT_THREADS = 256
+_TILE_LEAST = 16  # shorter rows do not fill the sectors that a warp of tiles touches
+
+
+@dataclass(frozen=True)
+class Member:
+    """One operand of the loop.
+
+    Attributes
+    ----------
+    itemsize, pack_width : int
+        Size of an element in memory, and of its part of a pack (`DType.pack_width`).
+    ptr : int
+        Address of the first element; 0 for a scalar.
+    written : bool
+        Whether it is an output.
+    """
+
+    itemsize: int
+    pack_width: int
+    ptr: int
+    written: bool
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A layout, its packed structure, and the threads it keeps busy.
+
+    Attributes
+    ----------
+    layout : str
+        Tag of ``kspec/layout.cuh``.
+    elements : bytes
+        ``kspec::Elements<layout, operands>``.
+    threads : int
+        Threads that have something to do.
+    block : int
+        Threads of a block, unless the caller wants another number.
+    grid : tuple of int or None
+        Blocks, where the layout fixes them and `block`; None: as many as `threads` needs.
+    growth : Growth or None
+        What another number of elements would change, if all operands moved and were aligned.
+    """
+
+    layout: str
+    elements: bytes
+    threads: int
+    block: int
+    grid: tuple[int, int, int] | None = None
+    growth: Growth | None = None
+
+
+class Growth(Protocol):
+    """How a flat walk over aligned operands grows with the number of elements."""
+
+    def fit(self, size: int) -> tuple[int, int, int]:
+        """Return the number of blocks, the threads of each, and the elements after the last pack.
+
+        There is at least one element.
+        """
+
+    def in_blocks(self, threads: int) -> Growth:
+        """Return the same with blocks of so many threads."""
+
+
+@dataclass(frozen=True)
+class _CudaGrowth:
+    pack: int
+    block: int
+
+    def fit(self, size: int) -> tuple[int, int, int]:
+        tail = size % self.pack
+        threads = size // self.pack + tail
+        block = min(self.block, threads)
+        return -(-threads // block), block, tail
+
+    def in_blocks(self, threads: int) -> Growth:
+        return _CudaGrowth(self.pack, threads)
+
+
+@dataclass(frozen=True)
+class _HostGrowth:
+    single: bool
+    block: int = _CUPY_BLOCK
+
+    def fit(self, size: int) -> tuple[int, int, int]:
+        threads, block = _host_threads(size, self.single, self.block)
+        return -(-threads // block), block, 0
+
+    def in_blocks(self, threads: int) -> Growth:
+        return replace(self, block=threads)
+
+
+def choose(
+    axes: Axes,
+    members: Sequence[Member],
+    size: int,
+    *,
+    flat: bool = True,
+    tiles: bool = True,
+) -> Walk:
+    """Return how a GPU walks a loop.
+
+    Parameters
+    ----------
+    axes : Axes
+        Collapsed axes of the operands.
+    members : sequence of Member
+        The operands.
+    size : int
+        Number of elements.
+    flat : bool
+        Whether the number of axes does not matter.
+    tiles : bool
+        Whether elements may be visited in another order.
+    """
+    if len(members) > _MASK_BITS:
+        return _walk_strided(axes, size, 2)
+    pack = pack_size(member.pack_width for member in members)
+    in_order = _in_order(axes, members)
+    if flat and _is_all_flat(axes, members, in_order):
+        return _walk_flat(members, in_order, size, pack)
+    narrow = size < _NARROW_LIMIT and len(axes.extents) <= strided_capacity(1)
+    if pack > 1 and axes.extents and narrow:
+        if all(_is_row(axes, k, member) for k, member in enumerate(members)):
+            return _walk_packs(axes, members, in_order, size, pack)
+        if tiles and (other := _other_axis(axes, members)):
+            return _walk_tiles(axes, other, size)
+    return _walk_strided(axes, size, 2)
+
+
+def choose_single(
+    axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
+) -> Walk:
+    """Return how a GPU walks a loop with one element a thread; if `single`, in CuPy's blocks."""
+    in_order = _in_order(axes, members)
+    if flat and len(members) <= _MASK_BITS and _is_all_flat(axes, members, in_order):
+        walk = _walk_flat(members, in_order, size, 1)
+    else:
+        walk = _walk_strided(axes, size, 1)
+    if not single:
+        return walk
+    growth = walk.growth.in_blocks(_CUPY_BLOCK) if walk.growth else None
+    return replace(walk, block=_CUPY_BLOCK, growth=growth)
+
+
+def choose_host(
+    axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
+) -> Walk:
+    """Return how a CPU walks a loop: contiguous alike, or along the innermost axis.
+
+    A thread takes many elements and is a block, or, if `single`, one.
+    """
+    in_order = _in_order(axes, members)
+    alike = all(one or not member.ptr for one, member in zip(in_order, members, strict=True))
+    if flat and alike and len(members) <= _MASK_BITS:
+        walk = _walk_flat(members, in_order, size, 1)
+    else:
+        walk = _walk_strided(axes, size, 1)
+    threads, block = _host_threads(size, single)
+    growth = _HostGrowth(single) if walk.growth else None
+    return replace(walk, threads=threads, block=block, growth=growth)
+
+
+def _host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int, int]:
+    """Return how many threads share a loop, and how many of them make a block."""
+    if single:
+        return size, min(size, block)
+    # A few a core balance the load.
+    return min(-(-size // _HOST_CHUNK), 4 * config.host_threads()), 1
+
+
+def _in_order(axes: Axes, members: Sequence[Member]) -> list[bool]:
+    return [_is_flat(axes, k, member) for k, member in enumerate(members)]
+
+
+def _is_all_flat(axes: Axes, members: Sequence[Member], in_order: Sequence[bool]) -> bool:
+    """Whether every operand is contiguous in the order of the loop, or a single element."""
+    still = (not any(axes.strides[k]) and not x.written for k, x in enumerate(members))
+    return all(one or quiet for one, quiet in zip(in_order, still, strict=True))
+
+
+def _is_flat(axes: Axes, k: int, member: Member) -> bool:
+    """Whether an operand is an array that is contiguous in the order of the loop."""
+    step = member.itemsize
+    for extent, stride in zip(axes.extents, axes.strides[k], strict=True):
+        if stride != step:
+            return False
+        step *= extent
+    return bool(member.ptr)
+
+
+def _is_row(axes: Axes, k: int, member: Member) -> bool:
+    """Whether an operand's elements are neighbours, or all the same, along the innermost axis."""
+    step = axes.strides[k][0]
+    return step == member.itemsize or (step == 0 and not member.written)
+
+
+def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> Walk:
+    growth = _CudaGrowth(pack, _FLAT_THREADS)
+    head, tail = _ends(members, flat, size, pack) if pack > 1 else (0, 0)
+    aligned = [
+        (member.ptr + head * member.itemsize) % (pack * member.itemsize) == 0 for member in members
+    ]
+    elements = struct.pack("qQQ2i", size, _mask(flat), _mask(aligned), head, tail)
+    packs = (size - head - tail) // pack
+    return Walk(FLAT, elements, packs + size - packs * pack, _FLAT_THREADS, growth=growth)
+
+
+def _ends(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> tuple[int, int]:
+    """Return how many elements come before the first pack of a flat walk, and after the last."""
+    first = next((member for member in members if member.written and member.ptr), None)
+    # The first output's packs are aligned.
+    head = -first.ptr // first.itemsize % pack if first is not None else 0
+    tail = (size - head) % pack
+    # Inputs beside it are read by the aligned blocks around a pack, all of which must be theirs.
+    ahead = behind = 0
+    for one, moving in zip(members, flat, strict=True):
+        shift = (one.ptr + head * one.itemsize) % 16
+        if moving and shift and pack * one.itemsize == 16:
+            ahead = max(ahead, shift - head * one.itemsize)
+            behind = max(behind, 16 - shift - tail * one.itemsize)
+    head += pack if ahead > 0 else 0
+    tail += pack if behind > 0 else 0
+    return (head, tail) if head + tail <= size else (size, 0)
+
+
+def _walk_strided(axes: Axes, size: int, each: int) -> Walk:
+    """Return the walk that takes any operands, `each` elements a thread."""
+    ndim = len(axes.extents)
+    packed = struct.pack("q", size) + marshal.pack_axes(axes, strided_capacity(ndim))
+    return Walk(strided(ndim), packed, -(-size // each), 128)
+
+
+def _walk_packs(
+    axes: Axes, members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
+) -> Walk:
+    aligned = [
+        all(
+            one % (pack * member.itemsize) == 0
+            for one in (member.ptr, *(() if flat[k] else axes.strides[k][1:]))
+        )
+        and (flat[k] or axes.extents[0] % pack == 0)
+        for k, member in enumerate(members)
+    ]
+    elements = _walk_strided(axes, size, 1).elements
+    row = axes.extents[0] // pack  # packs
+    still = [not axes.strides[k][0] for k in range(len(members))]
+    lined_up = all(one or quiet for one, quiet in zip(aligned, still, strict=True))
+    if lined_up and axes.extents[0] % pack == 0 and _fills_blocks(row):
+        return _walk_rows(axes, elements, size, row)
+    elements += struct.pack("QQ", _mask(flat), _mask(aligned))
+    return Walk(PACKS, elements, size // pack + size % pack, 128)
+
+
+def _fills_blocks(packs: int) -> bool:
+    """Whether rows of so many packs leave few threads of their blocks idle."""
+    return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_THREADS == 0 or packs >= 1024)
+
+
+def _walk_rows(axes: Axes, elements: bytes, size: int, packs: int) -> Walk:
+    lanes = min((packs - 1).bit_length(), _ROW_THREADS.bit_length() - 1)
+    outer = Axes(axes.extents[1:], tuple(steps[1:] for steps in axes.strides))
+    elements += marshal.pack_axes(outer, strided_capacity(1)) + struct.pack("i4x", lanes)
+    rows = -(-outer.size // (_ROW_THREADS >> lanes))
+    down = min(rows, 32768)
+    grid = (-(-packs // (1 << lanes)), down, -(-rows // down))
+    return Walk(ROWS, elements, size, _ROW_THREADS, grid)
+
+
+def _other_axis(axes: Axes, members: Sequence[Member]) -> int:
+    """Return the axis that some input runs along while the outputs run along the first; or 0."""
+    if axes.extents[0] < _TILE_LEAST:
+        return 0
+    for axis in range(1, len(axes.extents)):
+        runs = [axes.strides[k][axis] == member.itemsize for k, member in enumerate(members)]
+        if any(runs) and axes.extents[axis] >= _TILE_LEAST:
+            return axis if _tiles_fit(axes, axis, members) else 0
+    return 0
+
+
+def _tiles_fit(axes: Axes, other: int, members: Sequence[Member]) -> bool:
+    """Whether every operand runs along one of the axes, in aligned packs of four, or stands."""
+    for k, member in enumerate(members):
+        strides = axes.strides[k]
+        if not (strides[0] or strides[other] or member.written):
+            continue
+        along = 0 if strides[0] == member.itemsize else other
+        if strides[along] != member.itemsize or (member.written and along != 0):
+            return False
+        aligned = min(_TILE * member.itemsize, 16)
+        beside = (stride for axis, stride in enumerate(strides) if axis != along)
+        if any(one % aligned for one in (member.ptr, *beside)):
+            return False
+    return True
+
+
+def _walk_tiles(axes: Axes, other: int, size: int) -> Walk:
+    order = [0, other, *(axis for axis in range(1, len(axes.extents)) if axis != other)]
+    extents = [axes.extents[axis] for axis in order]
+    strides = [[steps[axis] for axis in order] for steps in axes.strides]
+    counts = [
+        -(-extent // (_TILE * tiles))
+        for extent, tiles in zip(extents[:2], _TILE_WARPS, strict=True)
+    ]
+    outer = Axes(tuple(extents[2:]), tuple(tuple(steps[2:]) for steps in strides))
+    elements = struct.pack("3q", size, *extents[:2])
+    elements += b"".join(struct.pack("2q", *steps[:2]) for steps in strides)
+    elements += struct.pack("2I", *counts)
+    elements += struct.pack("4I", *(one for count in counts for one in marshal.divisor(count)))
+    elements += marshal.pack_axes(outer, strided_capacity(1))
+    blocks = math.prod(counts) * outer.size
+    return Walk(TILES, elements, blocks * _TILE_THREADS, _TILE_THREADS, (blocks, 1, 1))
+
+
+def _mask(bits: Iterable[bool]) -> int:
+    return sum(1 << k for k, bit in enumerate(bits) if bit)

@@ -1,0 +1,1 @@
+"""`backward` tables: their rules, and the kernels that compute gradients."""
