@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import sys
 from collections.abc import Iterator
 
@@ -199,6 +200,20 @@ def misplaced_dependencies(name: str) -> Iterator[str]:
 def test_imports_point_down() -> None:
     found = [message for name in FILES for message in upward_imports(name)]
     assert not found, "\n".join(found)
+
+
+def test_imports_have_no_cycle() -> None:
+    """Neither those at the top of modules nor those inside functions."""
+    graph = {
+        module: {
+            found if found in MODULES else found.rpartition(".")[0]
+            for found, _, when in imports(name)
+            if when != "types" and found.split(".")[0] == "kspec"
+        }
+        - {module}
+        for module, name in MODULES.items()
+    }
+    graphlib.TopologicalSorter(graph).prepare()  # CycleError names the modules
 
 
 def test_third_party_imports_are_where_the_design_has_them() -> None:

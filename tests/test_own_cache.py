@@ -11,7 +11,7 @@ import pytest
 
 import kspec
 from kspec import config
-from kspec.runtime.provider import user_cache
+from kspec.runtime.modules.provider import user_cache
 from tests.own_cache import FOLDER, use_own_cache
 from tests.projects import ROOT, environment
 

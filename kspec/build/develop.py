@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +29,17 @@ if TYPE_CHECKING:
     from kspec.build.settings import Settings
 
 
+# The end of the copy of `kspec.build.watch`: kspec is imported when there is something to do.
+_REFRESH = '''
+
+def refresh(project: Path) -> None:
+    """Rebuild the package of a project, as `kspec.build.develop.refresh` does."""
+    from kspec.build import develop
+
+    develop.refresh(project)
+'''
+
+
 def editable_files(plan: BuildPlan, folder: Path) -> dict[str, str]:
     """Write what makes a package importable and watched; return files and their places.
 
@@ -42,16 +52,18 @@ def editable_files(plan: BuildPlan, folder: Path) -> dict[str, str]:
     """
     arguments = _watched(plan.settings)
     module = f"_kspec_watch_{arguments[0].replace('.', '_')}"
-    shutil.copyfile(watch.__file__, folder / f"{module}.py")
+    text = Path(watch.__file__).read_text(encoding="utf-8")
+    (folder / f"{module}.py").write_text(text + _REFRESH, encoding="utf-8")
     # ascii: Python reads the file in the encoding of whatever locale it is started in.
-    call = f"import {module}; {module}.watch({', '.join(map(ascii, arguments))})\n"
+    given = ", ".join([*map(ascii, arguments), f"{module}.refresh"])
+    call = f"import {module}; {module}.watch({given})\n"
     (folder / f"{module}.pth").write_text(call, encoding="ascii")
     return {str(folder / name): name for name in (f"{module}.py", f"{module}.pth")}
 
 
 def watch_package(settings: Settings) -> None:
     """Make a project's package importable and watched, in this process."""
-    watch.watch(*_watched(settings))
+    watch.watch(*_watched(settings), refresh)
 
 
 def _watched(settings: Settings) -> tuple[str, str, str, str]:

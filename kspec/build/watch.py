@@ -11,7 +11,7 @@ Installed wheels have neither file.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 # Compiled Python is there too: ignored by version control, left out of wheels.
@@ -27,10 +27,15 @@ class Watch:
         What the package is imported as.
     project, folder : str
         Folders of the ``pyproject.toml`` and of the package.
+    refresh : callable
+        Rebuilds the package of the project in a folder.
     """
 
-    def __init__(self, name: str, project: str, folder: str) -> None:
+    def __init__(
+        self, name: str, project: str, folder: str, refresh: Callable[[Path], None]
+    ) -> None:
         self.name = name
+        self._refresh = refresh
         self._project = Path(project)
         self._folder = Path(folder)
 
@@ -45,9 +50,7 @@ class Watch:
         if name == self.name and self._project.is_dir() and not self._is_current():
             import importlib
 
-            from kspec.build.develop import refresh
-
-            refresh(self._project)
+            self._refresh(self._project)
             # Finders remember that the folder was missing, if this is the first build.
             importlib.invalidate_caches()
 
@@ -62,7 +65,7 @@ class Watch:
             return False
 
 
-def watch(name: str, project: str, folder: str, root: str) -> None:
+def watch(name: str, project: str, folder: str, root: str, refresh: Callable[[Path], None]) -> None:
     """Make a package importable, and watch it; called from a ``.pth`` file.
 
     Parameters
@@ -71,11 +74,13 @@ def watch(name: str, project: str, folder: str, root: str) -> None:
         As for `Watch`.
     root : str
         Folder that the package is imported from.
+    refresh : callable
+        As for `Watch`.
     """
     if root not in sys.path:
         sys.path.append(root)
     if not any(getattr(one, "name", None) == name for one in sys.meta_path):
-        sys.meta_path.insert(0, Watch(name, project, folder))
+        sys.meta_path.insert(0, Watch(name, project, folder, refresh))
 
 
 def digest(project: Path, folder: Path, specs: str, files: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.fusion import types
+from kspec.fusion import functions, types
 from kspec.fusion.functions import call_kernel
 from kspec.fusion.functions.from_cupy import cupy_tracing
 from kspec.fusion.graph import Argument, Dim, Shape, Value, is_number
@@ -162,7 +162,7 @@ def trace(
     ValueError
         If it returns something else than arrays.
     """
-    tracer = Tracer(len(arguments), overlaps)
+    tracer = Tracer(functions, len(arguments), overlaps)
     stand_ins: list[Any] = []
     for position, one in enumerate(arguments):
         if same and same[position] != position:

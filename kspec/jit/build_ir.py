@@ -23,7 +23,7 @@ from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
 from kspec.jit.capture import Captured, watch_names
 from kspec.jit.scope import Program, escaped
-from kspec.jit.syntax.functions import build_function
+from kspec.jit.syntax.functions import LANGUAGE, build_function
 from kspec.model import dtypes
 from kspec.model.definitions import definitions_for, headers_for
 
@@ -112,7 +112,7 @@ def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool =
     JitError
         With everything that is wrong.
     """
-    program = Program(mode)
+    program = Program(mode, LANGUAGE)
     name = escaped(re.sub(r"\W", "", captured.name) or "kernel")
     kernel, scope = build_function(program, captured, name, given, kernel=not exported)
     kernel = replace(kernel, exported=exported)

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from kspec.ir.memory import Element, Invoke
 from kspec.ir.nodes import Call, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, Type
+from kspec.jit import operations
 from kspec.jit.device_calls import known, named
 from kspec.jit.scope import Scope
-from kspec.jit.syntax import expressions, indexing
+from kspec.jit.syntax import indexing
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
 __all__ = ["memcpy_async", "sync", "this_grid", "this_thread_block", "wait", "wait_prior"]
@@ -112,7 +113,7 @@ def _copy(scope: Scope, node: ast.AST, args: Sequence[Value], words: dict[str, V
     places = [_address(scope, node, given[k], given[k + 1]) for k in (1, 3)]
     assert isinstance(places[0].args[0], Element)
     scope.mark_written(places[0].args[0].memory)
-    size = converted(expressions.scalar(scope, node, given[5]), "int64")
+    size = converted(operations.scalar(scope, node, given[5]), "int64")
     scope.program.headers.add("kspec/cooperative.cuh")
     return Invoke("kspec::copy_by_group", (group, *places, size), "")
 

@@ -26,9 +26,8 @@ import numpy as np
 from kspec.ir.memory import Element, Invoke, Member
 from kspec.ir.nodes import Const, Expression, Name
 from kspec.ir.types import BufferType, ObjectType
-from kspec.jit import types
+from kspec.jit import operations, types
 from kspec.jit.scope import Scope
-from kspec.jit.syntax import expressions, functions
 from kspec.jit.values import Known, Value, constant, converted, described
 from kspec.model import dtypes
 
@@ -155,7 +154,7 @@ class BoundMethod:
         slots = Member(self.instance.storage, "slots", BufferType(working, (32,)))
         operands: list[Expression] = [slots, converted(value, working)]
         if function == "block_exclusive_scan":
-            initial = expressions.assignable(scope, node, given.get("initial", Known(0)), dtype)
+            initial = operations.assignable(scope, node, given.get("initial", Known(0)), dtype)
             operands.append(converted(initial, working))
         operands.append(_operator(scope, node, given.get("op", Known(Sum)), working))
         scope.program.headers.add(_HEADER)
@@ -166,7 +165,7 @@ def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
     if isinstance(value, Known) and value.is_number:
         with scope.at(node):
             return constant(value.value, dtype, scope.mode)
-    one = expressions.materialized(scope, node, value)
+    one = operations.materialized(scope, node, value)
     if one.type != dtype:
         raise scope.problem(node, TypeError, f"this is of {dtype}, not {one.type}")
     return one
@@ -183,7 +182,7 @@ def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
             node, TypeError, "an operator is jit.cub.Sum(), Max(), Min(), or a device function"
         )
     zero = Const(0, dtype)
-    made = functions.call_device(scope, node, python, (zero, zero), {})
+    made = scope.call_device(node, python, (zero, zero), {})
     assert isinstance(made, Invoke)
     if made.type != dtype:
         raise scope.problem(node, TypeError, f"the operator returns {made.type}, not {dtype}")

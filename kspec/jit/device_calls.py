@@ -13,9 +13,9 @@ from kspec.ir.control import Print, Reserve
 from kspec.ir.memory import Element
 from kspec.ir.nodes import Call, Const, Expression, Name
 from kspec.ir.types import ArrayType, BufferType
-from kspec.jit import types
+from kspec.jit import operations, types
 from kspec.jit.scope import Scope
-from kspec.jit.syntax import expressions, indexing
+from kspec.jit.syntax import indexing
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 from kspec.model import dtypes
 
@@ -94,7 +94,7 @@ def print_values(scope: Scope, node: ast.AST, args: Sequence[Value], sep: str, e
         if isinstance(one, Known):
             texts.append(str(one.value).replace("%", "%%"))
             continue
-        value = expressions.scalar(scope, node, one)
+        value = operations.scalar(scope, node, one)
         kind = types.kind(str(value.type))
         if kind == "c":
             part = dtypes.real_part(str(value.type))
@@ -130,7 +130,7 @@ def _printf(
     shown: list[Expression] = []
     pieces, end = [], 0
     for match, one in zip(words, args[1:], strict=True):
-        value = expressions.scalar(scope, node, one)
+        value = operations.scalar(scope, node, one)
         is_float = match[2] in "eEfFgGaA"
         if (types.kind(str(value.type)) == "f") != is_float:
             raise scope.problem(node, TypeError, f"{match[0]} does not print a {value.type}")
@@ -205,7 +205,7 @@ def _syncwarp(
     (value,) = named(scope, node, name, args, keywords, "mask=")
     if isinstance(value, Known):
         return Call("syncwarp", (mask_of(scope, node, name, value),), "")
-    mask = expressions.scalar(scope, node, value)
+    mask = operations.scalar(scope, node, value)
     if types.kind(str(mask.type)) not in "iu":
         raise scope.problem(
             node, TypeError, f"jit.{name}: the mask must be an integer, not {mask.type}"
@@ -274,13 +274,13 @@ def _atomic(
             TypeError,
             f"jit.{name}: no such operation on {element.type}; on {', '.join(allowed)}",
         )
-    values = [expressions.assignable(scope, node, value, element.type)]
+    values = [operations.assignable(scope, node, value, element.type)]
     is_cas = name == "atomic_cas"
     if is_cas != (not isinstance(second, Known) or second.value is not None):
         wanted = "a value to compare with and a new one" if is_cas else "one value"
         raise scope.problem(node, TypeError, f"jit.{name} takes {wanted}")
     if is_cas:
-        values.append(expressions.assignable(scope, node, second, element.type))
+        values.append(operations.assignable(scope, node, second, element.type))
     scope.program.headers.add(_ATOMIC_HEADER)
     return Call(name, (element, *values), element.type)
 
@@ -290,11 +290,11 @@ def _shuffle(
 ) -> Value:
     words = ("mask", "var", "val_id", "width=")
     mask, var, lane, width = named(scope, node, name, args, keywords, *words)
-    value = expressions.scalar(scope, node, var)
+    value = operations.scalar(scope, node, var)
     if value.type not in _SHUFFLED:
         raise scope.problem(node, TypeError, f"jit.{name}: no such operation on {value.type}")
     unsigned = name in ("shfl_up_sync", "shfl_down_sync")
-    place = expressions.scalar(scope, node, lane)
+    place = operations.scalar(scope, node, lane)
     if types.kind(str(place.type)) not in "iu":
         raise scope.problem(node, TypeError, f"jit.{name}: {place.type} is not a number of a lane")
     size: Expression = Const(32, "int32")
@@ -304,7 +304,7 @@ def _shuffle(
             raise scope.problem(node, ValueError, f"jit.{name}: width must be 2, 4, 8, 16 or 32")
         size = Const(int(lanes), "int32")
     else:
-        size = converted(expressions.scalar(scope, node, width), "int32")
+        size = converted(operations.scalar(scope, node, width), "int32")
     operand = converted(place, "uint32" if unsigned else "int32")
     return Call(name, (mask_of(scope, node, name, mask), value, operand, size), value.type)
 

@@ -37,7 +37,7 @@ from kspec.ir.types import ArrayType, Type
 from kspec.jit.build_ir import Built, build
 from kspec.jit.capture import Captured, capture
 from kspec.jit.scope import Program, Scope
-from kspec.jit.syntax.functions import parameter_names, parameter_type
+from kspec.jit.syntax.functions import LANGUAGE, parameter_names, parameter_type
 from kspec.jit.types import MODES, type_of_constant
 from kspec.locks import make_lock
 from kspec.model.stages import CudaSource
@@ -146,7 +146,7 @@ class JitKernel(ByName, ViewCaller):
         self._signature = inspect.signature(function)
         self._names = tuple(captured.parameters)
         # Annotated parameters have their type whatever they are given.
-        scope = Scope(Program(mode), captured)
+        scope = Scope(Program(mode, LANGUAGE), captured)
         self._annotated = {
             name: dtype
             for name in self._names

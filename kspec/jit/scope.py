@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kspec.cpp import names
 from kspec.diagnostics import Diagnostic
@@ -54,6 +54,23 @@ def escaped(name: str) -> str:
     return f"v_{coded}" if not name.isalnum() or not name.isascii() else f"v_{name}"
 
 
+class Language(Protocol):
+    """Python, as far as kernels speak it: `kspec.jit.syntax` has the rules."""
+
+    def evaluate(self, scope: Scope, node: ast.expr) -> Value:
+        """Return the value of an expression."""
+
+    def call_device(
+        self,
+        scope: Scope,
+        node: ast.AST,
+        python: Any,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+    ) -> Value:
+        """Return the call of a device function."""
+
+
 class Stop(Exception):
     """A statement has a problem, which is recorded; the next one is looked at."""
 
@@ -66,6 +83,8 @@ class Program:
     ----------
     mode : str
         Typing rules.
+    language : Language
+        The rules of its text.
     functions : list of Function
         Those that are called, in an order that C++ takes.
     made : dict
@@ -85,6 +104,7 @@ class Program:
     """
 
     mode: str
+    language: Language
     functions: list[Function] = field(default_factory=list)
     made: dict[Any, Any] = field(default_factory=dict)
     captured: list[Captured] = field(default_factory=list)
@@ -165,6 +185,16 @@ class Scope:
     def mode(self) -> str:
         """Typing rules."""
         return self.program.mode
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """Return the value of an expression of this function."""
+        return self.program.language.evaluate(self, node)
+
+    def call_device(
+        self, node: ast.AST, python: Any, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Return the call of a device function from this one."""
+        return self.program.language.call_device(self, node, python, args, keywords)
 
     def fresh(self, word: str) -> str:
         """Return a name for C++ that nothing else has."""

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Call, Expression, Let, Name
 from kspec.ir.types import BufferType, IteratorType, Type
-from kspec.jit import types
+from kspec.jit import operations, types
 from kspec.jit.scope import Scope
-from kspec.jit.syntax import expressions
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
 _HEADER = "kspec/sequential.cuh"
@@ -129,7 +128,7 @@ class Algorithm:
         for k, param in enumerate(self.params):
             value = args[k] if k < len(args) else Known(int(param.partition("=")[2]))
             if param[0] == "v":
-                found.append(expressions.assignable(scope, node, value, _dtype(found[0])))
+                found.append(operations.assignable(scope, node, value, _dtype(found[0])))
                 continue
             if isinstance(value, Known | Several | Method) or not _is_iterator(value.type):
                 raise scope.problem(
@@ -205,7 +204,7 @@ class Numbers:
             wanted = "1 argument" if self.most == 1 else f"1 to {self.most} arguments"
             raise scope.problem(node, TypeError, f"jit.thrust.{self.name} takes {wanted}")
         scope.program.headers.add(_HEADER)
-        value = expressions.scalar(scope, node, args[0])
+        value = operations.scalar(scope, node, args[0])
         dtype = str(value.type)
         if self.kind == "Counting" and types.kind(dtype) not in "iu":
             raise scope.problem(
@@ -214,7 +213,7 @@ class Numbers:
         given = [value]
         if self.most > 1:
             place = args[1] if len(args) > 1 else Known(0)
-            given.append(expressions.assignable(scope, node, place, "int64"))
+            given.append(operations.assignable(scope, node, place, "int64"))
         function = f"kspec::make_{self.kind.lower()}"
         return Invoke(function, tuple(given), IteratorType(dtype, self.kind))
 
@@ -266,7 +265,7 @@ def moved(scope: Scope, node: ast.AST, sign: str, left: Value, right: Value) -> 
         return None
     if isinstance(number, Several | Method) or (isinstance(number, Known) and not number.is_number):
         return None
-    steps = expressions.scalar(scope, node, number)
+    steps = operations.scalar(scope, node, number)
     if types.kind(str(steps.type)) not in "iu":
         return None
     name = "add.c" if sign == "+" else "subtract.c"

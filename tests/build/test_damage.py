@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec.build import swap
+from kspec.build import atomic_replace
 from kspec.build.project import build_project
 from kspec.errors import KspecError, ManifestError
 from kspec.model import manifest
@@ -168,7 +168,7 @@ def test_the_command_says_which_file(run, toy: Path, monkeypatch: pytest.MonkeyP
     def fail(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a/b.fatbin")
 
-    monkeypatch.setattr(swap, "_swap", fail)
+    monkeypatch.setattr(atomic_replace, "_swap", fail)
     status, _, err = run("build", "--project", toy)
     assert status == 1 and "kspec: a/b.fatbin: No space left on device" in err
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build import develop, stamp, swap, watch
+from kspec.build import atomic_replace, develop, stamp, watch
 from kspec.build.plan import make_plan
 from kspec.build.project import build_project
 from kspec.build.settings import load_settings
@@ -249,7 +249,7 @@ def test_a_lock_leaves_no_file_and_lets_in_one_at_a_time(tmp_path: Path) -> None
 
     def enter() -> None:
         for _ in range(20):
-            with swap.locked(path):
+            with atomic_replace.locked(path):
                 inside.append(1)
                 seen.append(len(inside))
                 time.sleep(0.0005)

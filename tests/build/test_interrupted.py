@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build import images, swap
+from kspec.build import atomic_replace, images
 from kspec.build.project import build_project
 from tests.projects import ROOT, environment, files_of, run_python
 
@@ -51,7 +51,7 @@ def test_while_writing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files_of(toy / PACKAGE)
     change(toy)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(swap, "_swap", _interrupt)
+        patch.setattr(atomic_replace, "_swap", _interrupt)
         build_project(toy)
     assert files_of(toy / PACKAGE) == before
     assert [path.name for path in (toy / "generated").iterdir() if path.is_dir()] == ["toy_kernels"]
@@ -113,17 +113,17 @@ def alive(pid: int) -> bool:
 class TestSwap:
     def test_only_what_changed_gets_a_new_time(self, tmp_path: Path) -> None:
         folder = tmp_path / "package"
-        assert swap.replace_folder(folder, {"a": b"1", "b/c": b"2"}) == ("a", "b/c")
+        assert atomic_replace.replace_folder(folder, {"a": b"1", "b/c": b"2"}) == ("a", "b/c")
         os.utime(folder / "a", ns=(1, 1))
-        assert swap.replace_folder(folder, {"a": b"1", "d": b"3"}) == ("b/c", "d")
+        assert atomic_replace.replace_folder(folder, {"a": b"1", "d": b"3"}) == ("b/c", "d")
         assert files_of(folder) == {"a": b"1", "d": b"3"}
         assert (folder / "a").stat().st_mtime_ns == 1
 
     def test_without_the_system_call(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(swap, "_exchange", lambda *paths: False)
+        monkeypatch.setattr(atomic_replace, "_exchange", lambda *paths: False)
         folder = tmp_path / "package"
-        swap.replace_folder(folder, {"a": b"1"})
-        swap.replace_folder(folder, {"a": b"2"})
+        atomic_replace.replace_folder(folder, {"a": b"1"})
+        atomic_replace.replace_folder(folder, {"a": b"2"})
         assert files_of(tmp_path) == {"package/a": b"2"}
 
     def test_leftovers_are_removed(self, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ class TestSwap:
         for name in (".package.staging", ".package.retired", "package"):
             (tmp_path / name).mkdir()
             (tmp_path / name / "file").write_text(name)
-        with swap.exclusive(folder):
+        with atomic_replace.exclusive(folder):
             pass
         assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["package"]
         assert (folder / "file").read_text() == "package"
@@ -139,5 +139,5 @@ class TestSwap:
     def test_a_half_done_swap_is_undone(self, tmp_path: Path) -> None:
         (tmp_path / ".package.retired").mkdir()
         (tmp_path / ".package.retired/file").write_text("old")
-        with swap.exclusive(tmp_path / "package"):
+        with atomic_replace.exclusive(tmp_path / "package"):
             assert (tmp_path / "package/file").read_text() == "old"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build import stamp, swap
+from kspec.build import atomic_replace, stamp
 from kspec.build.hook import sources
 from kspec.build.plan import make_plan
 from kspec.build.project import build_project
@@ -86,7 +86,7 @@ def test_leftovers_that_are_links(toy: Path, tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["kspec.lock", ".kspec.lock.staging"])
 def test_the_lock_file_of_a_project(toy: Path, victim: Path, name: str) -> None:
     (toy / name).symlink_to(victim)
-    swap.write_whole(toy / "kspec.lock", b"new")
+    atomic_replace.write_whole(toy / "kspec.lock", b"new")
     assert victim.read_text() == PRECIOUS
     assert (toy / "kspec.lock").read_bytes() == b"new" and not (toy / "kspec.lock").is_symlink()
 
@@ -120,6 +120,6 @@ def test_a_source_distribution_has_no_file_from_elsewhere(
 
 
 def test_a_file_that_is_written_as_a_whole_has_the_usual_mode(tmp_path: Path) -> None:
-    swap.write_whole(tmp_path / "one", b"1")
+    atomic_replace.write_whole(tmp_path / "one", b"1")
     (tmp_path / "two").write_bytes(b"1")
     assert (tmp_path / "one").stat().st_mode == (tmp_path / "two").stat().st_mode

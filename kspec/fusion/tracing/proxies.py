@@ -208,9 +208,7 @@ class Traced:
         return Traced(self.tracer, self._value, base=(self, look), back=back)
 
     def _function(self, name: str, *args: Any, **keywords: Any) -> Traced:
-        from kspec.fusion.functions import call_named
-
-        made: Traced = call_named(self.tracer, name, (self, *args), keywords)
+        made: Traced = self.tracer.functions.call_named(self.tracer, name, (self, *args), keywords)
         if function := getattr(np, name, None):
             remember(made, function, (self, *args), keywords)
         return made
@@ -328,34 +326,26 @@ class Traced:
     conjugate = conj
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        from kspec.fusion.functions import call_ufunc
-
         tracer = next(
             one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Traced)
         )
-        made = call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
+        made = tracer.functions.call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
         remember(made, getattr(ufunc, method), inputs, keywords)
         return made
 
     def __array_function__(self, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
-        from kspec.fusion.functions import call_function
-
-        made: Any = call_function(self.tracer, function, args, keywords)
+        made: Any = self.tracer.functions.call_function(self.tracer, function, args, keywords)
         remember(made, function, args, keywords)
         return made
 
     def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **keywords: Any) -> Any:
-        from kspec.fusion.functions import call_kernel
-
-        return call_kernel(self.tracer, kernel, args, keywords)
+        return self.tracer.functions.call_kernel(self.tracer, kernel, args, keywords)
 
     def __cupy_override_reduction_kernel__(
         self, kernel: Any, axis: Any, dtype: Any, out: Any, keepdims: bool
     ) -> Any:
-        from kspec.fusion.functions import call_kernel
-
         keywords = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
-        return call_kernel(self.tracer, kernel, (self,), keywords)
+        return self.tracer.functions.call_kernel(self.tracer, kernel, (self,), keywords)
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
         refuse(

@@ -1,7 +1,8 @@
 """The tracer of a function: it makes stand-ins, and the values of their graph.
 
 >>> from kspec.fusion.graph import Dim
->>> tracer = Tracer()
+>>> from kspec.fusion import functions
+>>> tracer = Tracer(functions)
 >>> x = tracer.argument(0, "float32", (Dim(3, (0, 0)),))
 >>> print((np.sqrt(x * x) + 1).value)
 add(sqrt(multiply(x0, x0)), 1.0): float32 [3]
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,11 +49,46 @@ class Write:
     renewed: tuple[int, ...]
 
 
+class Functions(Protocol):
+    """NumPy's and CuPy's functions on stand-ins, as their protocols ask for them.
+
+    `kspec.fusion.functions` has them; its docstrings say what these take.
+    """
+
+    def call_ufunc(
+        self,
+        tracer: Tracer,
+        name: str,
+        method: str,
+        inputs: Sequence[Any],
+        keywords: dict[str, Any],
+        /,
+    ) -> Any:
+        """Return a ufunc of stand-ins."""
+
+    def call_function(
+        self, tracer: Tracer, function: Any, args: Sequence[Any], keywords: dict[str, Any], /
+    ) -> Any:
+        """Return one of NumPy's functions of stand-ins."""
+
+    def call_named(
+        self, tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[str, Any], /
+    ) -> Any:
+        """Return the function of a name of stand-ins."""
+
+    def call_kernel(
+        self, tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any], /
+    ) -> Any:
+        """Return one of CuPy's ufuncs, or a kernel of kspec's, of stand-ins."""
+
+
 class Tracer:
     """Makes stand-ins, and remembers which arguments were written to.
 
     Parameters
     ----------
+    functions : Functions
+        What stand-ins may be given to.
     count : int, optional
         Arguments of the function.
     overlaps : sequence of (int, int), optional
@@ -69,7 +105,10 @@ class Tracer:
         have values of their own: arguments of the graph from position `count` on.
     """
 
-    def __init__(self, count: int = 0, overlaps: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, functions: Functions, count: int = 0, overlaps: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        self.functions = functions
         self.graph = Graph()
         self.written: dict[int, Traced] = {}
         self.writes: list[Write] = []

@@ -13,7 +13,7 @@ from kspec.ir.control import Declare, KernelStatement, Reference, Store
 from kspec.ir.memory import Element, Member
 from kspec.ir.nodes import Assign, Expression, Let, Name
 from kspec.ir.types import ArrayType, BufferType, is_memory
-from kspec.jit import types
+from kspec.jit import operations, types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop, escaped, root_name
 from kspec.jit.syntax import expressions
@@ -61,7 +61,7 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
             with scope.at(node.value):
                 value = constant(found.value, dtype, "numpy")  # exactly, as it says its type
         else:
-            value = expressions.assignable(scope, node.value, found, dtype)
+            value = operations.assignable(scope, node.value, found, dtype)
     if isinstance(known, Name):
         if value is not None:
             scope.out.append(Assign(known, value))
@@ -159,7 +159,7 @@ def _assign_name(scope: Scope, target: ast.Name, value: Value, node: ast.AST) ->
     if isinstance(known, Name):
         _reassign(scope, node, known, value)
         return
-    one = expressions.materialized(scope, node, value)
+    one = operations.materialized(scope, node, value)
     if isinstance(one, Name) and one.name in scope.reserved and _is_assigned_once(scope, name):
         scope.variables[name] = one
         return
@@ -189,13 +189,13 @@ def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: 
     items: list[Value] = []
     for k, (before, item) in enumerate(zip(old, fixed.items, strict=True)):
         if isinstance(before, Name):
-            one = expressions.assignable(scope, target, item, str(before.type))
+            one = operations.assignable(scope, target, item, str(before.type))
             scope.out.append(Assign(before, one))
             items.append(before)
         elif (isinstance(item, Known) and not item.is_number) or isinstance(item, Several | Method):
             items.append(item)
         elif before is None:
-            value_ = expressions.materialized(scope, target, item)
+            value_ = operations.materialized(scope, target, item)
             items.append(_declare(scope, f"{target.id}_{k}", value_.type, value_, keep=False))
         else:
             raise scope.problem(target, TypeError, f"{target.id}[{k}] was {described(before)}")
@@ -204,9 +204,9 @@ def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: 
 
 def _reassign(scope: Scope, target: ast.AST, known: Name, value: Value) -> None:
     if isinstance(known.type, str):
-        scope.out.append(Assign(known, expressions.assignable(scope, target, value, known.type)))
+        scope.out.append(Assign(known, operations.assignable(scope, target, value, known.type)))
         return
-    one = expressions.materialized(scope, target, value)
+    one = operations.materialized(scope, target, value)
     if one.type != known.type:
         raise scope.problem(target, TypeError, f"this is {known.type} already, not {one.type}")
     _alias(scope, known.name, one)
@@ -248,7 +248,7 @@ def _store(
     place = _place(scope, target)
     if isinstance(value, Known) and not value.is_number:
         raise scope.problem(node, TypeError, f"{described(value)} is not a number")
-    scope.out.append(Store(place, expressions.assignable(scope, node, value, str(place.type))))
+    scope.out.append(Store(place, operations.assignable(scope, node, value, str(place.type))))
 
 
 def _place(scope: Scope, target: ast.expr) -> Element | Member:
@@ -277,7 +277,7 @@ def build_augmented(scope: Scope, node: ast.AugAssign) -> None:
         value = expressions.evaluate(scope, node.value)
         result = expressions.binary(scope, node, node.op, known, value)
         if isinstance(known, Name) and isinstance(known.type, str):
-            one = expressions.assignable(scope, node, result, known.type)
+            one = operations.assignable(scope, node, result, known.type)
             scope.out.append(Assign(known, one))
         else:
             assign(scope, node.target, result, node)
@@ -291,7 +291,7 @@ def build_augmented(scope: Scope, node: ast.AugAssign) -> None:
         target = place
     value = expressions.evaluate(scope, node.value)
     result = expressions.binary(scope, node, node.op, target, value)
-    one = expressions.assignable(scope, node, result, str(place.type))
+    one = operations.assignable(scope, node, result, str(place.type))
     if isinstance(target, Name):
         scope.out.append(Assign(target, one))
     else:

@@ -17,10 +17,9 @@ import numpy as np
 from kspec.ir.memory import Extent
 from kspec.ir.nodes import Call, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
-from kspec.jit import cg, device_calls, thrust, types
+from kspec.jit import cg, device_calls, operations, thrust, types
 from kspec.jit.builtins import DeviceFunction
 from kspec.jit.scope import Scope
-from kspec.jit.syntax import expressions, functions
 from kspec.jit.values import (
     Known,
     Method,
@@ -56,22 +55,22 @@ _FOLDED = (abs, min, max, round, len, int, float, bool, complex, divmod, sum, is
 
 def call(scope: Scope, node: ast.Call) -> Value:
     """Return what a call is."""
-    target = expressions.evaluate(scope, node.func)
+    target = scope.evaluate(node.func)
     args: list[Value] = []
     for one in node.args:
         if isinstance(one, ast.Starred):
-            value = expressions.evaluate(scope, one.value)
+            value = scope.evaluate(one.value)
             if not isinstance(value, Several):
                 raise scope.problem(one, ValueError, "Not supported in kernels: only tuples have *")
             args += value.items
         else:
-            args.append(expressions.evaluate(scope, one))
-    args = expressions.in_order(scope, args)
+            args.append(scope.evaluate(one))
+    args = operations.in_order(scope, args)
     keywords: Keywords = {}
     for word in node.keywords:
         if word.arg is None:
             raise scope.problem(node, ValueError, "Not supported in kernels: ** in a call")
-        keywords[word.arg] = expressions.evaluate(scope, word.value)
+        keywords[word.arg] = scope.evaluate(word.value)
     if isinstance(target, Method):
         return _method(scope, node, target, args)
     if not isinstance(target, Known):
@@ -90,7 +89,7 @@ def called(
         return made(scope, node, args, keywords)  # type: ignore[no-any-return]
     python = getattr(function, "device_function", None)
     if python is not None:
-        return functions.call_device(scope, node, python, args, keywords)
+        return scope.call_device(node, python, args, keywords)
     if getattr(function, "is_kernel", False):
         raise scope.problem(node, TypeError, "a kernel can not call a kernel; use device=True")
     known = _known(scope, node, function, args, keywords)
@@ -183,8 +182,8 @@ def _cast(scope: Scope, node: ast.AST, kind: type, args: Sequence[Value]) -> Val
         dtype = types.dtype_name(kind)
     if len(args) == 2 and kind is complex:
         part = "float64"
-        real = converted(expressions.scalar(scope, node, args[0]), part)
-        imag = converted(expressions.scalar(scope, node, args[1]), part)
+        real = converted(operations.scalar(scope, node, args[0]), part)
+        imag = converted(operations.scalar(scope, node, args[1]), part)
         from kspec.ir.memory import Invoke
 
         return Invoke("complex<double>", (real, imag), "complex128")
@@ -195,7 +194,7 @@ def _cast(scope: Scope, node: ast.AST, kind: type, args: Sequence[Value]) -> Val
 
 def cast_to(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
     """Return a value as one of a dtype, as its user says."""
-    one = expressions.scalar(scope, node, value)
+    one = operations.scalar(scope, node, value)
     if types.kind(str(one.type)) == "c" and types.kind(dtype) in "iuf":
         raise scope.problem(node, TypeError, f"a {one.type} is no {dtype}; take .real or .imag")
     return converted(one, dtype)
@@ -219,41 +218,41 @@ def _ufunc(
         raise scope.problem(node, NotImplementedError, f"np.{name}: {UNSUPPORTED[name]}")
     if ufunc.nout > 1:
         parts = [f"{name}.{k}" for k in range(ufunc.nout)]
-        return Several(tuple(expressions.call_ufunc(scope, node, one, args) for one in parts))
+        return Several(tuple(operations.call_ufunc(scope, node, one, args) for one in parts))
     if name not in BUILTINS:
         raise scope.problem(node, NotImplementedError, f"np.{name} is not in kernels")
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
-        parts_ = tuple(converted(expressions.scalar(scope, node, one), "bool") for one in args)
+        parts_ = tuple(converted(operations.scalar(scope, node, one), "bool") for one in args)
         return Call(name, parts_, "bool")
-    return expressions.call_ufunc(scope, node, name, args, dtype=dtype)
+    return operations.call_ufunc(scope, node, name, args, dtype=dtype)
 
 
 def _math(scope: Scope, node: ast.AST, name: str, args: Sequence[Value]) -> Value:
     ufunc = _MATH[name]
     if name == "log" and len(args) == 2:
         top = _math(scope, node, "log", args[:1])
-        return expressions.call_ufunc(
+        return operations.call_ufunc(
             scope, node, "divide", (top, _math(scope, node, "log", args[1:]))
         )
-    if any(types.kind(str(expressions.scalar(scope, node, one).type)) == "c" for one in args):
+    if any(types.kind(str(operations.scalar(scope, node, one).type)) == "c" for one in args):
         raise scope.problem(node, TypeError, f"math.{name} takes no complex numbers; np.{ufunc}")
     if name in _ROUNDING:
-        return _to_integer(scope, node, expressions.call_ufunc(scope, node, ufunc, args))
+        return _to_integer(scope, node, operations.call_ufunc(scope, node, ufunc, args))
     if ufunc in _NO_UFUNCS:
-        one = expressions.scalar(scope, node, args[0])
+        one = operations.scalar(scope, node, args[0])
         type_ = str(one.type) if types.kind(str(one.type)) == "f" else "float64"
         return Call(ufunc, (converted(one, type_),), type_)
     if len(args) != getattr(np, ufunc).nin:
         raise scope.problem(node, TypeError, f"math.{name}: {len(args)} arguments")
     if name in ("isnan", "isinf", "isfinite", "ldexp"):
-        return expressions.call_ufunc(scope, node, ufunc, args)
-    return expressions.call_ufunc(scope, node, ufunc, [_floating(scope, node, a) for a in args])
+        return operations.call_ufunc(scope, node, ufunc, args)
+    return operations.call_ufunc(scope, node, ufunc, [_floating(scope, node, a) for a in args])
 
 
 def _floating(scope: Scope, node: ast.AST, value: Value) -> Value:
     if isinstance(value, Known):
         return Known(float(value.value))
-    one = expressions.scalar(scope, node, value)
+    one = operations.scalar(scope, node, value)
     return one if types.kind(str(one.type)) == "f" else converted(one, "float64")
 
 
@@ -262,7 +261,7 @@ def _to_integer(scope: Scope, node: ast.AST, value: Expression) -> Expression:
 
 
 def _abs(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
-    return expressions.call_ufunc(scope, node, "absolute", _exactly(scope, node, args, 1, "abs"))
+    return operations.call_ufunc(scope, node, "absolute", _exactly(scope, node, args, 1, "abs"))
 
 
 def _exactly(
@@ -285,7 +284,7 @@ def _extreme(name: str) -> Callable[..., Value]:
             if isinstance(result, Known) and isinstance(one, Known):
                 result = _known_extreme(scope, node, name, result, one)
             else:
-                result = expressions.call_ufunc(scope, node, name, (result, one))
+                result = operations.call_ufunc(scope, node, name, (result, one))
         return result
 
     return handler
@@ -334,18 +333,18 @@ def _len(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords)
 
 
 def _round(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
-    value = expressions.scalar(scope, node, args[0])
+    value = operations.scalar(scope, node, args[0])
     if len(args) == 1:
         if types.kind(str(value.type)) in "biu":
             return value
-        return converted(expressions.call_ufunc(scope, node, "rint", (value,)), "int64")
+        return converted(operations.call_ufunc(scope, node, "rint", (value,)), "int64")
     digits = args[1]
     if not isinstance(digits, Known) or types.kind(str(value.type)) != "f":
         raise scope.problem(node, TypeError, "round(x, n) takes a floating-point x, a known n")
     scale = Known(np.dtype(str(value.type)).type(10.0 ** int(digits.value)))
-    scaled = expressions.call_ufunc(scope, node, "multiply", (value, scale))
-    whole = expressions.call_ufunc(scope, node, "rint", (scaled,))
-    return expressions.call_ufunc(scope, node, "divide", (whole, scale))
+    scaled = operations.call_ufunc(scope, node, "multiply", (value, scale))
+    whole = operations.call_ufunc(scope, node, "rint", (scaled,))
+    return operations.call_ufunc(scope, node, "divide", (whole, scale))
 
 
 def _print(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
@@ -359,13 +358,13 @@ def _print(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keyword
 
 def _where(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
     test, first, second = _exactly(scope, node, args, 3, "where")
-    flag = converted(expressions.scalar(scope, node, test), "bool")
-    a, b = (expressions.scalar(scope, node, one) for one in (first, second))
+    flag = converted(operations.scalar(scope, node, test), "bool")
+    a, b = (operations.scalar(scope, node, one) for one in (first, second))
     if a.type != b.type:
         pair = (str(a.type), str(b.type))
         common, _ = types.loop(scope.mode, "maximum", pair)
         a, b = (
-            expressions.assignable(scope, node, one, dtype)
+            operations.assignable(scope, node, one, dtype)
             for one, dtype in zip((first, second), common, strict=True)
         )
     return Call("where", (flag, a, b), a.type)
@@ -377,27 +376,26 @@ def _range(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keyword
 
 def _clip(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
     value, low, high = _exactly(scope, node, args, 3, "clip")
-    raised = expressions.call_ufunc(scope, node, "maximum", (value, low))
-    return expressions.call_ufunc(scope, node, "minimum", (raised, high))
+    raised = operations.call_ufunc(scope, node, "maximum", (value, low))
+    return operations.call_ufunc(scope, node, "minimum", (raised, high))
 
 
 def _divmod(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
     pair = _exactly(scope, node, args, 2, "divmod")
     return Several(
         tuple(
-            expressions.call_ufunc(scope, node, name, pair)
-            for name in ("floor_divide", "remainder")
+            operations.call_ufunc(scope, node, name, pair) for name in ("floor_divide", "remainder")
         )
     )
 
 
 def _pow(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
-    return expressions.call_ufunc(scope, node, "power", _exactly(scope, node, args, 2, "pow"))
+    return operations.call_ufunc(scope, node, "power", _exactly(scope, node, args, 2, "pow"))
 
 
 def _part(name: str) -> Callable[..., Value]:
     def handler(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
-        one = expressions.scalar(scope, node, _exactly(scope, node, args, 1, name)[0])
+        one = operations.scalar(scope, node, _exactly(scope, node, args, 1, name)[0])
         return Call(name, (one,), dtypes.real_part(str(one.type)))
 
     return handler
@@ -409,7 +407,7 @@ def _method(scope: Scope, node: ast.AST, method: Method, args: Sequence[Value]) 
     if isinstance(method.owner.type, ArrayType):
         return thrust.ends_of(scope, node, method.owner, method.name)
     if method.name in ("conjugate", "conj"):
-        return expressions.call_ufunc(scope, node, "conjugate", (method.owner,))
+        return operations.call_ufunc(scope, node, "conjugate", (method.owner,))
     raise scope.problem(node, TypeError, f"{method.owner.type} has no method {method.name}")
 
 

@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from kspec.ir.nodes import Call, Const, Expression, Let, Name
+from kspec.ir.nodes import Call, Const, Expression
 from kspec.ir.types import is_memory
-from kspec.jit import thrust, types
-from kspec.jit.effects import pure
+from kspec.jit import operations, thrust, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
-from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
-from kspec.model import dtypes
+from kspec.jit.values import Known, Method, Several, Value, converted, described
 
 # Operators: what Python does with what is known, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -52,9 +50,6 @@ _COMPARE: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], str, str]] = {
     ast.Gt: (operator.gt, "greater", ">"),
     ast.GtE: (operator.ge, "greater_equal", ">="),
 }
-# C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
-_C_ARITHMETIC = {"add", "subtract", "multiply", "negative"}
-_C_INTEGERS = {"int32", "uint32", "int64", "uint64"}
 # Expressions that kernels do not have, and what to write instead.
 _ABSENT: dict[type[ast.AST], str] = {
     ast.List: "lists: use a tuple, or jit.local_array(dtype, shape)",
@@ -84,44 +79,7 @@ def evaluate(scope: Scope, node: ast.expr) -> Value:
 
 def number(scope: Scope, node: ast.expr) -> Expression:
     """Return an expression that must be a number, or a record."""
-    return materialized(scope, node, evaluate(scope, node))
-
-
-def materialized(scope: Scope, node: ast.AST, value: Value, dtype: str | None = None) -> Expression:
-    """Return a value as one of the IR: a constant, of a dtype if it is to have one."""
-    if isinstance(value, Known) and value.is_number:
-        with scope.at(node):
-            wanted = dtype or types.type_of_constant(scope.mode, value.value)
-            return constant(value.value, wanted, scope.mode)
-    if isinstance(value, Known | Several | Method):
-        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
-    return value
-
-
-def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
-    """Return a value that must be a number of some dtype."""
-    one = materialized(scope, node, value)
-    if not isinstance(one.type, str) or dtypes.lookup(one.type).kind not in "biufc":
-        raise scope.problem(node, TypeError, f"{one.type} is not a number")
-    return one
-
-
-def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
-    """Return a value as it is stored in a variable or element of a dtype, if it may be."""
-    one = materialized(scope, node, value, dtype if isinstance(value, Known) else None)
-    if one.type == dtype:
-        return one
-    if not isinstance(one.type, str) or not types.can_cast(one.type, dtype):
-        raise scope.problem(
-            node,
-            TypeError,
-            f"{one.type} can not become {dtype} by itself; write {_conversion(dtype)}(...)",
-        )
-    return converted(one, dtype)
-
-
-def _conversion(dtype: str) -> str:
-    return "a record" if dtype.startswith(("{", "V")) else f"np.{dtype}"
+    return operations.materialized(scope, node, evaluate(scope, node))
 
 
 def condition(scope: Scope, node: ast.expr) -> Known | Expression:
@@ -131,56 +89,10 @@ def condition(scope: Scope, node: ast.expr) -> Known | Expression:
         return Known(bool(value.value))
     if isinstance(value, Several):
         return Known(bool(value.items))
-    one = scalar(scope, node, value)
+    one = operations.scalar(scope, node, value)
     if types.kind(str(one.type)) == "c":
         raise scope.problem(node, TypeError, f"{one.type} is no condition")
     return converted(one, "bool")
-
-
-def call_ufunc(
-    scope: Scope,
-    node: ast.AST,
-    name: str,
-    values: Sequence[Value],
-    sign: str = "",
-    dtype: str | None = None,
-) -> Expression:
-    """Return a ufunc of values, of the types that the mode's rules give."""
-    operands = [scalar(scope, node, one) for one in values]
-    given = tuple(str(one.type) for one in operands)
-    if dtype is not None:
-        given = (dtype,) * len(given)
-    try:
-        inputs, output = types.loop(scope.mode, name, given)
-    except TypeError:
-        shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
-        raise scope.problem(node, TypeError, f"no such operation: {shown}") from None
-    args: list[Expression] = []
-    for value, one, wanted in zip(values, operands, inputs, strict=True):
-        known = isinstance(value, Known)
-        if known and one.type != wanted and types.kind(str(one.type)) in "biuf":
-            with scope.at(node):
-                assert isinstance(value, Known)
-                args.append(constant(value.value, wanted, scope.mode))
-        elif dtype is None and scope.mode == "cuda" and not types.can_cast(str(one.type), wanted):
-            shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
-            raise scope.problem(
-                node,
-                TypeError,
-                f"{shown} computes in {wanted}, which {one.type} does not become by itself; "
-                f"write np.{wanted}(...)",
-            )
-        else:
-            args.append(converted(one, wanted))
-    if name == "power" and types.kind(output) in "fc" and _is_two(values[1]):
-        return Call("square", (args[0],), output)
-    if scope.mode == "cuda" and name in _C_ARITHMETIC and inputs[0] in _C_INTEGERS:
-        name = f"{name}.c"
-    return Call(name, tuple(args), output)
-
-
-def _is_two(value: Value) -> bool:
-    return isinstance(value, Known) and value.value == 2
 
 
 def _constant(scope: Scope, node: ast.Constant) -> Value:
@@ -196,7 +108,7 @@ def _tuple(scope: Scope, node: ast.Tuple) -> Value:
 
 
 def _binary(scope: Scope, node: ast.BinOp) -> Value:
-    left, right = in_order(scope, _both(scope, node.left, node.right))
+    left, right = operations.in_order(scope, _both(scope, node.left, node.right))
     return binary(scope, node, node.op, left, right)
 
 
@@ -208,32 +120,6 @@ def _both(scope: Scope, first: ast.expr, second: ast.expr) -> tuple[Value, Value
         evaluate(scope, second)
         raise
     return left, evaluate(scope, second)
-
-
-def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
-    """Return values that are computed from left to right, as in Python, if that matters."""
-    found = list(values)
-    effects = [k for k, one in enumerate(found) if not _is_pure(one)]
-    for k in effects[:-1]:
-        found[k] = once(scope, found[k])
-    return found
-
-
-def _is_pure(value: Value) -> bool:
-    if isinstance(value, Several):
-        return all(map(_is_pure, value.items))
-    return isinstance(value, Known | Method) or pure(value)
-
-
-def once(scope: Scope, value: Value) -> Value:
-    """Return a value that is computed now, if it matters how often that is."""
-    if isinstance(value, Several):
-        return Several(tuple(once(scope, one) for one in value.items))
-    if isinstance(value, Known | Method) or pure(value):
-        return value
-    name = scope.fresh("operand")
-    scope.out.append(Let(name, value))
-    return Name(name, value.type)
 
 
 @contextmanager
@@ -265,7 +151,7 @@ def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Va
             raise scope.problem(
                 node, TypeError, f"{described(left)} {sign} {described(right)}: index the array"
             )
-    return call_ufunc(scope, node, name, (left, right), sign)
+    return operations.call_ufunc(scope, node, name, (left, right), sign)
 
 
 def _folded(scope: Scope, node: ast.AST, python: Callable[..., Any], *values: Known) -> Known:
@@ -290,16 +176,18 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
     python, name = _UNARY[type(node.op)]
     if isinstance(value, Known):
         return _folded(scope, node, python, value)
-    return call_ufunc(scope, node, name, (value,))
+    return operations.call_ufunc(scope, node, name, (value,))
 
 
 def _compare(scope: Scope, node: ast.Compare) -> Value:
-    values = in_order(scope, [evaluate(scope, one) for one in (node.left, *node.comparators)])
+    values = operations.in_order(
+        scope, [evaluate(scope, one) for one in (node.left, *node.comparators)]
+    )
     parts: list[Value] = []
     for k, op in enumerate(node.ops):
         # What stands between two signs is looked at twice, but computed once.
         if 0 < k < len(values) - 1 or (k == 0 and len(node.ops) > 1):
-            values[k + 1] = once(scope, values[k + 1])
+            values[k + 1] = operations.once(scope, values[k + 1])
         parts.append(_compared(scope, node, op, values[k], values[k + 1]))
     return _all_of(parts)
 
@@ -345,7 +233,7 @@ def _compared(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Va
     mixed = _mixed_integers(scope, node, left, right)
     if mixed is not None:
         return Call(name, mixed, "bool")
-    return call_ufunc(scope, node, name, (left, right), sign)
+    return operations.call_ufunc(scope, node, name, (left, right), sign)
 
 
 def _mixed_integers(
@@ -357,10 +245,10 @@ def _mixed_integers(
         assert isinstance(known, Known)
         if not isinstance(known.value, int | np.integer) or isinstance(other, Several | Known):
             return None
-        one = scalar(scope, node, other)
+        one = operations.scalar(scope, node, other)
         if types.kind(str(one.type)) not in "iu" or types.fits(int(known.value), str(one.type)):
             return None
-    first, second = scalar(scope, node, left), scalar(scope, node, right)
+    first, second = operations.scalar(scope, node, left), operations.scalar(scope, node, right)
     kinds = {types.kind(str(one.type)): str(one.type) for one in (first, second)}
     if kinds.keys() != {"i", "u"} or types.holds(kinds["i"], kinds["u"]):
         return None
@@ -407,7 +295,7 @@ def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
                 break
             last = value
             continue
-        test = scalar(scope, one, value)
+        test = operations.scalar(scope, one, value)
         if types.kind(str(test.type)) == "c":
             raise scope.problem(one, TypeError, f"{test.type} is no condition")
         parts.append(converted(test, "bool"))
@@ -436,13 +324,20 @@ def _if_expression(scope: Scope, node: ast.IfExp) -> Value:
 def choose(scope: Scope, node: ast.AST, test: Expression, first: Value, second: Value) -> Value:
     """Return one of two values of one type."""
     if isinstance(first, Known) and not isinstance(second, Known):
-        b = materialized(scope, node, second)
-        a = materialized(scope, node, first, str(b.type) if isinstance(b.type, str) else None)
+        b = operations.materialized(scope, node, second)
+        a = operations.materialized(
+            scope, node, first, str(b.type) if isinstance(b.type, str) else None
+        )
     elif isinstance(second, Known) and not isinstance(first, Known):
-        a = materialized(scope, node, first)
-        b = materialized(scope, node, second, str(a.type) if isinstance(a.type, str) else None)
+        a = operations.materialized(scope, node, first)
+        b = operations.materialized(
+            scope, node, second, str(a.type) if isinstance(a.type, str) else None
+        )
     else:
-        a, b = materialized(scope, node, first), materialized(scope, node, second)
+        a, b = (
+            operations.materialized(scope, node, first),
+            operations.materialized(scope, node, second),
+        )
     if a.type != b.type:
         message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.float64(...)"
         raise scope.problem(node, TypeError, message)

@@ -15,6 +15,7 @@ from kspec.ir.control import Function
 from kspec.ir.memory import Invoke
 from kspec.ir.nodes import Expression, Name
 from kspec.ir.types import Type, is_memory
+from kspec.jit import operations
 from kspec.jit.capture import Captured, capture
 from kspec.jit.scope import Program, Scope, Stop, escaped
 from kspec.jit.syntax import assignments, expressions, statements
@@ -151,9 +152,9 @@ def _operands(
         if dtype is not None and not (
             not isinstance(value, Known) and is_memory(getattr(value, "type", ""))
         ):
-            found.append(expressions.assignable(scope, node, value, dtype))
+            found.append(operations.assignable(scope, node, value, dtype))
         else:
-            found.append(expressions.materialized(scope, node, value))
+            found.append(operations.materialized(scope, node, value))
     return found
 
 
@@ -165,3 +166,13 @@ def parameter_type(scope: Scope, captured: Captured, name: str) -> str | None:
             inside = Scope(scope.program, captured)
             return assignments.annotated_type(inside, one.annotation)
     return None
+
+
+class _Syntax:
+    """What the scopes of a program ask of this package, which is above them."""
+
+    evaluate = staticmethod(expressions.evaluate)
+    call_device = staticmethod(call_device)
+
+
+LANGUAGE = _Syntax()

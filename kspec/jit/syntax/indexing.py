@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from kspec.ir.memory import Element, Extent, Part, Span
 from kspec.ir.nodes import Call, Const, Expression
 from kspec.ir.types import ArrayType, BufferType
-from kspec.jit import types
+from kspec.jit import operations, types
 from kspec.jit.scope import Scope
-from kspec.jit.syntax import attributes, expressions
+from kspec.jit.syntax import attributes
 from kspec.jit.values import (
     Known,
     Method,
@@ -31,7 +31,7 @@ Index = Value | Span
 
 def subscript(scope: Scope, node: ast.Subscript) -> Value:
     """Return what an index expression stands for."""
-    owner = expressions.evaluate(scope, node.value)
+    owner = scope.evaluate(node.value)
     if isinstance(owner, Known) and hasattr(owner.value, "__getitem__"):
         return _of_known(scope, node, owner)
     if isinstance(owner, Several):
@@ -91,7 +91,7 @@ def _indices(scope: Scope, node: ast.expr) -> list[Index]:
         if isinstance(item, ast.Slice):
             found.append(_span(scope, item))
             continue
-        value = expressions.evaluate(scope, item)
+        value = scope.evaluate(item)
         found += value.items if isinstance(value, Several) else [value]
     return found
 
@@ -99,7 +99,7 @@ def _indices(scope: Scope, node: ast.expr) -> list[Index]:
 def _span(scope: Scope, node: ast.Slice) -> Span:
     ends: list[Expression | None] = []
     for one in (node.lower, node.upper, node.step):
-        value = None if one is None else expressions.evaluate(scope, one)
+        value = None if one is None else scope.evaluate(one)
         if one is None or value is None or (isinstance(value, Known) and value.value is None):
             ends.append(None)
         else:
@@ -114,7 +114,7 @@ def _span(scope: Scope, node: ast.Slice) -> Span:
 
 def _whole(scope: Scope, node: ast.AST, value: Value) -> Expression:
     """Return an integer."""
-    one = expressions.materialized(scope, node, value)
+    one = operations.materialized(scope, node, value)
     if not isinstance(one.type, str) or types.kind(one.type) not in "iu":
         raise scope.problem(node, TypeError, f"an index must be an integer, not {one.type}")
     return one
@@ -145,7 +145,7 @@ def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: I
 
 
 def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
-    index = unwrapped(expressions.evaluate(scope, node.slice))
+    index = unwrapped(scope.evaluate(node.slice))
     if index is None:
         raise scope.problem(node, TypeError, f"{described(owner)} is indexed by constants only")
     with scope.at(node):
@@ -156,13 +156,13 @@ def _of_tuple(scope: Scope, node: ast.Subscript, owner: Several) -> Value:
     if isinstance(node.slice, ast.Slice):
         ends = []
         for one in (node.slice.lower, node.slice.upper, node.slice.step):
-            value = Known(None) if one is None else expressions.evaluate(scope, one)
+            value = Known(None) if one is None else scope.evaluate(one)
             if not isinstance(value, Known):
                 raise scope.problem(node, TypeError, "a tuple is indexed by constants only")
             ends.append(value.value)
         with scope.at(node):
             return Several(owner.items[slice(*ends)])
-    index = expressions.evaluate(scope, node.slice)
+    index = scope.evaluate(node.slice)
     if not isinstance(index, Known):
         raise scope.problem(node, TypeError, "a tuple is indexed by constants only")
     with scope.at(node):
@@ -171,7 +171,7 @@ def _of_tuple(scope: Scope, node: ast.Subscript, owner: Several) -> Value:
 
 
 def _field(scope: Scope, node: ast.Subscript, owner: Expression, row: dtypes.DType) -> Value:
-    index = expressions.evaluate(scope, node.slice)
+    index = scope.evaluate(node.slice)
     name = index.value if isinstance(index, Known) else None
     for field in row.fields:
         if field.name == name:

@@ -23,7 +23,7 @@ from kspec.ir.control import (
 )
 from kspec.ir.nodes import Const, Expression, Name
 from kspec.jit import builtins as device
-from kspec.jit import types
+from kspec.jit import operations, types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import assignments, expressions
@@ -200,7 +200,7 @@ def _counter_type(scope: Scope, node: ast.AST, values: Sequence[Value]) -> str:
     """Return the type of a loop's variable: that of the stop, where the step fits it."""
     found = []
     for one in values:
-        value = expressions.scalar(scope, node, one)
+        value = operations.scalar(scope, node, one)
         if types.kind(str(value.type)) not in "iu":
             raise scope.problem(node, TypeError, f"range() takes integers, not {value.type}")
         found.append(str(value.type))
@@ -217,8 +217,8 @@ def _counter_type(scope: Scope, node: ast.AST, values: Sequence[Value]) -> str:
 
 def _integer(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
     if isinstance(value, Known):
-        return expressions.materialized(scope, node, value, dtype)
-    return converted(expressions.scalar(scope, node, value), dtype)
+        return operations.materialized(scope, node, value, dtype)
+    return converted(operations.scalar(scope, node, value), dtype)
 
 
 def _unroll(scope: Scope, node: ast.Call, values: Sequence[Value]) -> int | None:
@@ -273,9 +273,9 @@ def return_value(scope: Scope, node: ast.AST, value: Value | None) -> None:
             raise scope.problem(
                 node, ValueError, f"{scope.captured.name} returns {first}, and here {value.value!r}"
             )
-        one = expressions.materialized(scope, node, value, first)
+        one = operations.materialized(scope, node, value, first)
     else:
-        one = expressions.materialized(scope, node, value)
+        one = operations.materialized(scope, node, value)
     type_ = None if one is None else one.type
     if scope.returned and type_ != first:
         raise scope.problem(

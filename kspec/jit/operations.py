@@ -1,0 +1,126 @@
+"""Operations on values: numbers of a dtype, ufuncs by the rules of a mode, order of evaluation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from kspec.ir.nodes import Call, Expression, Let, Name
+from kspec.jit import types
+from kspec.jit.effects import pure
+from kspec.jit.scope import Scope
+from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
+from kspec.model import dtypes
+
+# C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
+_C_ARITHMETIC = {"add", "subtract", "multiply", "negative"}
+_C_INTEGERS = {"int32", "uint32", "int64", "uint64"}
+
+
+def materialized(scope: Scope, node: ast.AST, value: Value, dtype: str | None = None) -> Expression:
+    """Return a value as one of the IR: a constant, of a dtype if it is to have one."""
+    if isinstance(value, Known) and value.is_number:
+        with scope.at(node):
+            wanted = dtype or types.type_of_constant(scope.mode, value.value)
+            return constant(value.value, wanted, scope.mode)
+    if isinstance(value, Known | Several | Method):
+        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
+    return value
+
+
+def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
+    """Return a value that must be a number of some dtype."""
+    one = materialized(scope, node, value)
+    if not isinstance(one.type, str) or dtypes.lookup(one.type).kind not in "biufc":
+        raise scope.problem(node, TypeError, f"{one.type} is not a number")
+    return one
+
+
+def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
+    """Return a value as it is stored in a variable or element of a dtype, if it may be."""
+    one = materialized(scope, node, value, dtype if isinstance(value, Known) else None)
+    if one.type == dtype:
+        return one
+    if not isinstance(one.type, str) or not types.can_cast(one.type, dtype):
+        raise scope.problem(
+            node,
+            TypeError,
+            f"{one.type} can not become {dtype} by itself; write {_conversion(dtype)}(...)",
+        )
+    return converted(one, dtype)
+
+
+def _conversion(dtype: str) -> str:
+    return "a record" if dtype.startswith(("{", "V")) else f"np.{dtype}"
+
+
+def call_ufunc(
+    scope: Scope,
+    node: ast.AST,
+    name: str,
+    values: Sequence[Value],
+    sign: str = "",
+    dtype: str | None = None,
+) -> Expression:
+    """Return a ufunc of values, of the types that the mode's rules give."""
+    operands = [scalar(scope, node, one) for one in values]
+    given = tuple(str(one.type) for one in operands)
+    if dtype is not None:
+        given = (dtype,) * len(given)
+    try:
+        inputs, output = types.loop(scope.mode, name, given)
+    except TypeError:
+        shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
+        raise scope.problem(node, TypeError, f"no such operation: {shown}") from None
+    args: list[Expression] = []
+    for value, one, wanted in zip(values, operands, inputs, strict=True):
+        known = isinstance(value, Known)
+        if known and one.type != wanted and types.kind(str(one.type)) in "biuf":
+            with scope.at(node):
+                assert isinstance(value, Known)
+                args.append(constant(value.value, wanted, scope.mode))
+        elif dtype is None and scope.mode == "cuda" and not types.can_cast(str(one.type), wanted):
+            shown = f" {sign} ".join(given) if sign else f"{name}({', '.join(given)})"
+            raise scope.problem(
+                node,
+                TypeError,
+                f"{shown} computes in {wanted}, which {one.type} does not become by itself; "
+                f"write np.{wanted}(...)",
+            )
+        else:
+            args.append(converted(one, wanted))
+    if name == "power" and types.kind(output) in "fc" and _is_two(values[1]):
+        return Call("square", (args[0],), output)
+    if scope.mode == "cuda" and name in _C_ARITHMETIC and inputs[0] in _C_INTEGERS:
+        name = f"{name}.c"
+    return Call(name, tuple(args), output)
+
+
+def _is_two(value: Value) -> bool:
+    return isinstance(value, Known) and value.value == 2
+
+
+def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
+    """Return values that are computed from left to right, as in Python, if that matters."""
+    found = list(values)
+    effects = [k for k, one in enumerate(found) if not _is_pure(one)]
+    for k in effects[:-1]:
+        found[k] = once(scope, found[k])
+    return found
+
+
+def _is_pure(value: Value) -> bool:
+    if isinstance(value, Several):
+        return all(map(_is_pure, value.items))
+    return isinstance(value, Known | Method) or pure(value)
+
+
+def once(scope: Scope, value: Value) -> Value:
+    """Return a value that is computed now, if it matters how often that is."""
+    if isinstance(value, Several):
+        return Several(tuple(once(scope, one) for one in value.items))
+    if isinstance(value, Known | Method) or pure(value):
+        return value
+    name = scope.fresh("operand")
+    scope.out.append(Let(name, value))
+    return Name(name, value.type)
