@@ -1,7 +1,8 @@
 # Every target makes what it needs: a fresh clone and Python 3.11 or newer are enough.
 #
 #   make demo       build the shipped kernels and run each on every device present
-#   make test       all tests                 make gpu-test   only those that need a GPU
+#   make test       the tests of a change, in minutes
+#   make test-all   all tests                 make gpu-test   only those that need a GPU
 #   make lint       style, types, generated files up to date
 #   make build      generated/kspec_kernels   make bench      measure against other libraries
 #   make sanitize   the tests that need a GPU, under compute-sanitizer
@@ -19,7 +20,7 @@ REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["b
 comma := ,
 HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(comma)host)
 
-.PHONY: demo test gpu-test sanitize lint bench build clean
+.PHONY: demo test test-all gpu-test sanitize lint bench build clean
 
 demo: $(VENV)/.build-stamp
 	$(BIN)/kspec demo
@@ -27,7 +28,11 @@ demo: $(VENV)/.build-stamp
 build: $(VENV)/.build-stamp
 	$(BIN)/kspec build
 
+# CONTRIBUTING.md says what is slow, tests/profiles.py how many examples are drawn.
 test: $(VENV)/.dev-stamp
+	HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-all: $(VENV)/.dev-stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 gpu-test: $(VENV)/.dev-stamp

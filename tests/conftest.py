@@ -32,9 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)  # when marks and keywords have selected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _leaves_out_gpu(config):
+        items[:] = [item for item in items if item.get_closest_marker("gpu") is None]
     if part := config.getoption("--part"):
         number, count = map(int, part.split("/"))
         items[:] = items[number::count]
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return "no CUDA device: tests marked gpu are left out" if _leaves_out_gpu(config) else None
+
+
+def _leaves_out_gpu(config: pytest.Config) -> bool:
+    """Return whether tests that need a GPU, half of them all, are not even skipped one by one."""
+    return "gpu" not in config.option.markexpr and len(kspec.devices()) == 1
 
 
 class _Failures:

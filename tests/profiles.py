@@ -1,24 +1,41 @@
-"""How many examples property tests draw: as many as they say, or few where each takes long.
+"""How many examples property tests draw, and whether a run repeats those of another.
 
-``HYPOTHESIS_PROFILE=few`` chooses the latter, as `tests.sanitizer` does.
+``HYPOTHESIS_PROFILE`` chooses:
+
+==============  ===========================================================================
+``fast``        at most 20 examples a test, the same ones in each run, so that the kernels of
+                a second run are compiled already: `make test`, `tests.sanitizer`
+``thorough``    as many as each test asks for, drawn anew: the default, `make test-all`
+``ci``          as many, the same ones in each run: `.ci/run`
+==============  ===========================================================================
+
+No profile has a deadline: how long an example takes says nothing on a machine that is busy.
 """
 
 from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-FEW = "few"
-settings.register_profile(FEW, max_examples=20, deadline=None)
+FAST, THOROUGH, CI = "fast", "thorough", "ci"
+_MOST_IN_FAST = 20
+_THOROUGH = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_REPEATED = settings(_THOROUGH, derandomize=True, database=None)
+settings.register_profile(THOROUGH, _THOROUGH)
+settings.register_profile(CI, _REPEATED)
+settings.register_profile(FAST, _REPEATED, max_examples=_MOST_IN_FAST)
 
 
 def load_profile() -> None:
     """Make the profile of the environment the default of all tests."""
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+    settings.load_profile(_profile())
 
 
 def examples(number: int) -> int:
-    """Return a number of examples, or as many as few are."""
-    few = os.environ.get("HYPOTHESIS_PROFILE") == FEW
-    return min(number, settings.get_profile(FEW).max_examples) if few else number
+    """Return a number of examples, or the most that the profile allows."""
+    return min(number, _MOST_IN_FAST) if _profile() == FAST else number
+
+
+def _profile() -> str:
+    return os.environ.get("HYPOTHESIS_PROFILE", THOROUGH)

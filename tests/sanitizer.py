@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.gpus import in_turn
-from tests.profiles import FEW
+from tests.profiles import FAST
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 WORKERS = 8
@@ -204,7 +204,7 @@ def run_part(
     log.unlink(missing_ok=True)
     environment = {
         **os.environ,
-        "HYPOTHESIS_PROFILE": FEW,
+        "HYPOTHESIS_PROFILE": FAST,
         "XLA_FLAGS": "--xla_gpu_autotune_level=0",  # it would try kernels for minutes
         **in_turn(part.number),
         **(_NO_POOLS if tool == "memcheck" else {}),

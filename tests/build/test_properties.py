@@ -25,6 +25,7 @@ from kspec.errors import SpecError
 from kspec.runtime.driver.device import HOST, devices
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
+from tests.profiles import examples
 from tests.projects import ROOT, SQUARES, environment, write_project
 
 
@@ -154,7 +155,7 @@ operands = st.builds(
 
 
 @given(operands)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_what_is_printed_makes_the_array_that_was_used(operand: Operand) -> None:
     assert operand.values is not None
     names = {"np": np}

@@ -23,6 +23,7 @@ from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneS
 from kspec.runtime.raw.call_cache import RawPlan
 from kspec.runtime.raw.declared import RawCallable
 from tests.devices import ArrayDevice
+from tests.profiles import examples
 
 SCALE = r"""
 extern "C" __global__ void scale(const float* x, float* y, int n, float a) {
@@ -390,7 +391,7 @@ def outcome(call: Any) -> Any:
         return type(error), str(error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(calls(), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_hits_equal_misses(drawn: list[tuple[Any, ...]], random: Any) -> None:
     for grid, block, args in random.choices(drawn, k=5 * len(drawn)):

@@ -24,6 +24,7 @@ from kspec.runtime.callcache.cache import MAX_PLANS
 from kspec.runtime.callcache.launch_plan import Plan
 from kspec.runtime.schedules import marshal
 from tests.devices import ArrayDevice
+from tests.profiles import examples
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_route")
 SCALE = kspec.ElementwiseKernel("T x, S a", "T y", "y = x * a", "scale_route")
@@ -349,7 +350,7 @@ class TestScalars:
             NARROW(x, "1")
         np.testing.assert_array_equal(hot(NARROW, x, -128), np.full(3, -128))
 
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=examples(400))
     @given(
         st.one_of(
             st.integers(-(2**66), 2**66),
@@ -408,7 +409,7 @@ def arguments() -> st.SearchStrategy[tuple[Any, ...]]:
     return st.one_of(st.tuples(one, one), st.tuples(one, one, array()), st.tuples(one))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(arguments(), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_hits_equal_misses(calls: list[tuple[Any, ...]], random: Any) -> None:
     kernels = [ADD, SCALE]

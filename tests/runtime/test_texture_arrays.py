@@ -27,6 +27,7 @@ from kspec.runtime.texture import array as array_module
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.array import _rows_of
 from tests.devices import ArrayDevice
+from tests.profiles import examples
 from tests.semantics.test_textures import FORMATS, channel_of, numbers
 
 SHAPES = [(7,), (3, 7), (2, 3, 7)]
@@ -152,7 +153,7 @@ class TestCopies:
 sizes = st.integers(1, 4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.tuples(sizes, sizes, sizes), st.integers(1, 3), st.data())
 def test_rows_are_found_where_numpy_finds_them(
     base: tuple[int, int, int], ndim: int, data: st.DataObject

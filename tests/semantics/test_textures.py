@@ -19,6 +19,7 @@ import kspec
 from kspec import texture as tx
 from kspec.errors import HostFault, NotSupportedError
 from tests.devices import HOST, ArrayDevice
+from tests.profiles import examples
 
 TEXTURES_SOURCE = r"""
 template <class T> __global__ void fetch(cudaTextureObject_t t, const int* x, T* out) {
@@ -237,7 +238,7 @@ def test_coordinates(
         np.testing.assert_allclose(out, exact, rtol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_any_texture_reads_as_numpy_says(data: st.DataObject) -> None:
     """On the host device, of all sizes down to one element; the model is `sampled`."""
