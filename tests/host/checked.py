@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler.host.command import HostCompiler, describe, find_compiler
+from kspec.compiler import compile_source
+from kspec.compiler.host.command import HostCompiler, describe
 from kspec.compiler.host.compile import compile_host
 from kspec.errors import HostFault
 from kspec.host.device import HostModule, Region, load_module
-from kspec.model.stages import CudaSource
+from kspec.model.stages import CudaSource, Target
+from kspec.runtime.modules.provider import user_cache
 from tests.host.conftest import as_ctypes
 
 COMPILERS = ("default", "zig")
 
 
-def host_compiler(name: str) -> HostCompiler:
-    """Return a compiler of the matrix; skip the test if this machine lacks it."""
-    if name == "default":
-        return find_compiler()
+def zig_compiler() -> HostCompiler:
+    """Return the compiler of the wheel; skip the test if this machine lacks it."""
     ziglang = pytest.importorskip("ziglang")
     return describe((str(Path(ziglang.__file__).parent / "zig"), "c++"))
 
@@ -33,7 +33,9 @@ def checked_module(text: str, modes: str, compiler: str) -> HostModule:
     """Compile a text for checking modes, once for all tests."""
     sanitize = tuple(sorted(modes.split(","))) if modes else ()
     source = CudaSource("kernel.cu", text)
-    return load_module(compile_host(source, host_compiler(compiler), sanitize=sanitize))
+    if compiler == "zig":
+        return load_module(compile_host(source, zig_compiler(), sanitize=sanitize))
+    return load_module(compile_source(source, Target("host", sanitize), user_cache()))
 
 
 def fault_of(kernel: Any, *call: Any, **options: Any) -> HostFault:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler.host.compile import compile_host
+from kspec.compiler import compile_source
 from kspec.host.device import HostBuffer, HostModule, allocate, load_module
-from kspec.model.stages import CudaSource
+from kspec.model.stages import CudaSource, Target
+from kspec.runtime.modules.provider import user_cache
 
 
 def as_ctypes(argument: Any) -> Any:
@@ -27,7 +28,8 @@ class Program:
     """A compiled text whose kernels are called as ``program("name", grid, block, *arguments)``."""
 
     def __init__(self, text: str, names: Sequence[str] = (), **options: Any) -> None:
-        self.image = compile_host(CudaSource("test.cu", text, tuple(names), **options))
+        source = CudaSource("test.cu", text, tuple(names), **options)
+        self.image = compile_source(source, Target("host"), user_cache())
         self.module: HostModule = load_module(self.image)
 
     def __call__(

@@ -11,6 +11,7 @@ from kspec.compiler import compile_source
 from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.errors import ToolNotFoundError
 from kspec.model.stages import CudaSource, Target
+from kspec.runtime.modules.provider import user_cache
 
 
 def sources() -> list[tuple[str, str, tuple[str, ...]]]:
@@ -36,4 +37,5 @@ def test_nvrtc_compiles_it(source: str, names: tuple[str, ...]) -> None:
         nvrtc_version()
     except ToolNotFoundError:
         pytest.skip("NVRTC is not installed")
-    assert compile_source(CudaSource("test.cu", source, names), Target("sm_90")).code
+    source_of_test = CudaSource("test.cu", source, names)
+    assert compile_source(source_of_test, Target("sm_90"), user_cache()).code
