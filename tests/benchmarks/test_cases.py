@@ -19,11 +19,11 @@ from benchmarks.machines import HostMachine
 from benchmarks.operands import FULL_SIZE, array, bits, like, rows_in, rows_of, square, transposed
 from benchmarks.suite import CASES
 from benchmarks.throughput import Runner
-from kspec.compiler import compile_source
 from kspec.model.stages import CudaSource, Target
 from kspec.render import render_specs, specializations
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
+from tests.compiling import compiled
 
 TINY = 3000
 EVERY = [*CASES, *shipped.CASES]
@@ -229,7 +229,7 @@ def test_every_text_compiles_for_sm_90(text: Text, bindings: list[dict[str, str]
         spec = _BUILD[text.kind](*text.arguments, **text.options, types=types)
         names = tuple(one.name_expression for one in specializations(spec))
         source = render_specs([spec], f"{spec.name}.cu", tuple(binding.items()))
-        image = compile_source(replace(source, name_expressions=names), Target("sm_90"))
+        image = compiled(replace(source, name_expressions=names), Target("sm_90"))
         assert set(image.symbols) == set(names)
 
 
@@ -239,7 +239,7 @@ def test_raw_texts_compile_for_sm_90(name: str) -> None:
     from benchmarks import floor
 
     code = {"floor": floor.CODE, "overhead": overhead.RAW_CODE}[name]
-    image = compile_source(CudaSource(f"{name}.cu", code), Target("sm_90"))
+    image = compiled(CudaSource(f"{name}.cu", code), Target("sm_90"))
     assert image.format == "cubin"
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import compile_source, headers
+from kspec.compiler import headers
 from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.compiler.headers import toolkit_dirs_for
 from kspec.compiler.target import supported_archs
 from kspec.errors import CompileError
 from kspec.model.stages import CudaSource, Target
+from tests.compiling import compiled
 
 ARCHS = [arch for arch in supported_archs() if int(arch[3:]) >= 80]
 
@@ -99,7 +100,7 @@ extern "C" __global__ void k(float* x, unsigned long long seed) {
 
 
 def compile_for(text: str, arch: str) -> None:
-    image = compile_source(CudaSource("k.cu", text), Target(arch))
+    image = compiled(CudaSource("k.cu", text), Target(arch))
     assert image.code[:4] == b"\x7fELF"
     assert image.figures["k"].registers > 0
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.fusion.program import Program, trace
 from kspec.model.stages import Target
 from kspec.render import render_specs, specializations
 from kspec.spec.models import ReductionSpec
+from tests.compiling import compiled
 from tests.fusion.examples import EXAMPLES
 from tests.golden_cases import GOLDEN, Case, read_case
 
@@ -64,5 +64,5 @@ def test_kernels_compile(name: str) -> None:
     for kernel in program_of(name).kernels:
         source = render_specs([kernel.spec], kernel.spec.name)
         wanted = tuple(one.name_expression for one in specializations(kernel.spec))
-        image = compile_source(replace(source, name_expressions=wanted), Target("sm_90"))
+        image = compiled(replace(source, name_expressions=wanted), Target("sm_90"))
         assert image.log == ""

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kspec import ArgumentTypeError, fuse
-from kspec.compiler import compile_source
 from kspec.fusion.call.rows import RowCaller, _geometry
 from kspec.fusion.rows import RowProgram
 from kspec.model.stages import CudaSource, Target
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 RANDOM = np.random.default_rng(3)
@@ -372,6 +372,6 @@ def test_compiles(name: str, arch: str) -> None:
     )
     assert len(wanted) > 3
     source = CudaSource(f"{program.name}.cu", program.code, name_expressions=wanted)
-    image = compile_source(source, Target(arch))
+    image = compiled(source, Target(arch))
     assert set(image.symbols) == set(wanted)
     assert image.log == ""

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.compiler.host.command import HostCompiler, describe
 from kspec.compiler.host.compile import compile_host
 from kspec.errors import HostFault
 from kspec.host.device import HostModule, Region, load_module
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.modules.provider import user_cache
+from tests.compiling import compiled
 from tests.host.conftest import as_ctypes
 
 COMPILERS = ("default", "zig")
@@ -35,7 +34,7 @@ def checked_module(text: str, modes: str, compiler: str) -> HostModule:
     source = CudaSource("kernel.cu", text)
     if compiler == "zig":
         return load_module(compile_host(source, zig_compiler(), sanitize=sanitize))
-    return load_module(compile_source(source, Target("host", sanitize), user_cache()))
+    return load_module(compiled(source, Target("host", sanitize)))
 
 
 def fault_of(kernel: Any, *call: Any, **options: Any) -> HostFault:

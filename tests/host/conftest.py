@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.host.device import HostBuffer, HostModule, allocate, load_module
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.modules.provider import user_cache
+from tests.compiling import compiled
 
 
 def as_ctypes(argument: Any) -> Any:
@@ -29,7 +28,7 @@ class Program:
 
     def __init__(self, text: str, names: Sequence[str] = (), **options: Any) -> None:
         source = CudaSource("test.cu", text, tuple(names), **options)
-        self.image = compile_source(source, Target("host"), user_cache())
+        self.image = compiled(source, Target("host"))
         self.module: HostModule = load_module(self.image)
 
     def __call__(

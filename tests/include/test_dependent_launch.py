@@ -2,8 +2,8 @@
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.model.stages import CudaSource, Target
+from tests.compiling import compiled
 
 CODE = """
 #include <kspec/dependent_launch.cuh>
@@ -17,7 +17,7 @@ extern "C" __global__ void k(int* x) {
 
 @pytest.mark.parametrize(("arch", "expected"), [("compute_80", 0), ("compute_90", 1)])
 def test_instructions(arch: str, expected: int) -> None:
-    ptx = compile_source(CudaSource("k.cu", CODE), Target(arch)).code.decode()
+    ptx = compiled(CudaSource("k.cu", CODE), Target(arch)).code.decode()
     assert ptx.count("griddepcontrol.launch_dependents;") == expected
     assert ptx.count("griddepcontrol.wait;") == expected
     assert "st.global" in ptx

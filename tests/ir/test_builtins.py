@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pytest
 
 import kspec
-from kspec.compiler import compile_source
 from kspec.ir.builtins import BUILTINS, UNSUPPORTED
 from kspec.model.stages import Specialization, Target
 from kspec.pipeline import LazySource
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 Array = npt.NDArray[Any]
@@ -372,10 +372,10 @@ def test_a_row_is_consistent(name: str) -> None:
 @pytest.mark.parametrize("signature", GROUPS, ids="-".join)
 def test_nvrtc_compiles_it(signature: Signature) -> None:
     source = LazySource(kernel(signature)._spec)(Specialization("all_of", ()))
-    assert compile_source(source, Target("compute_80")).code
+    assert compiled(source, Target("compute_80")).code
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 def test_nvrtc_compiles_for(arch: str) -> None:
     source = LazySource(kernel(("float32", "int32"))._spec)(Specialization("all_of", ()))
-    assert compile_source(source, Target(arch)).code
+    assert compiled(source, Target(arch)).code

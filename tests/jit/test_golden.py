@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.errors import JitError
 from kspec.ir.types import ArrayType, Type
 from kspec.jit.build_ir import build
 from kspec.jit.capture import capture
 from kspec.model import dtypes
 from kspec.model.stages import CudaSource, Target
+from tests.compiling import compiled
 from tests.golden_cases import cases, read_case
 
 _TYPE = re.compile(r"(\{.*?\}|\w+)(?:\[(\d)\](~?))?")
@@ -59,7 +59,7 @@ def test_nvrtc_compiles_it(path: Path) -> None:
         except JitError:
             continue
         source = CudaSource("kernel.cu", built.text(lines=False))
-        assert compile_source(source, Target("compute_80")).code
+        assert compiled(source, Target("compute_80")).code
 
 
 @pytest.mark.parametrize("path", cases("jit"), ids=lambda path: path.stem)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.model.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 from kspec.pipeline import LazySource
 from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR
 from kspec.spec.building import build_spec
 from kspec.spec.models import ReductionSpec
+from tests.compiling import compiled
 
 PREAMBLE = f"""
 struct Large {{ int item[{MAX_ACCUMULATOR // 4}]; }};
@@ -35,5 +35,5 @@ def test_shared_memory_has_room(layout: str) -> None:
         preamble=PREAMBLE,
     )
     wanted = Specialization("large", (), layout)
-    image = compile_source(LazySource(spec)(wanted), Target("sm_80"))
+    image = compiled(LazySource(spec)(wanted), Target("sm_80"))
     assert image.figures[wanted.name_expression].shared_bytes <= 48 << 10

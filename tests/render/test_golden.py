@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.model.stages import CudaSource, Target
 from kspec.render import render_file, specializations
 from kspec.spec.loader import load_specs
+from tests.compiling import compiled
 from tests.golden_cases import cases, read_case
 
 
@@ -31,6 +31,6 @@ def test_rendered_text_compiles(path: Path, tmp_path: Path) -> None:
     for spec_file in load_specs(tmp_path / "specs", tmp_path):
         source = CudaSource(f"{spec_file.stem}.cu", render_file(spec_file))
         wanted = [one.name_expression for spec in spec_file.specs for one in specializations(spec)]
-        image = compile_source(replace(source, name_expressions=tuple(wanted)), Target("sm_80"))
+        image = compiled(replace(source, name_expressions=tuple(wanted)), Target("sm_80"))
         assert set(image.symbols) == set(wanted)
         assert image.log == ""

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.compiler.headers import carry_headers, missing_includes
 from kspec.model.stages import CudaSource, Specialization, Target, strided
 from kspec.pipeline import LazySource
@@ -16,6 +15,7 @@ from kspec.render.includes import includes_for
 from kspec.spec.building import build_spec
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
+from tests.compiling import compiled
 
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
@@ -93,7 +93,7 @@ def test_a_lazy_reduction_is_one_small_compilation() -> None:
     source = carry_headers(LazySource(spec)(wanted))
     assert missing_includes(source) == ()  # nothing of the toolkit, no CCCL
     assert all(header.name.startswith("kspec/") for header in source.headers)
-    image = compile_source(source, Target("sm_90"))
+    image = compiled(source, Target("sm_90"))
     assert set(image.symbols) == {wanted.name_expression}
     assert len(image.figures) == 1
 
@@ -118,7 +118,7 @@ def test_everything_compiles_for_cuda_with_hostile_macros(arch: str) -> None:
         options=("-DA=3", "-DN=4", "-DT2=float", *(f"-D{letter}=x" for letter in "BCDEIJKR")),
     )
     wanted = Specialization("k", (), strided(1), (2,))
-    image = compile_source(LazySource(spec)(wanted), Target(arch))
+    image = compiled(LazySource(spec)(wanted), Target(arch))
     assert set(image.symbols) == {wanted.name_expression}
     assert image.log == ""
 
@@ -148,6 +148,6 @@ def test_kernels_of_a_file_have_macros_of_their_own(tmp_path: Path) -> None:
     text = render_file(spec_file)
     assert "#define N 3\n" in text and "#define N 4\n" in text
     names = tuple(one.name_expression for spec in spec_file.specs for one in specializations(spec))
-    image = compile_source(CudaSource("m.cu", text, names), Target("sm_90"))
+    image = compiled(CudaSource("m.cu", text, names), Target("sm_90"))
     assert set(image.symbols) == set(names)
     assert compiler_options(spec_file.specs) == ()

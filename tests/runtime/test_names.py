@@ -9,10 +9,10 @@ import pytest
 
 import kspec
 from kspec import ElementwiseKernel, ReductionKernel
-from kspec.compiler import compile_source
 from kspec.errors import ToolNotFoundError
 from kspec.model.stages import COLUMNS, LINES, SHORT_LINES, Specialization, Target, strided
 from kspec.pipeline import LazySource
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 # One letter macros, and words that headers use for themselves.
@@ -250,7 +250,7 @@ class TestReductionViews:
         )
         wanted = Specialization(kernel.name, (("T", "float32"),), layout, (2, 1, 2, 1))
         try:
-            image = compile_source(LazySource(kernel.spec)(wanted), Target("sm_90"))
+            image = compiled(LazySource(kernel.spec)(wanted), Target("sm_90"))
         except ToolNotFoundError:
             pytest.skip("no NVRTC")
         assert set(image.symbols) == {wanted.name_expression}

@@ -14,13 +14,13 @@ import pytest
 
 import kspec
 from kspec import ElementwiseKernel, ReductionKernel
-from kspec.compiler import compile_source
 from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.errors import ToolNotFoundError
 from kspec.model.stages import FLAT, HOST, CudaSource, Specialization, Target, strided
 from kspec.pipeline import LazySource
 from kspec.render import render_file
 from kspec.spec.loader import load_specs
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 SPECIALIZED = r"""
@@ -84,7 +84,7 @@ def compile_for_cuda(
         pytest.skip("no NVRTC")
     layout = strided(1) if isinstance(kernel, ReductionKernel) else FLAT
     wanted = Specialization(kernel.name, binding, layout, ndims)
-    image = compile_source(LazySource(kernel.spec)(wanted), Target(arch))
+    image = compiled(LazySource(kernel.spec)(wanted), Target(arch))
     assert set(image.symbols) == {wanted.name_expression}
     return image.code.decode("latin-1")
 
@@ -291,7 +291,7 @@ def test_constants_of_classes_reach_the_gpu(dtype: str, operation: str, constant
 def test_each_header_stands_alone_in_raw_sources(header: str, target: Target) -> None:
     text = f"#include <cupy/{header}>\n#include <cupy/{header}>\n__global__ void k(int* x) {{ *x = 1; }}"
     try:
-        image = compile_source(CudaSource("k.cu", text, ("k",)), target)
+        image = compiled(CudaSource("k.cu", text, ("k",)), target)
     except ToolNotFoundError:
         pytest.skip("no compiler")
     assert set(image.symbols) == {"k"}
@@ -521,7 +521,7 @@ class TestSpecFiles:
         names = tuple(one.name_expression for one in wanted)
         source = CudaSource("k.cu", render_file(spec_file), names)
         for target in (HOST, Target("sm_90")):
-            assert set(compile_source(source, target).symbols) == set(names)
+            assert set(compiled(source, target).symbols) == set(names)
         return source.text
 
     def test_helpers_of_one_name(self, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import kspec
 from kspec import ElementwiseKernel, ReductionKernel
-from kspec.compiler import compile_source
 from kspec.model.stages import FLAT, Specialization, Target
 from kspec.pipeline import LazySource
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 BASE = np.arange(24.0).reshape(2, 3, 4)
@@ -50,7 +50,7 @@ def test_indexing(view: Any, operation: str, index: Any, place: ArrayDevice) -> 
     y = kernel(place.array(BASE)[view], place.empty(1))
     assert place.numpy(y)[0] == BASE[view][index]
     wanted = Specialization("indexed", (("T", "float64"),), FLAT, (np.ndim(BASE[view]),))
-    assert compile_source(LazySource(kernel.spec)(wanted), Target("sm_90")).log == ""
+    assert compiled(LazySource(kernel.spec)(wanted), Target("sm_90")).log == ""
 
 
 LAYOUT = """

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler import compile_source
 from kspec.model.stages import FLAT, Specialization, Target, strided
 from kspec.pipeline import LazySource
 from kspec.runtime.memory.array_view import dtype_name
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 POINT = np.dtype([("x", "f4"), ("n", "i4")], align=True)
@@ -401,7 +401,7 @@ def test_cuda_compiles_them(dtype: str, arch: str) -> None:
     for kernel, layouts in ((COPY, (FLAT, strided(1))), (reduction, (strided(1),))):
         for layout in layouts:
             wanted = Specialization(kernel.__name__, (("T", dtype),), layout)
-            image = compile_source(LazySource(kernel.spec)(wanted), Target(arch))
+            image = compiled(LazySource(kernel.spec)(wanted), Target(arch))
             assert list(image.symbols) == [wanted.name_expression]
 
 
@@ -410,4 +410,4 @@ def test_cuda_compiles_members(tmp_path: Path) -> None:
         "T p", "T q", "q = p; q.at<0>() = true; q.point = {1, 2}; q.table[0][1] = q.at<7>()", "uses"
     )
     wanted = Specialization("uses", (("T", dtype_name(RICH)),))
-    assert compile_source(LazySource(kernel.spec)(wanted), Target("sm_90")).symbols
+    assert compiled(LazySource(kernel.spec)(wanted), Target("sm_90")).symbols

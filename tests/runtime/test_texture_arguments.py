@@ -9,9 +9,9 @@ import pytest
 
 import kspec
 from kspec import texture
-from kspec.compiler import compile_source
 from kspec.model.stages import Specialization, Target, strided
 from kspec.pipeline import LazySource
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
 IMAGE = np.arange(12, dtype="f4").reshape(3, 4)
@@ -150,7 +150,7 @@ class TestRefused:
 
 def test_precompiled_for_textures() -> None:
     wanted = Specialization("fetch", (("T", "float32"), ("U", "cudaTextureObject_t")), strided(1))
-    image = compile_source(LazySource(FETCH.spec)(wanted), Target("sm_90"))
+    image = compiled(LazySource(FETCH.spec)(wanted), Target("sm_90"))
     assert list(image.symbols) == ["fetch<float, cudaTextureObject_t, kspec::Strided<8>>"]
 
 

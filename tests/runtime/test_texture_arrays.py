@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import kspec
 from kspec import texture as tx
-from kspec.compiler import compile_source
 from kspec.errors import DeviceMismatchError, DriverError, NotSupportedError
 from kspec.model.stages import CudaSource, Target
 from kspec.runtime.driver import api as driver
@@ -26,6 +25,7 @@ from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.texture import array as array_module
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.array import _rows_of
+from tests.compiling import compiled
 from tests.devices import ArrayDevice
 from tests.profiles import examples
 from tests.semantics.test_textures import FORMATS, channel_of, numbers
@@ -235,7 +235,7 @@ extern "C" __global__ void mark(cudaSurfaceObject_t s) {
 
 
 def test_gpu_only_functions_compile() -> None:
-    image = compile_source(CudaSource("gpu_only.cu", GPU_ONLY), Target("sm_90"))
+    image = compiled(CudaSource("gpu_only.cu", GPU_ONLY), Target("sm_90"))
     assert image.code
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler import compile_source
 from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.errors import ToolNotFoundError
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.modules.provider import user_cache
+from tests.compiling import compiled
 
 
 def sources() -> list[tuple[str, str, tuple[str, ...]]]:
@@ -37,5 +36,4 @@ def test_nvrtc_compiles_it(source: str, names: tuple[str, ...]) -> None:
         nvrtc_version()
     except ToolNotFoundError:
         pytest.skip("NVRTC is not installed")
-    source_of_test = CudaSource("test.cu", source, names)
-    assert compile_source(source_of_test, Target("sm_90"), user_cache()).code
+    assert compiled(CudaSource("test.cu", source, names), Target("sm_90")).code
