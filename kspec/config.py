@@ -130,7 +130,7 @@ def trace_folder() -> Path | None:
 
 def tracing_environment(folder: Path) -> dict[str, str]:
     """Return the environment of a process that shall be traced into a folder, with its children."""
-    return {**os.environ, "KSPEC_TRACE": str(folder.resolve())}
+    return {**os.environ, "KSPEC_TRACE": os.path.realpath(folder)}
 
 
 def cache_dir() -> Path:

@@ -39,6 +39,7 @@
     ├── HostFault (RuntimeError)            a kernel did something illegal on the host device
     ├── ToolNotFoundError (RuntimeError)    a GPU, a compiler or a library is missing
     ├── ToolStoppedError (RuntimeError)     a compiler was stopped before it was done
+    ├── FileError (OSError)                 the system refuses a file, a folder or a process
     └── NotSupportedError (NotImplementedError)  CuPy has it, kspec does not have it yet
 
 Argument errors also are the built-in class that CuPy raises in the same place, so that
@@ -386,6 +387,10 @@ class ToolNotFoundError(KspecError, RuntimeError):
 
 class ToolStoppedError(KspecError, RuntimeError):
     """A compiler was stopped from outside: that says nothing about the text, so try again."""
+
+
+class FileError(KspecError, OSError):
+    """The operating system refuses a file, a folder or a process; the message says what to do."""
 
 
 class NotSupportedError(KspecError, NotImplementedError):

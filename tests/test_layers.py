@@ -18,7 +18,7 @@ BASE = (
     "diagnostics",
     "errors",
     "limits",
-    "installed",
+    "files",
     "config",
     "locks",
     "pickling",

@@ -139,7 +139,7 @@ def replace_folder(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
                 path.write_bytes(content)
         _swap(staging, folder)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        _remove(staging)
     return tuple(sorted(changed))
 
 
@@ -157,9 +157,7 @@ def _recover(folder: Path) -> None:
     if retired.is_dir() and not retired.is_symlink() and not folder.exists():
         retired.rename(folder)
     for path in (retired, _staging(folder)):
-        if path.is_symlink():
-            path.unlink()
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
 
 
 def _swap(staging: Path, folder: Path) -> None:
@@ -171,7 +169,16 @@ def _swap(staging: Path, folder: Path) -> None:
         retired = _retired(folder)
         folder.rename(retired)
         staging.rename(folder)
-        shutil.rmtree(retired, ignore_errors=True)
+        _remove(retired)
+
+
+def _remove(path: Path) -> None:
+    """Remove what is left of a build, as far as that is possible, whatever it is by now."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path, ignore_errors=True)  # which waits for the writer of a pipe
+        else:
+            path.unlink()
 
 
 def _exchange(first: Path, second: Path) -> bool:

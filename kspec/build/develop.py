@@ -23,6 +23,7 @@ from kspec.build.atomic_replace import locked
 from kspec.build.load import import_path
 from kspec.build.stamp import write_stamp
 from kspec.errors import ManifestError, ToolNotFoundError
+from kspec.files import system_refusals
 
 if TYPE_CHECKING:
     from kspec.build.plan import BuildPlan
@@ -87,8 +88,8 @@ def refresh(project: Path) -> None:
         It is stale, and ``KSPEC_JIT=never`` says that nothing is to be made here.
     ToolNotFoundError
         It may be stale, but this environment has not what builds it.
-    OSError
-        It can not be written.
+    FileError
+        It cannot be written.
     """
     try:
         from kspec.build.project import build_project, check_project, plan_project
@@ -100,7 +101,7 @@ def refresh(project: Path) -> None:
         ) from error
     started = time.time()
     plan = plan_project(project)
-    with _alone(plan.settings.package_folder):
+    with system_refusals(), _alone(plan.settings.package_folder):
         if not check_project(project):
             write_stamp(plan, started)
         elif config.jit_mode() == "never":

@@ -41,6 +41,7 @@ from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.settings import Settings
 from kspec.build.stamp import headers_elsewhere, write_stamp
 from kspec.errors import SpecError
+from kspec.files import resolved
 from kspec.model import manifest
 
 
@@ -129,7 +130,7 @@ def sources(plan: BuildPlan, scratch: Path) -> dict[str, str]:
     for folder in (settings.spec_folder, settings.package_folder):
         for name in list_folder(folder):
             path = folder / name
-            if not path.resolve().is_relative_to(settings.project):
+            if not resolved(path).is_relative_to(settings.project):
                 raise SpecError(
                     f"{path.relative_to(settings.project)} is a link out of the project, which "
                     "a source distribution would copy; remove it"

@@ -19,6 +19,7 @@ from kspec.compiler.headers import collect_headers, missing_includes, package_in
 from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
+from kspec.files import resolved
 from kspec.model.operators import name_refusal
 from kspec.model.stages import CudaSource, Header, Target
 from kspec.render import compiler_options, render_file, specializations
@@ -190,7 +191,7 @@ def _outside(settings: Settings, options: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
+    return resolved(path).is_relative_to(resolved(folder))
 
 
 def _is_kspec(header: Header) -> bool:

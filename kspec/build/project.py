@@ -26,6 +26,7 @@ from kspec.build.settings import Settings, load_settings
 from kspec.build.stamp import is_stamped, write_stamp
 from kspec.diagnostics import by_place
 from kspec.errors import CompileError, SpecError
+from kspec.files import system_refusals
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,13 @@ class BuildReport:
     lock: LockUpdate
 
 
+@system_refusals()
 def plan_project(project: Path, archs: Sequence[str] = ()) -> BuildPlan:
     """Return what a build of a project would do; errors as for `build_project`."""
     return make_plan(load_settings(project, archs))
 
 
+@system_refusals()
 def build_project(
     project: Path,
     archs: Sequence[str] = (),
@@ -86,6 +89,8 @@ def build_project(
         The compiler refused a kernel.
     ToolNotFoundError
         The compiler is not installed.
+    FileError
+        A file cannot be read or written.
 
     Notes
     -----
@@ -124,12 +129,19 @@ def _compiled(plan: BuildPlan, intact: Mapping[str, Built], progress: Progress) 
         raise CompileError(shown, error.source, error.options, error.target, found) from None
 
 
+@system_refusals()
 def check_project(project: Path) -> str:
     """Return how the committed text differs from what a build would write; empty if not."""
     return stale.stale_diff(plan_project(project))
 
 
 def _check_ours(settings: Settings) -> None:
+    folder = settings.package_folder
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(
+            f"{settings.package} is replaced by every build, but it is no folder; move it, or name "
+            "another folder as 'package' in [tool.kspec]"
+        )
     foreign = files.foreign_files(settings.package_folder)
     if foreign:
         some = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")

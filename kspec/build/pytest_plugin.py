@@ -12,6 +12,7 @@ Without both the plugin does nothing and imports nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,4 +210,5 @@ class KernelFailure(AssertionError):
 
 
 def _path(config: pytest.Config, argument: str) -> Path:
-    return (config.invocation_params.dir / argument.partition("::")[0]).resolve()
+    path = config.invocation_params.dir / argument.partition("::")[0]
+    return Path(os.path.realpath(path))

@@ -26,6 +26,7 @@ from jinja2 import TemplateError
 from kspec.build.plan import RESERVED_STEMS
 from kspec.build.settings import CONFIGURATION, DEFAULT_ARCHS
 from kspec.errors import RenderError, SpecError
+from kspec.files import resolved
 from kspec.render.environment import template_environment
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 
@@ -96,7 +97,7 @@ def write_project(project: NewProject, folder: Path) -> None:
     OSError
         If it can not be written.
     """
-    folder = folder.resolve()
+    folder = resolved(folder)
     _check_free(folder)
     try:
         if folder.is_dir():

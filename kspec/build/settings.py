@@ -25,6 +25,7 @@ from typing import Any
 from kspec.compiler.cuda.ptx import parse_isa
 from kspec.compiler.target import parse_targets
 from kspec.errors import SpecError, ToolNotFoundError
+from kspec.files import read_regular, resolved
 from kspec.model.stages import HOST, Target
 
 CONFIGURATION = "pyproject.toml"
@@ -95,7 +96,7 @@ def find_project(start: Path) -> Path:
     SpecError
         If there is none.
     """
-    start = start.resolve()
+    start = resolved(start)
     for folder in (start, *start.parents):
         if (folder / CONFIGURATION).is_file():
             return folder
@@ -146,7 +147,7 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
         raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
     configured = _with_isa(configured, isa)
     targets = _with_isa(_wanted_targets(archs), isa) if archs else configured
-    return Settings(project.resolve(), specs, package, targets, configured, jit, torch)
+    return Settings(resolved(project), specs, package, targets, configured, jit, torch)
 
 
 def package_of(document: dict[str, Any]) -> str:
@@ -158,7 +159,7 @@ def package_of(document: dict[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_regular(path).decode("utf-8-sig"))
     except OSError as error:
         raise SpecError(f"{path.name} can not be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -190,7 +191,7 @@ def _links(project: Path, folders: Mapping[str, str]) -> Iterator[str]:
     """Yield an error for each folder of a project that is a link, or below one."""
     for key, name in folders.items():
         path = project / name
-        if not path.resolve().is_relative_to(project.resolve()):
+        if not resolved(path).is_relative_to(resolved(project)):
             yield f"{key}: {name!r} leads out of the project by a link; name a folder inside"
         elif key == "package" and path.is_symlink():
             yield f"package: {name!r} is a link, and builds replace the folder; name the folder"

@@ -18,7 +18,7 @@ from kspec.compiler.key import image_key
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
-from kspec.installed import check_unpacked
+from kspec.files import check_unpacked
 from kspec.model.stages import CudaSource, Image, Target
 
 __all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]

@@ -31,7 +31,7 @@ from kspec.compiler.options import (
 )
 from kspec.cpp.directives import HeaderName, definitions, header_names, named_by
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.installed import ROOT
+from kspec.files import ROOT, resolved
 from kspec.model.stages import CudaSource, Header, Target
 
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)
@@ -143,9 +143,9 @@ def write_headers(directory: Path, source: CudaSource) -> None:
     CompileError
         If a header's name leads out of the directory.
     """
-    root = directory.resolve()
+    root = resolved(directory)
     for header in source.headers:
-        path = (directory / header.name).resolve()
+        path = resolved(directory / header.name)
         if not path.is_relative_to(root):
             raise CompileError(f"header name {header.name!r} leads out of the source", source.text)
         path.parent.mkdir(parents=True, exist_ok=True)

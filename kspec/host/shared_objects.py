@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kspec import config
 from kspec.errors import CompileError, LoadError
-from kspec.installed import check_unpacked
+from kspec.files import check_unpacked
 from kspec.model.stages import Image
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from kspec.errors import RenderError
-from kspec.installed import ROOT, check_unpacked
+from kspec.files import ROOT, check_unpacked
 from kspec.model.definitions import definitions_for
 from kspec.model.param_checks import HEADER as PARAMS_HEADER
 from kspec.model.param_checks import Place, param_checks

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kspec.cpp.directives import header_names
 from kspec.cpp.fragments import identifiers
-from kspec.installed import ROOT
+from kspec.files import ROOT
 from kspec.model import dtypes
 from kspec.model.definitions import headers_for
 from kspec.spec.models import ElementwiseSpec, ReductionSpec

@@ -23,6 +23,7 @@ import numpy as np
 
 from kspec import config
 from kspec.errors import ArgumentTypeError, CompileError, ManifestError
+from kspec.files import read_regular, resolved
 from kspec.locks import make_lock
 from kspec.model import manifest
 from kspec.model.declaration import (
@@ -60,9 +61,8 @@ _KINDS: dict[str, type[KernelCallable[Any]]] = {
 }
 
 
-@functools.cache
-def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of the package in a folder, read once a process.
+def load_manifest(folder: Path) -> Manifest:
+    """Return the manifest of the package in a folder.
 
     Raises
     ------
@@ -71,10 +71,18 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / manifest.FILE_NAME
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
     except OSError as error:
         raise _unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path} is damaged ({error}); run `kspec build` again") from error
     return manifest.load(text, str(path))
+
+
+@functools.cache
+def read_manifest(folder: Path) -> Manifest:
+    """Do as `load_manifest` does, once a process."""
+    return load_manifest(folder)
 
 
 def _unreadable(path: Path, error: OSError) -> ManifestError:
@@ -91,7 +99,7 @@ def _unreadable(path: Path, error: OSError) -> ManifestError:
 
 def open_module(file: str, stem: str) -> GeneratedModule:
     """Return the kernels of a generated module, given its ``__file__``."""
-    folder = Path(file).resolve().parent
+    folder = resolved(Path(file)).parent
     index = read_manifest(folder)
     return GeneratedModule(folder, index.module(stem), index.jit)
 
@@ -308,7 +316,7 @@ class _ImageProvider:
     def _read(self, entry: ImageEntry) -> Image | None:
         path = self._folder / entry.file
         try:
-            code = path.read_bytes()
+            code = read_regular(path)
         except FileNotFoundError:
             return None  # a clone that has not been built: compile instead
         except OSError as error:
@@ -380,7 +388,7 @@ class _SourceReader:
 
     def _read(self, name: str) -> bytes:
         try:
-            return (self._folder / name).read_bytes()
+            return read_regular(self._folder / name)
         except OSError as error:
             raise _unreadable(self._folder / name, error) from error
 

@@ -25,6 +25,7 @@ from typing import Any
 from kspec import limits
 from kspec.diagnostics import Diagnostic, by_place
 from kspec.errors import DuplicateKernelError, SpecError
+from kspec.files import resolved
 from kspec.spec import rules
 from kspec.spec.ambiguous import ambiguous_types
 from kspec.spec.building import check_spec
@@ -155,7 +156,7 @@ def _load(paths: list[Path], root: Path) -> tuple[SpecFile, ...]:
 
 
 def _relative(path: Path, root: Path) -> str:
-    for inside, folder in ((path.resolve(), root.resolve()), (path, root)):
+    for inside, folder in ((resolved(path), resolved(root)), (path, root)):
         if inside.is_relative_to(folder):
             return inside.relative_to(folder).as_posix()
     return path.name
@@ -273,7 +274,7 @@ class _Reader:
             status = self.path.stat()
             if not stat.S_ISREG(status.st_mode):
                 return self._refused("is no file")
-            leads_out = not self.path.resolve().is_relative_to(self.root.resolve())
+            leads_out = not resolved(self.path).is_relative_to(resolved(self.root))
             if self.path.is_symlink() and leads_out:
                 return self._refused("is a link out of the project; copy the file")
             if status.st_size > limits.SPEC_BYTES:

@@ -24,6 +24,7 @@ from kspec.cpp.flow import changes, declared_addresses, declared_names, reads_th
 from kspec.cpp.fragments import identifiers, macros, mentions, takes_address
 from kspec.cpp.macros import split_macros
 from kspec.cpp.preambles import declares_variable, is_used_as_array, preamble_names
+from kspec.files import resolved
 from kspec.limits import SOURCE_BYTES
 from kspec.model.coverage import bindings_of, layout_fault
 from kspec.model.declaration import (
@@ -498,8 +499,8 @@ class RawSpec(BaseSpec):
         if problems:
             yield from problems
             return
-        path = (folder / self.source).resolve()
-        if not path.is_relative_to(folder.resolve()):
+        path = resolved(folder / self.source)
+        if not path.is_relative_to(resolved(folder)):
             yield Fault(("source",), f"{self.source!r} is outside the folder of the spec")
         elif not path.is_file():
             yield Fault(("source",), f"there is no file {self.source!r} beside the spec")

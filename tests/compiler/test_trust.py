@@ -320,3 +320,11 @@ def kspec_compiler() -> tuple[str, ...]:
 
     compiler = find_compiler()
     return compiler.as_c if compiler.kind == "zig" else compiler.command
+
+
+def test_a_folder_in_the_place_of_an_entry_leaves_no_file_open(tmp_path: Path) -> None:
+    folder.entry_path(tmp_path, KEY).mkdir()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    cache = ImageCache(tmp_path)
+    assert [cache.get(KEY) for _ in range(10)] == [None] * 10
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

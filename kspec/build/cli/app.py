@@ -26,6 +26,7 @@ from kspec.build.cli.diagnostics import exit_code as exit_code
 from kspec.build.cli.diagnostics import print_text
 from kspec.build.settings import find_project
 from kspec.errors import KspecError
+from kspec.files import resolved, system_refusals
 
 app = typer.Typer(
     name="kspec",
@@ -43,13 +44,10 @@ Project = Annotated[
 def main() -> None:
     """Run the command line and exit."""
     try:
-        app()
+        with system_refusals():  # a folder that cannot be written, a full disk
+            app()
     except KspecError as error:
         sys.exit(_fail(error))
-    except OSError as error:  # a folder that can not be written, a full disk
-        if error.filename is None:
-            raise
-        sys.exit(_fail(KspecError(f"{error.filename}: {error.strerror}")))
 
 
 def _fail(error: KspecError) -> int:
@@ -65,7 +63,7 @@ def _version(wanted: bool) -> None:
 
 def project_folder(folder: Path | None) -> Path:
     """Return the folder of the project that is meant."""
-    return folder.resolve() if folder is not None else find_project(Path.cwd())
+    return resolved(folder) if folder is not None else find_project(Path.cwd())
 
 
 @app.callback()

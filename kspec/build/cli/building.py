@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from kspec.build import images, project
+from kspec.build.atomic_replace import write_whole
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.completion import kernel_names, one_of
 from kspec.build.cli.diagnostics import Format, FormatOption, print_text, reporting
@@ -110,8 +111,8 @@ def schema(
         return
     path = project_folder(folder) / SCHEMA_FILE
     if write:
-        path.write_text(text, encoding="utf-8")
-    elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write_whole(path, text.encode())
+    elif not path.is_file() or path.read_bytes() != text.encode():
         state = "stale" if path.is_file() else "missing"
         print(f"kspec: {SCHEMA_FILE} is {state}; run `kspec schema --write`", file=sys.stderr)
         raise typer.Exit(1)

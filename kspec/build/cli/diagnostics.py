@@ -22,6 +22,7 @@ import typer
 from kspec import config
 from kspec.diagnostics import SEVERITIES, Diagnostic
 from kspec.errors import CompileError, KspecError, RenderError, SpecError, ToolNotFoundError
+from kspec.files import system_refusals
 
 JSON_VERSION = 1
 _EXIT_CODES = ((ToolNotFoundError, 3), (SpecError, 2), (CompileError, 2), (RenderError, 2))
@@ -107,15 +108,11 @@ def reporting(command: str, project: Path, form: Format) -> Iterator[Report]:
     report = Report(form, project, command)
     status = 0
     try:
-        yield report
+        with system_refusals():
+            yield report
     except KspecError as error:
         report.findings += error.diagnostics
         status = exit_code(error)
-    except OSError as error:  # a folder that can not be written, a full disk
-        if error.filename is None:
-            raise
-        report.findings.append(Diagnostic("error", f"{error.filename}: {error.strerror}"))
-        status = 1
     except typer.Exit as end:
         status = end.exit_code
     report.print(status)

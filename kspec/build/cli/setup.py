@@ -11,6 +11,7 @@ from kspec.build import scaffold
 from kspec.build.cli.app import Project, app
 from kspec.build.cli.output import Form, FormOption, print_filled
 from kspec.build.tools.doctor_view import diagnose
+from kspec.files import resolved
 
 
 @app.command()
@@ -25,7 +26,7 @@ def init(
     project = scaffold.new_project(name)
     place = folder or Path(name)
     scaffold.write_project(project, place)
-    enter = "" if place.resolve() == Path.cwd() else f"cd {place} && "
+    enter = "" if resolved(place) == Path.cwd() else f"cd {place} && "
     print_filled(f"{place}: a project with the kernels of specs/{project.module}.toml")
     print(f"next: {enter}kspec demo")
 

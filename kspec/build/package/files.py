@@ -21,6 +21,7 @@ from kspec.build.package import api, torch_module
 from kspec.build.plan import BuildPlan, Unit
 from kspec.compiler.options import include_dirs, without_include_dirs
 from kspec.errors import ManifestError, SpecError
+from kspec.files import read_regular
 from kspec.model import manifest
 from kspec.model.coverage import Coverage
 from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
@@ -70,7 +71,7 @@ def package_files(
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of an earlier build, or None if there is no usable one."""
     try:
-        text = (folder / manifest.FILE_NAME).read_text(encoding="utf-8")
+        text = read_regular(folder / manifest.FILE_NAME).decode("utf-8")
         return manifest.load(text)
     except (OSError, UnicodeDecodeError, ManifestError):
         return None
@@ -107,7 +108,7 @@ def foreign_files(folder: Path) -> list[str]:
     """
     ours = {manifest.FILE_NAME, "py.typed"}
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        text = (folder / manifest.FILE_NAME).read_text(encoding="utf-8")
+        text = read_regular(folder / manifest.FILE_NAME).decode("utf-8")
         ours |= manifest.shipped_headers(text)
     return [
         name
@@ -133,7 +134,7 @@ def _has(path: Path, text: str) -> bool:
 
 def _intact(folder: Path, entry: ImageEntry) -> bytes:
     try:
-        code = (folder / entry.file).read_bytes()
+        code = read_regular(folder / entry.file)
     except OSError:
         return b""
     return code if hashlib.sha256(code).hexdigest() == entry.sha256 else b""

@@ -31,6 +31,7 @@ from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit, make_unit
 from kspec.compiler.headers import carry_headers
 from kspec.errors import ManifestError
+from kspec.files import explain, read_regular
 from kspec.model.manifest import ImageEntry
 from kspec.model.stages import CudaSource, Figures
 from kspec.render import specializations
@@ -196,9 +197,11 @@ def load(text: str, path: str = FILE_NAME) -> Lock:
 def read_lock(project: Path) -> Lock | None:
     """Return the lock of a project, or None if it has none; errors as for `load`."""
     try:
-        text = (project / FILE_NAME).read_bytes().decode("utf-8")
+        text = read_regular(project / FILE_NAME).decode("utf-8")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ManifestError(f"{FILE_NAME} cannot be read: {explain(error)}") from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{FILE_NAME} is damaged ({error}); run `kspec build`") from error
     return load(text)

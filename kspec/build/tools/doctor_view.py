@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from kspec.build.settings import find_project
+from kspec.build.settings import CONFIGURATION, find_project
 from kspec.build.tools.doctor import OK, Row, Verdict, examine, judge
 from kspec.errors import SpecError
+from kspec.files import read_regular, resolved
 
 FORMATS = ("text", "json")
 _WIDTH = 80
@@ -78,13 +79,16 @@ def as_json(rows: Sequence[Row], verdict: Verdict) -> str:
 
 def _project(folder: Path | None) -> Path | None:
     if folder is not None:
-        return folder.resolve()
+        return resolved(folder)
     try:
         found = find_project(Path.cwd())
     except SpecError:
         return None
     # Any Python project has that file; ours say so in it.
-    text = (found / "pyproject.toml").read_text(encoding="utf-8", errors="replace")
+    try:
+        text = read_regular(found / CONFIGURATION).decode("utf-8", "replace")
+    except OSError:
+        return None
     return found if "[tool.kspec" in text else None
 
 

@@ -30,6 +30,7 @@ from typing import Any
 from kspec import config
 from kspec.build.settings import Settings
 from kspec.errors import SpecError, ToolNotFoundError
+from kspec.files import resolved
 from kspec.model.coverage import (
     Binding,
     Types,
@@ -136,7 +137,7 @@ class Change:
 
 def records_folder(project: Path) -> Path:
     """Return where the records of a project's last trace are."""
-    digest = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(resolved(project))).hexdigest()[:16]
     return config.cache_dir() / "traces" / digest
 
 
@@ -231,7 +232,7 @@ def apply(settings: Settings, changes: Iterable[Change]) -> None:
     written: dict[Path, bytes] = {}
     try:
         for change in changes:
-            path = change.path.resolve()
+            path = resolved(change.path)
             old = path.read_bytes()
             if old.decode("utf-8").replace("\r\n", "\n") != change.before:
                 raise SpecError(f"{change.name} has changed since it was read; try again")

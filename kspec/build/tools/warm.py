@@ -29,7 +29,7 @@ from kspec.model.stages import COLUMNS, LINES, PACKS, ROWS, SHORT_LINES, TILES, 
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST, Device, devices, parse_device
 from kspec.runtime.modules.provider import target_of, user_cache
-from kspec.runtime.package import GeneratedModule
+from kspec.runtime.package import GeneratedModule, load_manifest
 
 # Where an image is from.
 SHIPPED, CACHED, COMPILED = ORIGINS = ("shipped", "cached", "compiled")
@@ -108,8 +108,7 @@ def project_package(folder: Path) -> Package:
 
 
 def _open(folder: Path) -> Package:
-    path = folder / manifest.FILE_NAME
-    return Package(folder, manifest.load(path.read_text(encoding="utf-8"), str(path)))
+    return Package(folder, load_manifest(folder))
 
 
 def wanted_devices(names: Sequence[str]) -> tuple[Device, ...]:

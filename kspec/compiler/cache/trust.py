@@ -103,9 +103,12 @@ def read_trusted(path: Path) -> bytes:
     OSError
         If there is none, or it is a link, a pipe or a folder.
     """
-    descriptor = os.open(path, os.O_RDONLY | OPEN)
-    with os.fdopen(descriptor, "rb") as file:  # what is checked is what is read
-        reason = distrusted(check_regular(descriptor, path))
+    with open(path, "rb", opener=_opened) as file:
+        reason = distrusted(check_regular(file.fileno(), path))  # what is checked is what is read
         if reason:
             raise DistrustedError(errno.EPERM, reason, str(path))
         return file.read()
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | OPEN)

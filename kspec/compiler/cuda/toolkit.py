@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.errors import ToolNotFoundError
+from kspec.files import resolved
 
 _AUTHOR = "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
 # A part to its folders in the wheels of CUDA 13 and of CUDA 12, and its file in each.
@@ -220,7 +221,7 @@ def _in_wheels(places: tuple[tuple[str, str], ...]) -> tuple[Path, str] | None:
         for folder, file in places:
             path = Path(entry, folder)
             if (path / file).is_file():
-                return path.resolve(), file
+                return resolved(path), file
     return None
 
 

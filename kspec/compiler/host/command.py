@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kspec import config
 from kspec.errors import ToolNotFoundError
+from kspec.files import resolved
 
 # Lines of `-v` that are the command of the compiler proper: GCC's cc1plus, or clang again.
 _COMMAND = re.compile(r'^ (?:"([^"\n]+)"|(/\S+)) .*', re.MULTILINE)
@@ -152,7 +153,7 @@ def _settings(command: tuple[str, ...], program: Path, environment: object) -> s
     except (OSError, subprocess.SubprocessError):
         said = ""
     programs = {program, *(Path(one or two) for one, two in _COMMAND.findall(said))}
-    place = str(program.resolve().parent)
+    place = str(resolved(program).parent)
     said = _VOLATILE.sub("", said.replace(place, "").replace(place.lstrip("/"), ""))
     content = repr((command[1:], environment, sorted(map(_digest, programs)), said))
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]

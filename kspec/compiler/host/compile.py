@@ -32,7 +32,7 @@ from kspec.compiler.options import pre_includes, raised_standard
 from kspec.compiler.programs import run_program
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.errors import CompileError
-from kspec.installed import ROOT
+from kspec.files import ROOT, resolved
 from kspec.model.stages import CudaSource, Image, Target
 
 _FOREIGN = (
@@ -358,11 +358,11 @@ def _foreign_file(preprocessed: str, directory: Path, toolkits: Sequence[Path]) 
 
     Its text is in no key: a macro's expansion may be a path that no scanner finds.
     """
-    allowed = (directory.resolve(), INCLUDE_DIRECTORY, *(path.resolve() for path in toolkits))
+    allowed = (resolved(directory), INCLUDE_DIRECTORY, *(resolved(path) for path in toolkits))
     for marker in line_markers(preprocessed):
         if "1" not in marker.flags or "3" in marker.flags:
             continue
-        path = (directory / marker.path).resolve()
+        path = resolved(directory / marker.path)
         if not any(map(path.is_relative_to, allowed)):
             return marker.path
     return ""

@@ -20,7 +20,7 @@ from kspec.compiler.host.positions import Positions, site
 from kspec.compiler.host.preprocess import escaped, prepare
 from kspec.compiler.host.rewrite import Entry, rewrite
 from kspec.cpp.name_expressions import normal_form
-from kspec.installed import ROOT
+from kspec.files import ROOT
 from kspec.model.stages import CudaSource, Header
 
 INCLUDE_DIRECTORY = ROOT / "host" / "include"

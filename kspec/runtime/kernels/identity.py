@@ -24,6 +24,7 @@ from types import FunctionType
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, LoadError
+from kspec.files import resolved
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
@@ -166,7 +167,7 @@ def _modules_of(kernel: KernelCallable[Any]) -> Iterator[str]:
     own = kernel.origin.file
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and file.endswith(own.name) and Path(file).resolve() == own:
+        if file and file.endswith(own.name) and resolved(Path(file)) == own:
             yield name
 
 

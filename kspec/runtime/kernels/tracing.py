@@ -18,13 +18,14 @@ import os
 import sys
 from pathlib import Path
 
-from kspec import config, installed
+from kspec import config
+from kspec.files import ROOT
 from kspec.model.coverage import layout_text
 from kspec.model.stages import RawSymbol, Specialization
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 
-_KSPEC = str(installed.ROOT)
+_KSPEC = str(ROOT)
 
 
 def record(folder: Path, module: str, wanted: Specialization | RawSymbol, device: Device) -> None:

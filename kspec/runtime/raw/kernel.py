@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from kspec.cpp.name_expressions import is_expression
 from kspec.errors import ArgumentTypeError, CompileError, LoadError, NotSupportedError
+from kspec.files import explain, read_regular
 from kspec.model.c_params import declared_params
 from kspec.model.checks import Checks
 from kspec.model.param_checks import HEADER, Place, param_checks
@@ -433,9 +434,9 @@ class _FileProvider:
         """Return the file's image; raise `LoadError` if it can not be read."""
         if self._image is None:
             try:
-                code = self._path.read_bytes()
+                code = read_regular(self._path)
             except OSError as error:
-                raise LoadError(f"CUDA_ERROR_FILE_NOT_FOUND: {error}") from error
+                raise LoadError(f"CUDA_ERROR_FILE_NOT_FOUND: {explain(error)}") from error
             kind = _FORMATS.get(self._path.suffix, "cubin")
             self._image = Image(kind, "unknown", code, {})
         return self._image
