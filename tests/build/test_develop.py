@@ -238,7 +238,7 @@ def test_a_package_that_can_not_be_written(toy: Path, site: Path) -> None:
         path.chmod(0o555)
     assert printed(USE, site) == "[9.]\n"
     edit(toy)
-    assert "PermissionError" in python(USE, site).stderr
+    assert "kspec.errors.FileError: " in python(USE, site).stderr
     folder.chmod(0o755)
 
 
