@@ -82,13 +82,13 @@ def test_killed_while_compiling(
         assert "1/" in build.stderr.readline(), "one translation unit is done, many are not"
         workers = children(build.pid)
         build.send_signal(number)
-        build.wait(timeout=60)
+        build.wait(timeout=300)
         assert "Traceback" not in build.stderr.read(), "the workers, which have it too, go quietly"
     assert build.returncode != 0
     assert files_of(toy / PACKAGE) == before
     names = run_python("import toy_kernels; print(toy_kernels.kernel_names())", toy / "generated")
     assert "squares.square" in names and "slow" not in names
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while any(map(alive, workers)):
         assert time.monotonic() < deadline, "workers end with the build"
         time.sleep(0.05)

@@ -59,7 +59,6 @@ def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_killed_at_random_moments(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +106,6 @@ print("right")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_32_processes_from_an_empty_cache(small: Path, tmp_path: Path) -> None:
     """Eight build the same project, the others call its kernels."""
     write(small, 3)

@@ -67,7 +67,7 @@ main()
 """
     command = [sys.executable, "-c", code, str(toy)]
     done = subprocess.run(
-        command, env=environment(ROOT), capture_output=True, text=True, timeout=100
+        command, env=environment(ROOT), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 2 and "a lock of builds is a regular file" in done.stderr, done.stderr
 

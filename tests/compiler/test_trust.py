@@ -193,7 +193,7 @@ print("passed")
 """
         command = [sys.executable, "-c", code, str(place)]
         done = subprocess.run(
-            command, env=environment(ROOT), capture_output=True, text=True, timeout=60
+            command, env=environment(ROOT), capture_output=True, text=True, timeout=300
         )
         assert done.stdout == "passed\n", done.stderr
 

@@ -76,7 +76,6 @@ def test_workers_that_end_are_replaced(tmp_path):
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.unsanitized("CuPy's libraries, in processes of their own")
-@pytest.mark.timeout(600)
 def test_functions_of_cupyx_agree():
     pytest.importorskip("cupy")
     pytest.importorskip("scipy")

@@ -118,7 +118,7 @@ def run(count: int, folder: Path) -> str:
         for number, (_, own) in enumerate(made):
             here = [address, "--host", own, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
             start(number, "-m", "distributed.cli.dask_worker", *here)
-        said, _ = start(0, "-c", CLIENT, address, str(count)).communicate(timeout=120)
+        said, _ = start(0, "-c", CLIENT, address, str(count)).communicate(timeout=300)
         return said
 
 

@@ -146,7 +146,6 @@ def change(folder: Path) -> None:
     path.write_text(manifest.dump(replace(index, modules=modules)))
 
 
-@pytest.mark.timeout(180)
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     """The norm of an array that no worker has the memory for, of whom one is killed midway."""
     blocks, limit = 72, 512 << 20
@@ -162,13 +161,13 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
         )
         assert x.nbytes > limit
         y = client.compute(kspec.dask.apply(norms.l2norm, x))
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while len(list(marks.iterdir())) < blocks // 3 and time.monotonic() < end:
             time.sleep(0.01)
         victim = local.workers[0].process.pid
         os.kill(victim, signal.SIGKILL)
         assert not y.done()
-        result = y.result(timeout=120)
+        result = y.result(timeout=300)
     made = [path.name.partition("-")[0] for path in marks.iterdir()]
     assert len(set(made)) == blocks < len(made)  # some of what was lost was made again
     squares = sum(np.square(block_of(number)).sum() for number in range(blocks))

@@ -12,7 +12,6 @@ from tests.dask import namespaces
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_hosts_with_networks_and_caches_of_their_own(tmp_path: Path) -> None:
     reason = namespaces.why_impossible()
     if reason:

@@ -398,7 +398,7 @@ CALLS = textwrap.dedent("""
 
 
 def run_python(text: str) -> None:
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -457,7 +457,6 @@ def test_random_kernels() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_many_random_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     # A part of what `python -m tests.host.fuzz_bounds` runs, which takes ten minutes.
     monkeypatch.setattr("sys.argv", ["fuzz_bounds", "--kernels", "300"])

@@ -77,7 +77,7 @@ def run_forking(text: str, threads: int = 3, **variables: str) -> None:
         [sys.executable, "-c", PRELUDE + textwrap.dedent(text)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, "KSPEC_HOST_THREADS": str(threads), **variables},
     )
     assert done.returncode == 0, done.stderr

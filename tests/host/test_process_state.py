@@ -104,7 +104,7 @@ def test_the_size_of_the_printf_buffer(size: int) -> None:
         [sys.executable, "-c", text],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=os.environ | {"KSPEC_HOST_PRINTF": str(size)},
     )
     assert done.returncode == 0, done.stderr

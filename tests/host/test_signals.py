@@ -54,7 +54,7 @@ def run_signalled(text: str, **variables: str) -> str:
         [sys.executable, "-c", PRELUDE + textwrap.dedent(text)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env=os.environ | {"KSPEC_HOST_THREADS": "2"} | variables,
     )
     assert done.returncode == 0, done.stderr

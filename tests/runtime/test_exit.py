@@ -42,7 +42,7 @@ def test_nothing_is_printed_at_exit(device: str) -> None:
         env={**os.environ, "KSPEC_GRAPH_LAUNCH": "always"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

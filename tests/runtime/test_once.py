@@ -35,7 +35,7 @@ def test_different_keys_are_made_at_the_same_time() -> None:
     values: OnceMap[int, int] = OnceMap()
 
     def make(key: int) -> int:
-        both.wait(timeout=20)  # broken unless the other one is being made too
+        both.wait(timeout=200)  # broken unless the other one is being made too
         return -key
 
     with ThreadPoolExecutor(2) as pool:

@@ -61,7 +61,7 @@ def test_different_specializations_compile_at_the_same_time(
     both = threading.Barrier(3)
 
     def together(source: CudaSource, target: Target) -> Image:
-        both.wait(timeout=20)  # broken unless the other two get here too
+        both.wait(timeout=200)  # broken unless the other two get here too
         return real(source, target)
 
     monkeypatch.setattr(compiler, "_compile", together)
