@@ -104,6 +104,14 @@ def read_regular(path: Path) -> bytes:
         raise OSError(errno.EINVAL, f"not a name of a file ({error})", ascii(str(path))) from None
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is a file, as compilers look: what cannot be seen is not there."""
+    try:
+        return path.is_file()
+    except OSError:  # a folder that may not be searched, a name that is too long
+        return False
+
+
 def resolved(path: Path) -> Path:
     """Return a path without links, as far as it exists; a link to itself stays as it is.
 

@@ -14,12 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from kspec import limits
 from kspec.build.settings import Settings
-from kspec.compiler.carrying import is_file
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
-from kspec.files import resolved
+from kspec.files import is_file, resolved
 from kspec.model.operators import name_refusal
 from kspec.model.stages import CudaSource, Header, Target
 from kspec.render import compiler_options, render_file, specializations

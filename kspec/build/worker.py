@@ -24,9 +24,10 @@ from types import TracebackType
 
 from kspec.build import messages
 from kspec.build.messages import Outcome
-from kspec.compiler import ImageCache, compile_source
+from kspec.compiler import ImageCache, compile_source, image_key
+from kspec.compiler.headers import carry_headers
 from kspec.errors import KspecError
-from kspec.model.stages import CudaSource, Target
+from kspec.model.stages import CudaSource, Image, Target
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Workers:
     def run(self, jobs: Sequence[Job], cache: ImageCache) -> Iterator[tuple[Job, Outcome]]:
         """Compile the jobs and yield each with its outcome, as they finish.
 
-        Processes have caches of their own, where the environment says; `cache` is for this one.
+        Processes have caches of their own, where the environment says; `cache` is for this one. It
+        gets the images that they could not write, with one warning for all of them.
 
         After a source was refused, its other jobs are left out as far as they wait.
         """
@@ -100,16 +102,29 @@ class Workers:
     def _one(self, job: Job, cache: ImageCache) -> Outcome:
         process = self._idle.get()
         try:
-            return compile_job(job, cache) if process is None else _ask(process, job)
+            if process is None:
+                return compile_job(job, cache)
+            outcome = _ask(process, job)
+            if isinstance(outcome, Image):
+                _keep(cache, job, outcome)
+            return outcome
         finally:
             self._idle.put(process)
+
+
+def _keep(cache: ImageCache, job: Job, image: Image) -> None:
+    """Keep an image that is in no file of the cache, which says why."""
+    key = image_key(carry_headers(job.source, job.target), job.target)
+    if not cache.is_stored(key):
+        cache.put(key, image)
 
 
 def _start() -> subprocess.Popen[bytes]:
     # The worker imports what this process would; a group of its own keeps Ctrl-C from it.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        # What cannot be written is kept by this process, which warns of it.
+        [sys.executable, "-W", "ignore::RuntimeWarning", "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,

@@ -10,16 +10,21 @@
 
 from __future__ import annotations
 
+import re
+
 from kspec.compiler import headers
 from kspec.compiler.cache.images import ImageCache
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.cuda.cubin import with_code_sizes
 from kspec.compiler.key import image_key
+from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
 from kspec.files import check_unpacked
 from kspec.model.stages import CudaSource, Image, Target
+
+_UNREADABLE = re.compile("[\\0\ud800-\udfff]")
 
 __all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]
 
@@ -55,6 +60,7 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
     if not target.is_host:
         check_supported(target, source.backend)
     source = headers.carry_headers(source, target)
+    _check_characters(source, target)
     if cache is None:
         return with_code_sizes(_compile(source, target))
     key = image_key(source, target)
@@ -71,6 +77,20 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
                 image = _compile_remembering_failure(source, target, cache, key)
                 cache.put(key, image)
         return image
+
+
+def _check_characters(source: CudaSource, target: Target) -> None:
+    """Refuse what compilers cannot read: lone surrogates, and NUL, which ends NVRTC's text."""
+    parts = {source.name: source.text}
+    parts |= {header.name: header.text for header in source.headers}
+    words = (*source.options, *source.name_expressions, *parts)
+    for name, text in (*parts.items(), *(("<options>", word) for word in words)):
+        found = None if text.isascii() and "\0" not in text else _UNREADABLE.search(text)
+        if found:
+            place = f"{name}:{text.count(chr(10), 0, found.start()) + 1}"
+            place = place.encode("utf-8", "backslashreplace").decode()
+            log = f"{place}: error: {found[0]!a} is not a character of CUDA text; remove it"
+            raise compile_error(log, source, source.options, target.arch)
 
 
 def is_compiled(source: CudaSource, target: Target, cache: ImageCache) -> bool:

@@ -25,6 +25,7 @@ from pathlib import Path
 from kspec.cpp.directives import Directive, HeaderName, definitions, header_names, named_by
 from kspec.cpp.tokens import newlines
 from kspec.errors import SpecError
+from kspec.files import is_file
 from kspec.limits import SOURCE_BYTES
 from kspec.model.stages import Header
 
@@ -207,14 +208,6 @@ class _Collector:
         spelled = f"{one.text[0]}{found.name}{one.text[-1]}"
         if found.name != one.name:
             yield one.text, spelled
-
-
-def is_file(path: Path) -> bool:
-    """Return whether there is a file, as compilers look: what cannot be seen is not there."""
-    try:
-        return path.is_file()
-    except OSError:  # a folder that may not be searched, a name that is too long
-        return False
 
 
 def read_header(path: Path) -> str:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kspec import config
-from kspec.compiler.carrying import Collected, collect, is_file, read_header
+from kspec.compiler.carrying import Collected, collect, read_header
 from kspec.compiler.cuda.toolkit import find_headers
 from kspec.compiler.options import (
     defined_macros,
@@ -31,7 +31,7 @@ from kspec.compiler.options import (
 )
 from kspec.cpp.directives import HeaderName, definitions, header_names, named_by
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.files import ROOT, resolved
+from kspec.files import ROOT, is_file, resolved
 from kspec.model.stages import CudaSource, Header, Target
 
 _CUDART_VERSION = re.compile(r"^#define\s+CUDART_VERSION\s+(\d+)", re.MULTILINE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from kspec.build.project import build_project, check_project
 from kspec.errors import FileError, ManifestError, SpecError
 from kspec.runtime.package import load_manifest
+from tests.projects import ROOT, environment
 
 PACKAGE = "generated/toy_kernels"
 
@@ -124,3 +127,19 @@ def test_an_error_of_the_system_without_a_path(
     assert err == "kspec: Too many open files; raise the limit on open files (ulimit -n)\n"
     with pytest.raises(FileError, match="raise the limit on open files"):
         build_project(toy)
+
+
+def test_a_cache_that_cannot_be_written_is_warned_of_once(toy: Path, tmp_path: Path) -> None:
+    """Each process that compiles warned, and what it compiled was compiled again to be loaded."""
+    (tmp_path / "file").touch()
+    variables = {"KSPEC_CACHE_DIR": str(tmp_path / "file/cache")}
+    build_project(toy)
+    done = subprocess.run(
+        [sys.executable, "-m", "kspec.build", "warm", "--device", "host", "--project", toy],
+        env=environment(ROOT) | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("kspec cannot write its cache") == 1, done.stderr
+    assert "(0 shipped, 0 cached, " in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from kspec.compiler import ImageCache, compile_source
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.host import command as host_compiler
 from kspec.errors import CompileError
-from kspec.model.stages import HOST, CudaSource, Image, Target
+from kspec.model.stages import HOST, CudaSource, Header, Image, Target
 
 SM80 = Target("sm_80")
 SOURCE = CudaSource("k.cu", "template <class T> __global__ void k(T* x) { x[0] = 1; }", ("k<int>",))
@@ -121,3 +122,23 @@ def test_architectures_in_processes(tmp_path: Path) -> None:
     assert images[0] == images[3] == compile_source(SOURCE, SM80)
     assert isinstance(refused, CompileError) and refused.target == "sm_80"
     assert len(list(tmp_path.glob("*.image"))) == 3
+
+
+@pytest.mark.parametrize("target", [SM80, HOST], ids=str)
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"text": "__global__ void k() {}\n// \ud800"}, "k.cu:2"),
+        ({"text": "__global__ void k() {} // \0"}, "k.cu:1"),
+        ({"options": ("-DA=\udce9",)}, "<options>:1"),
+        ({"headers": (Header("größe.cuh", "\n\n// \0"),)}, "größe.cuh:3"),
+        ({"name_expressions": ("k<\ud800>",)}, "<options>:1"),
+        ({"name": "\ud800.cu"}, "<options>:1"),
+    ],
+)
+def test_what_is_no_text_is_refused(target: Target, changes: dict[str, Any], place: str) -> None:
+    """It was a UnicodeEncodeError, and NVRTC left out all that came after a NUL."""
+    source = replace(SOURCE, **changes)
+    with pytest.raises(CompileError, match="is not a character of CUDA text; remove it") as caught:
+        compile_source(source, target)
+    assert str(caught.value).startswith(f"{place}: error: '\\")

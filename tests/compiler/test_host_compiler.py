@@ -38,6 +38,13 @@ def test_the_compiler_asked_for_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
         find_compiler()
 
 
+def test_a_command_with_an_open_quote_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_CXX", "g++ '-O1")
+    match = r"""asks for "g\+\+ '-O1": No closing quotation; quote it as for a shell"""
+    with pytest.raises(ToolNotFoundError, match=match):
+        find_compiler()
+
+
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_compiler.platform, "system", lambda: "Darwin")
     with pytest.raises(ToolNotFoundError, match="Linux for now, and this is Darwin"):

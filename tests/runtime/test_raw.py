@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -541,6 +542,24 @@ def test_a_structured_array_of_several_elements_is_a_pointer(place: ArrayDevice)
     out = place.zeros(1)
     kspec.RawKernel(code, "add")((1,), (1,), (place.array(pairs), out))
     np.testing.assert_array_equal(place.numpy(out), [7.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none.cubin", "No such file or directory; see that it exists"),
+        ("folder", "Is a directory; a file is required"),
+        ("pipe", "not a regular file; a regular file is required"),
+        ("a\0b", "not a name of a file"),
+        ("a\ud800b", "not a name of a file"),
+        ("n" * 300, "File name too long; use a shorter name"),
+    ],
+)
+def test_an_image_that_cannot_be_read(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(kspec.LoadError, match=f"^CUDA_ERROR_FILE_NOT_FOUND: .*: {reason}"):
+        kspec.RawModule(path=str(tmp_path / name)).get_function("f")
 
 
 @pytest.mark.gpu

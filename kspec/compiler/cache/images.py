@@ -30,6 +30,7 @@ from kspec.compiler.cache.counters import CacheStatistics, add_counts
 from kspec.compiler.cache.entry import pack_image, unpack_image
 from kspec.compiler.cache.trust import DistrustedError, distrusted_folder
 from kspec.errors import CompileError, LoadError
+from kspec.files import is_file
 from kspec.locks import Turn, make_lock
 from kspec.model.stages import Image
 
@@ -93,6 +94,11 @@ class ImageCache:
     def path(self, key: str) -> Path:
         """Return the file of a key, which need not exist."""
         return folder.entry_path(self.directory, key)
+
+    def is_stored(self, key: str) -> bool:
+        """Return whether a file of the cache has the image of a key."""
+        places = (*self.layers, self.directory)
+        return any(is_file(folder.entry_path(place, key)) for place in places)
 
     def get(self, key: str) -> Image | None:
         """Return the image of a key, or None; never raise."""

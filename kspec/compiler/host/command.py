@@ -103,7 +103,13 @@ def describe(command: tuple[str, ...]) -> HostCompiler:
 def _locate() -> tuple[str, ...]:
     asked = config.cxx()
     if asked:
-        command = shlex.split(asked)
+        try:
+            command = shlex.split(asked)
+        except ValueError as error:
+            raise ToolNotFoundError(
+                f"no host compiler: KSPEC_CXX or CXX asks for {asked!r}: {error}; quote it as for "
+                "a shell"
+            ) from None
         if command and shutil.which(command[0]):
             return tuple(command)
         raise ToolNotFoundError(f"no host compiler: KSPEC_CXX or CXX asks for {asked!r}, not found")

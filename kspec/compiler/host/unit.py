@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspec.compiler.carrying import is_file
 from kspec.compiler.host.positions import Positions, site
 from kspec.compiler.host.preprocess import escaped, prepare
 from kspec.compiler.host.rewrite import Entry, rewrite
 from kspec.cpp.name_expressions import normal_form
-from kspec.files import ROOT
+from kspec.files import ROOT, is_file
 from kspec.model.stages import CudaSource, Header
 
 INCLUDE_DIRECTORY = ROOT / "host" / "include"
