@@ -113,7 +113,7 @@ class Start:
     limit : float or None
         Seconds it may take on a GPU.
     needs : str
-        Module without which it can not run.
+        Module without which it cannot run.
     stages : mapping of str to str
         Name of a figure to the stage whose own time it is.
     runs : int

@@ -1,7 +1,7 @@
 """Fused functions beside `torch.compile` and CuPy's `fuse`: softmax, norms, activations, sums.
 
 The three get the same arrays and allocate their results.  kspec's functions are NumPy code; PyTorch
-has functions of its own for most of them, which it compiles.  CuPy's are left out where it can not
+has functions of its own for most of them, which it compiles.  CuPy's are left out where it cannot
 fuse them.
 """
 
@@ -42,7 +42,7 @@ class Program:
     torch : callable
         ``torch(module, *tensors)``.
     cupy : callable or None
-        ``cupy(module)`` returns the function for CuPy's `fuse`; None: it can not fuse it.
+        ``cupy(module)`` returns the function for CuPy's `fuse`; None: it cannot fuse it.
     passes : int
         How often arrays of the first one's size are read or written, at the least.
     options : tuple of str

@@ -51,7 +51,7 @@ class Text:
     torch_name : str
         What it is called.
     cupy : callable or None
-        One call of CuPy instead of the same text, where CuPy can not compile that.
+        One call of CuPy instead of the same text, where CuPy cannot compile that.
     scalars : tuple of float
         Passed after the arrays, as Python numbers.
     tolerance : float or None

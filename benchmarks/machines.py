@@ -82,7 +82,7 @@ def make_machine(kind: str, elements: int | None = None) -> Machine:
 
 
 def find_peers(names: Sequence[str]) -> tuple[dict[str, ModuleType], list[str]]:
-    """Return the modules that can be imported, and a line for each that can not."""
+    """Return the modules that can be imported, and a line for each that cannot."""
     found, missing = {}, []
     for name in names:
         try:

@@ -41,7 +41,7 @@ extern "C" __global__ void raw_sum(const float* x, const float* y, float* z, uns
 
 
 class NotHereError(Exception):
-    """A row that this machine can not have."""
+    """A row that this machine cannot have."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def _generated_reduction(bench: Bench) -> Plan:
 
 
 def _fused(bench: Bench, rows: bool) -> Plan:
-    """Return a fused function of elements, or a softmax of 20 rows, which CuPy can not fuse."""
+    """Return a fused function of elements, or a softmax of 20 rows, which CuPy cannot fuse."""
     x, y = bench.array(*_SHAPE_2D), bench.array(*_SHAPE_2D)
     device = "host" if bench.machine.kind == "host" else None
 
@@ -317,7 +317,7 @@ def _fused(bench: Bench, rows: bool) -> Plan:
 
     function = softmax if rows else squared_diff
     calls: dict[str, Call] = {"kspec": functools.partial(kspec.fuse(device=device)(function), x, y)}
-    if bench.cupy is not None and not rows:  # which can not fuse the other
+    if bench.cupy is not None and not rows:  # which cannot fuse the other
         calls["CuPy"] = functools.partial(bench.cupy.fuse()(squared_diff), x, y)
     if bench.machine.kind == "host":
         calls["NumPy"] = functools.partial(function, x, y)
@@ -498,7 +498,7 @@ def run_call(bench: Bench, case: CallCase, rounds: int) -> Overhead:
     Raises
     ------
     NotHereError
-        If this machine can not have it.
+        If this machine cannot have it.
     """
     on_gpu = bench.machine.kind == "cuda"
     of = case.of if on_gpu else "NumPy"

@@ -271,7 +271,7 @@ class ReductionKernel(ReductionCallable):
 
     @property
     def post_map_expr(self) -> str:
-        """What assigns the outputs from ``a``."""
+        """Expression that assigns the outputs from ``a``."""
         return self._spec.post_map
 
     @property
@@ -281,7 +281,7 @@ class ReductionKernel(ReductionCallable):
         Raises
         ------
         SpecError
-            When it is set to what is no identity.
+            When it is set to anything but an identity.
         """
         return self._spec.identity or ""
 

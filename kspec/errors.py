@@ -5,13 +5,13 @@
     KspecError
     ├── SpecError (ValueError)              a kernel is declared wrongly
     │   ├── SignatureSyntaxError            the mini-language does not parse
-    │   │   └── UnknownTypeError (TypeError)    a type nobody knows
+    │   │   └── UnknownTypeError (TypeError)    an unknown type
     │   └── DuplicateKernelError            two kernels of one package share a name
-    ├── FusionError (TypeError)             a function that can not be fused
+    ├── FusionError (TypeError)             a function that cannot be fused
     │   ├── FusionAssignmentError (ValueError)  it assigns to a part of an array
-    │   ├── FusionAttributeError (AttributeError)   it asks for what only arrays have
-    │   └── FusionIndexError (IndexError)   it indexes by what is no integer or slice
-    ├── JitError                            a Python function that can not become a kernel
+    │   ├── FusionAttributeError (AttributeError)   an attribute that only arrays have
+    │   └── FusionIndexError (IndexError)   an index that is not an integer or slice
+    ├── JitError                            a Python function that cannot become a kernel
     │   ├── JitTypeError (TypeError)
     │   ├── JitValueError (ValueError)
     │   ├── JitNameError (NameError)
@@ -19,10 +19,10 @@
     │   ├── JitOverflowError (OverflowError)
     │   ├── JitNotSupportedError (NotImplementedError)
     │   └── JitRuntimeError (RuntimeError)
-    ├── RenderError                         a declaration can not become CUDA text
+    ├── RenderError                         a declaration cannot become CUDA text
     ├── CompileError                        the compiler refused the text
     ├── NotCompiledError (LookupError)      there is no source to show: nothing was called yet
-    ├── LoadError (RuntimeError)            an image or a symbol in it can not be loaded
+    ├── LoadError (RuntimeError)            an image or a symbol in it cannot be loaded
     ├── ManifestError (RuntimeError)        a generated package is damaged or too new
     ├── DispatchError                       a call does not fit its kernel
     │   ├── ArgumentTypeError (TypeError)
@@ -71,7 +71,7 @@ class KspecError(Exception):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What is wrong, finding by finding; one without a position, if nothing more is known."""
+        """The findings, one by one; one without a position if nothing more is known."""
         return (Diagnostic("error", str(self)),)
 
 
@@ -116,7 +116,7 @@ class DuplicateKernelError(SpecError):
 
 
 class FusionError(KspecError, TypeError):
-    """A function does what can not be fused; the message has its line and the way out."""
+    """A function does what cannot be fused; the message has its line and the way out."""
 
 
 class FusionAssignmentError(FusionError, ValueError):
@@ -124,15 +124,15 @@ class FusionAssignmentError(FusionError, ValueError):
 
 
 class FusionAttributeError(FusionError, AttributeError):
-    """A function asks a stand-in for what only an array has."""
+    """A function asks a traced array for an attribute that only an array has."""
 
 
 class FusionIndexError(FusionError, IndexError):
-    """A function indexes by an array, or by what is no integer or slice."""
+    """A function indexes by an array, or by something other than integers and slices."""
 
 
 class JitError(KspecError):
-    """A Python function can not become a kernel; the message lists every problem found.
+    """A Python function cannot become a kernel; the message lists every problem found.
 
     What is raised is a subclass that also is the built-in class of the first problem: a
     `TypeError`, `ValueError`, `NameError`, `IndexError`, `OverflowError`, `NotImplementedError` or
@@ -184,7 +184,7 @@ class JitNotSupportedError(JitError, NotImplementedError):
 
 
 class JitRuntimeError(JitError, RuntimeError):
-    """The source of a function can not be found, or it is used where it can not be."""
+    """The source of a function cannot be found, or it is used where it cannot be."""
 
 
 JIT_ERRORS: dict[type[Exception], type[JitError]] = {
@@ -199,7 +199,7 @@ JIT_ERRORS: dict[type[Exception], type[JitError]] = {
 
 
 class RenderError(KspecError):
-    """A declaration can not be turned into CUDA text."""
+    """A declaration cannot be turned into CUDA text."""
 
 
 class CompileError(KspecError):
@@ -258,7 +258,7 @@ class NotCompiledError(KspecError, LookupError):
 
 
 class LoadError(KspecError, RuntimeError):
-    """An image, or a symbol in it, can not be loaded on this device."""
+    """An image, or a symbol in it, cannot be loaded on this device."""
 
 
 class ManifestError(KspecError, RuntimeError):

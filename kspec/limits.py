@@ -1,6 +1,6 @@
-"""How large what a project declares may be: far above every use, far below a machine's memory.
+"""Size limits of a project's declarations: far above every use, far below a machine's memory.
 
-What exceeds a limit is refused with a message before anything is made of it.
+A declaration beyond a limit is refused with a message before it is used.
 """
 
 from __future__ import annotations

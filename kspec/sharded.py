@@ -72,7 +72,7 @@ def apply(
     Raises
     ------
     NotSupportedError
-        The kernel looks at indices, so shards can not be computed by themselves.
+        The kernel looks at indices, so shards cannot be computed by themselves.
     ArgumentTypeError, ShapeError
         Lists of different lengths, no list, or what a call raises, with a note which shard it was.
     """
@@ -125,7 +125,7 @@ def _calls(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
     reason = kernel.declaration.whole
     if reason:
         raise NotSupportedError(
-            f"{name} can not take shards by themselves: {reason}. Call it with whole arrays, or "
+            f"{name} cannot be applied shard by shard: {reason}. Call it with whole arrays, or "
             "let it take indices from an array: 'T x, int64 index'"
         )
     if len(args) != len(inputs):

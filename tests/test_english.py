@@ -31,6 +31,7 @@ API = (
     "sharded",
     "torch/__init__",
 )
+_CODE = re.compile(r"^```.*?^```$", re.M | re.S)  # in a page
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 # How a docstring hides its noun: "Return what ...", "How ...", "Whoever ...".
@@ -55,48 +56,17 @@ WORDS = 25  # in a sentence of a message
 # The most of each habit in a group. A count may fall, never rise: lower its number here when it does.
 CEILINGS: dict[str, dict[str, int]] = {
     "comments": {
-        "can not": 7,
         "nobody": 18,
         "is no": 6,
         "sentence that begins with Of": 7,
         "noun-hiding what": 17,
     },
-    "messages": {
-        "can not": 49,
-        "nobody": 2,
-        "is no": 29,
-        "noun-hiding what": 2,
-        "long sentence": 2,
-    },
-    "module docstrings": {
-        "can not": 14,
-        "nobody": 17,
-        "is no": 4,
-        "sentence that begins with Of": 3,
-        "noun-hiding what": 17,
-        "opening": 68,
-    },
-    "pages": {
-        "can not": 17,
-        "nobody": 13,
-        "is no": 6,
-        "sentence that begins with Of": 1,
-        "noun-hiding what": 19,
-    },
     "private docstrings": {
-        "can not": 52,
         "nobody": 29,
         "is no": 31,
         "sentence that begins with Of": 6,
         "noun-hiding what": 62,
-        "opening": 361,
-    },
-    "public docstrings": {
-        "can not": 14,
-        "nobody": 1,
-        "is no": 9,
-        "noun-hiding what": 5,
-        "opening": 31,
+        "opening": 354,
     },
 }
 SLACK = 10  # counts that fall further below their ceiling fail too
@@ -197,7 +167,8 @@ def _texts() -> tuple[tuple[str, str, str], ...]:
 
 def _pages() -> Iterator[tuple[str, str, str]]:
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for number, paragraph in _paragraphs(path.read_text(encoding="utf-8")):
+        text = _CODE.sub(lambda code: "\n" * code[0].count("\n"), path.read_text(encoding="utf-8"))
+        for number, paragraph in _paragraphs(text):
             yield "pages", f"{path.relative_to(ROOT)}:{number}", paragraph
 
 

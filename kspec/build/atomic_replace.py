@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kspec.errors import SpecError
 
-_NO_LOCK = "{}: a lock of builds is a regular file, and this is none; remove it"
+_NO_LOCK = "{}: the lock of builds is not a regular file; remove it"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -182,7 +182,7 @@ def _remove(path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders atomically; False where the system can not."""
+    """Exchange two folders atomically; False where the system cannot."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False

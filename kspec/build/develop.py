@@ -96,7 +96,7 @@ def refresh(project: Path) -> None:
     except ModuleNotFoundError as error:
         raise ToolNotFoundError(
             f"the specs in {project} may have changed since the last `kspec build`, and without "
-            f"{error.name} they can not be read here: pip install 'kspec[cu13]' (or "
+            f"{error.name} they cannot be read here: pip install 'kspec[cu13]' (or "
             "'kspec[cu12]'), or run `kspec build` where it is installed"
         ) from error
     started = time.time()

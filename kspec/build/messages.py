@@ -1,4 +1,4 @@
-"""What `kspec.build.worker` and its processes say to each other: JSON, and the bytes of images.
+"""Messages between `kspec.build.worker` and its processes: JSON, and the bytes of images.
 
 ::
 

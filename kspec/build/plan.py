@@ -31,7 +31,7 @@ _FILE_OPTIONS = frozenset(
     include pre-include time fdevice-time-trace create-pch use-pch pch-dir pch options-file optf
     """.split()  # noqa: SIM905  (a list of words reads better)
 )
-# Names in a generated package that a spec file can not have.
+# Names in a generated package that a spec file cannot have.
 RESERVED_STEMS = ("__init__", "kernel_names")
 
 
@@ -118,8 +118,8 @@ def make_plan(settings: Settings) -> BuildPlan:
 def _check_operators(files: Iterable[SpecFile]) -> None:
     """Refuse names that no operator can have."""
     problems = [
-        f"{file.path}:{file.lines[spec.name, 'name']}: {spec.name} can be no operator, which "
-        f"torch = true makes of it: {reason}"
+        f"{file.path}:{file.lines[spec.name, 'name']}: {spec.name} cannot be an operator, "
+        f"and torch = true makes one of it: {reason}"
         for file in files
         for spec in file.specs
         if (reason := name_refusal(spec.declaration()))
@@ -165,7 +165,7 @@ def _headers(
         if ".." in path.parts or path.is_absolute() or leaves:
             raise SpecError(
                 f"{spec_file.path}: header {name!r} is outside the folder "
-                f"{settings.specs!r}, so it can not be shipped with the package"
+                f"{settings.specs!r}, so it cannot be shipped with the package"
             )
     looked_at = (
         path

@@ -139,8 +139,8 @@ def _check_ours(settings: Settings) -> None:
     folder = settings.package_folder
     if folder.exists() and not folder.is_dir():
         raise SpecError(
-            f"{settings.package} is replaced by every build, but it is no folder; move it, or name "
-            "another folder as 'package' in [tool.kspec]"
+            f"{settings.package} is replaced by every build, but it is not a folder; move it, or "
+            "name another folder as 'package' in [tool.kspec]"
         )
     foreign = files.foreign_files(settings.package_folder)
     if foreign:

@@ -95,7 +95,7 @@ def write_project(project: NewProject, folder: Path) -> None:
     SpecError
         If the folder has files, or is to be made where there is no folder.
     OSError
-        If it can not be written.
+        If it cannot be written.
     """
     folder = resolved(folder)
     _check_free(folder)
@@ -174,7 +174,7 @@ def _check_free(folder: Path) -> None:
     elif folder.exists():
         raise SpecError(f"{folder} is a file; give another --folder")
     elif not folder.parent.is_dir():
-        raise SpecError(f"{folder.parent} is no folder; make it first")
+        raise SpecError(f"{folder.parent} is not a folder; make it first")
 
 
 def _render(name: str, names: Mapping[str, str]) -> str:

@@ -161,7 +161,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_regular(path).decode("utf-8-sig"))
     except OSError as error:
-        raise SpecError(f"{path.name} can not be read: {error.strerror}") from error
+        raise SpecError(f"{path.name} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SpecError(f"{path.name} is not TOML: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What a generated package was made of: a plan in, a file beside the package's bytecode out.
+"""Inputs of a generated package: a plan in, a file beside the bytecode of the package out.
 
 `kspec.build.watch` reads it where a package is watched: in editable installs, which make the first
 one.  Without any, builds make none.
@@ -38,7 +38,7 @@ def write_stamp(plan: BuildPlan, started: float) -> None:
     path = settings.package_folder / STAMP
     inputs = [settings.project / "pyproject.toml", *settings.spec_folder.rglob("*")]
     headers = _looked_at(plan)
-    # A package that can not be written to has no stamp: it is looked at on each import.
+    # A package that cannot be written to has no stamp: it is looked at on each import.
     with contextlib.suppress(OSError):
         present = (one for one in headers if one.is_file())
         newest = max(one.stat().st_mtime for one in (*inputs, *present))

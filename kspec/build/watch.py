@@ -45,7 +45,7 @@ class Watch:
         Raises
         ------
         KspecError
-            If it can not be rebuilt: what was built from other specs is not imported.
+            If it cannot be rebuilt: what was built from other specs is not imported.
         """
         if name == self.name and self._project.is_dir() and not self._is_current():
             import importlib

@@ -2,7 +2,7 @@
 
 NVRTC serialises inside one process, so `kspec.build.images` starts a few of these.  They are
 plain subprocesses and not a `multiprocessing` pool because that runs the caller's ``__main__``
-again, which a build hook, a notebook or ``python -`` can not offer.  A worker ends when its
+again, which a build hook, a notebook or ``python -`` cannot offer.  A worker ends when its
 standard input does, so none outlives a build that was killed.
 
 ::

@@ -1,4 +1,4 @@
-"""Compiler logs in, the same logs with what the compiler does not say out.
+"""Compiler logs in, the same logs with advice out.
 
 ::
 
@@ -54,12 +54,12 @@ def _explain_header(name: str, source: CudaSource) -> str:
     if library:
         return f'"{name}" comes with a library of its own: pip install {library}'
     advice = (
-        f'"{name}" is neither carried with the source, nor in a directory given by -I, nor in the '
-        "CUDA toolkit, if one is installed (pip install 'kspec[cu13]')"
+        f'"{name}" is not in the carried headers, in the directories of -I or in the CUDA toolkit; '
+        "a missing toolkit is installed by: pip install 'kspec[cu13]'"
     )
     if source.backend == "nvrtc" and _STANDARD_HEADER.fullmatch(name):
         advice += (
-            "; of C++'s standard headers NVRTC has those that docs/raw-kernels.md lists, "
+            "; NVRTC has only the standard C++ headers that docs/raw-kernels.md lists, "
             "backend='nvcc' has all"
         )
     return advice

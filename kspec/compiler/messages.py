@@ -1,4 +1,4 @@
-r"""What compilers say, as findings: the log of NVRTC, nvcc, g++, clang or zig in, diagnostics out.
+r"""Compiler messages as findings: the log of NVRTC, nvcc, g++, clang or zig in, diagnostics out.
 
 ::
 

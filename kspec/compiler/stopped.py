@@ -1,4 +1,4 @@
-"""What a compiler said in, whether something stopped it out: that is no property of the text.
+"""A compiler's log in, the reason why the system stopped it out, which does not depend on the text.
 
 >>> stop_reason(1, "g++: fatal error: Killed signal terminated program cc1plus")
 'Killed signal terminated program cc1plus'

@@ -47,8 +47,8 @@ def parse_target(text: str) -> Target:
     if match is None or int(match[2]) < _SUFFIX_SINCE[match[3]]:
         raise SpecError(
             f"unknown architecture {text!r}: expected 'sm_' or 'compute_' and a compute "
-            "capability such as sm_80 (an 'a' may follow from 90 on, an 'f' from 100 on), "
-            "CMake's 80-real, 80-virtual or 80 (both), or 'host'"
+            "capability such as sm_80 (an 'a' may follow from 90 on, an 'f' from 100 on); "
+            "also CMake's 80-real, 80-virtual or 80 (both), and 'host'"
         )
     return Target(text)
 
@@ -89,7 +89,7 @@ def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:
 
 
 def check_supported(target: Target, backend: str = "nvrtc") -> None:
-    """Raise `CompileError` if the installed compiler can not make code for a CUDA target."""
+    """Raise `CompileError` if the installed compiler cannot make code for a CUDA target."""
     known = _supported(backend)
     if target.format != "ltoir":  # which no package holds
         parse_target(target.arch)

@@ -1,4 +1,4 @@
-"""Name expressions, compared by what they mean: ``k< int >`` is ``k<int>``.
+"""Name expressions, compared by meaning: ``k< int >`` is ``k<int>``.
 
 ::
 

@@ -1,9 +1,9 @@
-"""Which words may name a kernel or a parameter in CUDA C++.
+"""Valid names of kernels and parameters in CUDA C++.
 
 >>> name_problem("x"), name_problem("float")
 ('', "'float' is a C++ keyword")
 
-In goes a word, out comes what is wrong with it, or nothing.  `kspec.spec.parser` asks for
+A word goes in; the problem with it, or an empty string, comes out.  `kspec.spec.parser` asks for
 every parameter, `kspec.spec.rules` for kernels and for names that only one kind reserves.
 """
 
@@ -43,7 +43,7 @@ def is_identifier(word: str) -> bool:
 
 
 def name_problem(word: str) -> str:
-    """Return why `word` can not be a C++ name here, or the empty string."""
+    """Return why `word` cannot be a C++ name here, or the empty string."""
     if len(word) > NAME:
         return f"{word[:32]!r}... has more than {NAME} characters"
     if not is_identifier(word):

@@ -64,7 +64,7 @@ def apply(
     Raises
     ------
     NotSupportedError
-        The kernel looks at indices, so blocks can not be computed by themselves.
+        The kernel looks at indices, so blocks cannot be computed by themselves.
     ArgumentTypeError
         What a call of the kernel raises for arguments of these dtypes; no Dask array.
     ShapeError

@@ -1,6 +1,6 @@
-"""What Dask's tasks call: blocks in, blocks out; no Dask.
+"""Functions that Dask's tasks call: blocks in, blocks out; no Dask.
 
-Objects here are frozen, small and picklable, and their tokens are those of what they hold: equal
+Objects here are frozen, small and picklable, and their tokens are those of their contents: equal
 calls make equal tasks.
 """
 

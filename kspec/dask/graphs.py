@@ -114,7 +114,7 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
     name = kernel.__name__
     if declaration.whole:
         raise NotSupportedError(
-            f"{name} can not take blocks by themselves: {declaration.whole}. Call it with whole "
+            f"{name} cannot be applied block by block: {declaration.whole}. Call it with whole "
             "arrays (x.compute(), or one chunk and map_blocks), or let it take indices from an "
             "array: 'T x, int64 index'"
         )
@@ -140,8 +140,8 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
         if isinstance(value, da.Array) or (library is not None and not param.raw):
             if library is not None and library.name not in _CONVERTED:
                 raise ArgumentTypeError(
-                    f"{name}: {param.name} is an array of {library.name}, and nobody knows how to "
-                    "divide it; pass a Dask array"
+                    f"{name}: {param.name} is an array of {library.name}, which cannot be "
+                    "split into Dask blocks; pass a Dask array"
                 )
             arrays.append(da.asanyarray(value))
             rest.append(Place.BLOCK)
@@ -174,8 +174,8 @@ def _sample(array: da.Array) -> Any:
         return make((0,) * array.ndim, array.dtype)
     except TypeError:
         raise ArgumentTypeError(
-            f"the Dask array has blocks of dtype {array.dtype}, which Dask does not know: tell it "
-            f"NumPy's, as in x.map_blocks(make, meta=np.empty((0,) * {array.ndim}, dtype))"
+            f"Dask cannot infer the NumPy dtype of blocks of dtype {array.dtype}; pass meta=, "
+            f"as in x.map_blocks(make, meta=np.empty((0,) * {array.ndim}, dtype))"
         ) from None
 
 
@@ -207,8 +207,8 @@ def _blockwise(
         reason = str(error)
         if any(math.isnan(extent) for shape in shapes for extent in shape):
             reason = (
-                "the chunks of one have unknown sizes, and those of the others are not divided "
-                "alike; call compute_chunk_sizes() on it first"
+                "one array has chunks of unknown sizes, and the others are divided differently; "
+                "call compute_chunk_sizes() on it first"
             )
         named = (
             f"{param.name} {shape}"

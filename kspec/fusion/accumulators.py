@@ -1,4 +1,4 @@
-"""How elements become one: what is kept of those that were seen, and how two of that are joined.
+"""Accumulators of reductions: the state kept for the elements seen, and the join of two states.
 
 Each entry of `FOLDS` makes the `Fold` of a reduction; its texts are CUDA C++.
 """

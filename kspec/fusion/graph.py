@@ -1,4 +1,4 @@
-"""What a traced function computes: values that are made from others, each once.
+"""The graph of a traced function: values that are computed from others, each once.
 
 >>> graph = Graph()
 >>> x = graph.argument(0, "float32", (Dim(3, (0, 0)), Dim(4, (0, 1))))
@@ -62,7 +62,7 @@ class Value:
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What it is made from."""
+        """The values it is computed from."""
         return ()
 
     @property
@@ -71,7 +71,7 @@ class Value:
         return tuple(dim.size for dim in self.shape)
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type; what is deeper than that is left out."""
+        """Return its expression without its type; deeper parts are left out."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -140,7 +140,7 @@ class Apply(Value):
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What it is made from."""
+        """The values it is computed from."""
         return self.inputs
 
     def describe(self, depth: int = _DEPTH) -> str:
@@ -161,7 +161,7 @@ class Reduce(Value):
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What it is made from."""
+        """The values it is computed from."""
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
@@ -178,7 +178,7 @@ class Stored(Value):
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What it is made from."""
+        """The values it is computed from."""
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
@@ -195,7 +195,7 @@ class View(Value):
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """What it is made from."""
+        """The values it is computed from."""
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
@@ -289,7 +289,7 @@ class Graph:
         """Return a value that has a shape; it must fit."""
         if [dim.size for dim in broadcast([value.shape, shape])] != [dim.size for dim in shape]:
             raise ShapeError(
-                f"an array of shape {value.sizes} can not be broadcast to "
+                f"an array of shape {value.sizes} cannot be broadcast to "
                 f"{tuple(dim.size for dim in shape)}"
             )
         sizes = tuple(dim.size for dim in shape)
@@ -315,7 +315,7 @@ class Graph:
                 element = self.index(one, (0,) * len(one.shape))
                 return self._moved(element, Step("broadcast", sizes))
         raise FusionError(
-            f"a number of shape {sizes} is made where an argument has elements, and none has"
+            f"a number of shape {sizes} needs an argument that has elements, and none has any"
         )
 
     def _moved(self, value: Value, step: Step) -> Value:

@@ -44,7 +44,7 @@ def call_kernel(
     Raises
     ------
     FusionError
-        If it can not be part of another kernel, or its arguments do not fit.
+        If it cannot be part of another kernel, or its arguments do not fit.
     """
     name = kernel.name
     spec = getattr(kernel, "spec", None)
@@ -117,7 +117,7 @@ def definition(spec: ElementwiseSpec, bound: Mapping[str, str], scope: str) -> s
 
 
 def _why_not(spec: ElementwiseSpec) -> str:
-    """Return why a kernel can not be part of another one; empty if it can."""
+    """Return why a kernel cannot be part of another one; empty if it can."""
     declaration = spec.declaration()
     raw = next((param.name for param in spec.params if param.raw), "")
     if raw:

@@ -1,7 +1,7 @@
-"""Parts in, kernels out: each a spec, with what it reads and writes.
+"""Parts in, kernels out: each a spec, with its reads and writes.
 
-A part of functions of elements becomes an `ElementwiseSpec`, a pass a `ReductionSpec`. What is
-computed of an element is written as statements of `kspec.ir`, checked, and then as CUDA C++.
+A part of functions of elements becomes an `ElementwiseSpec`, a pass a `ReductionSpec`. Computations
+of an element become statements of `kspec.ir`, which are checked and printed as CUDA C++.
 """
 
 from __future__ import annotations

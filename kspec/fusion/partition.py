@@ -1,4 +1,4 @@
-"""Which values are computed together: the fewest kernels, and why there are not fewer.
+"""Partition of values into the fewest kernels, with the reasons why there are not fewer.
 
 A kernel reads what is in memory and writes what has to be.  Functions of elements are computed
 wherever they are needed, again if need be, for that costs less than to write and read them.  What

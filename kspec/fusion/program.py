@@ -26,7 +26,7 @@ from kspec.fusion.tracing.tracer import Tracer
 
 @dataclass(frozen=True)
 class ArrayType:
-    """What matters of an array.
+    """Properties of an array that decide its kernels.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ def trace(
     Raises
     ------
     FusionError
-        If it does what can not be fused.
+        If it does what cannot be fused.
     ValueError
         If it returns something else than arrays.
     """

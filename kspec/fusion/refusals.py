@@ -1,4 +1,4 @@
-"""Refusals of what can not be fused, with the line of the function that asked for it."""
+"""Errors about code that cannot be fused, with the line of the function that asked for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
 def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:
     """Raise `FusionError`, or a kind of it, for a stand-in that would have to be a number."""
     refuse(
-        f"{what} has to be known before kernels run, which no result or given argument is: write "
+        f"{what} must be known before kernels run, and arguments and results are not; write "
         "a number in the function, or as a default that calls leave out, or take it from a "
         "variable around the function",
         error,

@@ -1,4 +1,4 @@
-"""Which types functions compute in: asked of NumPy, so that results are its results (NEP 50).
+"""Types that functions compute in: asked of NumPy, so that results are its results (NEP 50).
 
 >>> loop("add", ("int8", "float"))
 (('float64', 'float64'), ('float64',))
@@ -6,7 +6,7 @@
 (('float32', 'float32'), ('float32',))
 
 A type is the name of a dtype, or ``truth``, ``int``, ``float`` or ``complex`` of a Python bool or
-number, which takes on the precision of what it is combined with. NumPy's scalars have dtypes.
+number, which takes on the precision of its other operand. NumPy's scalars have dtypes.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class HostModule:
     def __init__(self, image: Image, home: HostModule | None = None) -> None:
         arch, *sanitize = image.arch.split("+")
         if image.format != "so" or arch != "host":
-            raise LoadError(f"the host device can not load a {image.format} for {image.arch}")
+            raise LoadError(f"the host device cannot load a {image.format} for {image.arch}")
         self.image = image
         self.sanitize = tuple(sanitize)
         self.traced = any(mode in _TABLES for mode in sanitize)
@@ -558,7 +558,7 @@ def _check_cooperative(name: str, grid: tuple[int, int, int], block: tuple[int, 
     blocks, threads = math.prod(grid), math.prod(block)
     if blocks > MAX_COOPERATIVE_BLOCKS or blocks * threads > MAX_COOPERATIVE_THREADS:
         raise LaunchError(
-            f"{name}: a cooperative grid of {blocks} blocks with {threads} threads each can not "
+            f"{name}: a cooperative grid of {blocks} blocks with {threads} threads each cannot "
             f"be resident; the limit of the host device is {MAX_COOPERATIVE_BLOCKS} blocks and "
             f"{MAX_COOPERATIVE_THREADS} threads in all: launch fewer, and let each do more"
         )
@@ -585,7 +585,7 @@ class HostBuffer:
         run = runtime.load_runtime()
         handle = run.allocate(nbytes, alignment)
         if not handle:
-            raise MemoryError(f"the host device has no {nbytes} bytes")
+            raise MemoryError(f"the host device cannot allocate {nbytes} bytes")
         self.ptr = run.address(handle)
         self.nbytes = nbytes
         self._finalizer = weakref.finalize(self, run.free, handle)

@@ -3,8 +3,9 @@
 >>> readable("waits at k.cu[@12.1]:7"), position("k.cu[@12.1]:7")
 ('waits at k.cu:7:12', 'k.cu:7')
 
-Such calls are told apart by file and line.  Of several on one line, `kspec.compiler.host.positions`
-gives each a file of its own: ``k.cu[@12.1]`` is the first of them and stands in column 12.
+Such calls are told apart by file and line. If several are on one line,
+`kspec.compiler.host.positions` gives each a file of its own: ``k.cu[@12.1]`` is the first of them
+and stands in column 12.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def check(statements: Iterable[Statement], names: Mapping[str, Type]) -> None:
 
 def _check_value(value: Expression, known: Mapping[str, Type], where: Statement) -> None:
     if not dtypes.is_known(str(value.type)):
-        raise IrError(f"{where}: {value.type} is no dtype")
+        raise IrError(f"{where}: {value.type} is not a dtype")
     if isinstance(value, Name):
         if value.name not in known:
             raise IrError(f"{where}: there is no {value.name}")

@@ -1,4 +1,4 @@
-"""What CUDA has and NumPy has not: indices, barriers, atomics, shuffles, C's arithmetic.
+"""Operations that CUDA has and NumPy lacks: indices, barriers, atomics, shuffles, C's arithmetic.
 
 >>> DEVICE["threadIdx.x"].text, DEVICE["atomic_add"].text.format("y[0]", "x")
 ('threadIdx.x', 'atomicAdd(&y[0], x)')

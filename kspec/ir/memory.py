@@ -139,7 +139,7 @@ class Invoke:
     args : tuple of Expression
         Its arguments.
     type : Type or None
-        Of what it returns.
+        Type of its result.
     """
 
     function: str

@@ -88,7 +88,7 @@ class Call:
     args : tuple of Expression
         Its arguments.
     type : Type
-        dtype of what it returns.
+        dtype of its result.
     """
 
     function: str

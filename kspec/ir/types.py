@@ -1,4 +1,4 @@
-"""The types of values that are no numbers: arrays, memory of a block or a thread, groups.
+"""The types of values other than numbers: arrays, memory of a block or a thread, groups.
 
 >>> print(ArrayType("float32", 2, contiguous=True), BufferType("int32", (16, 16)))
 float32[2d, C] int32[16, 16]

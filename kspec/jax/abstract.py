@@ -1,4 +1,4 @@
-"""Which arrays a call takes and makes, from the declaration alone: nothing is looked at or run.
+"""Arrays that a call takes and makes, from the declaration alone: nothing is looked at or run.
 
 >>> from kspec.model.signature import Param, Signature
 >>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
@@ -6,7 +6,7 @@
 Evaluation(inputs=('float32',), shape=(4, 3), outputs=(((4, 3), 'float32'),))
 
 Broadcasting and types are those of other calls.  In addition JAX has values that are *weakly
-typed*: Python's numbers, and what is computed of them.  As numbers in other calls, they do not
+typed*: Python's numbers, and values computed from them.  As numbers in other calls, they do not
 decide a type where something else does, and are converted to it.
 """
 
@@ -289,7 +289,7 @@ def _wanted_outputs(
 
 
 def _input_dtype(kernel: str, param: Param, value: Value, dtype: str) -> str:
-    """Return the dtype of an input; raise if a weakly typed value can not be converted to it."""
+    """Return the dtype of an input; raise if a weakly typed value cannot be converted to it."""
     if value.weak and value.number is None:
         have, want = (_KINDS.index(dtypes.lookup(one).kind) for one in (value.dtype, dtype))
         if have > want:

@@ -154,7 +154,7 @@ def answer_metadata(frame: CallFrame) -> bool:
     Raises
     ------
     RuntimeError
-        If the interface has changed so that it can not be used.
+        If the interface has changed so that it cannot be used.
     """
     extension = frame.extension
     if not extension or extension.contents.type != _METADATA:

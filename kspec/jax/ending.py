@@ -4,7 +4,7 @@ Once the interpreter has ended, a thread that wants to run Python code is ended 
 XLA with it: the process aborts, or waits for that thread for ever.  So nothing may be inside a
 kernel by then, or come to one.
 
-JAX waits for programs whose results somebody holds, or that have effects.  Others can not be asked
+JAX waits for programs whose results somebody holds, or that have effects.  Others cannot be asked
 for, but they are over when no kernel has been run for a while.  Those that go on, as in a daemon
 thread that runs one after the other, are ended by an error.
 """
@@ -65,7 +65,7 @@ class Calls:
         if not self._are_over():
             self._ending = threading.get_ident()
             self._are_over()
-        while self._inside:  # a kernel can not be interrupted
+        while self._inside:  # a kernel cannot be interrupted
             time.sleep(_STEP)
 
     def _are_over(self) -> bool:

@@ -1,4 +1,4 @@
-"""How JAX differentiates a call: by the kernel that the spec names as `backward`.
+"""Derivatives of a call in JAX, by the kernel that the spec names as `backward`.
 
 Reverse mode only (`jax.grad`, `jax.vjp`): a kernel that computes gradients does not compute
 tangents.  For kernels without `backward` both modes are errors that say so.
@@ -44,9 +44,9 @@ def differentiable(
 
 def _refusing(call: TracedCall) -> Callable[..., Outputs]:
     def refuse(primals: Outputs, tangents: Outputs) -> tuple[Outputs, Outputs]:
-        raw = "" if call.kernel.backward is None else " but a raw kernel, which JAX can not run"
+        raw = "" if call.kernel.backward is None else " but a raw kernel, which JAX cannot run"
         raise ArgumentTypeError(
-            f"{call.kernel.name} can not be differentiated, for its spec has no backward{raw}; "
+            f"{call.kernel.name} cannot be differentiated: its spec has no backward{raw}; "
             "add one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around "
             "the call"
         )

@@ -1,6 +1,6 @@
 """A kernel as a function that JAX traces: arguments in, a call of XLA's target out.
 
-A call becomes, in this order: an evaluation (`abstract`), conversions of what is weakly typed, the
+A call becomes, in this order: an evaluation (`abstract`), conversions of weakly typed values, the
 call itself with its rule for gradients (`gradients`), and a conversion of 64-bit results where JAX
 is set to have none.
 """
@@ -131,7 +131,7 @@ class JaxFunction:
 
     @functools.cached_property
     def backward(self) -> JaxFunction | None:
-        """What computes the gradients, if the spec names a kernel that JAX can run."""
+        """Kernel that computes the gradients, if the spec names one that JAX can run."""
         gradients = self.kernel.backward
         if gradients is None or not isinstance(gradients.kernel, Kernel):
             return None

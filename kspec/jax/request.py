@@ -1,4 +1,4 @@
-"""What a program of XLA's holds of a call: a kernel's name, its options, and numbers, as text.
+"""A call as text in a program of XLA's: the kernel's name, its options, and numbers.
 
 The text is all that is left of the call in a compiled, cached or exported program, so it has the
 kernel's name and nothing of this process.

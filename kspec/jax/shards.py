@@ -1,7 +1,7 @@
-"""Over which axes of a mesh values differ, inside `jax.shard_map`.
+"""Axes of a mesh over which values differ, inside `jax.shard_map`.
 
 JAX writes it into the type of each value, checks it where results leave the mapped function, and
-sums gradients of values that are the same on all devices.  Of foreign functions it knows nothing.
+sums gradients of values that are the same on all devices.  It knows nothing of foreign functions.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Target:
         kernel(*request.inputs(arrays), *outputs, stream=stream, **options)
 
     def _guarded(self, run: Callable[[CallFrame], int | None], address: int) -> int | None:
-        """Run a handler; exceptions become errors of XLA's, for C code can not pass them on."""
+        """Run a handler; exceptions become errors of XLA's, for C code cannot pass them on."""
         frame = CallFrame.from_address(address)
         try:
             if call_frame.answer_metadata(frame):

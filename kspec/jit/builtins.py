@@ -116,12 +116,12 @@ _ATOMICS = {
 }
 ATOMICS = {
     f"atomic_{name}": DeviceFunction(
-        f"atomic_{name}", f"Store {what} in an element at once; returns what was there."
+        f"atomic_{name}", f"Store {what} in an element atomically; returns the old value."
     )
     for name, what in _ATOMICS.items()
 }
 ATOMICS["atomic_cas"] = DeviceFunction(
-    "atomic_cas", "Store a value in an element that equals another; returns what was there."
+    "atomic_cas", "Store a value in an element that equals another; returns the old value."
 )
 _SHUFFLES = {
     "shfl_sync": "The value of the lane with a number.",

@@ -132,9 +132,9 @@ def capture(function: Any) -> Captured:
     JitTypeError
         If it is no function.
     JitRuntimeError
-        If its source can not be found.
+        If its source cannot be found.
     JitValueError
-        If two lambdas can not be told apart.
+        If two lambdas cannot be told apart.
     """
     if inspect.isbuiltin(function):
         raise JitValueError(f"{function.__name__} is built in: kernels are made of Python source")
@@ -160,7 +160,7 @@ def _from_inspect(function: FunctionType) -> ast.FunctionDef | ast.Lambda:
         tree = ast.parse(textwrap.dedent("".join(found)))
     except (OSError, TypeError, SyntaxError) as error:
         raise JitRuntimeError(
-            f"the source of {function.__name__} can not be found ({error}); kernels need it, so "
+            f"the source of {function.__name__} cannot be found ({error}); kernels need it, so "
             "define the function in a file or a notebook"
         ) from None
     ast.increment_lineno(tree, max(0, start - 1))

@@ -62,7 +62,7 @@ class GroupFunction:
     def compile_call(
         self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
     ) -> Value:
-        """Return what a kernel's call of it is."""
+        """Return the value of a call of it in a kernel."""
         scope.program.headers.add("cooperative_groups.h")
         name, words = f"cg.{self.name}", dict(keywords)
         if self.name in ("this_grid", "this_thread_block"):
@@ -94,7 +94,7 @@ def method(scope: Scope, node: ast.AST, one: Method, args: Sequence[Value]) -> V
 
 def _group(scope: Scope, node: ast.AST, value: Value) -> Expression:
     if isinstance(value, Known | Several | Method) or value.type not in (_BLOCK, _GRID):
-        raise scope.problem(node, TypeError, f"{described(value)} is no group")
+        raise scope.problem(node, TypeError, f"{described(value)} is not a group")
     return value
 
 

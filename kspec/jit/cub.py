@@ -1,4 +1,4 @@
-"""What the threads of a warp or a block compute together, by the names of NVIDIA's CUB.
+"""Collective algorithms of a warp or a block, by the names of NVIDIA's CUB.
 
 >>> from kspec import jit
 >>> BlockReduce = jit.cub.BlockReduce[np.float32, 128]
@@ -142,7 +142,7 @@ class BoundMethod:
     def compile_call(
         self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
     ) -> Value:
-        """Return what the method computes."""
+        """Return the result of the method."""
         algorithm = self.instance.algorithm
         function, words = _METHODS[algorithm.name][self.name]
         if keywords or len(args) != len(words):

@@ -1,4 +1,4 @@
-"""Calls of what only kernels have: indices, barriers, memory, atomics, shuffles, printf."""
+"""Calls that only kernels have: indices, barriers, memory, atomics, shuffles, printf."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def _element(scope: Scope, node: ast.AST, name: str, array: Value, index: Value)
     if isinstance(array, Known | Several | Method) or not isinstance(
         array.type, ArrayType | BufferType
     ):
-        raise scope.problem(node, TypeError, f"jit.{name}: {described(array)} is no array")
+        raise scope.problem(node, TypeError, f"jit.{name}: {described(array)} is not an array")
     indices = list(index.items) if isinstance(index, Several) else [index]
     found = indexing.of_memory(scope, node, array, indices)
     if not isinstance(found, Element):

@@ -81,7 +81,7 @@ def rawkernel(
     ValueError
         If there is no such `mode`.
     JitError
-        If the function's source can not be found.
+        If the function's source cannot be found.
     """
     if mode not in MODES:
         raise ValueError(f"mode must be 'cuda' or 'numpy', not {mode!r}")
@@ -219,9 +219,9 @@ class JitKernel(ByName, ViewCaller):
         Raises
         ------
         JitError
-            If the function can not be a kernel for these arguments; it lists all problems.
+            If the function cannot be a kernel for these arguments; it lists all problems.
         ArgumentTypeError
-            If there are too many or too few arguments, or one that kernels can not take.
+            If there are too many or too few arguments, or one that kernels cannot take.
         CompileError
             If the compiler refuses what was made of the function.
         LaunchError
@@ -247,11 +247,11 @@ class JitKernel(ByName, ViewCaller):
         raise NotCompiledError(f"{self.name} has not been called yet")
 
     def ir(self, *args: Any) -> str:
-        """Return what the function is for some arguments, before it becomes CUDA C++."""
+        """Return the intermediate representation of the function for some arguments."""
         return self._entry(self._given(args))[0].ir()
 
     def inspect(self, *args: Any, arch: str | None = None) -> Inspection:
-        """Return what the function becomes for some arguments, stage by stage.
+        """Return every stage of the function's translation for some arguments.
 
         Parameters
         ----------

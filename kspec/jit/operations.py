@@ -45,7 +45,7 @@ def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Express
         raise scope.problem(
             node,
             TypeError,
-            f"{one.type} can not become {dtype} by itself; write {_conversion(dtype)}(...)",
+            f"{one.type} cannot become {dtype} by itself; write {_conversion(dtype)}(...)",
         )
     return converted(one, dtype)
 

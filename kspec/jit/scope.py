@@ -1,4 +1,4 @@
-"""What a function knows while it is compiled: its variables, its problems, the program around it.
+"""State of a function while it is compiled: its variables, its problems, the program around it.
 
 `Program` is one kernel with the functions it calls, `Scope` one of these functions.
 """
@@ -137,15 +137,15 @@ class Scope:
     Attributes
     ----------
     program : Program
-        What it is part of.
+        The program that contains it.
     captured : Captured
         Its source.
     variables : dict
-        What its local names mean: None for those whose assignment has a problem.
+        Values of its local names: None for those whose assignment has a problem.
     local : frozenset of str
         Names that it assigns.
     out : list
-        Where statements go.
+        Statements so far.
     depth : int
         How many branches and loops are around them.
     loops : int
@@ -153,7 +153,7 @@ class Scope:
     hoisted : list
         Declarations at the top of the function.
     returned : list
-        Types of what it returns.
+        Types of its return values.
     kernel : bool
         Whether it is launched.
     written : set of str
@@ -240,7 +240,7 @@ class Scope:
             raise self.problem(node, type(error), str(error)) from None
 
     def read(self, node: ast.Name) -> Value:
-        """Return what a name means."""
+        """Return the value of a name."""
         if node.id in self.variables:
             value = self.variables[node.id]
             if value is None:

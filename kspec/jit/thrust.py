@@ -80,7 +80,7 @@ _NAMES = tuple(line.split()[0] for line in _TABLE.strip().splitlines())
 
 @dataclass(frozen=True)
 class Policy:
-    """Who does it: a thread by itself, whatever it is called."""
+    """An execution policy; each of them runs the algorithm in one thread."""
 
     name: str
 
@@ -96,7 +96,7 @@ class Algorithm:
     params : tuple of str
         Its arguments, as the table has them.
     result : str
-        What it returns.
+        Kind of its result.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Algorithm:
     def compile_call(
         self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
     ) -> Value:
-        """Return what a kernel's call of it is."""
+        """Return the value of a call of it in a kernel."""
         if args and isinstance(args[0], Known) and isinstance(args[0].value, Policy):
             args = args[1:]
         least = sum("=" not in one for one in self.params)
@@ -146,8 +146,8 @@ class Algorithm:
                     raise scope.problem(
                         node,
                         TypeError,
-                        f"jit.thrust.{self.name}: argument {k} is written to, a {value.type} can "
-                        "not be",
+                        f"jit.thrust.{self.name}: argument {k} is written to, and a {value.type} "
+                        "cannot be",
                     )
                 scope.mark_written(_array_of(value))
             found.append(value)
@@ -177,7 +177,7 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What makes an iterator of numbers that are nowhere in memory.
+    """Constructor of an iterator over numbers that are not in memory.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class Numbers:
     def compile_call(
         self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
     ) -> Value:
-        """Return what a kernel's call of it is."""
+        """Return the value of a call of it in a kernel."""
         if keywords or not 1 <= len(args) <= self.most:
             wanted = "1 argument" if self.most == 1 else f"1 to {self.most} arguments"
             raise scope.problem(node, TypeError, f"jit.thrust.{self.name} takes {wanted}")

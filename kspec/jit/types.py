@@ -1,4 +1,4 @@
-"""Which types kernels compute in: those of CUDA's rules, or of NumPy's.
+"""Types that kernels compute in: those of CUDA's rules, or of NumPy's.
 
 >>> loop("cuda", "add", ("int64", "float16"))
 (('float16', 'float16'), 'float16')

@@ -1,4 +1,4 @@
-"""What an expression of a kernel may be: a value of the IR, or something known while compiling.
+"""Values of expressions of a kernel: a value of the IR, or something known while compiling.
 
 >>> constant(0.5, "float32", "cuda")
 Const(value=0.5, type='float32')
@@ -92,7 +92,7 @@ def constant(value: Any, dtype: str, mode: str) -> Const:
         return Const(int(number), dtype)
     source = types.type_of_constant(mode, value)
     if not types.can_cast(source, dtype):
-        raise TypeError(f"{number!r} ({source}) can not become {dtype} by itself")
+        raise TypeError(f"{number!r} ({source}) cannot become {dtype} by itself")
     if row == "b":
         return Const(bool(number), dtype)
     if row == "c":
@@ -126,7 +126,7 @@ def _converted_constant(value: Const, dtype: str) -> Expression:
 
 
 def described(value: Value) -> str:
-    """Return what an operand is, for messages."""
+    """Return the description of an operand, for messages."""
     if isinstance(value, Known):
         if value.is_number:
             return f"{value.value!r}"

@@ -1,4 +1,4 @@
-"""What a launch on the host device is checked for: `Checks`, and the ways to ask for them.
+"""Checks of a launch on the host device: `Checks`, and the ways to ask for them.
 
 >>> Checks("memory,race", order="random:7")
 Checks(sanitize=('memory', 'race'), order='random:7', timeout=None)
@@ -33,7 +33,7 @@ _ORDER = re.compile(r"forward|reverse|random:[0-9]{1,18}")
 
 @dataclass(frozen=True, init=False)
 class Checks:
-    """How the host device runs a kernel to find its mistakes.
+    """Options of the host device that find mistakes of a kernel.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def _parse_sanitize(sanitize: str | Iterable[str]) -> tuple[str, ...]:
 def _parse_order(order: str) -> str:
     if not isinstance(order, str) or not _ORDER.fullmatch(order):
         raise CheckOptionError(
-            f"order={order!r} is no order; give 'forward', 'reverse' or "
+            f"order={order!r} is not an order; give 'forward', 'reverse' or "
             "'random:SEED' with an integer"
         )
     return order
@@ -132,7 +132,9 @@ def _environment(sanitize: str, order: str, timeout: str) -> Checks:
     try:
         seconds = float(timeout) if timeout else None
     except ValueError:
-        raise CheckOptionError(f"KSPEC_HOST_TIMEOUT={timeout!r} is no number of seconds") from None
+        raise CheckOptionError(
+            f"KSPEC_HOST_TIMEOUT={timeout!r} is not a number of seconds"
+        ) from None
     try:
         return parse_checks(sanitize, order, seconds)
     except CheckOptionError as error:

@@ -1,4 +1,4 @@
-"""What of a kernel is precompiled, and what its spec must say so that more is.
+"""Specializations that a spec precompiles, and the changes that add more.
 
 The build compiles a kernel's bindings times its layouts.  Both follow from the spec: bindings from
 ``types``, layouts from how the kernel walks its arrays, and ``layouts`` adds to these.

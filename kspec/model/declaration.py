@@ -1,4 +1,4 @@
-"""What a caller must know of a spec, without the spec: frozen, standard library only.
+"""The part of a spec that callers need, without the spec: frozen, standard library only.
 
 A spec (Pydantic, author time) becomes a declaration; the manifest stores it, and the runtime
 calls kernels by it.  The CUDA fragments are not here: they have become source by then.
@@ -99,7 +99,7 @@ class ElementwiseDeclaration(_Generated):
 
     @property
     def whole(self) -> str:
-        """Why blocks of arrays can not be computed by themselves; empty if they can."""
+        """Why blocks of arrays cannot be computed by themselves; empty if they can."""
         if self.ordered:
             return (
                 "its operation depends on where an element is (i, _ind, _raw_<name> or the thread)"
@@ -115,7 +115,7 @@ class ElementwiseDeclaration(_Generated):
         return "" if self.outputs.params else "it has no outputs"
 
     def needs_array(self, param: Param) -> bool:
-        """Return whether an argument for `param` can not be a scalar."""
+        """Return whether an argument for `param` cannot be a scalar."""
         return param.raw or param.non_const or param.name in self.raw_views
 
 
@@ -139,7 +139,7 @@ class ReductionDeclaration(_Generated):
         C++ type of the accumulator, or empty: that of the first output (float for half).
     indexed : bool or None
         The map (or the reduce expression, or the identity) depends on where an element is or how
-        many there are, so parts of an array can not be reduced by themselves. None: nobody knows.
+        many there are, so parts of an array cannot be reduced by themselves. None: nobody knows.
     counts : bool
         The post-map reads how many elements or outputs there are, so who reduces some of the
         outputs must tell it how many there are of all. Their ratio alone is the same for all.
@@ -158,7 +158,7 @@ class ReductionDeclaration(_Generated):
 
     @property
     def whole(self) -> str:
-        """Why parts of an array can not be reduced by themselves; empty if they can."""
+        """Why parts of an array cannot be reduced by themselves; empty if they can."""
         if self.ordered if self.indexed is None else self.indexed:
             return (
                 "its map depends on where an element is (_J, _i, _in_ind, _out_ind or _raw_<name>)"

@@ -1,4 +1,4 @@
-"""What must stand in front of a kernel for its dtypes: headers, and C++ structs.
+"""CUDA text that the dtypes of a kernel need in front of it: headers, and C++ structs.
 
 >>> headers_for(["float32", "complex64"])
 ('kspec/complex.cuh',)

@@ -59,7 +59,7 @@ class Attributes:
 
 @dataclass(frozen=True)
 class Refused:
-    """A name that exists, and why it can not be used."""
+    """A name that exists, and why it cannot be used."""
 
     reason: str
 
@@ -226,7 +226,7 @@ class _Translator:
             return ""
         text = self._text(node)
         if node.attr in known.sequences:
-            message = f"{text!r} is no integer; write {text}[0]"
+            message = f"{text!r} is not an integer; write {text}[0]"
             return self._wrong(node, message)
         if node.attr not in known.numbers:
             message = f"{known.what} has {known.listed}, but no {node.attr!r}"
@@ -287,7 +287,7 @@ class _Translator:
     def _call(self, node: ast.Call) -> str:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS:
-            message = f"{self._text(node.func)!r} can not be called; there are"
+            message = f"{self._text(node.func)!r} cannot be called; there are"
             return self._wrong(node.func, f"{message} {', '.join(FUNCTIONS)}")
         starred = any(isinstance(argument, ast.Starred) for argument in node.args)
         count = len(node.args)

@@ -1,4 +1,4 @@
-"""How a raw kernel is launched where the caller does not say: expressions of its parameters.
+"""Defaults of a raw kernel's launch: expressions of its parameters.
 
 >>> from kspec.model.c_params import parse_c_params
 >>> rules = LaunchRules(("ceil_div(n, block.x)",), ("256",), "", (("n", "x.size"),))
@@ -133,7 +133,7 @@ def _name(position: int, param: CParam) -> Number | Attributes | Refused:
     row = dtypes.from_ctype(param.type)
     if row is not None and row.kind in "iub":
         return Number(f"v{position}", condition=row.kind == "b")
-    return Refused(f"is declared {param}, which is no integer")
+    return Refused(f"is declared {param}, not an integer")
 
 
 def constant_problem(rule: str, expression: Expression) -> Iterator[Problem]:

@@ -212,7 +212,7 @@ def outputs_are_given(declaration: GeneratedDeclaration) -> bool:
 
 
 def refusal(declaration: Declaration) -> str:
-    """Return why a kernel can not be an operator of such a library; empty if it can."""
+    """Return why a kernel cannot be an operator of such a library; empty if it can."""
     named = name_refusal(declaration)
     if named:
         return named
@@ -233,14 +233,14 @@ def refusal(declaration: Declaration) -> str:
 def name_refusal(declaration: Declaration) -> str:
     """Return which name of a kernel no operator can have; empty if there is none."""
     if declaration.name in _OF_NAMESPACES:
-        return f"torch.ops has something else called {declaration.name}; rename the kernel"
+        return f"torch.ops has another attribute named {declaration.name}; rename the kernel"
     params = [(f"parameter {one.name}", one.name) for one in declaration.params or ()]
     for what, name in ((f"kernel {declaration.name}", declaration.name), *params):
         if keyword.iskeyword(name):
-            return f"{what} has a word of Python's for a name; rename it"
+            return f"{what} has a Python keyword as its name; rename it"
     for what, name in params:
         if name in _options(declaration):
-            return f"{what} is called as what operators of such kernels are given beside; rename it"
+            return f"{what} has the name of a keyword of the generated operator; rename it"
     return ""
 
 
@@ -254,7 +254,7 @@ def _options(declaration: Declaration) -> tuple[str, ...]:
 
 
 def _not_of_tensors(params: Sequence[Param | CParam]) -> str:
-    return f"{params[0].name} is {params[0].type}, which no tensor is made of" if params else ""
+    return f"{params[0].name} is {params[0].type}, and tensors have no such dtype" if params else ""
 
 
 def _raw_operator(declaration: RawDeclaration) -> Operator:

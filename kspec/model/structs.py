@@ -257,7 +257,7 @@ def _size_and_alignment(struct: StructText, end: int, minimum: int) -> tuple[int
 
 
 def member_names(struct: StructText) -> tuple[str, ...]:
-    """Return what C++ calls the fields: as NumPy does, or ``field_<k>`` where it can not."""
+    """Return what C++ calls the fields: as NumPy does, or ``field_<k>`` where it cannot."""
     taken = {field.name for field in struct.fields}
     members = []
     for number, field in enumerate(struct.fields):

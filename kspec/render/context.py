@@ -1,4 +1,4 @@
-"""A spec in, the strings its template needs out: frozen, so a template can not compute.
+"""A spec in, the strings its template needs out: frozen, so a template cannot compute.
 
 `elementwise_context`, `reduction_context` and `raw_context` each serve the template of the same
 name; `kspec.render.parameters` has the C++ of parameters, `kspec.render.environment` puts contexts
@@ -411,7 +411,7 @@ def _scope(name: str) -> str:
 
 
 def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
-    """Return the outputs whose old values the operation can not see."""
+    """Return the outputs whose old values the operation cannot see."""
     return tuple(
         name for name in spec.outputs.names if assigns_first(name, spec.operation, spec.expansion)
     )

@@ -1,7 +1,7 @@
 """Specs in, the headers of kspec that their text needs out: nothing else is compiled.
 
 A header costs each compilation the time to read it, and half of its names are the user's to
-take, so types and library functions come only with kernels that name them.  A text that can not
+take, so types and library functions come only with kernels that name them.  A text that cannot
 be searched (it includes a header of the user's, or pastes tokens) gets all of them.
 """
 

@@ -1,4 +1,4 @@
-"""Which specializations of a spec are precompiled: its bindings times its layouts.
+"""Precompiled specializations of a spec: its bindings times its layouts.
 
 >>> from kspec.spec.models import ElementwiseSpec
 >>> spec = ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x",

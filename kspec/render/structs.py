@@ -1,4 +1,4 @@
-"""What checks the structs of a spec file against those of its raw sources, when they compile.
+"""Assertions that compare the structs of a spec file with those of its raw sources.
 
 Every line has its position in the spec file, so that a layout that differs is reported there::
 

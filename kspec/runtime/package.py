@@ -115,7 +115,7 @@ def module_of(module: object) -> GeneratedModule:
     found = getattr(module, "_KERNELS", None)
     if not isinstance(found, GeneratedModule):
         name = getattr(module, "__name__", type(module).__name__)
-        raise ArgumentTypeError(f"{name} is no module that `kspec build` generated")
+        raise ArgumentTypeError(f"{name} is not a module that `kspec build` generated")
     return found
 
 
@@ -273,7 +273,7 @@ class _ImageProvider:
         return type(self), (self._folder, self._entry)
 
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
-        """Return the module's image, or None if it can not serve this kernel there.
+        """Return the module's image, or None if it cannot serve this kernel there.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What specs of all kinds share: a name, a docstring, an example, and how they are checked.
+"""Base of specs of all kinds: a name, a docstring, an example, and their checks.
 
 `kspec.spec.models` has a model for each kind; `kspec.spec.rules` has the checks.
 """

@@ -49,7 +49,7 @@ def set_value(text: str, table: Path, key: str, value: str) -> str:
         end = max((one.value_end for one in there), default=own.value_start + 1)
         return _replaced(text, end, end, f"{', ' if there else ' '}{key} = {value}")
     if not there:
-        assert own is not None, f"{table} is no table"
+        assert own is not None, f"{table} is not a table"
         end = _end_of_line(text, own.key_end)
         return _replaced(text, end, end, f"\n{key} = {value}")
     last = max(there, key=lambda one: one.value_end)

@@ -1,4 +1,4 @@
-"""What is wrong with a spec and where: faults, and the exceptions made of them.
+"""Faults of a spec with their places, and the exceptions made of them.
 
 >>> str(error_for("sq", (Fault(("operation",), "must not be empty"),)))
 "kernel 'sq': operation: must not be empty"

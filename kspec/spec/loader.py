@@ -273,7 +273,7 @@ class _Reader:
         try:
             status = self.path.stat()
             if not stat.S_ISREG(status.st_mode):
-                return self._refused("is no file")
+                return self._refused("is not a file")
             leads_out = not resolved(self.path).is_relative_to(resolved(self.root))
             if self.path.is_symlink() and leads_out:
                 return self._refused("is a link out of the project; copy the file")
@@ -287,7 +287,7 @@ class _Reader:
                 return self._refused(_TOO_DEEP, found.start())
             document = tomllib.loads(self.text)
         except OSError as error:
-            self.problems.append(self.problem(0, 1, f"can not be read: {error.strerror}"))
+            self.problems.append(self.problem(0, 1, f"cannot be read: {error.strerror}"))
             return {}
         except UnicodeDecodeError as error:
             self.problems.append(self.problem(0, 1, f"not UTF-8: {error.reason}"))

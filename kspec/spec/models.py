@@ -350,7 +350,7 @@ class ReductionSpec(_GeneratedSpec):
             yield Fault(("outputs",), "a reduction needs at least one output, such as 'T y'")
         for param in self.outputs:
             if param.raw:
-                message = f"output {param.name!r} of a reduction can not be raw"
+                message = f"output {param.name!r} of a reduction cannot be raw"
                 yield Fault(("outputs",), message, word="raw")
         fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
         yield from rules.not_empty(**fragments)
@@ -401,7 +401,7 @@ class RawSpec(BaseSpec):
         False, description="Programmatic dependent launch: may begin before the kernel in front."
     )
     backward: KernelNameField = Field(
-        None, description="The kernel that computes the gradients of what this one writes."
+        None, description="The kernel that computes the gradients of this one."
     )
     _text: str = PrivateAttr("")
     _structs: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -510,7 +510,7 @@ class RawSpec(BaseSpec):
             try:
                 self._text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                yield Fault(("source",), f"can not read {self.source!r}: {error}")
+                yield Fault(("source",), f"cannot read {self.source!r}: {error}")
 
 
 def _in_one_line(expression: str) -> str:

@@ -66,7 +66,7 @@ def _struct_in_signature(text: str) -> SignatureSyntaxError:
     start = text.index("{")
     length = max(text.rfind("}") + 1 - start, 1)
     message = (
-        "a struct can not be written here; write a placeholder, such as 'T p', for which arrays of "
+        "a struct cannot be written here; write a placeholder, such as 'T p', for which arrays of "
         "structs may be passed (the 'types' of a spec file name those to precompile)"
     )
     return SignatureSyntaxError(message, text, start, length)

@@ -1,4 +1,4 @@
-"""Where keys and values of a TOML document are: text in, spans out.
+"""Positions of keys and values in a TOML document: text in, spans out.
 
 `tomllib` keeps no positions, so this scans the text a second time; it relies on `tomllib`
 having accepted it and checks nothing.

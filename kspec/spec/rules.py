@@ -1,4 +1,4 @@
-"""What makes a spec wrong although each of its fields is right: plain values in, faults out.
+"""Checks of a spec whose fields are valid one by one: plain values in, faults out.
 
 >>> from kspec.spec.parser import parse_signature
 >>> empty = parse_signature("")
@@ -333,7 +333,7 @@ def _default_faults(params: tuple[CParam, ...], defaults: Mapping[str, Default])
         elif isinstance(default, float) and row is not None and row.kind in "iub":
             yield Fault(where, f"{name!r} is declared {param}, so its default is an integer")
         elif row is not None and row.kind in "iu" and not _fits(int(default), row):
-            yield Fault(where, f"{name!r} is declared {param}, which can not hold {default}")
+            yield Fault(where, f"{name!r} is declared {param}, which cannot hold {default}")
 
 
 def _fits(number: int, row: dtypes.DType) -> bool:
@@ -460,5 +460,5 @@ def python_names(kind: str, name: str, params: Mapping[str, tuple[str, ...]]) ->
 
 
 def is_python_keyword(word: str) -> bool:
-    """Return whether `word` can not be a name in Python."""
+    """Return whether `word` cannot be a name in Python."""
     return keyword.iskeyword(word)

@@ -79,5 +79,5 @@ def _field_faults(dtype: str) -> Iterator[Fault]:
     for one in fields:
         if one.member != one.name:
             yield Fault(
-                (one.name,), f"{one.name!r} can not be the name of a C++ member", at_key=True
+                (one.name,), f"{one.name!r} cannot be the name of a C++ member", at_key=True
             )

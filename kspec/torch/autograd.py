@@ -1,7 +1,7 @@
-"""Gradients of operators: what `backward` of the spec names, called as an operator.
+"""Gradients of operators: the kernel that `backward` of the spec names, called as an operator.
 
-So they are compiled, exported and captured as everything else.  `kspec.model.backward` has what is
-no matter of torch.
+So they are compiled, exported and captured as everything else.  `kspec.model.backward` has the
+part that does not depend on torch.
 """
 
 from __future__ import annotations

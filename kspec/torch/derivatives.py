@@ -1,4 +1,4 @@
-"""What autograd finds of an operator: its gradients, or a refusal of what it does not have.
+"""Derivatives that autograd finds for an operator: its gradients, or a refusal.
 
 It is a function of the dispatcher, not of the kernel's: `torch.compile` asks autograd when it
 traces, and never again.
@@ -94,8 +94,7 @@ def _function(
 def _reason(one: Operator) -> str:
     if one.writes:
         return (
-            "the kernel writes to its arguments, which autograd can not follow; "
-            "call .detach() on it"
+            "the kernel writes to its arguments, which autograd cannot follow; call .detach() on it"
         )
     return "the kernel has no gradients; call .detach() on it, or declare `backward`"
 

@@ -1,7 +1,7 @@
-"""What an operator runs: the kernel, on the tensors as they are.
+"""Execution of an operator: the kernel, on the tensors as they are.
 
-Autograd and autocast are done by then: nobody tracks gradients any more, and what must not be
-differentiated is refused (`kspec.torch.derivatives`).
+Autograd and autocast are done by then: gradients are no longer tracked, and
+`kspec.torch.derivatives` has refused calls that must not be differentiated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator returns, without running it: shapes, dtypes and devices from the spec alone.
+"""Outputs of an operator, without running it: shapes, dtypes and devices from the spec alone.
 
 Shapes may be symbolic, as `torch.compile` has them where they change.
 """

@@ -62,13 +62,13 @@ def register(module: Any, namespace: str | None = None) -> Any:
     DuplicateKernelError
         If the namespace has another operator of a kernel's name.
     ArgumentTypeError
-        If it is neither a generated module nor a kernel, or a kernel that can be no operator.
+        If it is neither a generated module nor a kernel, or a kernel that cannot be an operator.
     """
     if not isinstance(module, ModuleType):
         kernel = _kernel_of(module)
         reason = refusal(kernel.declaration)
         if reason:
-            raise ArgumentTypeError(f"{kernel.name} can not be an operator: {reason}")
+            raise ArgumentTypeError(f"{kernel.name} cannot be an operator: {reason}")
         kernels = [kernel]
         namespace = namespace or "kspec"
     else:
@@ -76,7 +76,7 @@ def register(module: Any, namespace: str | None = None) -> Any:
         kernels = [one.kernel(name) for one in opened for name in one.kernel_names]
         namespace = namespace or _package_of(module)
     if not namespace.isidentifier():
-        raise ArgumentTypeError(f"namespace {namespace!r} is no identifier")
+        raise ArgumentTypeError(f"namespace {namespace!r} is not an identifier")
     _REGISTRY.add(namespace, [one for one in kernels if not refusal(one.declaration)])
     return getattr(torch.ops, namespace)
 
@@ -87,7 +87,7 @@ def _kernel_of(given: Any) -> KernelCallable[Any]:
         return given
     if isinstance(given, RawKernel):
         raise ArgumentTypeError(
-            f"{given.name} is a kspec.RawKernel, of which no spec says what an operator takes; "
+            f"{given.name} is a kspec.RawKernel, which declares no arguments of an operator; "
             "declare it as a raw kernel in a spec file"
         )
     found = called_by(given) if isinstance(given, FunctionType) else None
@@ -211,5 +211,5 @@ def _overload(namespace: str, one: Operator) -> Any:
     return getattr(packet, one.overload or "default")
 
 
-# Operators can not be taken back, so they belong to the process.
+# Operators cannot be taken back, so they belong to the process.
 _REGISTRY = _Registry()

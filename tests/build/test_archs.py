@@ -70,7 +70,7 @@ class TestConfigured:
     def test_a_ptx_that_is_too_old(self, run, toy: Path) -> None:
         configured(toy, '["compute_90"]', 'ptx_isa = "7.0"')
         status, _, err = run("build", "--project", toy)
-        assert status == 2 and "the code for compute_90 can not be PTX 7.0" in err
+        assert status == 2 and "the code for compute_90 cannot be PTX 7.0" in err
 
 
 class TestAsked:

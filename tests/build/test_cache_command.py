@@ -88,9 +88,7 @@ def test_verify_says_which_entries_are_not_used(run, cache: ImageCache) -> None:
     path = cache.path(f"{1:064x}")
     path.chmod(0o666)
     status, out, _ = run("cache", "verify")
-    assert (
-        status == 1 and f"{path}\n    can not be read: everyone can write it; chmod o-w it" in out
-    )
+    assert status == 1 and f"{path}\n    cannot be read: everyone can write it; chmod o-w it" in out
 
 
 def test_clear_removes_what_is_ours(run, cache: ImageCache) -> None:

@@ -174,7 +174,7 @@ def test_the_command_says_which_file(run, toy: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_missing_project(tmp_path: Path) -> None:
-    with pytest.raises(KspecError, match="can not be read"):
+    with pytest.raises(KspecError, match="cannot be read"):
         build_project(tmp_path / "none")
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\n")
     with pytest.raises(KspecError, match="there is no folder 'specs'"):

@@ -201,7 +201,7 @@ def test_the_cache(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert row("folder").state == BROKEN and "KSPEC_CACHE_DIR" in row("folder").fix
     machine.setenv("KSPEC_CACHE_DIR", str(tmp_path))
     machine.setattr(os, "access", lambda *_: False)
-    assert "can not be written to" in row("folder").found
+    assert "cannot be written to" in row("folder").found
 
 
 def test_variables(machine: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_folders_that_are_taken(run, tmp_path: Path) -> None:
     for folder, message in (
         ("full", "full has files already (.hidden)"),
         ("file", "file is a file"),
-        ("none/demo", "none is no folder; make it first"),
+        ("none/demo", "none is not a folder; make it first"),
     ):
         status, out, err = run("init", "demo", "--folder", tmp_path / folder)
         assert (status, out) == (2, "") and message in err

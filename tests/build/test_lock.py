@@ -127,7 +127,7 @@ class TestBuild:
         path.write_text(path.read_text().replace("nvrtc V", "nvrtc older V"))
         status, _, err = run("build", "--project", built)
         assert status == 0
-        assert "kspec: kspec.lock is now of another compiler: nvrtc V" in err
+        assert "kspec: kspec.lock now records another compiler: nvrtc V" in err
         assert "before: nvrtc older V" in err
 
 

@@ -42,7 +42,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    # In a process of its own: NumPy can not be imported twice.
+    # In a process of its own: NumPy cannot be imported twice.
     return pytester.runpytest_subprocess(*OPTIONS, "--kspec-examples=5", *arguments)
 
 

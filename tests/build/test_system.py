@@ -48,7 +48,7 @@ def test_a_configuration_that_is_no_file(toy: Path, run, kind: str) -> None:
     (toy / "pyproject.toml").unlink()
     KINDS[kind](toy / "pyproject.toml")
     status, _, err = run("check", "--project", toy)
-    assert status == 2 and err.startswith("kspec: pyproject.toml can not be read: ")
+    assert status == 2 and err.startswith("kspec: pyproject.toml cannot be read: ")
 
 
 @pytest.mark.parametrize("name", [".toy_kernels.staging", ".toy_kernels.retired"])
@@ -66,7 +66,9 @@ def test_a_package_that_is_no_folder_stays(toy: Path, kind: Callable[[Path], Non
     (toy / "generated").mkdir()
     kind(toy / PACKAGE)
     mode = (toy / PACKAGE).stat().st_mode
-    with pytest.raises(SpecError, match=r"toy_kernels is replaced .* but it is no folder; move it"):
+    with pytest.raises(
+        SpecError, match=r"toy_kernels is replaced .* but it is not a folder; move it"
+    ):
         build_project(toy, compiling=False)
     assert (toy / PACKAGE).stat().st_mode == mode
 

@@ -103,8 +103,8 @@ def test_names_that_no_operator_can_have(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         plan_project(folder)
     assert str(caught.value).splitlines() == [
-        "specs/gates.toml:14: name can be no operator, which torch = true makes of it: "
-        "torch.ops has something else called name; rename the kernel",
+        "specs/gates.toml:14: name cannot be an operator, and torch = true makes one of it: "
+        "torch.ops has another attribute named name; rename the kernel",
     ]
     (folder / "pyproject.toml").write_text('[project]\nname = "toy"\n[tool.kspec]\n')
     assert plan_project(folder)

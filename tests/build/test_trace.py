@@ -350,7 +350,7 @@ class TestRecording:
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("KSPEC_TRACE", str(tmp_path / "file"))
         tracing.record(Path("/p/mine"), "m", Specialization("f"), HOST)
-        assert "file can not be written" in capsys.readouterr().err
+        assert "file cannot be written" in capsys.readouterr().err
 
 
 def test_the_toy_project_is_as_it_was(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`kspec warm`: what is there, what is compiled, and what can not be."""
+"""`kspec warm`: what is there, what is compiled, and what cannot be."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class TestErrors:
         for name in ("no_such_package", "no.such.package", "json.decoder", "", "."):
             with pytest.raises(LoadError, match="there is no package"):
                 warm.installed_package(name)
-        with pytest.raises(LoadError, match="'json' is no package that `kspec build` made"):
+        with pytest.raises(LoadError, match="'json' is not a package that `kspec build` made"):
             warm.installed_package("json")
         folder = toy / "damaged_kernels"
         folder.mkdir()

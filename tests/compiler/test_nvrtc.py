@@ -163,7 +163,7 @@ def test_error_names_the_name_expression(bad: str) -> None:
 
 def test_error_for_a_header_that_is_nowhere() -> None:
     with pytest.raises(
-        CompileError, match=r'"foo\.h" is neither carried .* nor in the CUDA toolkit'
+        CompileError, match=r'"foo\.h" is not in the carried headers, .* or in the CUDA toolkit'
     ):
         nvrtc.compile_cuda(CudaSource("h.cu", "#include <foo.h>\n"), SM80)
 

@@ -71,7 +71,7 @@ def test_what_the_older_version_has_not(
     with pytest.raises(CompileError) as caught:
         compile_source(source, Target(arch, ptx_isa=isa))
     message = str(caught.value)
-    head = f"{source.name}: the code for {arch} can not be PTX {isa}, as ptx_isa in [tool.kspec]"
+    head = f"{source.name}: the code for {arch} cannot be PTX {isa}, as ptx_isa in [tool.kspec]"
     assert message.startswith(head) and reason in message
     assert "aborted" not in message
 

@@ -306,7 +306,7 @@ class TestRawKernels:
         for wrong, message in (
             ((narrow, 4, 1.0), r"out is declared double\* out .*has dtype float32"),
             ((8, 4, 1.0), "must be an array, not int"),
-            ((out, 4.5j, 1.0), "can not pass 4.5j as int32"),
+            ((out, 4.5j, 1.0), "cannot pass 4.5j as int32"),
             ((out, "4", 1.0), "must be a number, not str"),
             ((out, out, 1.0), "must be a number, not an array"),
         ):

@@ -280,5 +280,5 @@ class TestWhatCuPyRefuses:
         np.testing.assert_array_equal(y, expected)
 
     def test_raw_outputs_are_refused_when_the_kernel_is_made(self) -> None:
-        with pytest.raises(ValueError, match="'y' of a reduction can not be raw"):
+        with pytest.raises(ValueError, match="'y' of a reduction cannot be raw"):
             kspec.ReductionKernel("T x", "raw T y", "x", "a + b", "y[_i] = a", "0", "raw_output")

@@ -43,7 +43,7 @@ print("computed on", *sorted(networks))
 
 
 def why_impossible() -> str:
-    """Return why namespaces can not be made here, or an empty string."""
+    """Return why namespaces cannot be made here, or an empty string."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "needs root, on Linux"
     name = f"kspec{os.getpid()}"

@@ -103,7 +103,7 @@ class TestElementwise:
         )
 
     def test_elements_may_be_any_distance_apart(self) -> None:
-        """Fields of structs are where nobody has to copy them from, but kernels can not read."""
+        """Fields of structs are where nobody has to copy them from, but kernels cannot read."""
         packed = np.zeros((4, 6), [("value", "f4"), ("flag", "i1")])
         packed["value"] = np.arange(24).reshape(4, 6)
         values = chunked(packed, 3, 2)["value"]
@@ -365,7 +365,7 @@ X = da.ones((6, 4), chunks=3)
             TypeError,
             "dask_add: argument y must be an array or a number, not NoneType",
         ),
-        ((ADD, X, 2j, X), {}, TypeError, "dask_add: argument y: can not pass 2j as float64"),
+        ((ADD, X, 2j, X), {}, TypeError, "dask_add: argument y: cannot pass 2j as float64"),
         (
             (norms.rms_scale, X, None),
             {},
@@ -376,7 +376,7 @@ X = da.ones((6, 4), chunks=3)
             (ADD, X, dask.delayed(2.0), X),
             {},
             TypeError,
-            r"dask_add: argument y must be .*Delayed.* of Dask, .* pass what its compute\(\) returns",
+            r"dask_add: argument y must be .*Delayed.* of Dask, .* pass the result of its compute\(\)",
         ),
         ((ADD, X, X[:5], X), {}, ValueError, r"dask_add: x \(6, 4\), y \(5, 4\)"),
         ((ADD, X, X, X), {"axis": 0}, TypeError, "dask_add is elementwise: axis, keepdims"),
@@ -389,7 +389,7 @@ X = da.ones((6, 4), chunks=3)
             (statistics.argmax, X),
             {},
             NotImplementedError,
-            "argmax .* blocks by themselves: its map",
+            "argmax .* block by block: its map",
         ),
         (
             (math.add_reverse, X.astype("f4"), np.ones(4, "f4")),

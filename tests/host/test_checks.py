@@ -60,7 +60,7 @@ class TestChecks:
                 {"sanitize": "races"},
                 "'races' is not a checking mode; give some of init, memory, race",
             ),
-            ({"order": "backward"}, "order='backward' is no order; give 'forward', 'reverse'"),
+            ({"order": "backward"}, "order='backward' is not an order; give 'forward', 'reverse'"),
             ({"order": "random"}, "'random:SEED' with an integer"),
             ({"order": "random:x"}, "'random:SEED' with an integer"),
             ({"timeout": 0}, "timeout=0 must be a positive number"),

@@ -1,4 +1,4 @@
-"""Python in, the IR and the CUDA C++ out, and what is said of functions that can not be kernels.
+"""Python in, the IR and the CUDA C++ out, and what is said of functions that cannot be kernels.
 
 ``kernels.py`` of a case has functions, each with the types of its arguments in ``CASES``:
 ``f4[2]`` is a C-contiguous array of two axes, ``f4[2]~`` any other one.

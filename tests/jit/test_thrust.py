@@ -238,8 +238,8 @@ def test_numbers_can_not_be_written_to() -> None:
     with pytest.raises(JitError) as caught:
         wrong[1, 1](np.zeros(3))
     text = str(caught.value)
-    assert "argument 0 is written to, a counting iterator of int32 can not be" in text
-    assert "argument 2 is written to, a constant iterator of float32 can not be" in text
+    assert "argument 0 is written to, and a counting iterator of int32 cannot be" in text
+    assert "argument 2 is written to, and a constant iterator of float32 cannot be" in text
     assert "counts integers, not float32" in text
     assert "make_counting_iterator takes 1 argument" in text
 

@@ -344,7 +344,7 @@ def test_other_libraries_streams_are_left_alone(library: Any) -> None:
 
 
 def test_what_can_not_be_captured_says_so() -> None:
-    """A call on the legacy default stream, which can not take part."""
+    """A call on the legacy default stream, which cannot take part."""
     cupy = pytest.importorskip("cupy")
     kernel = add()
     x = cupy.ones(100, "int32")

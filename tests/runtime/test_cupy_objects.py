@@ -75,7 +75,7 @@ class UnownedMemory:
 
 
 class MemoryPointer:
-    """`cupy.cuda.MemoryPointer`, whose attributes can not be set from Python."""
+    """`cupy.cuda.MemoryPointer`, whose attributes cannot be set from Python."""
 
     __module__ = "cupy.cuda.memory"
 
@@ -233,7 +233,7 @@ class TestGlobals:
         assert (symbol.mem.size, symbol.mem._owner) == (64, owner)
         assert repr(symbol) == "<Symbol table: 64 bytes on cuda:1>"
         assert type(symbol) is type(symbol_of("other", 2**41, 64, GPU, owner))
-        with pytest.raises(TypeError, match="a Symbol stands for something"):
+        with pytest.raises(TypeError, match="a Symbol refers to memory of one process"):
             symbol.__reduce_ex__(4)
 
     @pytest.mark.usefixtures("memory")

@@ -609,7 +609,7 @@ class TestDevices:
             def __cuda_array_interface__(self) -> dict[str, Any]:
                 raise AttributeError("not on a GPU")
 
-        with pytest.raises(TypeError, match=r"x: this Tensor is no CUDA array \(not on a GPU\)"):
+        with pytest.raises(TypeError, match=r"x: this Tensor is not a CUDA array \(not on a GPU\)"):
             COPY(Tensor())
 
     def test_numpy_and_host_device_arrays_mix(self) -> None:

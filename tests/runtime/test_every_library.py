@@ -106,7 +106,7 @@ def test_shipped_kernels(name: str, library: Library) -> None:
     "name", [one for one in NAMES if not isinstance(kernel_of(one).spec, RawSpec)]
 )
 def test_given_outputs(name: str, library: Library) -> None:
-    """The outputs come from the caller, and are the same bits; JAX's can not be given."""
+    """The outputs come from the caller, and are the same bits; JAX's cannot be given."""
     library.ready()
     subject = kernel_of(name)
     call = examples.make_call(subject.spec)

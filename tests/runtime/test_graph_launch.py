@@ -193,7 +193,7 @@ class TestOrder:
 
 
 class TestCapture:
-    """A graph can not be launched on a stream that is captured: its kernel is."""
+    """A graph cannot be launched on a stream that is captured: its kernel is."""
 
     @pytest.mark.parametrize("number", [1, 2])
     def test_cupy(self, number: int, cupy: Any, launches: list[str]) -> None:

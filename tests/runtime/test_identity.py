@@ -68,7 +68,7 @@ class TestOtherProcesses:
         with pytest.raises(kspec.LoadError) as caught:
             missing.kernel()
         text = str(caught.value)
-        assert "l2norm is a kernel of no_such_package.norms, which can not be imported" in text
+        assert "l2norm is a kernel of no_such_package.norms, which cannot be imported" in text
         assert f"install no_such_package 1.2 in its environment ({sys.prefix})" in text
 
     @pytest.fixture

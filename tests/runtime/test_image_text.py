@@ -1,4 +1,4 @@
-"""Images in words, and why one can not be loaded."""
+"""Images in words, and why one cannot be loaded."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ class TestDecoratedFunctions:
         np.testing.assert_allclose(found, np.exp(x) + 1)
 
     def test_local_functions(self) -> None:
-        """A copy is the function itself; it can not be pickled, as no local function can."""
+        """A copy is the function itself; it cannot be pickled, as no local function can."""
 
         def double(x):
             x[jit.threadIdx.x] *= 2

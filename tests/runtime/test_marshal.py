@@ -150,7 +150,7 @@ def test_scalars_are_assigned_as_numpy_does(value, dtype: str, want) -> None:
         (np.int64(300), "int8", OverflowError, "out of bounds for int8"),
         (2**70, "float32", OverflowError, "too large"),
         (float("nan"), "int32", ValueError, "NaN to integer"),
-        (1j, "float32", ArgumentTypeError, "can not pass 1j as float32"),
+        (1j, "float32", ArgumentTypeError, "cannot pass 1j as float32"),
     ],
 )
 def test_scalars_that_do_not_fit(value, dtype: str, error, message: str) -> None:

@@ -232,7 +232,7 @@ class TestAnotherGpu:
 
     ADVICE = """\
 missing: m.double_it, T = float32, layout 'Flat', sm_75
-the package has code for sm_90, compute_80, and nothing of that runs on
+the package has code for sm_90, compute_80, none of which runs on
 NVIDIA T4 (sm_75) under a driver for CUDA 12.4; write in pyproject.toml, [tool.kspec]
     archs = ["sm_90", "compute_80", "sm_75"]
 then run `kspec build`; or, for this machine alone, `kspec build --arch native`"""

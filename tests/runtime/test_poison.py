@@ -40,7 +40,7 @@ class TestMessage:
             driver.check_code(700, "third")
         assert str(caught.value) == (
             "CUDA_ERROR_ILLEGAL_ADDRESS: third: the driver's words; a kernel has failed, and CUDA "
-            "works in this process no more. It is this one or one launched before it (kspec has "
+            "no longer works in this process. It is this one or one launched before it (kspec has "
             "launched second, first); with CUDA_LAUNCH_BLOCKING=1 the launch itself fails. Call that "
             'kernel with NumPy copies of its arguments, under kspec.checking(sanitize="memory"): '
             "the host device names the line"
@@ -110,5 +110,5 @@ def test_on_a_gpu(blocking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", blocking)
     printed = run_python(SCRIPT, ROOT)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in printed
-    assert "works in this process no more" in printed
+    assert "no longer works in this process" in printed
     assert "astray" in printed

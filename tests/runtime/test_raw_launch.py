@@ -232,7 +232,7 @@ class TestOptions:
         args = (x, out, 65, 1, True)
         with pytest.raises(kspec.ArgumentTypeError, match="cluster must be a tuple"):
             KERNEL(None, None, args, cluster=2)
-        with pytest.raises(kspec.LaunchError, match=r"is no multiple of cluster"):
+        with pytest.raises(kspec.LaunchError, match=r"is not a multiple of cluster"):
             KERNEL((3,), None, args, cluster=(2,))
         KERNEL(None, None, args, pdl=True)
         assert place.numpy(out)[0] == 65

@@ -168,7 +168,7 @@ class TestHits:
         x, y = place.array([1.0] * 3, "float32"), place.zeros(3, "float32")
         for shared in (0, 64, 0, 128):
             hot(RAW, (1,), (4,), arguments(x, y, 3, 1), shared_mem=shared)
-        with pytest.raises(kspec.LaunchError, match="can not be negative"):
+        with pytest.raises(kspec.LaunchError, match="cannot be negative"):
             RAW((1,), (4,), arguments(x, y, 3, 1), shared_mem=-1)
 
     def test_arrays_as_values(self) -> None:

@@ -110,10 +110,10 @@ class TestRefused:
             shared(tex, x)
         with pytest.raises(TypeError, match=r"Type is mismatched.*U is float32 by tex, but x is"):
             shared(x, tex)
-        with pytest.raises(TypeError, match=r"Type is mismatched.*x is no texture; give"):
+        with pytest.raises(TypeError, match=r"Type is mismatched.*x is not a texture; give"):
             shared(tex, scalar, x)
         made = kspec.ElementwiseKernel("U tex, T x", "U y", "y = x", "made")
-        with pytest.raises(TypeError, match=r"Type is mismatched.*y is no texture; give"):
+        with pytest.raises(TypeError, match=r"Type is mismatched.*y is not a texture; give"):
             made(tex, x)
         fixed = kspec.ElementwiseKernel("uint64 tex, T x", "T y", "y = x", "fixed")
         with pytest.raises(TypeError, match=r"declared uint64, but it is a cudaTextureObject_t"):
@@ -280,5 +280,5 @@ class TestRawKernels:
         kernel = kspec.RawKernel(self.CODE, "copy")
         with pytest.raises(TypeError, match="which kernels read through a TextureObject"):
             kernel((1,), (4, 3), (tex.ResDesc.cuArr, surface, np.float32(1)))
-        with pytest.raises(TypeError, match="can not pass a ResourceDescriptor"):
+        with pytest.raises(TypeError, match="cannot pass a ResourceDescriptor"):
             kernel((1,), (4, 3), (tex.ResDesc, surface, np.float32(1)))

@@ -435,7 +435,7 @@ class TestLifetime:
             2, arr=place.zeros(4, "f4"), chDesc=channel_of("f4"), sizeInBytes=16
         )
         for one in (array, resource, memory, texture_over(array), tx.SurfaceObject(resource)):
-            with pytest.raises(TypeError, match=f"a {type(one).__name__} stands for something"):
+            with pytest.raises(TypeError, match=f"a {type(one).__name__} refers to memory"):
                 duplicate(one)
 
     def test_descriptions_are(self) -> None:

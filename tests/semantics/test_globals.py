@@ -237,7 +237,7 @@ def test_the_default_device() -> None:
 def test_symbols_are_not_copied(place: ArrayDevice) -> None:
     symbol = module().get_global("coefficients", place.place)
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="a Symbol stands for something"):
+        with pytest.raises(TypeError, match="a Symbol refers to memory of one process"):
             duplicate(symbol)
     array = symbol.array(4, "float32")
     array[...] = 5

@@ -464,7 +464,7 @@ class TestDescriptors:
         memory = place.zeros(4, "float32")
         with pytest.raises(ValueError, match="20 bytes are read"):
             tx.ResourceDescriptor(2, arr=memory, chDesc=channel_of("f4"), sizeInBytes=20)
-        with pytest.raises(ValueError, match="32 bits can not be read as normalized"):
+        with pytest.raises(ValueError, match="32 bits cannot be read as normalized"):
             texture_of(place, np.zeros(4, np.int32), readMode=1)
         with pytest.raises(ValueError, match="not filtered linearly"):
             texture_of(place, np.zeros(4, np.uint8), filterMode=1)

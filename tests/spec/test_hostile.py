@@ -422,4 +422,4 @@ def test_what_is_not_a_file(project: Path) -> None:
     refuse(project, '[raw.k]\nsource = "pipe.cu"\n', "there is no file")
     refuse(project, '[raw.k]\nsource = "device.cu"\n', "outside the folder")
     os.mkfifo(project / "specs/b.toml")
-    refuse(project, SQUARE, r"b\.toml:1:1: error: is no file")
+    refuse(project, SQUARE, r"b\.toml:1:1: error: is not a file")

@@ -120,7 +120,7 @@ def test_stem_is_a_module_name(stem: str, tmp_path: Path) -> None:
 def test_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="there is no folder 'specs'"):
         load_specs(tmp_path / "specs", tmp_path)
-    with pytest.raises(SpecFileError, match=r"a\.toml:1:1: error: can not be read: No such file"):
+    with pytest.raises(SpecFileError, match=r"a\.toml:1:1: error: cannot be read: No such file"):
         load_spec_file(tmp_path / "a.toml", tmp_path)
     (tmp_path / "a.toml").write_bytes(b"\xff")
     with pytest.raises(SpecFileError, match="not UTF-8"):

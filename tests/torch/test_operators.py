@@ -198,11 +198,11 @@ def test_what_is_no_module_or_no_operator() -> None:
     raw = kspec.RawKernel('extern "C" __global__ void alone(float* x) {}', "alone")
     with pytest.raises(ArgumentTypeError, match=r"alone is a kspec\.RawKernel, of which no spec"):
         kspec.torch.register(raw)
-    with pytest.raises(ArgumentTypeError, match="numpy is no module"):
+    with pytest.raises(ArgumentTypeError, match="numpy is not a module"):
         kspec.torch.register(np)
     with pytest.raises(ArgumentTypeError, match="namespace 'a b'"):
         kspec.torch.register(kspec_kernels, namespace="a b")
-    with pytest.raises(ArgumentTypeError, match="distance can not be an operator: p is Point"):
+    with pytest.raises(ArgumentTypeError, match="distance cannot be an operator: p is Point"):
         kspec.torch.register(KERNELS["distance"])
     assert not hasattr(kspec.torch.register(kspec_kernels), "distance")
 
@@ -210,17 +210,17 @@ def test_what_is_no_module_or_no_operator() -> None:
 @pytest.mark.parametrize(
     ("param", "name", "reason"),
     [
-        ("T in", "torch_words", "parameter in has a word of Python's"),
-        ("T None", "torch_words", "parameter None has a word of Python's"),
-        ("raw T size", "torch_words", "parameter size is called as what operators"),
-        ("T x", "pass", "kernel pass has a word of Python's"),
-        ("T x", "name", "torch.ops has something else called name; rename"),
+        ("T in", "torch_words", "parameter in has a Python keyword"),
+        ("T None", "torch_words", "parameter None has a Python keyword"),
+        ("raw T size", "torch_words", "parameter size has the name of a keyword"),
+        ("T x", "pass", "kernel pass has a Python keyword"),
+        ("T x", "name", "torch.ops has another attribute named name; rename"),
     ],
 )
 def test_names_that_no_operator_can_have(param: str, name: str, reason: str) -> None:
     read = param.split()[-1] + "[i]" * param.startswith("raw")
     one = kspec.ElementwiseKernel(param, "T y", f"y = {read}", name)
-    with pytest.raises(ArgumentTypeError, match=f"{name} can not be an operator: {reason}"):
+    with pytest.raises(ArgumentTypeError, match=f"{name} cannot be an operator: {reason}"):
         kspec.torch.register(one, namespace="words")
 
 

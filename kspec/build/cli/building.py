@@ -40,7 +40,8 @@ def build(
     ] = False,
     form: FormatOption = Format.text,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also what the specs can not change: every spill.")
+        bool,
+        typer.Option("--verbose", help="Also show notes that specs cannot change: every spill."),
     ] = False,
 ) -> None:
     """Render and compile the specs into the generated package."""

@@ -1,4 +1,4 @@
-"""What shells offer to complete: the names of a project's kernels, and of choices.
+"""Completions that shells offer: names of a project's kernels, and of choices.
 
 A shell asks in the middle of a line, so nothing is printed and nothing fails here: there is
 something to offer or there is not.

@@ -1,4 +1,4 @@
-"""What commands print: progress, counts, text of 80 columns."""
+"""Output of commands: progress, counts, text of 80 columns."""
 
 from __future__ import annotations
 

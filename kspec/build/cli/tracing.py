@@ -30,7 +30,7 @@ def trace_command(
     ] = False,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Propose also to take out what nobody asked for."),
+        typer.Option("--prune", help="Also propose removing specializations that no call used."),
     ] = False,
     records: Annotated[
         Path | None,

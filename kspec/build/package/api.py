@@ -343,7 +343,7 @@ def _typed_inputs(
     alone: Container[str],
     types: ArrayTypes,
 ) -> list[str]:
-    """Return the parameters for inputs; `alone` are those that can not be numbers."""
+    """Return the parameters for inputs; `alone` are those that cannot be numbers."""
     typed = []
     for word, param in zip(words, params, strict=True):
         kind = types.of(param) if param.name in alone else f"{types.of(param)} | Scalar"

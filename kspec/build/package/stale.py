@@ -46,7 +46,9 @@ def _differences(plan: BuildPlan) -> Iterator[tuple[str, bytes | None, bytes | N
 
 
 def _finding(name: str, have: bytes | None, want: bytes | None) -> Diagnostic:
-    what = "is missing" if have is None else "is no generated file" if want is None else "is stale"
+    what = (
+        "is missing" if have is None else "is not a generated file" if want is None else "is stale"
+    )
     pairs = zip(_lines(have), _lines(want), strict=False)
     equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
     line = 0 if have is None or want is None else equal + 1

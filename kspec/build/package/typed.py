@@ -1,4 +1,4 @@
-"""How arrays of a generated function are annotated: parameters in, types for type checkers out.
+"""Annotations of a generated function's arrays: parameters in, types for type checkers out.
 
 ::
 

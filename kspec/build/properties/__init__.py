@@ -1,4 +1,4 @@
-"""``kspec test``: kernels against their references, on arguments that nobody thought of.
+"""``kspec test``: kernels against their references, on drawn arguments.
 
 ::
 

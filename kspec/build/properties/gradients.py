@@ -1,8 +1,8 @@
-"""`backward` of kernels against differences: a kernel in, what is wrong with its gradients out.
+"""`backward` of kernels against finite differences: a kernel in, faults of its gradients out.
 
-Each input is moved a little up and down, element by element; how much the outputs follow, weighted
-with random numbers, is what the gradients must say for these numbers as what arrives.  That
-needs NumPy only.
+Each input is moved a little up and down, element by element. The change of the outputs, weighted
+with random numbers, must equal the gradients for these numbers as gradients of the outputs. NumPy
+is enough for that.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_kernel(subject: Subject, device: Device, count: int = EXAMPLES, seed: i
     Raises
     ------
     ToolNotFoundError
-        If the device can not be used because something is not installed.
+        If the device cannot be used because something is not installed.
     """
     start = time.perf_counter()
     checker = _Checker(subject, device)

@@ -287,7 +287,7 @@ def _keywords(
 
 
 def takes_axes(spec: ReductionSpec) -> bool:
-    """Whether a reference can reduce several axes, as `numpy.argmax` can not."""
+    """Whether a reference can reduce several axes, as `numpy.argmax` cannot."""
     binding = bindings_of(spec)[0]
     ones = Values((1,))
     scalars = spec.declaration().scalars

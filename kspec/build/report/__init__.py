@@ -1,1 +1,1 @@
-"""What the compiler made of every kernel: the lock file, tables and differences."""
+"""The compiler's results for every kernel: the lock file, tables and differences."""

@@ -1,4 +1,4 @@
-"""What compiled kernels may take, as their specs say: images in, nothing or all that is above out.
+"""Budgets of compiled kernels, from their specs: images in, the kernels above their budgets out.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What changed between two times of a generated package: two `Snapshot` in, a `Difference` out.
+"""Changes between two states of a generated package: two `Snapshot` in, a `Difference` out.
 
 `kspec.build.report.revisions` makes snapshots, `kspec.build.report.diff_view` prints differences.
 """

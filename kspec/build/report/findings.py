@@ -41,7 +41,7 @@ def findings_of(
     modules : iterable of str
         Those that were compiled just now.
     verbose : bool
-        Whether to tell also what the user can not change: warnings about kspec's own headers,
+        Whether to tell also what the user cannot change: warnings about kspec's own headers,
         and the few bytes that generated kernels spill.
 
     Notes

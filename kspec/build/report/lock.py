@@ -1,4 +1,4 @@
-"""``kspec.lock``: what the compiler made of every kernel, as text that is committed and reviewed.
+"""``kspec.lock``: the compiler's results for every kernel, as text that is committed and reviewed.
 
 ::
 
@@ -12,8 +12,8 @@
     ]
 
 A line for each specialization and architecture, so that a diff of git says which kernel got
-larger.  It is written by builds for all configured architectures and read by nobody who builds:
-what is compiled does not depend on it.  TOML because that is what the rest of a project is.
+larger.  Builds for all configured architectures write it and no build reads it, so compiled
+images do not depend on it.  It is TOML like the other files of a project.
 """
 
 from __future__ import annotations

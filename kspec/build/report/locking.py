@@ -85,4 +85,4 @@ def _other_compiler(before: Lock | None, after: Lock) -> str:
     if before is None or not before.kernels or before.compilers == after.compilers:
         return ""
     old, new = ("; ".join(lock.compilers) for lock in (before, after))
-    return f"{FILE_NAME} is now of another compiler: {new}; before: {old}"
+    return f"{FILE_NAME} now records another compiler: {new}; before: {old}"

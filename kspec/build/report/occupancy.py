@@ -1,11 +1,11 @@
-"""How full of threads a multiprocessor can be: registers and shared memory in, a share out; no GPU.
+"""Occupancy of a multiprocessor: registers and shared memory in, a share out; no GPU.
 
 >>> occupancy("sm_90", threads=256, registers=40, shared=0)
 Occupancy(share=0.75, limit='registers')
 
 The rules are those of NVIDIA's occupancy calculator: registers are given out to warps, 256 at a
-time, shared memory to blocks, and 1 KiB of that is the system's.  What a launch asks for in
-addition, dynamic shared memory, nobody knows beforehand.
+time, shared memory to blocks, and 1 KiB of that is the system's.  Dynamic
+shared memory, which a launch asks for, is not known beforehand.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the command line offers beside builds: demo, doctor, trace, warm, freeze, show, cache."""
+"""Commands other than builds: demo, doctor, trace, warm, freeze, show, cache."""

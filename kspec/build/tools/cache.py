@@ -177,7 +177,7 @@ def clear(directory: Path, age: float = 0.0) -> Cleared:
 
 
 def damaged(directory: Path) -> tuple[Damage, ...]:
-    """Return the entries of a folder that can not be used; each is read and its checksum made."""
+    """Return the entries of a folder that cannot be used; each is read and its checksum made."""
     found = ((one, _reason(one)) for one in files.entries(directory))
     return tuple(Damage(one, reason) for one, reason in found if reason)
 
@@ -193,7 +193,7 @@ def _reason(one: CacheFile) -> str:
     except FileNotFoundError:
         return ""  # swept in between
     except OSError as error:
-        return f"can not be read: {error.strerror}"
+        return f"cannot be read: {error.strerror}"
     except LoadError as error:
         return str(error)
     return ""

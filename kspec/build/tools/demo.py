@@ -55,7 +55,7 @@ def run_demo(plan: BuildPlan, package: ModuleType, devices: tuple[Device, ...]) 
     Raises
     ------
     ToolNotFoundError
-        If a device can not be used because something is not installed.
+        If a device cannot be used because something is not installed.
     """
     for unit in plan.units:
         module = getattr(package, unit.stem)

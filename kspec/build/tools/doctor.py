@@ -1,11 +1,11 @@
-"""What is there of all that kspec can use: this machine in, a row for each thing out.
+"""The tools and libraries that kspec finds: this machine in, a row for each of them out.
 
 ::
 
     for row in examine(project=None):
         print(row.name, row.state, row.found, row.fix)
 
-Every probe stands alone: what breaks one is its row.  Nothing here needs more than the standard
+Every probe stands alone: its failure is its row.  Nothing here needs more than the standard
 library, and array libraries are looked up, not imported, since that would start CUDA.
 `kspec.build.tools.doctor_view` prints rows.
 """
@@ -241,7 +241,7 @@ def _cxx() -> str:
 def _headers() -> Iterable[Row]:
     from kspec.compiler import headers
 
-    without = "raw kernels can not include the toolkit's headers (cuda_fp16.h, cub/cub.cuh, ...)"
+    without = "raw kernels cannot include the toolkit's headers (cuda_fp16.h, cub/cub.cuh, ...)"
     version = _version_of_nvrtc()
     if version is None:
         yield Row("compiling", "CUDA headers", MISSING, "no NVRTC to find them for", without, _CU13)
@@ -302,7 +302,7 @@ def _cache() -> Iterable[Row]:
     without = "kernels are compiled again by each process"
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        what = "can not be written to" if nearest == folder else f"can not be made in {nearest}"
+        what = "cannot be written to" if nearest == folder else f"cannot be made in {nearest}"
         fix = "export KSPEC_CACHE_DIR=/a/folder/of/yours"
         yield Row("cache", "folder", BROKEN, f"{folder} {what}", without, fix)
         return
@@ -377,7 +377,7 @@ _PROBES: tuple[tuple[str, str, Callable[[], Iterable[Row]]], ...] = (
     (
         "compiling",
         "nvJitLink",
-        _tool("compiling", "nvJitLink", _nvjitlink, "kernels can not launch kernels (-dc)", _CU13),
+        _tool("compiling", "nvJitLink", _nvjitlink, "kernels cannot launch kernels (-dc)", _CU13),
     ),
     (
         "compiling",

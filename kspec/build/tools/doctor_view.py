@@ -26,7 +26,7 @@ _INDENT = 28
 
 
 def diagnose(folder: Path | None, form: str) -> int:
-    """Print what is there; return the exit status: 3 if what is to be done here can not be.
+    """Print what is there; return the exit status: 3 if what is to be done here cannot be.
 
     Parameters
     ----------

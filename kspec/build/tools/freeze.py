@@ -104,7 +104,7 @@ def frozen_specs(target: str, arguments: Sequence[str]) -> tuple[Spec, ...]:
         if found is None:
             raise SpecError(f"module {module_name!r} has no {name!r}")
     if not hasattr(found, "to_spec"):
-        raise SpecError(f"{target} can not be frozen: only fused and jitted functions have kernels")
+        raise SpecError(f"{target} cannot be frozen: only fused and jitted functions have kernels")
     given = parse_arguments(arguments)
     try:
         specs: tuple[Spec, ...] = found.to_spec(*given)

@@ -1,4 +1,4 @@
-"""What a program asked of a generated package, beside what its specs say is precompiled.
+"""Specializations that a program asked for, compared with those that the specs precompile.
 
 ::
 

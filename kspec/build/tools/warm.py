@@ -7,7 +7,7 @@
 
 What the package's images hold is loaded from them, what the user's cache holds is taken from
 there, and the rest is compiled into that cache, in several processes.  Each kernel is loaded on
-its device, so that what can not be loaded is found now.
+its device, so that what cannot be loaded is found now.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def installed_package(name: str) -> Package:
         raise LoadError(f"there is no package {name!r} to import")
     folder = Path(places[0])
     if not (folder / manifest.FILE_NAME).is_file():
-        raise LoadError(f"{name!r} is no package that `kspec build` made: no {manifest.FILE_NAME}")
+        raise LoadError(
+            f"{name!r} is not a package that `kspec build` made: no {manifest.FILE_NAME}"
+        )
     return _open(folder)
 
 
@@ -165,7 +167,7 @@ def undeclared_kernels(package: Package) -> tuple[str, ...]:
 def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
     """Load each kernel, after compiling it if need be; yield what became of it.
 
-    A kernel that can not be compiled or loaded does not stop the others.
+    A kernel that cannot be compiled or loaded does not stop the others.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a cache was asked, by every process that used it: lines of numbers, summed when read.
+"""Hits and misses of a cache, from every process that used it: lines of numbers, summed when read.
 
 ::
 

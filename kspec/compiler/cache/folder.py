@@ -169,7 +169,7 @@ def touch(path: Path, now: float) -> None:
 
 
 def entries(folder: Path) -> tuple[CacheFile, ...]:
-    """Return the entries of a folder, those used longest ago first; none if it can not be read."""
+    """Return the entries of a folder, those used longest ago first; none if it cannot be read."""
     found = [
         CacheFile(path, status.st_size, status.st_mtime)
         for path, status in _files(folder)

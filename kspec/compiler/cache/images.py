@@ -6,7 +6,7 @@
     cache.put(key, image)
     cache.get(key)                       # the image, or None
 
-Any number of threads, processes and machines may share a folder; whatever can not be read is a
+Any number of threads, processes and machines may share a folder; whatever cannot be read is a
 miss.  `kspec.compiler.key` makes the keys, `kspec.compiler.cache.entry` the bytes of an entry, and
 `kspec.compiler.cache.folder` the files.
 """

@@ -1,4 +1,4 @@
-"""How large the code of each kernel is: a cubin in, bytes by lowered name out.
+"""Code size of each kernel: a cubin in, bytes by lowered name out.
 
 ::
 

@@ -70,7 +70,7 @@ def with_isa(image: Image, isa: str, name: str) -> Image:
         reasons.pop("Ptx assembly aborted due to errors", None)
         text = "".join(f"\n  {reason}" for reason in reasons) or f"\n  {log}"
         raise CompileError(
-            f"{name}: the code for {image.arch} can not be PTX {isa}, as ptx_isa in [tool.kspec] "
+            f"{name}: the code for {image.arch} cannot be PTX {isa}, as ptx_isa in [tool.kspec] "
             f"has it:{text}",
             target=image.arch,
         )

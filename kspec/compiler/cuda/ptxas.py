@@ -1,4 +1,4 @@
-"""What ptxas reports of each kernel: the log of ``ptxas -v`` in, `Figures` out.
+"""The report of ptxas on each kernel: the log of ``ptxas -v`` in, `Figures` out.
 
 ::
 

@@ -4,9 +4,9 @@
 >>> compile_host(source).symbols
 {'k': 'kspec_entry_0'}
 
-The compiler runs twice: as the preprocessor, and on what `kspec.compiler.host.rewrite` makes of
-that. The headers in ``kspec/host/include`` are the CUDA dialect, `kspec.compiler.host.unit` puts
-all of it together, and `kspec.host.device` loads and launches the result.
+The compiler runs twice: as the preprocessor, and on its output as `kspec.compiler.host.rewrite`
+changed it. The headers in ``kspec/host/include`` are the CUDA dialect, `kspec.compiler.host.unit`
+puts all of it together, and `kspec.host.device` loads and launches the result.
 """
 
 from __future__ import annotations

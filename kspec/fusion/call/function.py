@@ -94,7 +94,7 @@ def fuse(
     Raises
     ------
     SpecError
-        If `kernel_name` can not be the name of a kernel.
+        If `kernel_name` cannot be the name of a kernel.
     TypeError
         If `function` is none, or `options` no tuple.
     """
@@ -180,7 +180,7 @@ class Fused(ByName):
         Raises
         ------
         FusionError
-            A `TypeError`: the function does what can not be fused, or an argument is no array,
+            A `TypeError`: the function does what cannot be fused, or an argument is no array,
             number or None.
         ShapeError
             A `ValueError`: shapes do not fit.
@@ -206,7 +206,7 @@ class Fused(ByName):
                 raise FusionError(f"{self.name}: {name} is beyond int64; pass np.uint64 or float")
 
     def explain(self, *args: Any, **keywords: Any) -> str:
-        """Return how a call is computed: its kernels, what they read and write, and why so many.
+        """Return the plan of a call: its kernels, their reads and writes, and their boundaries.
 
         Arguments as for a call; nothing is computed.
         """

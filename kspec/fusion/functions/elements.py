@@ -101,7 +101,7 @@ def copyto(
     to = dst.value.dtype
     held = types.common((to, kind)) if kind in types.WEAK else kind
     if not np.can_cast(np.dtype(held), np.dtype(to), casting):  # type: ignore[arg-type]
-        refuse(f"copyto: {held} is not written into an array of {to} by casting={casting!r}")
+        refuse(f"copyto: {held} cannot be written into an array of {to} by casting={casting!r}")
     new = tracer.wrap(tracer.convert(value, to))
     if where is not True:
         new = FUNCTIONS["where"](tracer, mask_of(tracer, where, "copyto"), new, dst.copy())

@@ -2,7 +2,7 @@
 
 Most of CuPy's functions end in ufuncs and methods, which find stand-ins by CuPy's protocols. Some
 look at their arguments first: `cupy.all`, `cupy.nansum`, `cupy.around`, `cupy.real` and their kin.
-When CuPy's own `fuse` traces a function, they hand on what they were called with instead, by
+When CuPy's own `fuse` traces a function, they pass on their arguments instead, by
 variables of the thread; while a function is traced here, these say so.
 """
 

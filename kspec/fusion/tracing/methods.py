@@ -1,4 +1,4 @@
-"""What operators and methods of stand-ins are: functions that find the stand-in's tracer.
+"""Operators and methods of proxies: functions that find the proxy's tracer.
 
 `kspec.fusion.tracing.proxies.Traced` is made of them.
 """
@@ -18,9 +18,7 @@ def not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
     """Return what refuses to be a Python scalar, and says what to do instead."""
 
     def method(self: Traced) -> NoReturn:
-        refuse(
-            f"{what} needs a Python scalar, which an array is only when it is computed: {instead}"
-        )
+        refuse(f"{what} needs a Python number, and a traced array has no value yet; {instead}")
 
     return method
 

@@ -183,7 +183,7 @@ class Traced:
         value, kind = self.tracer.operand(new, what)
         old, graph = self.value, self.tracer.graph
         if kind not in types.WEAK and not types.can_cast(kind, old.dtype):
-            refuse(f"{what}: an array of {kind} is not written into one of {old.dtype}")
+            refuse(f"{what}: an array of {kind} cannot be written into an array of {old.dtype}")
         value = self.tracer.convert(value, old.dtype)
         if tuple(dim.size for dim in broadcast([value.shape, old.shape])) != old.sizes:
             raise ShapeError(f"{what}: an array of shape {value.sizes} does not fit {old.sizes}")
@@ -196,8 +196,8 @@ class Traced:
                 self.tracer.assigned(self.position)
         elif self._back is None:
             refuse(
-                f"{what}: a part of an array is not assigned to; compute all of it with np.where, "
-                "or pass the part as an argument",
+                f"{what}: assignment to a part of an array is not fused; compute all of it "
+                "with np.where, or pass the part as an argument",
                 FusionAssignmentError,
             )
         else:
@@ -215,7 +215,7 @@ class Traced:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"stand-ins for arrays have no {name!r}", name=name, obj=self)
+            raise AttributeError(f"traced arrays have no {name!r}", name=name, obj=self)
         refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
 
     def __getitem__(self, key: Any) -> Traced:
@@ -349,13 +349,13 @@ class Traced:
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
         refuse(
-            "an array that is only computed later cannot become a NumPy array: use it as it is, "
-            "or convert it with astype; several are returned as a tuple"
+            "a traced array cannot become a NumPy array; use it as it is, or convert it with "
+            "astype; return several as a tuple"
         )
 
     def __format__(self, specification: str) -> str:
         if specification:
-            refuse("an array that is only computed later has no digits: return it, and print it")
+            refuse("a traced array has no value to format yet; return it, and print the result")
         return repr(self)
 
     def __repr__(self) -> str:

@@ -164,7 +164,7 @@ class Tracer:
         """
         if isinstance(given, Traced):
             if given.tracer is not self:
-                refuse(f"{what}: an array of another fused function that is being traced")
+                refuse(f"{what}: the array belongs to another fused function that is being traced")
             return given.value, given.weak or given.value.dtype
         number = types.type_of_number(given)
         if number is None and getattr(given, "shape", None) == () and isinstance(given, np.ndarray):
@@ -176,7 +176,7 @@ class Tracer:
                     f"{what}: a concrete {kind} is not fused; pass it to the function as an "
                     "argument"
                 )
-            refuse(f"{what}: {kind} is no array and no number")
+            refuse(f"{what}: {kind} is neither an array nor a number")
         value = given.item() if isinstance(given, np.generic) else given
         return self.graph.constant(value, types.STRONG.get(number, number)), number
 

@@ -31,7 +31,7 @@ def build_assign(scope: Scope, node: ast.Assign) -> None:
 
 
 def _are_new(scope: Scope, target: ast.expr) -> bool:
-    """Return whether an assignment to a tuple can not change what it has still to read."""
+    """Return whether an assignment to a tuple cannot change what it has still to read."""
     if isinstance(target, ast.Tuple | ast.List):
         return all(isinstance(one, ast.Name) and _are_new(scope, one) for one in target.elts)
     return not isinstance(target, ast.Name) or target.id not in scope.variables
@@ -56,7 +56,9 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
     if node.value is not None:
         found = expressions.evaluate(scope, node.value)
         if isinstance(found, Known) and not found.is_number:
-            raise scope.problem(node.value, TypeError, f"{described(found)} is no {dtype}")
+            raise scope.problem(
+                node.value, TypeError, f"{described(found)} is not a number of {dtype}"
+            )
         if isinstance(found, Known):
             with scope.at(node.value):
                 value = constant(found.value, dtype, "numpy")  # exactly, as it says its type
@@ -111,7 +113,7 @@ def _assign_tuple(scope: Scope, target: ast.Tuple | ast.List, value: Value) -> N
     if isinstance(value, Known) and isinstance(value.value, tuple):
         value = Several(tuple(map(Known, value.value)))
     if not isinstance(value, Several):
-        raise scope.problem(target, TypeError, f"{described(value)} is no tuple")
+        raise scope.problem(target, TypeError, f"{described(value)} is not a tuple")
     if len(value.items) != len(target.elts):
         more = "too many" if len(value.items) > len(target.elts) else "not enough"
         raise scope.problem(
@@ -255,13 +257,13 @@ def _place(scope: Scope, target: ast.expr) -> Element | Member:
     """Return what in memory is assigned."""
     place = expressions.evaluate(scope, target)
     if isinstance(place, Known | Several | Method):
-        raise scope.problem(target, TypeError, f"{described(place)} can not be assigned to")
+        raise scope.problem(target, TypeError, f"{described(place)} cannot be assigned to")
     if isinstance(place.type, ArrayType | BufferType):
         raise scope.problem(
-            target, TypeError, f"a part of an array ({place.type}) can not be assigned: use a loop"
+            target, TypeError, f"a part of an array ({place.type}) cannot be assigned: use a loop"
         )
     if not isinstance(place, Element | Member):
-        raise scope.problem(target, TypeError, "this can not be assigned to")
+        raise scope.problem(target, TypeError, "this cannot be assigned to")
     scope.mark_written(place)
     return place
 

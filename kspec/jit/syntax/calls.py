@@ -91,7 +91,7 @@ def called(
     if python is not None:
         return scope.call_device(node, python, args, keywords)
     if getattr(function, "is_kernel", False):
-        raise scope.problem(node, TypeError, "a kernel can not call a kernel; use device=True")
+        raise scope.problem(node, TypeError, "a kernel cannot call a kernel; use device=True")
     known = _known(scope, node, function, args, keywords)
     if known is not None:
         return known
@@ -196,7 +196,9 @@ def cast_to(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression
     """Return a value as one of a dtype, as its user says."""
     one = operations.scalar(scope, node, value)
     if types.kind(str(one.type)) == "c" and types.kind(dtype) in "iuf":
-        raise scope.problem(node, TypeError, f"a {one.type} is no {dtype}; take .real or .imag")
+        raise scope.problem(
+            node, TypeError, f"a {one.type} cannot become {dtype}; take .real or .imag"
+        )
     return converted(one, dtype)
 
 

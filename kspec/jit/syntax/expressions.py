@@ -91,7 +91,7 @@ def condition(scope: Scope, node: ast.expr) -> Known | Expression:
         return Known(bool(value.items))
     one = operations.scalar(scope, node, value)
     if types.kind(str(one.type)) == "c":
-        raise scope.problem(node, TypeError, f"{one.type} is no condition")
+        raise scope.problem(node, TypeError, f"{one.type} is not a condition")
     return converted(one, "bool")
 
 
@@ -297,7 +297,7 @@ def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
             continue
         test = operations.scalar(scope, one, value)
         if types.kind(str(test.type)) == "c":
-            raise scope.problem(one, TypeError, f"{test.type} is no condition")
+            raise scope.problem(one, TypeError, f"{test.type} is not a condition")
         parts.append(converted(test, "bool"))
     if not parts:
         return last

@@ -1,7 +1,7 @@
 """Functions of a program: the kernel itself, and the device functions that it calls.
 
 A device function is made once for each combination of the types of its arguments, in front of
-whoever calls it.
+its callers.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _span(scope: Scope, node: ast.Slice) -> Span:
             ends.append(_whole(scope, one, value))
     start, stop, step = ends
     if isinstance(step, Const) and step.value == 0:
-        raise scope.problem(node, ValueError, "the step of a slice can not be 0")
+        raise scope.problem(node, ValueError, "the step of a slice cannot be 0")
     if isinstance(step, Const) and step.value == 1:
         step = None
     return Span(start, stop, step)

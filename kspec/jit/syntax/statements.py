@@ -138,7 +138,9 @@ def _for(scope: Scope, node: ast.For) -> None:
     elif isinstance(value, Known) and isinstance(value.value, tuple | range):
         _for_tuple(scope, node, [Known(one) for one in value.value])
     elif isinstance(value, Known | Method):
-        raise scope.problem(node.iter, TypeError, f"{described(value)} is no range and no tuple")
+        raise scope.problem(
+            node.iter, TypeError, f"{described(value)} is neither a range nor a tuple"
+        )
     else:
         raise scope.problem(
             node.iter, NotImplementedError, "loops over arrays: use range(len(x)) and x[i]"
@@ -233,7 +235,7 @@ def _unroll(scope: Scope, node: ast.Call, values: Sequence[Value]) -> int | None
             return None
         if not all(isinstance(one, Known) for one in values):
             raise scope.problem(
-                node, TypeError, "loops are unrolled whose range is made of constants only"
+                node, TypeError, "only loops whose range is made of constants are unrolled"
             )
         if found.value is True:
             return 0

@@ -83,7 +83,7 @@ class Call:
 def new_output(param: Param, array: Any) -> Operand:
     """Return an output that was made for a call.
 
-    Its library may be another than that of the inputs, which can not all make arrays.
+    Its library may be another than that of the inputs, which cannot all make arrays.
     """
     library = library_of(array)
     assert library is not None
@@ -240,7 +240,7 @@ def _check_textures(
         if dtype == dtypes.TEXTURE.name:
             raise ArgumentTypeError(
                 f"Type is mismatched. {declaration.name}: {param.type} is {dtype} by {by}, but "
-                f"{param.name} is no texture; give the texture a placeholder of its own"
+                f"{param.name} is not a texture; give the texture a placeholder of its own"
             )
 
 
@@ -286,13 +286,13 @@ def _advice(kernel: str, value: object) -> str:
     """Return what takes a value that a call does not."""
     module = type(value).__module__
     if module == "dask.delayed":
-        return " of Dask, which is only computed later: pass what its compute() returns"
+        return " of Dask, which has no value yet; pass the result of its compute()"
     if module.partition(".")[0] == "dask":
         return f" of Dask; kspec.dask.apply({kernel}, ...) takes those"
     if isinstance(value, list | tuple):
         return f"; kspec.sharded.apply({kernel}, ...) takes lists of arrays on several devices"
     if hasattr(value, "__cupy_override_reduction_kernel__"):
-        return ", which is only computed later: call the kernel outside of the fused function"
+        return ", a traced array; call the kernel outside of the fused function"
     return ""
 
 
@@ -305,7 +305,7 @@ def is_aligned(view: ArrayView) -> bool:
 
 
 def check_alignment(where: str, view: ArrayView) -> None:
-    """Raise `ArgumentTypeError` if kernels can not read an array where it is."""
+    """Raise `ArgumentTypeError` if kernels cannot read an array where it is."""
     if not is_aligned(view):
         raise ArgumentTypeError(
             f"{where} is not aligned: the addresses of {view.dtype} elements must be multiples "

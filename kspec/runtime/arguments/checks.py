@@ -1,4 +1,4 @@
-"""What a call checks (`kspec.model.checks`), and the memory its kernel may touch then."""
+"""Checks of a call (`kspec.model.checks`), and the memory that its kernel may then touch."""
 
 from __future__ import annotations
 

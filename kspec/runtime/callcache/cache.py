@@ -1,4 +1,4 @@
-"""Repeated calls: the types of the arguments in, a function that only looks a plan up out.
+"""Repeated calls: the types of the arguments in, a function that only looks up the launch plan out.
 
 The checks of a call take ten times as long as its launch, and depend on little: of each array the
 dtype, shape, strides, device and alignment, of each scalar the type, options and stream.  A `Route`
@@ -20,7 +20,7 @@ The function is generated, without loops: for three arrays that halves the time.
             plan = plans[key]
             ...
 
-Shapes that nobody has seen before are answered by a second function, if they can be
+New shapes are answered by a second function, if they can be
 (`kspec.runtime.callcache.dynamic_shape`).
 """
 

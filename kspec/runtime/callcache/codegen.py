@@ -1,4 +1,4 @@
-"""What repeated calls have in common, and the text of the functions that answer them.
+"""Patterns of repeated calls, and the text of the functions that answer them.
 
 `render_route` and `render_family` write what `kspec.runtime.callcache.cache` compiles: straight
 lines without loops, which for three arrays takes half the time of one.

@@ -35,7 +35,7 @@ _POISONOUS = frozenset(
     )
 )
 _POISONED = (
-    "a kernel has failed, and CUDA works in this process no more. It is this one or one launched "
+    "a kernel has failed, and CUDA no longer works in this process. It is this one or one launched "
     "before it{candidates}; with CUDA_LAUNCH_BLOCKING=1 the launch itself fails. Call that kernel "
     'with NumPy copies of its arguments, under kspec.checking(sanitize="memory"): the host device '
     "names the line"
@@ -63,7 +63,7 @@ def _bindings() -> Any:
         result = driver.cuInit(0)
     except Exception as error:  # the loader of libcuda raises classes of its own
         raise ToolNotFoundError(
-            "no CUDA driver: libcuda can not be loaded; install the NVIDIA driver, or pass NumPy "
+            "no CUDA driver: libcuda cannot be loaded; install the NVIDIA driver, or pass NumPy "
             "arrays to run on the host device"
         ) from error
     if result[0] != driver.CUresult.CUDA_SUCCESS:
@@ -279,7 +279,7 @@ def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
 
 
 def kernel_names(ordinal: int, module: Any) -> tuple[str, ...] | None:
-    """Return the sorted names of a module's kernels; None if the driver can not tell (< 12.4)."""
+    """Return the sorted names of a module's kernels; None if the driver cannot tell (< 12.4)."""
     with on_device(ordinal), whatever_is_captured():
         return _kernel_names(module)
 

@@ -1,4 +1,4 @@
-"""Which of an image's members runs on a GPU, and the words for a GPU and its driver.
+"""Choice of the image member that runs on a GPU, and the description of a GPU and its driver.
 
 >>> best_arch(("sm_80", "sm_90", "compute_80"), (9, 0))
 'sm_90'

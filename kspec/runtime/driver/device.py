@@ -1,4 +1,4 @@
-"""Where arrays live and kernels run: a CUDA device by ordinal, or the host device.
+"""Devices, where arrays live and kernels run: a CUDA device by ordinal, or the host device.
 
 >>> str(HOST)
 'host'

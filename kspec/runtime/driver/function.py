@@ -59,7 +59,7 @@ def most_shared_memory(ordinal: int) -> int:
 
 
 def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
-    """Return the size of each parameter of a kernel; None if the driver can not tell (< 12.4)."""
+    """Return the size of each parameter of a kernel; None if the driver cannot tell (< 12.4)."""
     bindings = driver.bindings()
     sizes: list[int] = []
     with driver.on_device(ordinal):

@@ -100,13 +100,13 @@ def make_launch(
     except TypeError:
         raise ArgumentTypeError(f"shared_mem must be an integer, not {shared_mem!r}") from None
     if nbytes < 0:
-        raise LaunchError(f"shared_mem is {nbytes}; it can not be negative")
+        raise LaunchError(f"shared_mem is {nbytes}; it cannot be negative")
     full_cluster = None if cluster is None else three("cluster", cluster)
     if full_cluster is not None:
         _check_sizes("cluster", full_cluster, full_grid)
         if any(blocks % each for blocks, each in zip(full_grid, full_cluster, strict=True)):
             raise LaunchError(
-                f"grid {full_grid} is no multiple of cluster {full_cluster}: both count blocks"
+                f"grid {full_grid} is not a multiple of cluster {full_cluster}: both count blocks"
             )
     return Launch(
         full_grid,

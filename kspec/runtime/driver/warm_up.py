@@ -1,9 +1,9 @@
-"""What is made ready in a thread of its own while the driver starts.
+"""Preparations in a thread of their own while the driver starts.
 
 Starting the driver and making a context take 0.1 to 0.2 s, in which Python has nothing to do (the
-bindings release the interpreter's lock).  `kspec.pipeline` puts in what the first lazily compiled
-kernel will need; `kspec.runtime.driver.api` runs it.  On an H200 that leaves 0.10 s to the first
-call of an elementwise kernel, all but 4 ms of them NVRTC's, where it took 0.28 s.
+bindings release the interpreter's lock). `kspec.pipeline` adds the work that the first lazily
+compiled kernel will need; `kspec.runtime.driver.api` runs it. On an H200 that leaves 0.10 s to the
+first call of an elementwise kernel, all but 4 ms of them NVRTC's, where it took 0.28 s.
 
 >>> meanwhile, done = Meanwhile(), []
 >>> meanwhile.add(lambda: done.append("ready"))

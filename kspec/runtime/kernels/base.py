@@ -1,4 +1,4 @@
-"""What callable kernels have in common: a declaration, a loader, and what can be asked of them.
+"""Base classes of callable kernels: a declaration, a loader, and inspection.
 
 `KernelCallable` is the base of all three kinds, `GeneratedCallable` that of elementwise and
 reduction kernels, whose parameters and sources can be read.
@@ -182,7 +182,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         on_host, stream = prepared.device.is_host, prepared.launch.stream
         in_full: Callable[[], bool] | None = None
         if prepared.scratch and (on_host or driver_streams.is_of_thread(stream)):
-            # Scratch memory can not be shared: on the host a launch may fail halfway and the next
+            # Scratch memory cannot be shared: on the host a launch may fail halfway and the next
             # one go on, launches of several threads may run at the same time.
             in_full = _always
         elif prepared.scratch:

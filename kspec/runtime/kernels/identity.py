@@ -1,13 +1,13 @@
-"""What a kernel is called in other processes, and how it is found there.
+"""Identities by which other processes find a kernel.
 
 ::
 
     identity = identity_of(norms.l2norm)     # kspec_kernels.norms.l2norm, and a digest
     identity.kernel()                        # in any process: its own l2norm, loaded once
 
-Kernels of a generated package travel as a name and a digest; whoever has no such package, or
-another version of it, says so.  Kernels that are declared in Python travel as their declarations;
-each process keeps those it has seen, so what was loaded or compiled for one stays.
+Kernels of a generated package travel as a name and a digest; a process without that package, or
+with another version of it, raises an error. Kernels that are declared in Python travel as their
+declarations; each process keeps those it has seen, so what was loaded or compiled for one stays.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def kernel_of(given: object) -> Kernel:
     Raises
     ------
     ArgumentTypeError
-        If that is no elementwise or reduction kernel.
+        If that is not an elementwise or reduction kernel.
     """
     if isinstance(given, Kernel):
         return given
@@ -179,7 +179,7 @@ def _packaged(identity: PackagedKernel) -> Kernel:
         module = importlib.import_module(identity.module)
     except ImportError as error:
         raise LoadError(
-            f"{identity.name} is a kernel of {identity.module}, which can not be imported in this "
+            f"{identity.name} is a kernel of {identity.module}, which cannot be imported in this "
             f"process ({error}): install {wanted} in its environment ({sys.prefix}), the same that "
             "the caller has"
         ) from error

@@ -189,7 +189,7 @@ def _look(calls: Sequence[Args]) -> _Look | None:
 
 
 def _streams(library: Library, devices: Iterable[Device]) -> list[int] | None:
-    """Return the library's current streams; None if one of them can not be in a plan."""
+    """Return the library's current streams; None if one of them cannot be in a plan."""
     found = []
     for device in devices:
         if device.is_host:

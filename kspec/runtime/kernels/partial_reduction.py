@@ -60,7 +60,7 @@ _PART = Param(_BYTES, "part")
 
 @dataclass(frozen=True)
 class Part:
-    """What some elements were reduced to.
+    """Partial aggregates of some elements.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class SplitReduction:
     Raises
     ------
     NotSupportedError
-        If parts of an array can not be reduced by themselves; the message says why.
+        If parts of an array cannot be reduced by themselves; the message says why.
     """
 
     def __init__(self, kernel: ReductionCallable) -> None:
@@ -444,11 +444,11 @@ class _Stage:
 
 
 def check_splittable(kernel: ReductionCallable) -> None:
-    """Raise `NotSupportedError` if parts of an array can not be reduced by themselves."""
+    """Raise `NotSupportedError` if parts of an array cannot be reduced by themselves."""
     reason = kernel.declaration.whole
     if reason:
         raise NotSupportedError(
-            f"{kernel.__name__} can not reduce an array in parts: {reason}. Give it the whole "
+            f"{kernel.__name__} cannot reduce an array in parts: {reason}. Give it the whole "
             "array in one piece, or let the map take indices from an array: 'T x, int64 index'"
         )
 

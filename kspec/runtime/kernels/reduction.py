@@ -274,7 +274,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         tag: Callable[[str], str] = str,
         view_ndims: tuple[int, ...] = (),
     ) -> tuple[Fold, LoadedKernel]:
-        """Return how the work is shared, and the kernel for that.
+        """Return the reduction schedule and its kernel.
 
         `tag` makes the layout of the kernel of that of the fold. `view_ndims` are the dimensions of
         ``_raw_<name>`` and of the indexers.

@@ -70,7 +70,7 @@ def record(folder: Path, module: str, wanted: Specialization | RawSymbol, device
             os.close(handle)
     except OSError as error:
         # A program must not fail because it is watched.
-        print(f"kspec: {place} can not be written: {error.strerror}", file=sys.stderr)
+        print(f"kspec: {place} cannot be written: {error.strerror}", file=sys.stderr)
 
 
 def _arch(device: Device) -> str:

@@ -1,4 +1,4 @@
-"""What arrays that a kernel writes to must not be: read-only, or overlapping with others.
+"""Checks of arrays that a kernel writes to: not read-only, not overlapping with others.
 
 An array may be input and output at once if it is the same elements in both places: each is read
 before it is written.  Where elements meet others, the result would depend on which thread comes

@@ -1,9 +1,9 @@
-"""How generated code reads arrays, and the cheapest way to make new ones, library by library.
+"""Access to arrays in generated code, and the cheapest way to make new ones, library by library.
 
 An `Access` is a row of Python expressions with ``{x}`` for the array;
-`kspec.runtime.callcache.cache` puts them into the function that answers repeated calls.  What two
-arrays can differ in that a kernel or its checks look at is in the key, or the array is refused and
-checked in full.
+`kspec.runtime.callcache.cache` puts them into the function that answers repeated calls. Every
+property that a kernel or its checks depend on is in the key; other arrays are refused and checked
+in full.
 
 Only the classes themselves have a row, not their subclasses, which may mean something else.
 """

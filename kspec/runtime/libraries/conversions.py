@@ -63,7 +63,7 @@ def asnumpy(array: Any) -> npt.NDArray[Any]:
     Raises
     ------
     ArgumentTypeError
-        For what is no array: an arbitrary object, a masked array, a sparse or a quantised tensor.
+        For other objects: an arbitrary one, a masked array, a sparse or a quantised tensor.
     ToolNotFoundError
         For bfloat16 and other small floats where ml_dtypes, which NumPy has them from, is missing.
     """

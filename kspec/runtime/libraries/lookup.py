@@ -97,7 +97,7 @@ def _library_of_type(kind: type) -> Library | None:
 
 
 def library_of(value: object) -> Library | None:
-    """Return the library a value is an array of, or None if it is no array."""
+    """Return the library of an array, or None for other values."""
     if isinstance(value, np.generic):
         return None  # NumPy scalars have array interfaces, but are scalars
     library = _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable

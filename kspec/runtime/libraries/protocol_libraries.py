@@ -1,6 +1,6 @@
 """JAX and Numba: libraries that are known, whose arrays come by a protocol.
 
-Results are arrays of theirs, which `kspec.runtime.libraries.protocols` alone can not make.
+Results are arrays of theirs, which `kspec.runtime.libraries.protocols` alone cannot make.
 """
 
 from __future__ import annotations

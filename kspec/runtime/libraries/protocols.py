@@ -54,7 +54,7 @@ class CudaArrayInterface(Own):
                 return DLPACK.view(array)
             kind = type(array).__name__
             raise ArgumentTypeError(
-                f"this {kind} is no CUDA array ({error}); a NumPy array runs on the host device"
+                f"this {kind} is not a CUDA array ({error}); a NumPy array runs on the host device"
             ) from error
         if interface.get("mask") is not None:
             raise UnsupportedDTypeError("masked arrays are not supported")

@@ -30,19 +30,19 @@ from kspec.runtime.memory.device_array import DeviceArray
 
 
 class Library(Protocol):
-    """How the runtime talks to one array library.
+    """The runtime's interface to one array library.
 
     Attributes
     ----------
     name : str
-        What it is called.
+        Its name.
     counts : bool
         Whether it wants to know what kernels write to.
     handed : bool
-        Whether its arrays are lent: somebody else's memory, which is ready on the stream that
+        Whether its arrays are borrowed: memory of another owner, which is ready on the stream that
         `stream` returns, and must not be given back before a kernel has run.
     read_only : str
-        What is said of arrays of it that can not be written to, with the way out.
+        Message for arrays of it that cannot be written to, with the way out.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Library(Protocol):
         """Whether objects of a type are arrays of this library."""
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are."""
+        """Return the place of the array's elements."""
 
     def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
         """Return a new C-ordered array of undefined elements."""
@@ -66,10 +66,10 @@ class Library(Protocol):
         """Return a NumPy copy, once everything queued on the array's device has run."""
 
     def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
-        """Let memory not be used anew before what is queued on a stream has run."""
+        """Keep memory from reuse until the work queued on a stream has run."""
 
     def finish(self, array: Any, device: Device, stream: int) -> Any:
-        """Return what a caller gets for an array of `empty` that was written to on a stream."""
+        """Return the caller's form of an array of `empty` that was written to on a stream."""
 
     def wrote(self, array: Any) -> None:
         """Take note that a kernel has written to an array."""
@@ -104,7 +104,7 @@ class NumPy(Plain):
         return issubclass(kind, np.ndarray)
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are."""
+        """Return the place of the array's elements."""
         check_no_mask(array)
         return ArrayView(
             array.ctypes.data,
@@ -146,7 +146,7 @@ class CuPy(Plain):
         return cupy is not None and issubclass(kind, cupy.ndarray)
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are."""
+        """Return the place of the array's elements."""
         return ArrayView(
             array.data.ptr,
             array.shape,
@@ -285,7 +285,7 @@ class Own(Plain):
         return issubclass(kind, DeviceArray)
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are."""
+        """Return the place of the array's elements."""
         return ArrayView(
             array._ptr, array.shape, array.strides, dtype_name(array.dtype), array.device
         )

@@ -1,4 +1,4 @@
-"""In which order kernels run: the stream of a call, what it waits for, and what waits for it.
+"""Order of kernels: the stream of a call, the work it waits for, and the work that waits for it.
 
 A call is queued on the stream that the caller names, or on the current one of the library that its
 first array is of.  Arrays of other libraries may have work behind them on other streams:
@@ -9,8 +9,8 @@ first array is of.  Arrays of other libraries may have work behind them on other
   a protocol, on the stream that the protocol has, is waited for;
 * whatever the stream, memory is not used anew before the kernel has run.
 
-While a graph is made of the stream, its order is the graph's, and whoever launches it keeps the
-arrays alive.
+While a graph is made of the stream, its order is the graph's, and the launcher of the graph keeps
+the arrays alive.
 """
 
 from __future__ import annotations

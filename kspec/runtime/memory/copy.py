@@ -1,7 +1,7 @@
 """Copies of memory between any two devices, in the order of two streams.
 
-The streams are those that the source is made on and that the copy is used on; nobody waits but
-they, unless one of the devices is the host.
+The streams are those that the source is made on and that the copy is used on. Only they wait,
+unless one of the devices is the host.
 """
 
 from __future__ import annotations

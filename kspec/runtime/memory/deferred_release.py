@@ -1,10 +1,11 @@
-"""Arrays that live until a kernel has run, although nobody else needs them any more.
+"""Arrays that are kept until a kernel has run, after their last other user dropped them.
 
 >>> keep_until_run(0, stream, (x, y))                                        # doctest: +SKIP
 
 Libraries use the memory of a dropped array anew in the order of their own stream.  Work on another
-stream may come later than that, so what it uses is kept here, with an event behind it.  Nobody is
-called when an event has happened: whoever keeps something next lets go what has run.
+stream may come later than that, so its arrays are kept here, with an event behind it.  CUDA does
+not call back when an event completes: the next call that keeps arrays releases those of completed
+events.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class DeviceArray:
     Attributes
     ----------
     ptr : int
-        Address of the first element. Whoever asks for it may use the memory on any stream, as
-        long as the array lives: the pool does not take such memory back.
+        Address of the first element. Once it was read, other code may use the memory on any
+        stream while the array lives, so the pool does not take it back.
     shape, strides : tuple of int
         Extents, and distances in bytes.
     dtype : numpy.dtype

@@ -1,8 +1,9 @@
 """Arrays as DLPack capsules, exported and imported (https://dmlc.github.io/dlpack/latest/).
 
-Exported is the unversioned layout, which every consumer takes: `kspec.runtime.memory.device_array`
-is the only user.  Imported are both, and nothing is taken over: a capsule that nobody consumes
-gives its memory back when it is collected, so whoever holds the `Imported` borrows it.
+Only the unversioned layout is exported, because every consumer takes it;
+`kspec.runtime.memory.device_array` is its only user.  Both layouts are imported, without taking
+ownership: an unconsumed capsule gives its memory back when it is collected, so the holder of an
+`Imported` borrows it.
 """
 
 from __future__ import annotations
@@ -139,10 +140,10 @@ def export(
     Raises
     ------
     BufferError
-        If strides are no multiples of the element size, which DLPack can not say, or for structs.
+        If strides are no multiples of the element size, which DLPack cannot say, or for structs.
     """
     if any(stride % dtype.itemsize for stride in strides):
-        raise BufferError("strides that are no multiple of the element size can not be exported")
+        raise BufferError("strides that are not multiples of the element size cannot be exported")
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     steps = (ctypes.c_int64 * max(1, len(shape)))(*(step // dtype.itemsize for step in strides))
     row = dtypes.lookup(dtype_name(dtype))

@@ -1,4 +1,4 @@
-"""What stands for something that a device holds: neither copied nor pickled."""
+"""Handles of things that a device holds: neither copied nor pickled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class Handle:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         # A copy would hold the handle longer than the object that gives it back.
         raise ArgumentTypeError(
-            f"a {type(self).__name__} stands for something in the memory of one process: it can "
-            "not be pickled or copied; copy the elements, and make another one of them"
+            f"a {type(self).__name__} refers to memory of one process and cannot be pickled or "
+            "copied; copy the elements, and make another one of them"
         )

@@ -194,7 +194,7 @@ class Bucket:
         return ptr
 
     def retire(self, ptr: int) -> None:
-        """Deal with memory that nobody owns any more, and that can not simply be kept."""
+        """Deal with memory that nobody owns any more, and that cannot simply be kept."""
         if ptr not in self.held:
             return  # a forked process has none of its parent's memory
         if ptr not in self.away and self._grant(self):
@@ -258,15 +258,15 @@ class MemoryPool:
         self.free_all_blocks()
 
     def free_bytes(self) -> int:
-        """Return how much memory is kept for arrays to come."""
+        """Return the bytes kept for future arrays."""
         return sum(len(one.free) * one.size for one in list(self._buckets.values()))
 
     def total_bytes(self) -> int:
-        """Return how much memory arrays have, and how much is kept, together."""
+        """Return the bytes of arrays and the bytes kept, together."""
         return sum(len(one.held) * one.size for one in list(self._buckets.values()))
 
     def used_bytes(self) -> int:
-        """Return how much memory arrays have; sizes are rounded up."""
+        """Return the bytes of arrays; sizes are rounded up."""
         return self.total_bytes() - self.free_bytes()
 
     def free_all_blocks(self) -> None:
@@ -277,7 +277,7 @@ class MemoryPool:
                 pass
 
     def bucket(self, nbytes: int) -> Bucket:
-        """Return where memory of at least so many bytes is from."""
+        """Return the bucket for allocations of at least so many bytes."""
         size = nbytes if self._exact else rounded(nbytes)
         found = self._buckets.get(size)
         if found is None:

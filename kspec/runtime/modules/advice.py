@@ -1,4 +1,4 @@
-"""What to do about a kernel that a package does not have for a device: the line its spec misses.
+"""Advice for a kernel that a package lacks for a device: the line to add to its spec.
 
 ::
 
@@ -129,7 +129,7 @@ def _other_arch(archs: tuple[str, ...], device: Device) -> str:
     arch = device_arch(device.ordinal)
     more = value_text(list(dict.fromkeys([*archs, arch])))
     return (
-        f"the package has code for {', '.join(archs)}, and nothing of that runs on\n"
+        f"the package has code for {', '.join(archs)}, none of which runs on\n"
         f"{device_text(device.ordinal)}; write in pyproject.toml, [tool.kspec]\n"
         f"    archs = {more}\n{_THEN}; or, for this machine alone, `kspec build --arch native`"
     )

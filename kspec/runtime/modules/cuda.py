@@ -147,7 +147,7 @@ class CudaKernel:
         limit = self.resident_blocks(threads, launch.shared_mem)
         if blocks > limit:
             raise LaunchError(
-                f"{name}: a cooperative grid of {blocks} blocks can not be resident; the "
+                f"{name}: a cooperative grid of {blocks} blocks cannot be resident; the "
                 f"limit on this device is {limit} blocks of {threads} threads with "
                 f"{launch.shared_mem} bytes of dynamic shared memory: launch fewer, and let each "
                 "do more"

@@ -1,4 +1,4 @@
-"""What an image is, in words: for the message that it can not be loaded.
+"""Descriptions of images, for the message that one cannot be loaded.
 
 The formats are not documented; what is read here was found in files of CUDA 12 and 13.  Whatever
 looks different is described by its first bytes.
@@ -57,7 +57,7 @@ def contents_of(code: bytes) -> Contents:
         return Contents("PTX", archs, (int(version[1]), int(version[2])))
     if not code:
         return Contents("empty file")
-    return Contents(f"file that begins with {code[:8]!r} and is no cubin, PTX or fatbin")
+    return Contents(f"file that begins with {code[:8]!r} and is not a cubin, PTX or fatbin")
 
 
 def _cubin_archs(code: bytes) -> tuple[str, ...]:

@@ -25,6 +25,6 @@ def load_module(image: Image, device: Device, home: LoadedModule | None = None) 
     Raises
     ------
     LoadError
-        If the device or its driver can not run it.
+        If the device or its driver cannot run it.
     """
     return HostModule(image, home) if device.is_host else CudaModule(image, device.ordinal)

@@ -1,4 +1,4 @@
-"""What a loaded image and its kernels can do, on either kind of device, and what both check.
+"""Interface of loaded images and their kernels on either kind of device, with the common checks.
 
 `kspec.runtime.modules.cuda` and `kspec.runtime.modules.host` are the two kinds;
 `kspec.runtime.modules.load` chooses.
@@ -28,7 +28,7 @@ class LoadedKernel(Protocol):
     modes : tuple of str
         What it is instrumented for, on the host device.
     parameter_sizes : tuple of int or None
-        Bytes of each parameter, None where the driver can not tell.
+        Bytes of each parameter, None where the driver cannot tell.
     """
 
     name: str

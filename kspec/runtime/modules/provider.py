@@ -1,4 +1,4 @@
-"""Who answers "the image for this kernel, for this device".
+"""Providers of the image of a kernel for a device.
 
 A provider looks a specialization up (that of `kspec.runtime.package`: precompiled) or
 compiles it (`CompilingProvider`, the seam through which the runtime reaches the compiler).  A

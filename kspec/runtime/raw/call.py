@@ -127,12 +127,12 @@ class RawCaller(KernelAttributes):
         Raises
         ------
         ArgumentTypeError
-            For an argument that the kernel can not take, or arrays on several devices.
+            For an argument that the kernel cannot take, or arrays on several devices.
         OverflowError
             If a number does not fit its parameter.
         LaunchError
             If the sizes are impossible, there is not so much shared memory, or the blocks of a
-            cooperative launch can not all be resident.
+            cooperative launch cannot all be resident.
         NotSupportedError
             For a cluster on the host device.
         """

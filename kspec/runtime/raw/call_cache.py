@@ -1,6 +1,6 @@
-"""Repeated calls of raw kernels: what they have in common, and the function that answers them.
+"""Repeated calls of raw kernels: their patterns, and the function that answers them.
 
-Of an array a raw kernel sees the address only, so that plans (`kspec.runtime.callcache.cache`) hold
+A raw kernel receives only the array's address, so plans (`kspec.runtime.callcache.cache`) hold
 for arrays of any shape; alignment does not matter.  For ``float* x, float a``, declared, with
 CuPy's arrays::
 
@@ -164,7 +164,7 @@ def _find(
 
 @dataclass(frozen=True)
 class Value:
-    """What a route knows of an argument.
+    """Properties of an argument that call code relies on.
 
     Attributes
     ----------

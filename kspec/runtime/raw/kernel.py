@@ -71,9 +71,9 @@ class RawKernel(RawCaller):
     Raises
     ------
     ArgumentTypeError
-        If `options` is no tuple.
+        If `options` is not a tuple.
     SignatureSyntaxError
-        If `params` can not be parsed.
+        If `params` cannot be parsed.
     ValueError
         If there is no such `backend`, or it is nvcc and `jitify` is true.
 
@@ -253,7 +253,7 @@ class RawModule:
     Raises
     ------
     ArgumentTypeError
-        If neither or both of `code` and `path` are given, or `options` is no tuple.
+        If neither or both of `code` and `path` are given, or `options` is not a tuple.
     ValueError
         If there is no such `backend`, or `name_expressions` or `jitify` come with `path` or nvcc.
     """
@@ -307,7 +307,7 @@ class RawModule:
         LoadError
             If there is no such kernel ("named symbol not found").
         SignatureSyntaxError
-            If `params` can not be parsed.
+            If `params` cannot be parsed.
 
         Notes
         -----
@@ -431,7 +431,7 @@ class _FileProvider:
         self._image: Image | None = None
 
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
-        """Return the file's image; raise `LoadError` if it can not be read."""
+        """Return the file's image; raise `LoadError` if it cannot be read."""
         if self._image is None:
             try:
                 code = read_regular(self._path)

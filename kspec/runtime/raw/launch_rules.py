@@ -1,6 +1,6 @@
 """Raw kernels that are called like functions: their specs say how they are launched.
 
-A `RawFunction` fills in what a call leaves out, by the expressions of `kspec.model.launch_rules`.
+A `RawFunction` fills in missing arguments by the expressions of `kspec.model.launch_rules`.
 They are compiled to one function, which for ``float* x, int n`` with ``grid = "ceil_div(n,
 block.x)"``, ``block = "256"`` and ``defaults = { n = "x.size" }`` is::
 
@@ -219,7 +219,7 @@ class _Completion:
         ArgumentTypeError
             If an argument does not fit its parameter.
         LaunchError
-            If an expression has no value, or one that can not be launched.
+            If an expression has no value, or one that cannot be launched.
         OverflowError, ValueError
             If a number does not fit its parameter.
         """

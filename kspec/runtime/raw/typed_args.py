@@ -1,6 +1,6 @@
 """Arguments of a raw launch against declared C parameters: checked, converted, packed.
 
-The neighbour `kspec.runtime.raw.untyped_args` packs by CuPy's rules what nobody declared.
+The neighbour `kspec.runtime.raw.untyped_args` packs undeclared arguments by CuPy's rules.
 """
 
 from __future__ import annotations

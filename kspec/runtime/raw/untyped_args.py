@@ -222,7 +222,7 @@ def pack_undeclared(operand: RawArgument, device: Device) -> bytes:
         raise ArgumentTypeError(
             f"{where} is a CUDAarray, which kernels read through a TextureObject or SurfaceObject"
         )
-    raise ArgumentTypeError(f"{where}: can not pass a {type(value).__name__} to a kernel")
+    raise ArgumentTypeError(f"{where}: cannot pass a {type(value).__name__} to a kernel")
 
 
 def with_structs(

@@ -1,6 +1,6 @@
-"""How an elementwise kernel walks its operands: collapsed axes in, layout and geometry out.
+"""Schedules of elementwise kernels: collapsed axes in, layout and geometry out.
 
-The layouts are those of ``kspec/layout.cuh``; what is packed here are the structures of
+The layouts are those of ``kspec/layout.cuh``; this module packs the structures of
 ``kspec/elements.cuh``.  The choice depends on strides, alignment and sizes alone.
 
 >>> x, y = Member(4, 4, ptr=4096, written=False), Member(4, 4, ptr=8192, written=True)

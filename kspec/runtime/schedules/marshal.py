@@ -105,12 +105,12 @@ def _converted(value: object, dtype: str) -> bytes:
         return np.asarray(value).tobytes()[: row.itemsize].ljust(row.itemsize, b"\0")
     if isinstance(value, np.void) and not (row.fields and value.dtype.names):
         kind = "struct" if value.dtype.names else "raw bytes"
-        raise ArgumentTypeError(f"can not pass {kind} {value!r} as {dtype}")
+        raise ArgumentTypeError(f"cannot pass {kind} {value!r} as {dtype}")
     slot: np.ndarray[Any, Any] = np.zeros((), numpy_dtype(dtype))
     try:
         slot[()] = _checkable(value, row)
     except TypeError as error:
-        raise ArgumentTypeError(f"can not pass {value!r} as {dtype}: {error}") from None
+        raise ArgumentTypeError(f"cannot pass {value!r} as {dtype}: {error}") from None
     return slot.tobytes()
 
 

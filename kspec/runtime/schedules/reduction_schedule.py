@@ -1,6 +1,6 @@
-"""How a reduction shares its work: collapsed axes in, layout, geometry and packed plan out.
+"""Schedules of reductions: collapsed axes in, layout, geometry and packed plan out.
 
-The layouts are those of ``kspec/layout.cuh``; what is packed here are the structures of
+The layouts are those of ``kspec/layout.cuh``; this module packs the structures of
 ``kspec/reduce.cuh``.  The choice depends on strides, alignment, sizes and the device alone, so
 equal calls give equal bits.
 
@@ -250,7 +250,7 @@ class _Rows:
 def _rows(
     kept: Axes, reduced: Axes, inputs: Sequence[Member], held: set[int], pack: int, room: int
 ) -> _Rows | None:
-    """Return how rows are read in packs, or None if they can not be.
+    """Return how rows are read in packs, or None if they cannot be.
 
     `held`: inputs that all rows share.  `room`: columns that a block has room for.
     """

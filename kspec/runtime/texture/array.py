@@ -120,7 +120,7 @@ class CUDAarray(Handle):
         ValueError
             If shape, dtype or layout do not fit.
         ArgumentTypeError
-            If it is no array.
+            If it is not an array.
         DeviceMismatchError
             If it lives on another device.
         """

@@ -1,4 +1,4 @@
-"""What an element of a texture consists of: one, two or four channels of one type."""
+"""Channels of a texture's elements: one, two or four channels of one type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Channels:
 
 
 class ChannelFormatDescriptor:
-    """What an element of an array consists of.
+    """The channels of an element of an array.
 
     Parameters
     ----------

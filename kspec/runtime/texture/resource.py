@@ -1,4 +1,4 @@
-"""What textures and surfaces read: an array of their own layout, or anybody's memory."""
+"""Memory that textures and surfaces read: an array of their own layout, or that of any library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = cudaResourceTypeArray, cudaResourceTypeLinear, cudaResourceTypePitch2D
 
 
 class ResourceDescriptor(Handle):
-    """What a texture or surface reads: an array, linear memory, or rows of it.
+    """Memory that a texture or surface reads: an array, linear memory, or rows of it.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ResourceDescriptor(Handle):
     NotSupportedError
         For mipmapped arrays.
     ValueError
-        If what the type needs is missing.
+        If an argument that the type needs is missing.
     """
 
     def __init__(

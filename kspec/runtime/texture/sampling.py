@@ -1,4 +1,4 @@
-"""How a texture is read: what coordinates mean, and what becomes of the elements found."""
+"""Sampling of a texture: the meaning of coordinates, and conversions of the elements found."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kspec.runtime.texture.constants import (
 
 
 class TextureDescriptor:
-    """How a texture is read.
+    """Options of reads from a texture.
 
     Parameters
     ----------
     addressModes : sequence of int, optional
-        What coordinates outside mean, for up to three axes: ``cudaAddressModeWrap``, ``Clamp``,
+        Meaning of coordinates outside, for up to three axes: ``cudaAddressModeWrap``, ``Clamp``,
         ``Mirror`` or ``Border``; wrap and mirror need normalized coordinates.
     filterMode : int
         ``cudaFilterModePoint`` or ``cudaFilterModeLinear``.
@@ -30,7 +30,7 @@ class TextureDescriptor:
         ``cudaReadModeElementType``, or ``cudaReadModeNormalizedFloat``: integers of 8 and 16 bits
         become floats in 0..1 or -1..1.
     sRGB : bool, optional
-        Whether what is read are sRGB colours, which become linear; a fourth channel does not.
+        Whether the elements are sRGB colours, which become linear; a fourth channel does not.
     borderColors : sequence of float, optional
         Value outside, for up to four channels.
     normalizedCoords : bool, optional
@@ -79,7 +79,7 @@ class TextureDescriptor:
         integer = channels.kind != cudaChannelFormatKindFloat
         normalized = self.readMode == cudaReadModeNormalizedFloat
         if integer and normalized and channels.bits == 32:
-            raise ValueError("integers of 32 bits can not be read as normalized floats")
+            raise ValueError("integers of 32 bits cannot be read as normalized floats")
         if integer and not normalized and self.filterMode == cudaFilterModeLinear:
             raise ValueError(
                 "integers are not filtered linearly; read them as cudaReadModeNormalizedFloat"

@@ -7,8 +7,8 @@
 >>> print(spec.name, "|", spec.inputs, "->", spec.outputs, "|", spec.operation)
 norm_backward | T x, T y, T grad_y -> T grad_x | grad_x = grad_y * (x / y);
 
-What comes out is an elementwise spec as any other: nothing behind this module knows that nobody
-wrote it.  `kspec.model.backward` says how such a kernel is called.
+The result is an elementwise spec like any other: later stages do not know that it was
+generated.  `kspec.model.backward` says how such a kernel is called.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _doc(spec: ElementwiseSpec | ReductionSpec, table: Mapping[str, str]) -> str
     grads = [f"``{PREFIX}{name}``" for name in spec.outputs.names]
     return (
         f"{'Gradients' if len(names) > 1 else 'Gradient'} of ``{spec.name}`` with respect to "
-        f"{listed}.\n\nMade of {' and '.join(grads)}, what arrives for its "
-        f"output{'s' if len(grads) > 1 else ''}."
+        f"{listed}.\n\nComputed from {' and '.join(grads)}, the "
+        f"{'gradients of its outputs' if len(grads) > 1 else 'gradient of its output'}."
     )
 
 

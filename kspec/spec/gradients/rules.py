@@ -1,6 +1,7 @@
-"""What is wrong with the `backward` of a spec: its inputs, its expressions and their words.
+"""Checks of the `backward` of a spec: its inputs, its expressions and their words.
 
-`kspec.spec.models` runs these; `kspec.spec.gradients.kernels` makes a kernel of what they accept.
+`kspec.spec.models` runs these; `kspec.spec.gradients.kernels` makes a kernel of a table that they
+accept.
 
 >>> from kspec.spec.parser import parse_signature
 >>> [fault.message for fault in gradients_exist(parse_signature("T x"), ["z"])]
@@ -71,7 +72,9 @@ def backward_fits(
     if isinstance(backward, str):
         problem = name_problem(backward)
         if problem:
-            yield Fault(("backward",), f"{backward!r} is no kernel's name: {problem}", offset=0)
+            yield Fault(
+                ("backward",), f"{backward!r} cannot be a kernel's name: {problem}", offset=0
+            )
         return
     if not backward:
         yield Fault(("backward",), "must not be empty; write an expression for an input")
@@ -105,7 +108,7 @@ def _differentiable(
             continue
         reason = ""
         if param.raw:
-            reason = "is raw: its elements are no one element's; name a kernel instead"
+            reason = "is raw, and an expression sees one element; name a kernel instead"
         elif name in scalars:
             reason = "is always a number, which has no gradient; leave it out"
         elif not _may_be_floating(param.type):
@@ -139,7 +142,7 @@ def _words(spec: Differentiable, where: tuple[str, str], text: str) -> Iterator[
     words = identifiers(text)
     reduction = spec.kind == "reduction"
     if not elsewhere.intersection(grads) and not any(one.startswith(PREFIX) for one in words):
-        message = f"names no gradient that arrives ({', '.join(grads)}), so it can not be one"
+        message = f"uses no gradient of an output ({', '.join(grads)}), so it cannot be one"
         yield Fault(where, message, offset=0, length=len(text.split("\n")[0]))
     hidden = re.search(r"#\s*include|##", spec.preamble) or any(
         option.startswith(("-I", "-D", "-include", "--")) for option in spec.options
@@ -151,7 +154,7 @@ def _words(spec: Differentiable, where: tuple[str, str], text: str) -> Iterator[
         if word in known or word.removeprefix("_raw_") in known:
             continue
         if reduction and word in _REDUCTION_WORDS:
-            message = f"{word!r} is nothing here, where each element of the inputs is alone"
+            message = f"{word!r} does not exist here: an expression sees one element of each input"
             yield Fault(where, f"{message}; {COUNT!r} says how many there are", offset, len(word))
         elif word.startswith(PREFIX):
             have = ", ".join(grads)
