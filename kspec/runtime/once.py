@@ -54,7 +54,7 @@ class OnceMap(Generic[K, V]):
             return self._values[key]
 
     def keys(self) -> tuple[K, ...]:
-        """Return the keys of what has been made, in that order."""
+        """Return the keys of the made values, in that order."""
         return tuple(self._values)
 
 

@@ -105,7 +105,7 @@ def open_module(file: str, stem: str) -> GeneratedModule:
 
 
 def module_of(module: object) -> GeneratedModule:
-    """Return what serves the kernels of a generated Python module.
+    """Return the `GeneratedModule` of a generated Python module.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def module_of(module: object) -> GeneratedModule:
 
 
 def modules_of(package: object) -> tuple[GeneratedModule, ...]:
-    """Return what serves the kernels of a generated package, or of one module of it.
+    """Return the `GeneratedModule` objects of a generated package, or of one module of it.
 
     Errors are those of `module_of`.
     """
@@ -241,7 +241,7 @@ class GeneratedModule:
         return self._images.find(wanted, device)
 
     def source(self, wanted: Wanted) -> CudaSource:
-        """Return what a kernel without a precompiled image is compiled from."""
+        """Return the source of a kernel without a precompiled image."""
         return self._compiling.source(wanted)
 
     def load(self, wanted: Wanted, device: Device) -> LoadedKernel:
@@ -305,7 +305,7 @@ class _ImageProvider:
         return None
 
     def describe(self, wanted: Wanted) -> str:
-        """Return what the image has of the wanted kernel, a line for each choice of types."""
+        """Return the image's specializations of the wanted kernel, a line for each."""
         entry = self._entry.image
         if entry is None:
             return f"{self._entry.stem} has no compiled image; `kspec build` makes it"

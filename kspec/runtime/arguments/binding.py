@@ -65,7 +65,7 @@ class Operand:
 
     @property
     def device(self) -> Device | None:
-        """Where it lives; None for a scalar, and for CuPy's textures, which do not say."""
+        """Its device; None for a scalar, and for CuPy's textures, which do not say."""
         return self.view.device if self.view is not None else device_of(self.value)
 
 
@@ -283,7 +283,7 @@ def _operand(
 
 
 def _advice(kernel: str, value: object) -> str:
-    """Return what takes a value that a call does not."""
+    """Return advice for a value that a call does not take."""
     module = type(value).__module__
     if module == "dask.delayed":
         return " of Dask, which has no value yet; pass the result of its compute()"
@@ -314,7 +314,7 @@ def check_alignment(where: str, view: ArrayView) -> None:
 
 
 def _check_handle(where: str, kind: str, param: Param, value: object, output: bool) -> None:
-    """Refuse what is no texture given as a plain input of an elementwise kernel."""
+    """Refuse a handle unless it is a texture given as a plain input of an elementwise kernel."""
     if output or param.raw or param.non_const:
         raise ArgumentTypeError(f"{where} must be an array, not a {type(value).__name__}")
     if kind_of(value) == SURFACE:
@@ -329,7 +329,7 @@ def _check_handle(where: str, kind: str, param: Param, value: object, output: bo
 
 
 def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
-    """Return where the arrays and textures of a call live; None if there are none."""
+    """Return the device of the arrays and textures of a call; None if there are none."""
     places: dict[Device, str] = {}
     for operand in operands:
         if operand.device is not None:

@@ -27,7 +27,7 @@ def checks_of_call(
     order: str | None,
     timeout: float | None,
 ) -> Checks:
-    """Return how a call is checked: its keywords, over its kernel's, over the current ones.
+    """Return the checks of a call: its keywords, over its kernel's, over the current ones.
 
     Raises
     ------

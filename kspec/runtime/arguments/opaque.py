@@ -36,7 +36,7 @@ _CUPY = {
 
 
 def kind_of(value: object) -> str:
-    """Return which of the kinds above a value is; "" for all else."""
+    """Return the kind of a value, one of those above; "" for all else."""
     return _kind(type(value))  # type: ignore[arg-type]  # types are hashable
 
 
@@ -60,7 +60,7 @@ def _is_cupys(kind: type) -> bool:
 
 
 def device_of(value: object) -> Device | None:
-    """Return where a value of these kinds is; None if it does not say so.
+    """Return the device of a value of these kinds; None if it does not say so.
 
     CuPy's textures and surfaces do not, but are on a CUDA device: `needs_cuda`.
     """

@@ -24,7 +24,7 @@ _LOW = ALIGNMENT - 1  # bits of an address
 
 @dataclass(frozen=True)
 class Argument:
-    """What a route knows of an argument.
+    """Properties of an argument that call code relies on.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Pattern:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """How the arrays are read, with their names in place."""
+        """Access to the arrays, with their names in place."""
         rows = zip(self.given, self.arguments, strict=True)
         return tuple(one.access.named(name) for name, one in rows if one.access)
 
@@ -106,7 +106,7 @@ class Pattern:
 
 
 def argument_of(value: object, *, written: bool = False, exact: bool = False) -> Argument | None:
-    """Return what a route is to know of an argument; None if there is no route for its type."""
+    """Return the properties of an argument for call code; None if no call code takes its type."""
     access = access_of(type(value))
     texture = kind_of(value) == TEXTURE
     if access is None and not texture and not isinstance(value, _SCALARS):
@@ -237,7 +237,7 @@ def _arrays(pattern: Pattern) -> list[Argument]:
 
 
 def _wrote(pattern: Pattern) -> list[str]:
-    """Return the lines that take note of what was written to."""
+    """Return the lines that record writes to arrays."""
     rows = zip(_arrays(pattern), pattern.accesses, strict=True)
     return [access.wrote for one, access in rows if one.written and access.wrote]
 
@@ -307,7 +307,7 @@ def follow(current: Sequence[str]) -> list[str]:
 
 
 def afterwards(current: Sequence[str], arrays: Sequence[str]) -> list[str]:
-    """Return the lines that take care of what a launch uses: see `libraries.stream_order`."""
+    """Return the lines that protect the memory of a launch: see `libraries.stream_order`."""
     others = [f"other{k}" for k in range(len(current) - 1)]
     lines = [f"if {one} != handle and stream is None: plan.follow({one}, handle)" for one in others]
     if set(current) != {"0"}:
@@ -330,7 +330,7 @@ def _tell_all(pattern: Pattern) -> list[str]:
 
 
 def _values(pattern: Pattern) -> list[str]:
-    """Return what blocks hold: addresses of arrays, bytes of scalars and textures."""
+    """Return the values in parameter buffers: addresses, bytes of scalars and textures."""
     values = [
         f"plan.convert[{k}](a{k})" if one.access is None else _pointer(f"a{k}")
         for k, one in enumerate(pattern.arguments)

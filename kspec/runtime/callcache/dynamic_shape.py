@@ -51,7 +51,7 @@ class FamilyBlock:
 
 
 class Family(Ordered):
-    """What is the same for calls that differ in the number of elements.
+    """The common part of calls that differ in the number of elements.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class Family(Ordered):
     Attributes
     ----------
     free : dict of object to FamilyBlock
-        Those that nobody uses, by what tells them apart.
+        Unused blocks, by keys that tell them apart.
     convert : tuple of callable
-        For each operand, what makes bytes of a scalar.
+        For each operand, the conversion of a scalar to bytes.
     make : tuple of callable
-        What makes each output that the caller does not give, of a shape.
+        For each output that the caller does not give, its allocation by shape.
     refuses : callable or None
         Called with the kernel and its arrays, says whether a call must be checked after all.
     """

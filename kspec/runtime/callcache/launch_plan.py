@@ -108,12 +108,14 @@ class Prepared:
         return [*operands, *(packed for _, packed in self.views)]
 
     def maker(self, rest: Sequence[bytes]) -> Callable[[], tuple[Sequence[bytes], KeptScratch]]:
-        """Return what makes the parameters of a block and its memory; it keeps no array alive.
+        """Return a function that makes the parameters of a block and its memory.
+
+        It keeps no array alive.
 
         Parameters
         ----------
         rest : sequence of bytes
-            What `parameters` returns.
+            Result of `parameters`.
         """
         first, device, stream = self.first, self.device, self.launch.stream
         nbytes, tickets = self.scratch, self.tickets
@@ -199,7 +201,7 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
 
 
 class Ordered:
-    """What plans do when arrays of several libraries meet, or the caller names a stream.
+    """Ordering of plans when arrays of several libraries meet, or the caller names a stream.
 
     Attributes
     ----------
@@ -216,21 +218,21 @@ class Ordered:
         follow(self.device.ordinal, stream, other)
 
     def after(self, stream: int, arrays: Sequence[Any]) -> None:
-        """Take care of what a launch on a stream that the caller has named still uses."""
+        """Keep the arrays of a launch on a stream that the caller has named."""
         after_plan(self.device, stream, arrays)
 
 
 class Plan(Ordered, Blocks):
-    """What is the same for all calls with one key.
+    """The common part of all calls with one key.
 
     The values that its blocks hold are an array's address, and a scalar's bytes.
 
     Attributes
     ----------
     convert : tuple of callable
-        For each operand, what makes these bytes of a scalar or a texture.
+        For each operand, the conversion of a scalar or a texture to these bytes.
     make : tuple of callable
-        What makes each output that the caller does not give.
+        For each output that the caller does not give, its allocation.
     guard : Guard or None
         Tells launches the memory of their arrays, on the host device.
     refuses : callable or None
@@ -238,7 +240,7 @@ class Plan(Ordered, Blocks):
     device : Device
         Where it runs.
     distances : tuple of Distance
-        What addresses must not be, so that given outputs overlap with nothing.
+        Distances that addresses must not have, so that given outputs overlap with nothing.
     """
 
     __slots__ = ("convert", "device", "distances", "guard", "make", "refuses")
@@ -292,7 +294,7 @@ def make_plan(prepared: Prepared) -> Plan | None:
 
 
 def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
-    """Return what writes the values of all operands into a block."""
+    """Return a function that writes the values of all operands into a block."""
     apart = prepared.views or any(operand.param.raw for operand in prepared.operands)
     if not apart:
         formats = [
@@ -357,7 +359,7 @@ def _guard(prepared: Prepared) -> Guard | None:
 
 
 def _refusal(prepared: Prepared) -> Refusal | None:
-    """Return what else a call depends on.
+    """Return a test of the other things that a call depends on.
 
     Checks and cores on the host device, a stream that is being captured, conjugate tensors.
     """

@@ -144,7 +144,7 @@ class Blocks:
     Attributes
     ----------
     free : dict of tuple to Block
-        Those that nobody uses, by the values that they hold; spare ones by something that no caller
+        Unused blocks, by the values that they hold; spare ones by a key that no caller
         has. Equal values may differ (0.0 and -0.0), which is for the caller to see.
     pack : callable
         As given.

@@ -90,7 +90,7 @@ def why_unavailable() -> str:
 
 
 def check(result: tuple[Any, ...]) -> Any:
-    """Return what a driver call returned; raise `DriverError` if it failed."""
+    """Return the results of a driver call; raise `DriverError` if it failed."""
     error, *values = result
     if error.value:
         driver = _bindings()
@@ -165,7 +165,7 @@ def compute_capability(ordinal: int) -> tuple[int, int]:
 
 @functools.cache
 def multiprocessors(ordinal: int) -> int:
-    """Return how many multiprocessors a device has."""
+    """Return the number of multiprocessors of a device."""
     driver = _bindings()
     attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
     return int(check(driver.cuDeviceGetAttribute(attribute, check(driver.cuDeviceGet(ordinal)))))
@@ -295,7 +295,7 @@ def _kernel_names(module: Any) -> tuple[str, ...] | None:
 
 
 def _instead(module: Any, wanted: str) -> str:
-    """Return which kernels a module has, as far as the driver says (since 12.4), and advice."""
+    """Return the kernels of a module, as far as the driver says (since 12.4), and advice."""
     names = _kernel_names(module)
     if names is None:
         return ""

@@ -17,7 +17,7 @@ _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 
 
 def best_arch(archs: Iterable[str], capability: tuple[int, int]) -> str | None:
-    """Return what the driver takes of an image with these members, or None if nothing runs.
+    """Return the member of an image that the driver takes, or None if none runs.
 
     Code of the device itself, or of the nearest older minor version; without any, PTX of the
     nearest older device, which the driver compiles.  Members for one device alone (``sm_90a``) or
@@ -47,7 +47,7 @@ def device_text(ordinal: int) -> str:
 
 
 def _rank(arch: str, capability: tuple[int, int]) -> tuple[bool, tuple[int, int], str] | None:
-    """Return what sorts the members that run on a device, the best last; None: it does not."""
+    """Return the sort key of a member, the best last; None if it does not run on the device."""
     match = _ARCH.fullmatch(arch)
     if match is None:
         return None

@@ -51,7 +51,7 @@ def _set(ordinal: int, function: Any, number: int, value: int) -> None:
 
 @functools.cache
 def most_shared_memory(ordinal: int) -> int:
-    """Return how many bytes of shared memory a block can have, static and dynamic."""
+    """Return the most bytes of shared memory of a block, static and dynamic."""
     bindings = driver.bindings()
     number = bindings.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     device = driver.check(bindings.cuDeviceGet(ordinal))
@@ -76,7 +76,7 @@ def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
 
 
 def resident_blocks(ordinal: int, function: Any, threads: int, shared_mem: int) -> int:
-    """Return how many blocks of a kernel fit on a device at the same time.
+    """Return the number of blocks of a kernel that fit on a device at the same time.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _MEASURED_SINCE = 13000  # no graphs on drivers that nobody has tried
 
 
 class GraphStart(NamedTuple):
-    """How a graph is used; neither may run while the other does, nor twice at the same time.
+    """Functions to use a graph; neither may run while the other does, nor twice at the same time.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ def is_wanted() -> bool:
 
 
 class _Graph:
-    """A graph, its executable form and its node; destroyed when nobody can launch it any more."""
+    """A graph, its executable form and its node; destroyed when it can no longer be launched."""
 
     def __init__(self, ordinal: int, function: Any, launch: Launch, params: int) -> None:
         made: list[tuple[Any, Any]] = []  # what destroys, and what is destroyed

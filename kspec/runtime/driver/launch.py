@@ -17,7 +17,7 @@ Three = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched.
+    """Options of a kernel launch.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Launch:
     stream : int
         Handle.
     checks : Checks
-        What is checked, on the host device.
+        Checks, on the host device.
     modes : tuple of str
-        What the kernel is instrumented for, on the host device.
+        Instrumentation of the kernel, on the host device.
     regions : tuple of Region
         The memory of the array arguments, for that.
     cooperative : bool
@@ -41,7 +41,7 @@ class Launch:
         Programmatic dependent launch: whether it may begin before the kernel in front of it on the
         stream has ended.
     shared_limit : int or None
-        How large `shared_mem` may be; None: as the kernel has it.
+        Limit of `shared_mem`; None: as the kernel has it.
     carveout : int or None
         Percentage of a multiprocessor's memory that is preferred as shared memory; -1: the driver's
         default, None: as the kernel has it.
@@ -85,7 +85,7 @@ def make_launch(
     Raises
     ------
     ArgumentTypeError
-        If grid, block or cluster is no tuple of one to three integers, or shared_mem no integer.
+        If grid, block or cluster is not a tuple of 1 to 3 integers, or shared_mem not an integer.
     LaunchError
         If no CUDA device can launch it.
     """
@@ -142,7 +142,7 @@ def three(name: str, sizes: Sequence[int]) -> Three:
 
 @contextmanager
 def about(kernel: str) -> Iterator[None]:
-    """Put a kernel's name before what `make_launch` and `three` have to say."""
+    """Put a kernel's name before the messages of `make_launch` and `three`."""
     try:
         yield
     except (ArgumentTypeError, LaunchError) as error:

@@ -108,7 +108,7 @@ def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> 
 def prepare_resizable(
     ordinal: int, function: Any, launch: Launch, params: int
 ) -> tuple[Start, Resize]:
-    """Return what `prepare_launch` returns, and what sets its size: blocks, threads of each."""
+    """Return the result of `prepare_launch`, and a function that sets the blocks and threads."""
     rows = _attributes(launch)
     attributes = ctypes.create_string_buffer(b"".join(rows))
     packed = _CONFIG.pack(

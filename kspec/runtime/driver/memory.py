@@ -12,7 +12,7 @@ _ASYNC_POOLS: OnceMap[int, Any] = OnceMap()  # one for each device
 
 
 def total_memory(ordinal: int) -> int:
-    """Return how many bytes of memory a device has."""
+    """Return the bytes of memory of a device."""
     bindings = driver.bindings()
     return int(driver.check(bindings.cuDeviceTotalMem(driver.check(bindings.cuDeviceGet(ordinal)))))
 

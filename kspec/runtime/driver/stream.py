@@ -18,7 +18,7 @@ def synchronize_stream(ordinal: int, stream: int) -> None:
 
 
 def wait_for_stream(ordinal: int, stream: int, other: int, origin: int | None = None) -> None:
-    """Let what is queued on a stream from now on run after what is queued on another one.
+    """Let later work of a stream run after the work queued on another one.
 
     `origin`: the device of the other one, if it is not the same.
     """

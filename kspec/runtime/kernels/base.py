@@ -37,7 +37,7 @@ GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a generated kernel is from.
+    """Origin of a generated kernel.
 
     Attributes
     ----------
@@ -93,12 +93,12 @@ class KernelCallable(Generic[DeclarationT]):
 
     @property
     def declaration(self) -> DeclarationT:
-        """How the kernel is called."""
+        """Declaration by which the kernel is called."""
         return self._declaration
 
     @functools.cached_property
     def backward(self) -> Backward | None:
-        """What computes the kernel's gradients; None if its spec has no `backward`."""
+        """Computation of the kernel's gradients; None if its spec has no `backward`."""
         if self._gradients is None:
             return None
         kernel = self._gradients()

@@ -21,27 +21,27 @@ from kspec.runtime.libraries.registry import Library
 
 
 class Bound:
-    """What ``kernel.bind(...)`` returns; calling it launches the kernel and nothing else.
+    """A bound call, from ``kernel.bind(...)``; calling it launches the kernel and nothing else.
 
     Threads may share it.
 
     Parameters
     ----------
     blocks : Blocks or None
-        What launches the kernel; None: there is nothing to do.
+        Blocks that launch the kernel; None: there is nothing to do.
     again : callable
         Makes the call in full. It holds the arguments, whose memory the kernel uses.
     in_full : callable or None
         Says at each call whether it is to be made in full.
     result : object
-        What calls return.
+        Result of calls.
     counted : sequence of (Library, object)
         Arrays that it writes to whose libraries want to know.
 
     Attributes
     ----------
     result : object
-        What each call returns: the outputs, the same arrays every time.
+        Result of each call: the outputs, the same arrays every time.
     """
 
     __slots__ = ("_again", "_blocks", "_counted", "_in_full", "result")

@@ -323,7 +323,7 @@ def _geometry(
 
 
 def _growth(growth: Growth | None, block_size: int | None) -> Growth | None:
-    """Return what another number of elements changes, in blocks of a size that fits any number."""
+    """Return the changes for another number of elements, in blocks of a size that fits any."""
     if growth is None or block_size is None:
         return growth
     return growth.in_blocks(block_size) if block_size <= MAX_BLOCK_THREADS else None

@@ -129,7 +129,7 @@ def called_by(function: FunctionType) -> KernelCallable[Any] | None:
 
 
 def identity_of(kernel: Kernel) -> Identity:
-    """Return what a kernel is called in other processes.
+    """Return the identity of a kernel in other processes.
 
     Raises
     ------

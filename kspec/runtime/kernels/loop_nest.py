@@ -30,7 +30,7 @@ from kspec.runtime.schedules.strides import Axes, Shape
 
 @dataclass(frozen=True)
 class Loop:
-    """What a launch walks over.
+    """The loop of a launch.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Loop:
     views : tuple of (int, bytes)
         The packed ``_raw_<name>``, each with the number of its operand.
     growth : Growth or None
-        What another number of elements changes, if all arrays have the same shape.
+        Changes for another number of elements, if all arrays have the same shape.
     """
 
     walk: Walk
@@ -93,7 +93,7 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
 
 
 def member_of(operand: Operand, binding: Binding) -> Member:
-    """Return what a walk must know of an operand."""
+    """Return the properties of an operand that a schedule depends on."""
     dtype = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
     written = operand.is_output or operand.param.non_const
     ptr = operand.view.ptr if operand.view else 0

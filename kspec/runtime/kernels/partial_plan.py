@@ -31,7 +31,7 @@ MAX_BYTES = 1 << 20  # of parts: with more of them the checks of a call go unnot
 
 @dataclass(frozen=True)
 class _Look:
-    """What a call looks like.
+    """Properties of a call that its plan depends on.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Repeated:
 
 
 def _look(calls: Sequence[Args]) -> _Look | None:
-    """Return what a call looks like; None if it is to be checked in full."""
+    """Return the properties of a call; None if it is to be checked in full."""
     signs: list[Hashable] = []
     addresses: list[list[int | None]] = []
     devices: dict[Device, None] = {}
@@ -223,7 +223,7 @@ class _Shard:
 
 @dataclass(frozen=True)
 class _Ready:
-    """What a call still needs: what each block is to hold, and the new outputs.
+    """The changing part of a call: the values of each block, and the new outputs.
 
     Attributes
     ----------
@@ -273,7 +273,7 @@ class _Plan:
     def prepare(
         self, calls: Sequence[Args], addresses: Sequence[Sequence[int | None]]
     ) -> _Ready | None:
-        """Return what a call needs; None if it must be checked in full."""
+        """Return the values and outputs of a call; None if it must be checked in full."""
         values = []
         try:
             for shard, args, places in zip(self._shards, calls, addresses, strict=True):
@@ -315,6 +315,6 @@ def _address(array: Any) -> int:
 
 
 def _values(plan: Plan, args: Sequence[Any], places: Sequence[int | None]) -> list[Any]:
-    """Return what a plan's block holds of the inputs: addresses, and bytes of scalars."""
+    """Return the values of the inputs in a plan's block: addresses, and bytes of scalars."""
     rows = zip(plan.convert, args, places, strict=False)  # outputs follow
     return [place if convert is None else convert(value) for convert, value, place in rows]

@@ -312,7 +312,7 @@ class SplitReduction:
     def _call(
         self, joined: Part, args: Sequence[Any], stream: Any
     ) -> tuple[Call, Any, int, Checks]:
-        """Return what is left of a call's inputs, the part, the stream, and what to check."""
+        """Return the remaining inputs of a call, the part, the stream, and the checks."""
         kernel = self.kernel
         declaration = kernel.declaration
         dispatch.check_count(declaration, args)
@@ -342,7 +342,7 @@ class SplitReduction:
         tag: Callable[[str], str],
         checks: Checks,
     ) -> tuple[Fold, LoadedKernel]:
-        """Return how the parts are shared among threads, and the kernel for that."""
+        """Return the schedule of the parts, and the kernel for that."""
         size = joined.array.shape[-1]
         whole = (joined.count, *shape)
         strides = c_strides(whole, size)

@@ -74,7 +74,7 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
 
 
 def elements(view: ArrayView) -> tuple[Any, ...]:
-    """Return what two views have in common that are the same elements in the same order."""
+    """Return a key that is equal for views of the same elements in the same order."""
     steps = [step for step in zip(view.shape, view.strides, strict=True) if step[0] != 1]
     return view.device, view.ptr, dtypes.lookup(view.dtype).itemsize, tuple(steps)
 
@@ -137,7 +137,7 @@ class MayOverlap(Exception):
 
 
 class Distance(NamedTuple):
-    """Which distance of two addresses would make two arrays of a repeated call overlap.
+    """Distances of two addresses at which two arrays of a repeated call overlap.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Distance(NamedTuple):
 
 
 def distances(places: Sequence[Place | None]) -> tuple[Distance, ...]:
-    """Return what to look at when arrays like these come from elsewhere in memory."""
+    """Return the distances to check when arrays like these come from elsewhere in memory."""
     found = []
     for number, target in enumerate(places):
         for position, other in enumerate(places):

@@ -91,7 +91,7 @@ class Access:
         return Access(**filled, names=self.names)
 
     def lines(self, name: str) -> list[str]:
-        """Return what sets the variables that the others use."""
+        """Return the lines that set the variables of the other expressions."""
         lines = [f"p{name[1:]} = {self.pointer}"]
         return [*lines, f"d{name[1:]} = {self.device}"] if self.device else lines
 
@@ -125,7 +125,7 @@ def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) 
 
 
 def _if_current(library: Library, device: Device, private: Maker, public: Maker) -> Maker:
-    """Return what makes arrays the private way, which is for the current device, if it is that."""
+    """Return the private constructor of arrays if the device is current, else the public one."""
     cuda, ordinal = sys.modules[library.name].cuda, device.ordinal
     current = cuda.runtime.getDevice if library.name == "cupy" else cuda.current_device
     return lambda: private() if current() == ordinal else public()
@@ -145,7 +145,7 @@ def _private_maker(name: str, device: Device) -> Callable[..., Maker] | None:
 
 
 def _look(array: Any) -> tuple[Any, ...]:
-    """Return what must not depend on how an array was made."""
+    """Return properties that must not depend on the constructor of an array."""
     strides = array.stride() if hasattr(array, "data_ptr") else array.strides
     return type(array), tuple(array.shape), tuple(strides), array.dtype, array.device
 
@@ -227,7 +227,7 @@ def _torch() -> Access:
 
 
 def _version_counter() -> Callable[[Sequence[Any]], object]:
-    """Return what tells autograd that tensors were written to, in half of the public way's time."""
+    """Return a function that tells autograd of writes, in half of the public way's time."""
     torch, public = sys.modules["torch"], Torch()
     try:
         private: Callable[[Sequence[Any]], object] = torch._C._increment_version

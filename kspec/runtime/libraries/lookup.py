@@ -46,7 +46,7 @@ class CuPyConvertible(Plain):
         return speaks(kind, "__cupy_get_ndarray__")
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the elements of its array are."""
+        """Return the view of its array."""
         inner = array.__cupy_get_ndarray__()
         library = library_of(inner)
         if library is None or library is self:
@@ -105,12 +105,12 @@ def library_of(value: object) -> Library | None:
 
 
 def view_of(where: str, library: Library, value: Any) -> ArrayView:
-    """Return where the elements of an argument are; what is raised says which one it is.
+    """Return the view of an argument; errors name the argument.
 
     Parameters
     ----------
     where : str
-        What messages call it.
+        Its name in messages.
     library : Library
         Whose array it is.
     value : object
@@ -126,7 +126,7 @@ def view_of(where: str, library: Library, value: Any) -> ArrayView:
 
 
 def default_library(device: Device) -> Library:
-    """Return who makes the outputs of a call without any array: NumPy, or kspec on a GPU."""
+    """Return the library that makes outputs of calls without arrays: NumPy, or kspec on a GPU."""
     return NumPy() if device.is_host else Own()
 
 

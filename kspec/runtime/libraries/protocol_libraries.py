@@ -23,7 +23,7 @@ from kspec.runtime.memory.device_array import DeviceArray
 class Jax(DLPack):
     """`jax.Array`: immutable, so that results are new ones.
 
-    JAX tells nobody its streams.  Kernels run on the legacy default stream, which waits for their
+    JAX does not expose its streams. Kernels run on the legacy default stream, which waits for their
     arguments, and JAX's stream waits for them.
     """
 
@@ -40,7 +40,7 @@ class Jax(DLPack):
         return array is not None and (issubclass(kind, array) or _is_tracer(kind))
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are."""
+        """Return the view of the array."""
         if _is_tracer(type(array)):
             raise ArgumentTypeError(
                 "JAX traces this function (jax.jit, vmap, grad), and a plain call needs values: "

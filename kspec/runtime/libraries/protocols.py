@@ -46,7 +46,7 @@ class CudaArrayInterface(Own):
         return isinstance(own, dict) and own.get("__cuda_array_interface__") is not None
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are; the legacy default stream waits for its stream."""
+        """Return the view of the array; the legacy default stream waits for its stream."""
         try:
             interface = array.__cuda_array_interface__
         except AttributeError as error:  # an array on the CPU, for instance
@@ -90,7 +90,7 @@ class DLPack(Own):
         return speaks(kind, "__dlpack__") and speaks(kind, "__dlpack_device__")
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the array's elements are; the legacy default stream waits for them."""
+        """Return the view of the array; the legacy default stream waits for them."""
         one = dlpack.import_array(array)
         return ArrayView(
             one.ptr, one.shape, one.strides, one.dtype, one.device, one.readonly, one.owner

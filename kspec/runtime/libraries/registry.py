@@ -76,7 +76,7 @@ class Library(Protocol):
 
 
 class Plain:
-    """What is the same for most libraries: memory of their own, arrays that are returned."""
+    """Defaults of most libraries: memory of their own, arrays that are returned."""
 
     counts = False
     handed = False
@@ -130,7 +130,7 @@ class NumPy(Plain):
 
 
 def check_no_mask(array: object) -> None:
-    """Refuse masked arrays of NumPy's, whose masks nobody would see."""
+    """Refuse masked arrays of NumPy's, whose masks kernels would not see."""
     if isinstance(array, np.ma.MaskedArray):
         raise UnsupportedDTypeError("masked arrays are not supported; pass array.filled(...)")
 
@@ -184,7 +184,7 @@ class Torch(Plain):
         return torch is not None and issubclass(kind, torch.Tensor)
 
     def view(self, array: Any) -> ArrayView:
-        """Return where the tensor's elements are."""
+        """Return the view of the tensor."""
         torch = sys.modules["torch"]
         _check_dense(torch, array)
         if array.requires_grad and torch.is_grad_enabled():
@@ -247,7 +247,7 @@ class Torch(Plain):
 
 
 def _check_dense(torch: Any, tensor: Any) -> None:
-    """Refuse tensors whose elements do not lie side by side, with what makes them so."""
+    """Refuse tensors without strided storage, and name the conversion."""
     way_out = ""
     if tensor.is_quantized:
         kind, way_out = "quantised", "x.dequantize(), or x.int_repr() for its integers"
@@ -261,7 +261,7 @@ def _check_dense(torch: Any, tensor: Any) -> None:
 
 
 def _address(tensor: Any) -> int:
-    """Return where the elements of a tensor are; refuse tensors that only stand for others."""
+    """Return the address of a tensor; refuse tensors that have no memory of their own."""
     try:
         address = int(tensor.data_ptr())
     except RuntimeError:

@@ -20,7 +20,7 @@ from kspec.runtime.once import OnceMap
 
 
 class Kept:
-    """What kernels on one device still use, in the order of their launches.
+    """Objects in use by kernels that have not finished on one device, in launch order.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ _KEPT: OnceMap[int, Kept] = OnceMap()
 
 
 def kept_on(ordinal: int) -> Kept:
-    """Return what kernels on a device still use."""
+    """Return the objects that kernels on a device still use."""
     return _KEPT.get_or_make(ordinal, lambda: Kept(ordinal))
 
 
 def keep_until_run(ordinal: int, stream: int, objects: Sequence[object]) -> None:
     """Keep objects until everything queued on a stream of a device by now has run.
 
-    While a graph is made of it there is nothing to wait for: whoever launches the graph keeps them.
+    While a graph is made of it there is nothing to wait for: the launcher of the graph keeps them.
     """
     if not driver_streams.is_capturing(ordinal, stream):
         kept_on(ordinal).keep(stream, objects)

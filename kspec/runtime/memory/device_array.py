@@ -448,9 +448,9 @@ def use_on(stream: int, *values: object) -> None:
     Parameters
     ----------
     stream : int
-        Handle. The work comes after what the last owners of the arrays' memory have queued.
+        Handle. The work comes after the queued work of the last owners of the arrays' memory.
     *values : object
-        What is not an array of kspec's does not matter.
+        Values other than arrays of kspec's do not matter.
     """
     if stream not in (0, driver_streams.LEGACY_STREAM):
         for value in values:

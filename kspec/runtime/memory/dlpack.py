@@ -140,7 +140,7 @@ def export(
     Raises
     ------
     BufferError
-        If strides are no multiples of the element size, which DLPack cannot say, or for structs.
+        If strides are not multiples of the element size, as DLPack requires, or for structs.
     """
     if any(stride % dtype.itemsize for stride in strides):
         raise BufferError("strides that are not multiples of the element size cannot be exported")
@@ -236,7 +236,7 @@ def _exported(array: Any, options: Mapping[str, Any]) -> object:
 
 
 def _tensor_of(capsule: Any, kind: str) -> tuple[_Tensor, int]:
-    """Return what a capsule holds, and its flags."""
+    """Return the tensor of a capsule, and its flags."""
     if type(capsule).__name__ == "PyCapsule":
         if _is_valid_object(capsule, _VERSIONED):
             address = _get_pointer_of_object(capsule, _VERSIONED)

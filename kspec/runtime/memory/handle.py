@@ -8,7 +8,7 @@ from kspec.errors import ArgumentTypeError
 
 
 class Handle:
-    """Base of objects that are handles, such as textures, and of what holds them."""
+    """Base of objects that are handles, such as textures, and of their holders."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         # A copy would hold the handle longer than the object that gives it back.

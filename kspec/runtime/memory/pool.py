@@ -40,7 +40,7 @@ _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
 class _Alone:
-    """Notes what `sys.getrefcount` says to the finalizer of an object that nobody refers to."""
+    """Records the result of `sys.getrefcount` in the finalizer of an unreferenced object."""
 
     def __init__(self, noted: list[int]) -> None:
         self.noted = noted
@@ -113,7 +113,7 @@ class PooledMemory:
             self.bucket.away[self.ptr] = None
 
     def _past(self) -> Past | None:
-        """Return what has to run before the memory is used elsewhere."""
+        """Return the work that must finish before the memory is used elsewhere."""
         away = self.bucket.away
         if self.ptr not in away:
             return away.setdefault(self.ptr, Past(self.bucket.ordinal))
@@ -128,7 +128,7 @@ class Bucket:
     size, ordinal : int
         Bytes of each piece, and the device.
     free : list of int
-        Addresses of memory that nobody owns.
+        Addresses of free memory.
     take, give : callable
         Take one of them, or raise `IndexError`; put one there.
     most : int
@@ -136,7 +136,7 @@ class Bucket:
     held : set of int
         Addresses of all memory that the driver has given.
     away : dict of int to Past or None
-        Addresses of memory that has left home, and what has to run before it is used elsewhere.
+        Addresses of memory in use on other streams, and the work to wait for before reuse.
     grown : int
         When `most` was last raised.
     """
@@ -194,7 +194,7 @@ class Bucket:
         return ptr
 
     def retire(self, ptr: int) -> None:
-        """Deal with memory that nobody owns any more, and that cannot simply be kept."""
+        """Release memory without an owner that cannot simply be kept."""
         if ptr not in self.held:
             return  # a forked process has none of its parent's memory
         if ptr not in self.away and self._grant(self):

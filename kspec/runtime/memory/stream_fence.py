@@ -39,9 +39,9 @@ class Past:
         weakref.finalize(self, driver_streams.destroy_event, ordinal, self._event).atexit = False
 
     def precedes(self, stream: int) -> bool:
-        """Let what is queued on a stream from now on come after this.
+        """Let later work of a stream come after this.
 
-        A graph that is being made of what is queued there may run anywhere: then the host waits.
+        A graph that is captured from the stream may run anywhere: then the host waits.
 
         Returns
         -------

@@ -61,7 +61,7 @@ class Symbol(Handle):
 
     @property
     def device(self) -> Any:
-        """Where the module is loaded."""
+        """Device that the module is loaded on."""
         return self.place
 
     def array(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> DeviceArray:

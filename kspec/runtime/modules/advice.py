@@ -34,7 +34,7 @@ _THEN = "then run `kspec build`"
 
 
 def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> str:
-    """Return what is missing of a module's kernel for a device, and what to do about it.
+    """Return the missing part of a module's kernel for a device, and the way to add it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     entry : ModuleEntry
         The module's part of the manifest.
     wanted : Specialization or RawSymbol
-        What was called.
+        The kernel that was called.
     device : Device
         Where.
     """
@@ -125,7 +125,7 @@ def _words(entry: ModuleEntry, kernel: Declaration | None, wanted: Wanted, devic
 
 
 def _other_arch(archs: tuple[str, ...], device: Device) -> str:
-    """Return what does not fit, and how to build for the device."""
+    """Return the mismatch, and the way to build for the device."""
     arch = device_arch(device.ordinal)
     more = value_text(list(dict.fromkeys([*archs, arch])))
     return (

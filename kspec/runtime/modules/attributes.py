@@ -33,7 +33,7 @@ class KernelAttributes:
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Let go of what was prepared for repeated calls."""
+        """Drop the prepared launches of repeated calls."""
         raise NotImplementedError
 
     @property
@@ -46,7 +46,7 @@ class KernelAttributes:
 
     @property
     def max_threads_per_block(self) -> int:
-        """How many threads a block can have, with the registers that the kernel needs."""
+        """The most threads of a block, with the registers that the kernel needs."""
         return self._read("max_threads_per_block")
 
     @property
@@ -86,12 +86,12 @@ class KernelAttributes:
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
-        """How much dynamic shared memory a launch may ask for.
+        """The most bytes of dynamic shared memory of a launch.
 
         Raises
         ------
         ArgumentTypeError
-            When it is set to what is no integer.
+            When it is set to anything but an integer.
         DriverError
             When it is set to more than the device has.
         """
@@ -111,7 +111,7 @@ class KernelAttributes:
         Raises
         ------
         ArgumentTypeError
-            When it is set to what is no integer.
+            When it is set to anything but an integer.
         DriverError
             When it is set to what is neither a percentage nor -1.
         """

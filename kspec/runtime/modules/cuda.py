@@ -83,14 +83,14 @@ class CudaKernel:
         launch_once(self.ordinal, self._function, launch, params.address, self._label)
 
     def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
-        """Return what launches the kernel again and again, with what `params` holds then."""
+        """Return a function that launches the kernel with the current contents of `params`."""
         if launch.cooperative:
             return functools.partial(launch_in_full, self, launch, params)
         launch = self._checked(launch, params)
         return prepare_launch(self.ordinal, self._function, launch, params.address)
 
     def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
-        """Return what launches the kernel again and again, and what sets the launch's size."""
+        """Return a function that launches the kernel, and one that sets the launch's size."""
         launch = self._checked(launch, params)
         return prepare_resizable(self.ordinal, self._function, launch, params.address)
 
@@ -105,11 +105,11 @@ class CudaKernel:
         return not self._module.has_device_runtime
 
     def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
-        """Return what launches it as a graph, given what launches the kernel itself."""
+        """Return functions that launch it as a graph, given the plain launch."""
         return driver_graph.make_graph(self.ordinal, self._function, launch, params.address, plain)
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
-        """Return how many blocks of so many threads the device holds at the same time."""
+        """Return the number of blocks of so many threads that the device holds at the same time."""
         key = threads, shared_mem
         if key not in self._resident:
             self._resident[key] = driver_kernel.resident_blocks(
@@ -193,7 +193,7 @@ class CudaModule:
 
 
 def _why_not_loaded(error: DriverError, image: Image, ordinal: int) -> str:
-    """Return what does not fit: the image, the GPU or the driver; and what to do about it."""
+    """Return the reason, the image, the GPU or the driver, and advice."""
     found = contents_of(image.code)
     arch = device_arch(ordinal)
     what = f"a {found.kind}" + (f" for {', '.join(found.archs)}" if found.archs else "")

@@ -71,7 +71,7 @@ class HostKernel:
         )
 
     def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
-        """Return what runs the kernel again and again, with what `params` holds then."""
+        """Return a function that runs the kernel with the current contents of `params`."""
         if launch.cooperative:
             return functools.partial(launch_in_full, self, launch, params)
         self._check(launch, params)
@@ -81,7 +81,7 @@ class HostKernel:
         return start
 
     def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
-        """Return what runs the kernel again and again, and what sets the launch's size."""
+        """Return a function that runs the kernel, and one that sets the launch's size."""
         start = self.prepare(launch, params)
 
         def resize(blocks: int, threads: int) -> None:

@@ -23,14 +23,14 @@ _PTX_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Contents:
-    """What an image holds.
+    """Contents of an image.
 
     Attributes
     ----------
     kind : str
         ``"cubin"``, ``"PTX"``, ``"fatbin"``, or what it seems to be.
     archs : tuple of str
-        What it has code for: ``"sm_90"``, or ``"compute_80"`` for PTX.
+        Architectures of its code: ``"sm_90"``, or ``"compute_80"`` for PTX.
     ptx_version : tuple of int or None
         Of PTX alone: major and minor.
     """
@@ -41,7 +41,7 @@ class Contents:
 
 
 def contents_of(code: bytes) -> Contents:
-    r"""Return what an image holds.
+    r"""Return the contents of an image.
 
     >>> contents_of(b".version 9.0\n.target sm_80").archs
     ('compute_80',)

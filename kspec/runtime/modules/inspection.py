@@ -18,7 +18,7 @@ _DISASSEMBLERS = ("nvdisasm", "-c"), ("cuobjdump", "-sass")
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a kernel is at each stage, for certain types of arguments.
+    """Every stage of a kernel, for certain types of arguments.
 
     Attributes
     ----------
@@ -29,13 +29,13 @@ class Inspection:
     code : str
         CUDA C++.
     arch : str
-        What the rest is for.
+        Architecture of the following.
     ptx : str
         Of the virtual architecture.
     sass : str
         Of the real one; empty where neither nvdisasm nor cuobjdump is installed.
     registers, spill_bytes, shared_bytes, local_bytes : int
-        What a thread, or a block, needs; -1 where it is not known.
+        Needs of a thread, or of a block; -1 where unknown.
     """
 
     source: str

@@ -59,7 +59,7 @@ class LoadedKernel(Protocol):
         """
 
     def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
-        """Return what `prepare` returns, and what sets the launch's blocks and their threads."""
+        """Return the result of `prepare`, and a function that sets the blocks and their threads."""
 
     def relaunch(self, start: Start, code: int) -> None:
         """Launch once more what returned a code, or raise."""
@@ -68,16 +68,16 @@ class LoadedKernel(Protocol):
         """Return whether it is to be launched as a graph if that happens often."""
 
     def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
-        """Return what launches it as a graph, given what launches the kernel itself.
+        """Return functions that launch it as a graph, given the plain launch.
 
         Raises
         ------
         DriverError
-            If there can be no graph of it.
+            If it cannot be a graph.
         """
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
-        """Return how many blocks of so many threads the device holds at the same time."""
+        """Return the number of blocks of so many threads that the device holds at the same time."""
 
 
 class LoadedModule(Protocol):

@@ -54,13 +54,13 @@ class Provider(Protocol):
         """Return whether `find` would start a compiler."""
 
     def source(self, wanted: Wanted) -> CudaSource | None:
-        """Return what `wanted` is or would be compiled from, if this provider knows."""
+        """Return the source of `wanted`, if this provider knows it."""
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
-        """Return what a compiler calls `wanted`, or None where there is none to ask."""
+        """Return the compiler's name of `wanted`, or None without a compiler."""
 
     def describe(self, wanted: Wanted) -> str:
-        """Return what is here instead, for the error that nothing was found."""
+        """Return a list of available kernels, for the error that nothing was found."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class CompilingProvider:
 
 
 def made_in_python(wanted: Wanted, device: Device) -> str:
-    """Return what to do about a kernel that has no spec file and must not be compiled."""
+    """Return advice for a kernel that has no spec file and must not be compiled."""
     name = wanted.name_expression.partition("<")[0]
     return f"{name} is made in Python: declare it in a spec file, and `kspec build` compiles it"
 
@@ -144,7 +144,7 @@ def compile_for(source: CudaSource, target: Target) -> Image:
 
 
 def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nvrtc") -> Target:
-    """Return what a kernel is compiled for, by a backend, that a device shall run."""
+    """Return the target of a backend for kernels of a device."""
     if device.is_host:
         return Target("host", sanitize)
     from kspec.compiler.target import target_for_capability
@@ -178,13 +178,13 @@ class KernelLoader:
     providers : sequence of Provider
         Asked in this order.
     hint : callable, optional
-        Returns the advice for a kernel that nobody has for a device.
+        Returns the advice for a kernel that no provider has for a device.
     watch : callable, optional
         Called with each kernel and device that is asked for; see `kspec.runtime.kernels.tracing`.
     line_of : callable, optional
         Returns a line of the files that the source was made of, by file and number; else nothing.
     origin : tuple of str
-        What the kernels were read from; empty for those that were made in this process.
+        Files that the kernels were read from; empty for those that were made in this process.
     """
 
     def __init__(
@@ -302,14 +302,14 @@ class KernelLoader:
         return kernel
 
     def symbol(self, wanted: Wanted, device: Device, image: Image) -> str:
-        """Return what `wanted` is called in an image: names that are no expressions, as they are.
+        """Return the symbol of `wanted` in an image; plain names stay as they are.
 
         Raises
         ------
         CompileError
             If an expression does not parse.
         LoadError
-            If an expression, in any spelling, is none of the image's.
+            If the image does not have the expression, in any spelling.
         """
         name = wanted.name_expression
         found = find_symbol(name, image.symbols)
@@ -350,12 +350,12 @@ class KernelLoader:
         )
 
     def watch(self, wanted: Wanted, device: Device) -> None:
-        """Let whoever watches know that a kernel is asked for, for the first time."""
+        """Tell the watcher about the first request for a kernel."""
         if self._watch:
             self._watch(wanted, device)
 
     def advice(self, wanted: Wanted, device: Device) -> str:
-        """Return what to do about a kernel that there is not; empty where nobody knows."""
+        """Return advice for a missing kernel; empty if there is none."""
         return self._hint(wanted, device) if self._hint else ""
 
     def _home(
@@ -419,7 +419,7 @@ def _line(
     path: str,
     line: int,
 ) -> str:
-    """Return a line of what a kernel was made of; empty if it is none of its lines."""
+    """Return a line of a kernel's source; empty if it is not one of its lines."""
     found = line_of(path, line) if line_of else ""
     if found:
         return found

@@ -58,7 +58,7 @@ class RawCaller(KernelAttributes):
 
     @property
     def _params(self) -> Sequence[CParam] | None:
-        """Declared parameters; None if nobody has declared them."""
+        """Declared parameters; None if they are not declared."""
         raise NotImplementedError
 
     @property

@@ -81,7 +81,7 @@ class PreparedRaw:
     named : bool
         Whether the caller has named the stream.
     written : tuple of bool
-        Whether the kernel writes to what an argument points to; empty if nobody says so.
+        Whether the kernel writes to the memory of an argument; empty if that is not declared.
     """
 
     kernel: LoadedKernel
@@ -110,7 +110,7 @@ class PreparedRaw:
 
 
 class Caller(Protocol):
-    """What routes need of a raw kernel: `kspec.runtime.raw.call.RawCaller`."""
+    """Interface of a raw kernel to call code: `kspec.runtime.raw.call.RawCaller`."""
 
     checks: Checks | None
     _routes: RawRoutes
@@ -118,7 +118,7 @@ class Caller(Protocol):
 
     @property
     def _params(self) -> Sequence[CParam] | None:
-        """Declared parameters; None if nobody has declared them."""
+        """Declared parameters; None if they are not declared."""
 
     def prepare(self, *call: Any, **options: Any) -> PreparedRaw:
         """Check a call."""
@@ -277,7 +277,7 @@ def _place(arg: Any) -> str:
 
 
 class RawPlan(Ordered, Blocks):
-    """What is the same for all calls of a raw kernel with one key, as in `plan.Plan`."""
+    """The common part of all calls of a raw kernel with one key, as in `plan.Plan`."""
 
     __slots__ = ("convert", "device", "guard", "refuses")
 
@@ -324,7 +324,7 @@ def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
 
 
 def refusal_of(prepared: PreparedRaw) -> Refusal | None:
-    """Return what else a call depends on: checks on the host device, conjugate tensors."""
+    """Return a test of other conditions: checks on the host device, conjugate tensors."""
     views = [one.view for one in prepared.operands if one.view is not None]
     torch = any(
         one.library is not None and one.library.name == "torch" for one in prepared.operands
@@ -475,7 +475,7 @@ def render_raw_route(pattern: RawPattern) -> str:
 
 
 def _wrote(pattern: RawPattern) -> list[str]:
-    """Return the lines that take note of what was written to."""
+    """Return the lines that record writes to arrays."""
     lines = []
     for k, value in enumerate(pattern.values):
         if value.access is None or not value.written or not value.access.wrote:

@@ -446,7 +446,7 @@ class _FileProvider:
         return False
 
     def source(self, wanted: Wanted) -> CudaSource | None:
-        """Return None: whoever compiled the file has its source."""
+        """Return None: an image file does not contain its source."""
         return None
 
     def describe(self, wanted: Wanted) -> str:

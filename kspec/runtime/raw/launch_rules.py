@@ -183,7 +183,7 @@ class _Completion:
     parsed : ParsedRules
         The expressions.
     constants : mapping of int to number
-        Parameters whose default is no expression, by position.
+        Parameters whose default is not an expression, by position.
     used : tuple of (str, int)
         Letters and numbers of the names that the expressions have, sorted.
     kernel : str
@@ -246,7 +246,7 @@ class _Completion:
         return self.converted(position, operand)
 
     def converted(self, position: int, operand: RawArgument) -> Any:
-        """Return what `number` does; raise what a call would."""
+        """Return the result of `number`; raise the errors of a call."""
         param = self.params[position]
         row = dtypes.from_ctype(param.type)
         assert row is not None
@@ -266,7 +266,7 @@ class _Completion:
 
 
 class _Names(dict[str, Any]):
-    """What the names of expressions are in one call, found out when they are needed."""
+    """Values of the names in expressions for one call, computed when they are needed."""
 
     def __init__(self, full: _Completion, operands: Sequence[RawArgument]) -> None:
         super().__init__()

@@ -163,7 +163,7 @@ def _pack_handle(where: str, param: CParam, value: Any) -> bytes:
 def _pack_struct(where: str, param: CParam, value: Any, row: DType | None) -> bytes:
     """Pass a structured scalar, or a size-one structured array, byte for byte.
 
-    Of a struct that the spec declares, the layout is compared, and a tuple of its fields will do.
+    The layout of a struct that the spec declares is compared; a tuple of its fields is accepted.
     The bytes of CuPy's structs follow in `with_structs`.
     """
     if kind_of(value) == STRUCT:

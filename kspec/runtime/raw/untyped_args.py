@@ -111,7 +111,7 @@ def regions_of(modes: tuple[str, ...], operands: Sequence[RawArgument]) -> tuple
 
 
 def handle_regions(modes: tuple[str, ...], operands: Sequence[RawArgument]) -> tuple[Region, ...]:
-    """Return the memory of arguments that are no arrays, but have an address: symbols."""
+    """Return the memory of arguments that are not arrays, but have an address: symbols."""
     if not modes:
         return ()
     return tuple(
@@ -141,7 +141,7 @@ _SOME_GPU = "a CUDA device"
 
 
 def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Library | None]:
-    """Return where the call runs: where its arrays live."""
+    """Return the device of the call, which is that of its arrays."""
     arrays = [one for one in operands if one.view is not None and one.library is not None]
     cuda = [one for one in arrays if one.view is not None and not one.view.device.is_host]
     handles = [one for one in operands if one.view is None]

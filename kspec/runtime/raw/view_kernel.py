@@ -111,7 +111,7 @@ class ViewCaller:
         raise NotImplementedError
 
     def operands(self, args: Sequence[Any]) -> tuple[RawArgument, ...]:
-        """Return what the arguments of a call are, of which none is left out."""
+        """Return the classified arguments of a call, of which none is left out."""
         return tuple(
             RawArgument(self.name, number, value, name, pointer=True)
             for number, (name, value) in enumerate(zip(self._names, args, strict=True))
@@ -263,7 +263,7 @@ def _value(arg: Any) -> Value | None:
 
 
 class ViewPlan(Ordered, Blocks):
-    """What is the same for all calls with one key, as in `kspec.runtime.raw.call_cache`."""
+    """The common part of all calls with one key, as in `kspec.runtime.raw.call_cache`."""
 
     __slots__ = ("convert", "device", "guard", "refuses", "written")
 
@@ -286,7 +286,7 @@ class ViewPlan(Ordered, Blocks):
 
 
 def _packer(prepared: PreparedRaw) -> Callable[..., None]:
-    """Return what writes addresses and numbers into parameters, and leaves shapes as they are."""
+    """Return a function that writes addresses and numbers into parameters, but not shapes."""
     writers, offset = [], 0
     for data, dtype in zip(prepared.parameters, prepared.types, strict=True):
         form = struct.Struct(f"{len(data)}s" if dtype else "P")

@@ -82,7 +82,7 @@ class Walk:
 
 
 class Growth(Protocol):
-    """How a flat walk over aligned operands grows with the number of elements."""
+    """Growth of a flat schedule over aligned operands with the number of elements."""
 
     def fit(self, size: int) -> tuple[int, int, int]:
         """Return the number of blocks, the threads of each, and the elements after the last pack.
@@ -130,7 +130,7 @@ def choose(
     flat: bool = True,
     tiles: bool = True,
 ) -> Walk:
-    """Return how a GPU walks a loop.
+    """Return a GPU's schedule of a loop.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def choose(
 def choose_single(
     axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
 ) -> Walk:
-    """Return how a GPU walks a loop with one element a thread; if `single`, in CuPy's blocks."""
+    """Return a GPU's schedule with one element a thread; if `single`, in CuPy's blocks."""
     in_order = _in_order(axes, members)
     if flat and len(members) <= _MASK_BITS and _is_all_flat(axes, members, in_order):
         walk = _walk_flat(members, in_order, size, 1)
@@ -178,7 +178,7 @@ def choose_single(
 def choose_host(
     axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
 ) -> Walk:
-    """Return how a CPU walks a loop: contiguous alike, or along the innermost axis.
+    """Return a CPU's schedule of a loop: contiguous alike, or along the innermost axis.
 
     A thread takes many elements and is a block, or, if `single`, one.
     """
@@ -194,7 +194,7 @@ def choose_host(
 
 
 def _host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int, int]:
-    """Return how many threads share a loop, and how many of them make a block."""
+    """Return the number of threads that share a loop, and of those in a block."""
     if single:
         return size, min(size, block)
     # A few a core balance the load.
@@ -239,7 +239,7 @@ def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack:
 
 
 def _ends(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> tuple[int, int]:
-    """Return how many elements come before the first pack of a flat walk, and after the last."""
+    """Return the numbers of elements before the first pack of a flat loop, and after the last."""
     first = next((member for member in members if member.written and member.ptr), None)
     # The first output's packs are aligned.
     head = -first.ptr // first.itemsize % pack if first is not None else 0

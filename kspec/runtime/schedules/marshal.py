@@ -87,7 +87,7 @@ def convert_scalar(value: object, dtype: str, where: str = "") -> bytes:
     ValueError
         For NaN given to an integer.
     ArgumentTypeError
-        For a complex number given to a real parameter, or a value that is no number.
+        For a complex number given to a real parameter, or a value that is not a number.
     """
     try:
         return _converted(value, dtype)
@@ -189,7 +189,7 @@ def pack_input(view: ArrayView | None, scalar: bytes, dtype: str) -> bytes:
 
 
 def value_offset(row: DType) -> int:
-    """Return where ``In<T>`` has the value of a scalar."""
+    """Return the offset of the value of a scalar in ``In<T>``."""
     return up(8, row.alignment)
 
 

@@ -50,7 +50,7 @@ Resident = Callable[[str, int], int]
 
 @dataclass(frozen=True)
 class Fold:
-    """How threads and blocks share a reduction.
+    """Division of a reduction among threads and blocks.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def choose(
     resident: Resident,
     accumulator: int = MAX_ACCUMULATOR,
 ) -> Fold:
-    """Return how a GPU folds `reduced.size` elements into each of `kept.size` outputs.
+    """Return a GPU's schedule to fold `reduced.size` elements into each of `kept.size` outputs.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def choose(
 
 
 def choose_host(kept: Axes, reduced: Axes) -> Fold:
-    """Return how the host device folds: one thread a block, and one chunk for each core."""
+    """Return the host device's schedule: one thread a block, and one chunk for each core."""
     outputs, splits = kept.size, 1
     if outputs < config.host_threads():
         splits = max(1, min(4 * config.host_threads() // outputs, reduced.size // _HOST_SPLIT))
@@ -210,7 +210,7 @@ def _abreast(inputs: Sequence[Member], leader: int, pack: int, *axes: Axes) -> i
     """Return a bit for each input whose packs are aligned whenever those of the leader are."""
 
     def places(k: int) -> list[int] | None:
-        """Where its elements are in packs: the first, and the steps to others."""
+        """Packs of its elements: the first, and the steps to others."""
         size = inputs[k].itemsize
         ways = [inputs[k].ptr, *(step for one in axes for step in one.strides[k])]
         return None if any(way % size for way in ways) else [way // size % pack for way in ways]
@@ -250,7 +250,7 @@ class _Rows:
 def _rows(
     kept: Axes, reduced: Axes, inputs: Sequence[Member], held: set[int], pack: int, room: int
 ) -> _Rows | None:
-    """Return how rows are read in packs, or None if they cannot be.
+    """Return the schedule that reads rows in packs, or None if it is not possible.
 
     `held`: inputs that all rows share.  `room`: columns that a block has room for.
     """
@@ -347,7 +347,7 @@ def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> in
 
 
 def choose_strided(kept: Axes, reduced: Axes, multiprocessors: int) -> Fold:
-    """Return how a GPU folds elements that may be anywhere."""
+    """Return a GPU's schedule for elements that may be anywhere."""
     outputs, length = kept.size, max(1, reduced.size)
     neighbours = _first_step(kept) < _first_step(reduced)
     lanes = 1

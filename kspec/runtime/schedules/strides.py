@@ -52,7 +52,7 @@ def size_of(shape: Shape) -> int:
 
 
 def refusal_to_broadcast(shapes: Sequence[Sequence[Any]]) -> str:
-    """Return what NumPy says of shapes that do not fit."""
+    """Return NumPy's message for shapes that do not fit."""
     listed = " ".join(str(tuple(shape)) for shape in shapes)
     return f"operands could not be broadcast together with shapes {listed}"
 

@@ -220,7 +220,7 @@ def _check_flags(flags: int, width: int, height: int, depth: int) -> None:
 
 
 def _rows_of(view: ArrayView, row: int) -> Rows | None:
-    """Return how the rows of a view lie, `row` bytes each; None: not as copies can read them."""
+    """Return the rows of a view, `row` bytes each; None if copies cannot read them."""
     if view.shape[-1] > 1 and view.strides[-1] != dtypes.lookup(view.dtype).itemsize:
         return None
     depth, height, _ = (1, 1, *view.shape)[-3:]

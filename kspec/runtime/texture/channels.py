@@ -11,7 +11,7 @@ _KIND_NAMES = ("int", "uint", "float")
 
 @dataclass(frozen=True)
 class Channels:
-    """How an element is made up: kind of its channels, bits of each, and how many."""
+    """Format of an element: the kind, bits and number of its channels."""
 
     kind: int
     bits: int

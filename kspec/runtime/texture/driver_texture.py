@@ -174,7 +174,7 @@ def create_texture(
 
 
 def _requirements(ordinal: int, resource: Any) -> str:
-    """Return what the driver wants of the memory of a texture, for the message that it refused."""
+    """Return the driver's requirements on the memory of a texture, for the message of a refusal."""
     bindings = driver.bindings()
     kind, kinds = resource.resType, bindings.CUresourcetype
     if kind == kinds.CU_RESOURCE_TYPE_ARRAY:
