@@ -87,6 +87,17 @@ def system_refusals() -> Iterator[None]:
         raise FileError(explain(error)) from error
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have errors of the system in the block say which file they are about: writes do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def read_regular(path: Path) -> bytes:
     """Return the bytes of a file.
 

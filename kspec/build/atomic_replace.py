@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kspec.errors import SpecError
+from kspec.files import naming
 
 _NO_LOCK = "{}: the lock of builds is not a regular file; remove it"
 _AT_FDCWD = -100
@@ -85,7 +86,7 @@ def write_whole(path: Path, data: bytes) -> None:
     staging = path.with_name(f".{path.name}.staging")
     staging.unlink(missing_ok=True)
     try:
-        with staging.open("xb") as file:
+        with naming(path), staging.open("xb") as file:
             file.write(data)
         staging.replace(path)
     finally:
@@ -136,7 +137,8 @@ def replace_folder(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
             if before.get(name) == content:
                 shutil.copy2(folder / name, path)  # keeps the time of what did not change
             else:
-                path.write_bytes(content)
+                with naming(folder / name):
+                    path.write_bytes(content)
         _swap(staging, folder)
     finally:
         _remove(staging)

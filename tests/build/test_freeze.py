@@ -122,7 +122,9 @@ def test_files_are_added_to(project: Path, run: Run) -> None:
     ("call", "message"),
     [
         (["functions"], "'functions' names no function: write module:function"),
+        ([":f"], "':f' names no function: write module:function"),
         (["nowhere:f"], "there is no module 'nowhere'"),
+        (["nowhere.below:f"], "there is no module 'nowhere.below'"),
         (["functions:nothing"], "module 'functions' has no 'nothing'"),
         (["functions:plain", "int"], "only fused and jitted functions have kernels"),
         (
@@ -146,6 +148,34 @@ def test_wrong_calls(project: Path, run: Run, call: list[str], message: str) -> 
     status, _, err = run("freeze", *call)
     assert status == 2 and message in " ".join(err.split())
     assert not list((project / "specs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"def f(:", "SyntaxError: invalid syntax (broken.py, line 1)"),
+        (b"\xff", "SyntaxError: (unicode error) 'utf-8' codec can't decode byte 0xff"),
+        (b"import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        (b"1 / 0", "ZeroDivisionError: division by zero"),
+        (b"open('/no/such/file')", "FileNotFoundError: [Errno 2] No such file or directory"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(
+    project: Path, run: Run, content: bytes, reason: str
+) -> None:
+    (project / "broken.py").write_bytes(content)
+    status, _, err = run("freeze", "broken:f")
+    assert status == 2 and "Traceback" not in err
+    assert f"module 'broken' cannot be imported ({reason}" in " ".join(err.split())
+    assert "`python -c 'import broken'` shows where" in err
+
+
+def test_a_spec_file_that_is_not_text_stays(project: Path, run: Run) -> None:
+    path = project / "specs" / "mine.toml"
+    path.write_bytes(b"\xff\xfe")
+    status, _, err = run("freeze", "functions:spread", "float32[3,4]", "--output", path)
+    assert status == 2 and "not UTF-8" in err
+    assert path.read_bytes() == b"\xff\xfe"
 
 
 def test_arguments() -> None:

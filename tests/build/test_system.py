@@ -117,6 +117,31 @@ def test_a_folder_that_was_removed(
     assert err == "kspec: the current folder was removed; change to one that exists (cd)\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["build", "--no-compile"], "toy_kernels/__init__.py"),
+        (["docs", "--output", "page.html"], "page.html"),
+        (["schema", "--write"], "kspec.schema.json"),
+    ],
+    ids=["build", "docs", "schema"],
+)
+def test_a_file_that_becomes_too_large(toy: Path, command: list[str], name: str) -> None:
+    """The system names no file where a write fails."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))\n"
+    code += "from kspec.build.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code, *command],
+        env=environment(ROOT),
+        cwd=toy,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("kspec: ") and "Traceback" not in done.stderr
+    assert f"{name}: File too large; raise the limit on file sizes (ulimit -f)" in done.stderr
+
+
 def test_an_error_of_the_system_without_a_path(
     toy: Path, run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

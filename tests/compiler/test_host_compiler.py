@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ import kspec
 from kspec.compiler import image_key, key
 from kspec.compiler.host import command as host_compiler
 from kspec.compiler.host.command import HostCompiler, find_compiler
-from kspec.errors import ToolNotFoundError
+from kspec.errors import ToolNotFoundError, ToolStoppedError
 from kspec.host import shared_objects
 from kspec.model.stages import HOST, CudaSource, Target
 
@@ -43,6 +46,26 @@ def test_a_command_with_an_open_quote_is_refused(monkeypatch: pytest.MonkeyPatch
     match = r"""asks for "g\+\+ '-O1": No closing quotation; quote it as for a shell"""
     with pytest.raises(ToolNotFoundError, match=match):
         find_compiler()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EAGAIN])
+@pytest.mark.parametrize("option", ["--version", "-v"])
+def test_a_compiler_that_the_system_does_not_start_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, number: int
+) -> None:
+    """It was said to be missing, or its settings were missing in keys."""
+    command, run = (str(script(tmp_path / "c++", "")),), subprocess.run
+
+    def fail(arguments: list[str], **options: Any) -> Any:
+        if option in arguments:
+            raise OSError(number, os.strerror(number))
+        return run(arguments, **options)
+
+    with monkeypatch.context() as context:
+        context.setattr(host_compiler.subprocess, "run", fail)
+        with pytest.raises(ToolStoppedError, match=f"{os.strerror(number)}; raise the limit on"):
+            host_compiler.describe(command)
+    assert host_compiler.describe(command).settings
 
 
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

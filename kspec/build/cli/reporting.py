@@ -17,6 +17,7 @@ from kspec.build.cli.output import Form, FormOption, print_filled
 from kspec.build.report import locking
 from kspec.build.report.lock import FILE_NAME, read_lock
 from kspec.errors import ManifestError
+from kspec.files import naming
 
 WIDTH = 80
 
@@ -51,7 +52,8 @@ def report(
         print(f"kspec: {FILE_NAME} is older than the specs; run `kspec build`", file=sys.stderr)
     if html is not None:
         page = report_page.render_page(found, plan.settings.package_name)
-        html.write_text(page, encoding="utf-8")
+        with naming(html):
+            html.write_text(page, encoding="utf-8")
         print(f"{html}: {report_view.summary(found)}")
     elif form is Form.json:
         print(json.dumps(reports.report_data(found), indent=1))

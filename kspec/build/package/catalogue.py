@@ -21,6 +21,7 @@ from kspec.build.plan import BuildPlan, Unit
 from kspec.build.properties import examples
 from kspec.build.tools import show
 from kspec.errors import RenderError, SpecError
+from kspec.files import naming
 from kspec.model import dtypes
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import template_environment
@@ -97,7 +98,9 @@ def write_catalogue(plan: BuildPlan, output: Path) -> Path:
     """Write the page to a file, or into a folder, and return the file."""
     path = output if output.suffix in (".html", ".htm") else output / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_catalogue(plan), encoding="utf-8", newline="\n")
+    page = render_catalogue(plan)
+    with naming(path):
+        path.write_text(page, encoding="utf-8", newline="\n")
     return path
 
 

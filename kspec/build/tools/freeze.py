@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import KspecError, SpecError, UnknownTypeError
+from kspec.files import naming
 from kspec.model.dtypes import canonical_name
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.loader import load_spec_file
@@ -88,17 +89,22 @@ def frozen_specs(target: str, arguments: Sequence[str]) -> tuple[Spec, ...]:
         If there is no such function, or it has no kernels to give.
     """
     module_name, _, name = target.partition(":")
-    if not name:
+    if not module_name or not name:
         raise SpecError(f"{target!r} names no function: write module:function")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
-            raise
-        raise SpecError(f"there is no module {module_name!r} in {here} or installed") from None
+    except KspecError:
+        raise
+    except Exception as error:  # of the module itself, which may do anything
+        if isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name):
+            raise SpecError(f"there is no module {module_name!r} in {here} or installed") from None
+        raise SpecError(
+            f"module {module_name!r} cannot be imported ({type(error).__name__}: {error}); "
+            f"`python -c 'import {module_name}'` shows where"
+        ) from error
     for part in name.split("."):
         found = getattr(found, part, None)
         if found is None:
@@ -128,6 +134,11 @@ def _place(error: Exception, file: str | None) -> str:
     return f"\n  {last.filename}:{last.lineno}, in {last.name}\n    {last.line}"
 
 
+def _is_part(missing: str | None, module: str) -> bool:
+    """Return whether a module that was not found is the one that was asked for, or its package."""
+    return missing is not None and f"{module}.".startswith(f"{missing}.")
+
+
 def write_specs(path: Path, specs: Sequence[Spec], origin: str) -> None:
     """Append specs to a spec file, which may be new; it is left as it was if they do not fit.
 
@@ -145,9 +156,10 @@ def write_specs(path: Path, specs: Sequence[Spec], origin: str) -> None:
     SpecError
         If the file has a kernel of that name, or is wrong.
     """
-    old = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if old:
+    old = ""
+    if path.is_file() and path.stat().st_size:
         taken = {one.name for one in load_spec_file(path, path.parent).specs}
+        old = path.read_text(encoding="utf-8-sig")
         for spec in specs:
             if spec.name in taken:
                 raise SpecError(
@@ -159,7 +171,8 @@ def write_specs(path: Path, specs: Sequence[Spec], origin: str) -> None:
     text = "\n\n".join([head, *tables]) + "\n"
     trial = path.with_name(f"{path.stem}_frozen.toml")  # beside it, for its sources
     try:
-        trial.write_text(text, encoding="utf-8")
+        with naming(path):
+            trial.write_text(text, encoding="utf-8")
         load_spec_file(trial, path.parent)
         trial.replace(path)
     finally:

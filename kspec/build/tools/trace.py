@@ -30,7 +30,7 @@ from typing import Any
 from kspec import config
 from kspec.build.settings import Settings
 from kspec.errors import SpecError, ToolNotFoundError
-from kspec.files import resolved
+from kspec.files import naming, resolved
 from kspec.model.coverage import (
     Binding,
     Types,
@@ -248,7 +248,8 @@ def apply(settings: Settings, changes: Iterable[Change]) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
+    with naming(path):
+        temporary.write_bytes(data)
     shutil.copymode(path, temporary)
     temporary.replace(path)
 

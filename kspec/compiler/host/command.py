@@ -11,6 +11,7 @@ the code.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -23,13 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspec import config
-from kspec.errors import ToolNotFoundError
-from kspec.files import resolved
+from kspec.errors import ToolNotFoundError, ToolStoppedError
+from kspec.files import explain, resolved
 
 # Lines of `-v` that are the command of the compiler proper: GCC's cc1plus, or clang again.
 _COMMAND = re.compile(r'^ (?:"([^"\n]+)"|(/\S+)) .*', re.MULTILINE)
 # What differs between runs and machines, although the code does not.
 _VOLATILE = re.compile(r"COLLECT_GCC=\S+|-dependency-file \S+|(?<=linux)\d+(?:\.\d+)+")
+# What the system lacks for now says nothing about the compiler.
+_PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # The head of an ELF file has its build ID; a script is shorter.
 _HEAD = 1 << 16
 
@@ -166,16 +169,23 @@ def _settings(command: tuple[str, ...], program: Path, environment: object) -> s
 
 
 def _ask(command: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command, *arguments],
-        cwd="/",  # clang prints where it runs
-        env={**os.environ, "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="surrogateescape",
-        timeout=60,
-    )
+    try:
+        return subprocess.run(
+            [*command, *arguments],
+            cwd="/",  # clang prints where it runs
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=60,
+        )
+    except OSError as error:
+        if error.errno not in _PASSING:
+            raise
+        raise ToolStoppedError(
+            f"the host compiler was not started by the system: {explain(error)}"
+        ) from error
 
 
 def _digest(program: Path) -> str:
