@@ -111,7 +111,7 @@ def graph_launch() -> str:
 
 
 def fuse_rows() -> str:
-    """Return when fused functions keep rows in registers: ``"auto"`` (GPUs), or the others."""
+    """Return the mode of row kernels in fused functions: ``"auto"`` (GPUs), or the others."""
     return _mode("KSPEC_FUSE_ROWS")
 
 
@@ -123,7 +123,7 @@ def _mode(name: str, default: str = "auto") -> str:
 
 
 def trace_folder() -> Path | None:
-    """Return where generated packages write down what is asked of them; None: nowhere."""
+    """Return the folder for records of requests to generated packages; None: no records."""
     folder = os.environ.get("KSPEC_TRACE")
     return Path(folder) if folder else None
 
@@ -197,12 +197,12 @@ def cache_layers() -> tuple[Path, ...]:
 
 
 def cache_size() -> int:
-    """Return how many bytes of images the cache keeps; K, M, G and T are powers of 1024."""
+    """Return the bytes of images that the cache keeps; K, M, G and T are powers of 1024."""
     return _size("KSPEC_CACHE_SIZE", _DEFAULT_CACHE_SIZE)
 
 
 def host_printf_size() -> int:
-    """Return how many bytes of output of ``printf`` a launch on the host device keeps."""
+    """Return the bytes of ``printf`` output that a launch on the host device keeps."""
     return _size("KSPEC_HOST_PRINTF", _DEFAULT_PRINTF_SIZE)
 
 
@@ -247,7 +247,7 @@ def nvcc_environment() -> tuple[tuple[str, str], ...]:
 
 
 def host_threads() -> int:
-    """Return how many operating-system threads run the blocks of a host launch (at least 1)."""
+    """Return the number of operating-system threads for the blocks of a host launch."""
     text = os.environ.get("KSPEC_HOST_THREADS", "")
     if not text:
         return _cores()
@@ -261,7 +261,7 @@ def host_threads() -> int:
 
 
 def pool_limit() -> int | None:
-    """Return how many bytes of each CUDA device's memory are kept for arrays; None: the default."""
+    """Return the bytes of each CUDA device's memory kept for arrays; None: the default."""
     text = os.environ.get("KSPEC_POOL_LIMIT", "")
     if not text:
         return None
@@ -271,7 +271,7 @@ def pool_limit() -> int | None:
 
 
 def host_checks() -> tuple[str, str, str]:
-    """Return what ``KSPEC_HOST_SANITIZE``, ``_ORDER`` and ``_TIMEOUT`` say, unparsed."""
+    """Return ``KSPEC_HOST_SANITIZE``, ``_ORDER`` and ``_TIMEOUT``, unparsed."""
     get = os.environ.get
     return (
         get("KSPEC_HOST_SANITIZE", ""),

@@ -39,14 +39,14 @@ Gradients = Mapping[str, str] | KernelCallable[Any]
 
 
 def _backward_field(backward: object) -> object:
-    """Return what a spec says of a kernel's gradients."""
+    """Return the field of a spec for a kernel's gradients."""
     return backward.name if isinstance(backward, KernelCallable) else backward
 
 
 def _gradients(
     spec: ElementwiseSpec | ReductionSpec, backward: object
 ) -> Callable[[], KernelCallable[Any]] | None:
-    """Return what returns the kernel of the gradients, or None where there are none."""
+    """Return a function that returns the kernel of the gradients, or None if there are none."""
     if isinstance(backward, KernelCallable):
         wrong = tuple(kernel_faults(spec, backward.declaration))
         if wrong:

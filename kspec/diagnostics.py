@@ -61,7 +61,7 @@ class Diagnostic:
 
     @property
     def place(self) -> str:
-        """Where it is: ``specs/a.toml:3:8``, as much of it as is known."""
+        """Its place, ``specs/a.toml:3:8``, as far as it is known."""
         numbers = [self.line, self.column] if self.line and self.column else [self.line]
         return ":".join([self.path, *(str(number) for number in numbers if number)])
 

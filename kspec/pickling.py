@@ -14,10 +14,10 @@ from typing import Any, Self
 
 
 class ByName:
-    """Base of objects that are pickled by the name that their module has them under.
+    """Base of objects that are pickled by their qualified name.
 
-    Those without such a name are pickled as what they were made of.  A copy of one is itself, as
-    it is with functions.
+    Those without such a name are pickled as the arguments they were made from. A copy of one is
+    itself, as it is with functions.
     """
 
     def made_of(self) -> tuple[Any, ...]:

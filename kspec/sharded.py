@@ -161,7 +161,7 @@ def _calls(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _on_each(call: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Return what each shard gives; errors say which one it was."""
+    """Return the result of each shard; errors name the shard."""
     results = []
     for number, args in enumerate(calls):
         try:
@@ -203,7 +203,7 @@ def _reduce_each(
     reduced: tuple[int, ...],
     kept: tuple[int, ...],
 ) -> list[Any]:
-    """Return what each shard is reduced to by a post-map that asks how many outputs all have."""
+    """Return the result of each shard for a post-map that reads the number of all outputs."""
     parts = _on_each(lambda *args: split.partial(args, reduced), calls)
     outputs = sum(math.prod(part.outputs) for part in parts)
 
@@ -219,7 +219,7 @@ def _library(args: Sequence[Any]) -> Library | None:
 
 
 def _ndim(value: Any) -> int:
-    """Return how many axes an argument has; arrays that only export themselves do not say it."""
+    """Return the number of axes of an argument; arrays known only by a protocol have no `ndim`."""
     library = library_of(value)
     if library is None:
         return 0

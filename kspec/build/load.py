@@ -33,7 +33,7 @@ def import_package(folder: Path) -> ModuleType:
 
 
 def import_path(folder: Path) -> str:
-    """Return where a package goes in a wheel: ``"toy/_kernels"`` for ``src/toy/_kernels``.
+    """Return the path of a package in a wheel: ``"toy/_kernels"`` for ``src/toy/_kernels``.
 
     The folders above it that are packages belong to its name.
     """

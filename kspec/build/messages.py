@@ -30,7 +30,7 @@ def pack_job(source: CudaSource, target: Target) -> bytes:
 
 
 def unpack_job(line: bytes) -> tuple[CudaSource, Target]:
-    """Return what `pack_job` made a line of."""
+    """Return the job that `pack_job` made a line of."""
     data = json.loads(line)
     fields = data["source"]
     lists = {name: tuple(fields[name]) for name in ("name_expressions", "options")}
@@ -43,7 +43,7 @@ def unpack_job(line: bytes) -> tuple[CudaSource, Target]:
 def pack_outcome(outcome: Outcome) -> bytes:
     """Return an image, or the error that there is none, as bytes.
 
-    Of an error that is not of `kspec.errors`, the nearest class there arrives.
+    An error that is not of `kspec.errors` arrives as the nearest class there.
     """
     if isinstance(outcome, Image):
         entry = pack_image("", outcome)

@@ -79,7 +79,7 @@ class BuildPlan:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """What every unit is compiled for."""
+        """Targets of every unit."""
         return self.settings.targets
 
     @property
@@ -178,7 +178,7 @@ def _headers(
 
 
 def _outside(settings: Settings, options: tuple[str, ...]) -> Iterator[str]:
-    """Yield what options would read or write beside the project's headers and a toolkit."""
+    """Yield the options that read or write files beside the project's headers and a toolkit."""
     for name in include_dirs(options):
         if not Path(name).is_absolute() and not _is_inside(
             settings.project / name, settings.project

@@ -31,12 +31,12 @@ from kspec.files import system_refusals
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build did.
+    """Result of a build.
 
     Attributes
     ----------
     plan : BuildPlan
-        What was to do.
+        The plan.
     changed : tuple of str
         Files of the package that were written or removed; empty: everything was up to date.
     compiled : tuple of str
@@ -44,7 +44,7 @@ class BuildReport:
     images : mapping of str to Built
         Every image by module.
     lock : LockUpdate
-        What became of ``kspec.lock``.
+        Change of ``kspec.lock``.
     """
 
     plan: BuildPlan
@@ -56,7 +56,7 @@ class BuildReport:
 
 @system_refusals()
 def plan_project(project: Path, archs: Sequence[str] = ()) -> BuildPlan:
-    """Return what a build of a project would do; errors as for `build_project`."""
+    """Return the plan of a build of a project; errors as for `build_project`."""
     return make_plan(load_settings(project, archs))
 
 
@@ -131,7 +131,7 @@ def _compiled(plan: BuildPlan, intact: Mapping[str, Built], progress: Progress) 
 
 @system_refusals()
 def check_project(project: Path) -> str:
-    """Return how the committed text differs from what a build would write; empty if not."""
+    """Return the difference of the committed text to that of a build; empty if there is none."""
     return stale.stale_diff(plan_project(project))
 
 

@@ -118,7 +118,7 @@ class Kernels:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """What they are tested on."""
+        """Devices of the tests."""
         return self._devices
 
     def _open(self, config: pytest.Config) -> None:
@@ -197,7 +197,7 @@ class KernelTest(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the test is from."""
+        """Return the place of the test."""
         return self.path, None, f"{self.subject.name} on {self.device}"
 
 

@@ -39,7 +39,7 @@ _EVERYTHING = ("all", "all-major")  # of CMake
 
 @dataclass(frozen=True)
 class Settings:
-    """What to build and where.
+    """Settings of a build.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Settings:
     package : str
         Folder of the generated package, relative to the project.
     targets : tuple of Target
-        What the images are for.
+        Targets of the images.
     configured : tuple of Target
-        What they are for where nobody asks for anything else.
+        Targets of the images without other options.
     jit : str
         ``"never"``: the package's kernels are not compiled at run time; else ``"auto"``.
     torch : bool
@@ -74,12 +74,12 @@ class Settings:
 
     @property
     def spec_folder(self) -> Path:
-        """Where the spec files are."""
+        """Folder of the spec files."""
         return self.project / self.specs
 
     @property
     def package_folder(self) -> Path:
-        """Where the generated package goes."""
+        """Folder of the generated package."""
         return self.project / self.package
 
     @property

@@ -58,6 +58,6 @@ def headers_elsewhere(plan: BuildPlan) -> list[Path]:
 
 
 def _looked_at(plan: BuildPlan) -> list[Path]:
-    """Return where headers were looked for, except in the folder of specs, which is all watched."""
+    """Return searched paths of headers, except in the folder of specs, which is all watched."""
     paths = dict.fromkeys(path for unit in plan.units for path in unit.looked_at)
     return [path for path in paths if not path.is_relative_to(plan.settings.spec_folder)]

@@ -84,7 +84,7 @@ def watch(name: str, project: str, folder: str, root: str, refresh: Callable[[Pa
 
 
 def digest(project: Path, folder: Path, specs: str, files: Sequence[str]) -> str:
-    """Return what tells whether a package is that of the last build.
+    """Return a digest that tells whether a package is that of the last build.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def digest(project: Path, folder: Path, specs: str, files: Sequence[str]) -> str
     specs : str
         Folder of the spec files, relative to the project.
     files : sequence of str
-        What else a build reads.
+        Other files that a build reads.
     """
     import hashlib
 

@@ -41,7 +41,7 @@ class Collected:
     headers : tuple of Header
         In the order of inclusion, each once.
     texts : tuple of str
-        The given texts, with an ``#error`` in place of what names no header.
+        The given texts, with an ``#error`` in place of an include that names no header.
     looked_at : tuple of Path
         Every file that was looked for, there or not: a change of one may change the rest.
     """

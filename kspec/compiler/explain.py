@@ -36,7 +36,7 @@ _STANDARD_HEADER = re.compile(r"[a-z_]+")  # C++ alone names its headers without
 
 
 def explain(log: str, source: CudaSource) -> str:
-    """Return a log of errors, with what would help and the name expressions they are about."""
+    """Return a log of errors, with advice and the name expressions they are about."""
     absent = _NO_HEADER.search(log)
     if absent is not None:
         return f"{log}\n{_explain_header(absent[1] or absent[2], source)}"

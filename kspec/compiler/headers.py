@@ -112,7 +112,7 @@ def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSourc
 
 
 def _further_dirs(source: CudaSource, target: Target) -> Iterator[Path]:
-    """Yield where a compiler looks for headers beside its options."""
+    """Yield the folders that a compiler searches for headers beside its options."""
     if target.is_host or source.backend == "nvcc":
         yield from config.include_path()
     else:

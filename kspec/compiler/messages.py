@@ -89,14 +89,14 @@ def compile_error(
 
 
 def parse_log(log: str, source: CudaSource = _NOTHING) -> tuple[Diagnostic, ...]:
-    """Return what a compiler says, message by message; never nothing for a log with text.
+    """Return the messages of a compiler as findings; never none for a log with text.
 
     Parameters
     ----------
     log : str
         The compiler's own words.
     source : CudaSource
-        What was compiled: g++ does not repeat the lines it complains about, nvcc has replaced
+        The compiled source: g++ does not repeat the lines it complains about, nvcc has replaced
         macros in them.
     """
     text = _source_lines(source)

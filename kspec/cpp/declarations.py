@@ -161,7 +161,7 @@ def _declarator(tokens: list[Token]) -> Declarator | None:
 
 
 def _name_index(tokens: Sequence[Token]) -> int:
-    """Return where the declared name is, in all parentheses that lead to it, or -1."""
+    """Return the index of the declared name, inside all parentheses around it, or -1."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -181,7 +181,7 @@ def _name_index(tokens: Sequence[Token]) -> int:
 
 
 def _value_start(tokens: Sequence[Token], start: int) -> int:
-    """Return where the initial value begins, or the number of tokens."""
+    """Return the index of the initial value, or the number of tokens."""
     index = start
     while index < len(tokens):
         if tokens[index].text in ("=", "{", ":"):

@@ -39,7 +39,7 @@ class Expansion:
     unseen : bool
         Whether headers of the user's may define more.
     variables : frozenset of str
-        Words that are no macros: C++ keywords, and the parameters of the kernel.
+        Words that are not macros: C++ keywords, and the parameters of the kernel.
     """
 
     bodies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

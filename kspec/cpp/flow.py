@@ -127,8 +127,8 @@ def changes(
 ) -> bool:
     """Return whether statements may change one of some variables.
 
-    Of `addresses`, which are arrays or pointers, only elements may be read: whatever else takes
-    them may write through them.
+    For `addresses`, which are arrays or pointers, only reads of elements count as harmless: other
+    uses may write through them.
 
     >>> changes({"s"}, "y = s * x;"), changes({"s"}, "y = s; s += 0.5;"), changes({"s"}, "next(s);")
     (False, True, True)

@@ -61,7 +61,7 @@ def identifiers(*fragments: str) -> tuple[str, ...]:
 
 
 def offset_of(word: str, fragment: str) -> int:
-    """Return where `word` first occurs as an identifier of `fragment`, or -1."""
+    """Return the first offset of `word` as an identifier of `fragment`, or -1."""
     return _words(fragment).get(word, -1)
 
 
@@ -120,7 +120,7 @@ def template_parameters(text: str) -> tuple[str, ...]:
 
 
 def unbalanced(text: str) -> tuple[int, str] | None:
-    """Return where brackets, quotes or comments of `text` do not match and how; None if they do.
+    """Return the place and kind of unmatched brackets, quotes or comments; None if all match.
 
     Preprocessor lines are left out; text with conditions is not judged, for its lines need not
     all be there.

@@ -21,7 +21,7 @@ from kspec.runtime.libraries.lookup import library_of
 
 
 class Place(enum.Enum):
-    """What stands in place of a task's inputs; None would be an argument, which calls refuse."""
+    """Markers in place of a task's inputs; None would be an argument, which calls refuse."""
 
     BLOCK = "block"
 
@@ -55,7 +55,7 @@ class Partial:
     axis: tuple[int, ...]
 
     def __call__(self, *blocks: Any) -> Part:
-        """Return what a block is reduced to."""
+        """Return the partial result of a block."""
         return _split(self.identity).partial(_filled(self.rest, blocks), self.axis)
 
 
@@ -106,7 +106,7 @@ class Output:
 
 
 def same(block: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """Return a block: the first step of a reduction of what is reduced already."""
+    """Return a block: the first step of a reduction of partial results."""
     return block
 
 
@@ -132,7 +132,7 @@ def _flat(parts: Any) -> Iterator[Part]:
 
 
 def _block(value: Any) -> Any:
-    """Return a block as kernels take it: NumPy makes scalars of what has no axes."""
+    """Return a block as kernels take it: NumPy makes scalars of zero-dimensional arrays."""
     return np.asarray(value) if isinstance(value, np.generic) else _aligned(value)
 
 

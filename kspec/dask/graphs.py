@@ -51,7 +51,7 @@ class _Arguments:
 
     @property
     def ndim(self) -> int:
-        """Axes of what the arrays broadcast to."""
+        """Number of axes of the broadcast shape."""
         return int(max(array.ndim for array in self.arrays))
 
     def indexed(self) -> list[Any]:
@@ -238,7 +238,7 @@ def _check_length(kernel: ReductionCallable, found: _Arguments, axes: Sequence[i
 
 
 def _outputs_of_all(kernel: ReductionCallable, parts: da.Array, axes: Sequence[int]) -> int | None:
-    """Return how many outputs all blocks have, for kernels that ask; None where none is needed."""
+    """Return the number of outputs of all blocks, for kernels that ask; None for others."""
     kept = [axis for axis in range(parts.ndim) if axis not in axes]
     if not kernel.declaration.counts or all(parts.numblocks[axis] == 1 for axis in kept):
         return None

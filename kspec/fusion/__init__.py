@@ -2,7 +2,7 @@
 
 ::
 
-    tracer, traced      a Python function called with stand-ins for its arrays
+    tracer, traced      a Python function called with proxies for its arrays
     functions           what NumPy's and CuPy's functions are for these
     methods, indices    what operators are, and what it writes in brackets
     refusals            what it may not do

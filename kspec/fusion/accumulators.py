@@ -18,24 +18,24 @@ _NARROW = 4  # bytes; floats of fewer are added up in 32 bits
 
 @dataclass(frozen=True)
 class Fold:
-    """How elements are made one.
+    """Accumulator of a reduction.
 
     Attributes
     ----------
     ctype : str
-        What is kept.
+        Type of the accumulator.
     element_type : str
         dtype of the elements that it takes.
     identity : str or None
-        What is kept of no element; None if nothing is.
+        Accumulator of no elements; None if there is none.
     element : callable
-        Text of an element, to what is kept of it.
+        Text of an element, to that of its accumulator.
     join : callable
         Texts of two, to that of both.
     result : callable
-        Text of what is kept, to the result.
+        Text of the accumulator, to the result.
     preamble : str
-        What the texts need.
+        Definitions that the texts need.
     needs_index : bool
         Whether `element` mentions ``index``, the position of the element.
     """
@@ -60,7 +60,7 @@ def _accumulated(dtype: str) -> str:
 
 
 def _of_function(function: str, start: int | None) -> Callable[[Reduce], Fold]:
-    """Return what makes the fold of a function of two elements."""
+    """Return a constructor of the fold of a function of two elements."""
 
     def make(value: Reduce) -> Fold:
         kept = _accumulated(value.dtype)

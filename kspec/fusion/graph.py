@@ -86,7 +86,7 @@ class Argument(Value):
     position: int
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         return f"x{self.position}"
 
 
@@ -97,7 +97,7 @@ class Number(Value):
     position: int
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         return f"s{self.position}"
 
 
@@ -108,18 +108,18 @@ class Constant(Value):
     value: bool | int | float | complex
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         return repr(self.value)
 
 
 @dataclass(frozen=True, eq=False)
 class Count(Value):
-    """How many elements some axes have together."""
+    """Number of elements of some axes together."""
 
     dims: Shape
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         return f"count({', '.join(map(str, self.dims))})"
 
 
@@ -144,7 +144,7 @@ class Apply(Value):
         return self.inputs
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         name = self.dtype if self.function == "cast" else self.function
         if self.definition:
             name = name.partition("::")[0].rpartition("_")[0]
@@ -165,7 +165,7 @@ class Reduce(Value):
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         axes = " ".join(map(str, self.axes))
         return f"{self.function}({_listed(self.operands, depth)}, axes {axes})"
 
@@ -182,7 +182,7 @@ class Stored(Value):
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         return f"stored({_listed(self.operands, depth)})"
 
 
@@ -199,7 +199,7 @@ class View(Value):
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return how it is made, without its type."""
+        """Return its expression without its type."""
         return self.input.describe(depth) + "".join(map(str, self.steps))
 
 
@@ -236,7 +236,7 @@ class Graph:
         return self._once(key, lambda: Constant(dtype, (), value))
 
     def count(self, dims: Iterable[Dim], dtype: str = "int64") -> Value:
-        """Return how many elements axes have, as a number that the next call may change."""
+        """Return the number of elements of axes, which the next call may change."""
         dims = tuple(dim for dim in dims if dim.size != 1 or dim.source is not None)
         if all(dim.source is None for dim in dims):
             return self.constant(_product(dims), dtype)
@@ -258,7 +258,7 @@ class Graph:
         return self.apply("cast", (value,), dtype)
 
     def reduce(self, function: str, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
-        """Return what axes are made one by."""
+        """Return a reduction over axes."""
         shape = tuple(dim for axis, dim in enumerate(value.shape) if axis not in axes)
         key = "reduce", function, id(value), axes, dtype
         return self._once(key, lambda: Reduce(dtype, shape, function, value, axes))
@@ -339,7 +339,7 @@ class Graph:
         return moved[value, step]
 
     def _changed(self, value: Value, step: Step, inputs: Sequence[Value]) -> Value:
-        """Return a view, given those of what a function of elements reads."""
+        """Return a view of an elementwise function, given views of its inputs."""
         if _is_still(value, step):
             return value
         if isinstance(value, Apply):
@@ -429,7 +429,7 @@ def _is_still(value: Value, step: Step) -> bool:
 
 
 def _moved_with(value: Value, step: Step) -> list[tuple[Value, Step]]:
-    """Return which views of its inputs a view of a function of elements is computed from."""
+    """Return the views of its inputs from which a view of an elementwise function is computed."""
     if not isinstance(value, Apply) or _is_still(value, step):
         return []
     if step.kind != "index":
@@ -467,7 +467,7 @@ def is_number(value: Value) -> bool:
 
 
 def _listed(values: Iterable[Value], depth: int) -> str:
-    """Return how the operands of a function are made."""
+    """Return the expressions of a function's operands."""
     return ", ".join(one.describe(depth - 1) for one in values) if depth else "..."
 
 

@@ -39,7 +39,7 @@ _INCLUDE = "#include"
 def call_kernel(
     tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Traced | tuple[Traced, ...] | None:
-    """Return what a kernel of kspec's is for stand-ins.
+    """Return the result of a kernel of kspec's for proxies.
 
     Raises
     ------

@@ -207,7 +207,7 @@ def definitions(values: Iterable[Value]) -> list[str]:
 
 
 def reachable_within(value: Value, known: Mapping[Value, Expression]) -> Iterator[Value]:
-    """Return what has to be computed for a value, operands first."""
+    """Return the values to compute for a value, operands first."""
     done: set[Value] = set(known)
     pending = [(value, False)]
     while pending:
@@ -268,7 +268,7 @@ class _Lowering:
         return Kernel(spec, self._reads, writes, None, statements)
 
     def _before_elements(self, writes: Sequence[Output]) -> Body:
-        """Return what is computed of numbers alone by functions: once in each thread.
+        """Return functions of numbers alone, which are computed once in each thread.
 
         Compilers move operators out of loops by themselves, but not a power of two doubles, which
         would take longer for each element than to read it.
@@ -345,7 +345,7 @@ class _Lowering:
     def _end(
         self, part: Pass, folds: Sequence[Fold], parts: Sequence[str]
     ) -> tuple[str, list[Name], Body]:
-        """Return what assigns the outputs, these, and the body that it is the text of."""
+        """Return the statements that assign the outputs, the outputs, and the body."""
         known: dict[Value, Expression] = {}
         lines: list[str] = []
         for number, (one, fold, name) in enumerate(zip(part.reductions, folds, parts, strict=True)):

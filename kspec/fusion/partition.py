@@ -67,11 +67,11 @@ class Pass:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Extents of what is reduced."""
+        """Extents of the reduced value."""
         return self.reductions[0].input.sizes
 
     def values(self) -> Iterator[Value]:
-        """Return what is computed of each element."""
+        """Return the values computed for each element."""
         yield from (one.input for one in self.reductions)
 
 
@@ -91,7 +91,7 @@ class Elements:
     level: int
 
     def values(self) -> Iterator[Value]:
-        """Return what is computed of each element."""
+        """Return the values computed for each element."""
         yield from (one.value for one in self.outputs)
 
 
@@ -115,7 +115,7 @@ class Partition:
     homes: Mapping[Value, Home | None]
 
     def reads(self, part: Part) -> Iterator[Value]:
-        """Return what a part reads: values in memory, and numbers."""
+        """Return the reads of a part: values in memory, and numbers."""
         return _reads(part, self.homes.get)
 
     def home(self, value: Value) -> Home | None:
@@ -240,7 +240,7 @@ class _Partitioner:
         return found
 
     def _home_of_view(self, value: View) -> Home | None:
-        """Return where a view is computed that only has axes of extent 1 more."""
+        """Return the home of a view that only adds axes of extent 1."""
         index = value.steps[0].detail
         plain = len(value.steps) == 1 and value.steps[0].kind == "index"
         if not plain or any(entry is not None and entry != slice(None) for entry in index):
@@ -263,7 +263,7 @@ class _Partitioner:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a function of reductions is computed, and where its axes of extent 1 are."""
+    """Kernel that computes a function of reductions, and its axes of extent 1."""
 
     part: Pass
     frame: Index

@@ -2,7 +2,7 @@
 
 >>> # traced = trace(function, (ArrayType("float32", (3,)), "float"), ("x", "s"))
 
-`trace` calls the function with stand-ins; what comes out has no arrays in it, so it serves every
+`trace` calls the function with proxies; what comes out has no arrays in it, so it serves every
 call whose arguments agree in types and in which extents are equal.
 """
 
@@ -136,16 +136,16 @@ def trace(
     options: tuple[str, ...] = (),
     overlaps: Sequence[tuple[int, int]] = (),
 ) -> Program:
-    """Return what a function computes.
+    """Return the program of a function.
 
     Parameters
     ----------
     function : callable
         It is called once.
     arguments : sequence of ArrayType, str, Known or None
-        What it is called with.
+        Its arguments.
     names : sequence of str
-        What it calls its arguments, for messages and in kernels.
+        Names of its arguments, for messages and in kernels.
     kernel_name : str
         Name of the kernels.
     same : sequence of int, optional

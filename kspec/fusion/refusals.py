@@ -18,7 +18,7 @@ def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
 
 
 def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:
-    """Raise `FusionError`, or a kind of it, for a stand-in that would have to be a number."""
+    """Raise `FusionError`, or a kind of it, for a proxy that would have to be a number."""
     refuse(
         f"{what} must be known before kernels run, and arguments and results are not; write "
         "a number in the function, or as a default that calls leave out, or take it from a "
@@ -28,7 +28,7 @@ def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoRetur
 
 
 def _place() -> str:
-    """Return where the traced function is, as the end of a message."""
+    """Return the current line of the traced function, as the end of a message."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

@@ -496,7 +496,7 @@ class _Writer:
 
 
 def _is_known_view(value: Value) -> bool:
-    """Return whether a value is no view, or one that a row program has.
+    """Return whether a value is not a view, or one that a row program has.
 
     These are views of arguments, and those of reductions that put the axes of a row back in.
     """
@@ -520,7 +520,7 @@ def _is_real(value: Value) -> bool:
 
 
 def _beginning(function: str, dtype: str) -> str:
-    """Return what the best of no elements is: worse than any."""
+    """Return the best of no elements: worse than any."""
     row = dtypes.lookup(dtype)
     lowest = _BEGINNINGS[function] == "lowest"
     if row.kind != "f":

@@ -93,7 +93,7 @@ def loop(
 
 
 def _special(function: str, types: tuple[str, ...]) -> str:
-    """Return what SciPy's functions of floats compute in: 32 bits where these hold the operands."""
+    """Return the dtype of SciPy's functions of floats: float32 where it holds the operands."""
     if len(types) != BUILTINS[function].arity:
         raise ValueError(f"{function} takes {BUILTINS[function].arity} operands, not {len(types)}")
     dtype = common(types)

@@ -380,7 +380,7 @@ def _pack_regions(count: int) -> Callable[..., None]:
 
 @functools.cache
 def label_address(label: str) -> int:
-    """Return where the name of a region is, for `PreparedLaunch.guard`; it stays there."""
+    """Return the address of a region's name, for `PreparedLaunch.guard`; it stays there."""
     text = ctypes.create_string_buffer(label.encode())
     _LABELS.append(text)
     return ctypes.addressof(text)
@@ -416,7 +416,7 @@ class PreparedLaunch:
             self.guard(_flat(regions))
 
     def guard(self, regions: tuple[int, ...]) -> None:
-        """Say which memory the next calls may touch.
+        """Set the memory that the next calls may touch.
 
         Parameters
         ----------
@@ -469,7 +469,7 @@ def _launch_options(
 
 
 def _interrupts() -> int:
-    """Return how Ctrl-C acts on a launch made here: as it does on Python."""
+    """Return the effect of Ctrl-C on a launch made here: as on Python."""
     if threading.current_thread() is not threading.main_thread():
         return runtime.LEAVE
     handler = signal.getsignal(signal.SIGINT)

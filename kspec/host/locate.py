@@ -23,7 +23,7 @@ DIALECT_ROOT = "/kspec-dialect"
 
 
 def source_position(code: bytes, offset: int) -> str:
-    """Return where the instruction at `offset` of an image comes from, or an empty string."""
+    """Return the source position of the instruction at `offset` of an image, or ""."""
     with tempfile.NamedTemporaryFile(prefix="kspec-host-", suffix=".so") as file:
         file.write(code)
         file.flush()

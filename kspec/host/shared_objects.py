@@ -98,7 +98,7 @@ def load_library(code: bytes, name: str) -> ctypes.CDLL:
     Raises
     ------
     LoadError
-        If they are no shared object for this machine, or can be written nowhere.
+        If they are not a shared object for this machine, or cannot be written anywhere.
     """
     problems = []
     for place in (_scratch, tempfile.gettempdir):
@@ -156,7 +156,7 @@ def _written(code: bytes, name: str, place: str) -> Path:
 
 
 def _loaded_from_memory(code: bytes, name: str) -> ctypes.CDLL:
-    """Load a shared object that is no file.
+    """Load a shared object without a file.
 
     Its descriptor stays open: the loader would take a later one of the same number for this one.
     """

@@ -39,7 +39,7 @@ class Builtin:
     text : str
         An expression of CUDA C++ with ``{0}``, ``{1}``, ... for its operands, right for every loop.
         The operands are names, calls, literals without a sign, or in parentheses; an expression
-        that is no call is put in parentheses to be an operand.
+        that is not a call is put in parentheses to be an operand.
     arity : int
         How many operands it takes.
     plain : str

@@ -170,7 +170,7 @@ class For:
     counter : Name
         Counts; it belongs to the loop.
     start, stop, step : Expression
-        The range, of the counter's type; a step that is no constant may have any sign.
+        The range, of the counter's type; a step that is not constant may have any sign.
     body : tuple of KernelStatement
         What is done.
     unroll : int or None
@@ -309,7 +309,7 @@ class Function:
     body : tuple of KernelStatement
         What it does.
     returns : Type or None
-        Type of what it returns.
+        Type of its result.
     kernel : bool
         Whether it is launched.
     exported : bool

@@ -84,7 +84,7 @@ def literal(value: complex, dtype: str) -> str:
 
 
 def initial(value: Expression) -> str:
-    """Return what a variable of the value's type is made from, which converts by itself."""
+    """Return the initial text of a variable of the value's type, which converts by itself."""
     return _call(value) if isinstance(value, Call) else emit_expression(value)
 
 

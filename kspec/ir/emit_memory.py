@@ -45,7 +45,7 @@ def memory_text(one: Expression, emit: Emit) -> str:
 
 
 def place_text(one: Element, emit: Emit) -> str:
-    """Return an element as what can be assigned to."""
+    """Return an element as an assignable expression."""
     memory, indices = emit(one.memory), [emit(index) for index in one.indices]
     type_ = one.memory.type
     if isinstance(type_, ArrayType):

@@ -104,7 +104,7 @@ Type = str | ArrayType | BufferType | IteratorType | ObjectType
 
 
 def ctype(type_: Type) -> str:
-    """Return what a variable of a type is declared as in C++."""
+    """Return the C++ type of a variable."""
     if isinstance(type_, str):
         return dtypes.lookup(type_).ctype
     if isinstance(type_, ArrayType):

@@ -63,7 +63,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a call takes and makes.
+    """Inputs and outputs of a call.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def evaluate(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
 ) -> Evaluation:
-    """Return what a call of an elementwise or reduction kernel takes and makes.
+    """Return the inputs and outputs of a call of an elementwise or reduction kernel.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def _bind(
 
 
 def _loop_shape(declaration: GeneratedDeclaration, values: Sequence[Value]) -> Shape | None:
-    """Return what the inputs broadcast to; None if all of them are raw."""
+    """Return the broadcast shape of the inputs; None if all of them are raw."""
     return dispatch.loop_shape(
         declaration.name,
         [
@@ -219,7 +219,7 @@ def _loop_shape(declaration: GeneratedDeclaration, values: Sequence[Value]) -> S
 
 
 def _view(shape: Shape, dtype: str) -> ArrayView:
-    """Return what other calls see of an array."""
+    """Return the view of an array as in other calls."""
     return ArrayView(0, shape, (0,) * len(shape), dtype, HOST)
 
 
@@ -301,7 +301,7 @@ def _input_dtype(kernel: str, param: Param, value: Value, dtype: str) -> str:
 
 
 def _about_64_bits(declaration: GeneratedDeclaration, values: Sequence[Value]) -> str:
-    """Return what to say of a wrong dtype where JAX has halved it."""
+    """Return a note for a wrong dtype that JAX has halved."""
     wide = ("int64", "uint64", "float64", "complex128")
     for param, value in zip(declaration.inputs, values, strict=True):
         if param.type in wide and value.dtype != param.type and not jax.config.jax_enable_x64:

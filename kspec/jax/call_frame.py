@@ -90,7 +90,7 @@ class _Api(ctypes.Structure):
 
 
 class CallFrame(ctypes.Structure):
-    """What a handler is called with."""
+    """Arguments of a handler."""
 
     _fields_ = [
         ("size", ctypes.c_size_t),

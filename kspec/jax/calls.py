@@ -37,15 +37,15 @@ class TracedCall:
     Attributes
     ----------
     kernel : kernel
-        What runs.
+        The kernel.
     name : str
-        What programs call it.
+        Its name in programs.
     evaluation : Evaluation
         Types and shapes of inputs and outputs.
     shapes : tuple of tuple of int
         Shapes of the inputs that are arrays.
     numbers : mapping of int to number
-        Inputs that are no arrays, by position.
+        Inputs that are not arrays, by position.
     options : mapping of str to object
         Keyword arguments of the call, all of them.
     callback : bool
@@ -61,7 +61,7 @@ class TracedCall:
     callback: bool
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        """Return the outputs; the arrays are the inputs that are no numbers."""
+        """Return the outputs; the arrays are the inputs that are not numbers."""
         aligned = [
             one if param.raw else _with_axes(one, len(self.evaluation.shape))
             for param, one in zip(self._array_params, arrays, strict=True)
@@ -119,7 +119,7 @@ class TracedCall:
 
     @property
     def _batching(self) -> str:
-        """How a batch is run: as one array with an axis more, unless the kernel counts elements."""
+        """Batching method: one array with an axis more, unless the kernel counts elements."""
         declaration = self.kernel.declaration
         counts = declaration.ordered or getattr(declaration, "counts", False)
         alone = counts or any(param.raw for param in declaration.params)

@@ -40,7 +40,7 @@ class Calls:
         self._ending: int | None = None  # the only thread that may still run kernels
 
     def run(self, call: Callable[[T], Result], what: T) -> Result:
-        """Return what the call of a kernel returns.
+        """Return the result of the call of a kernel.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Calls:
             self._inside.discard(thread)
 
     def wait(self) -> None:
-        """Return when no program runs kernels any more."""
+        """Wait until no program runs kernels any more."""
         with contextlib.suppress(Exception):  # a program has failed
             jax.effects_barrier()
         if not self._are_over():

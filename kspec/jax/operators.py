@@ -171,7 +171,7 @@ class JaxFunction:
 
 
 def _program_name(kernel: Kernel) -> str:
-    """Return what compiled programs call a kernel: the same in every process that has it."""
+    """Return the name of a kernel in compiled programs: the same in every process that has it."""
     identity = identity_of(kernel)
     if isinstance(identity, PackagedKernel):
         return f"{identity.module}.{identity.name}"
@@ -212,7 +212,7 @@ def _number(where: str, value: Any) -> _Fixed:
 
 
 def _value(where: str, value: Any, truth: bool) -> Value:
-    """Return what is known of an array, or a bool of Python's, while a program is traced."""
+    """Return the abstract value of an array or a Python bool while a program is traced."""
     kind = jax.typeof(value)
     name = str(kind.dtype)
     if name not in DTYPES:

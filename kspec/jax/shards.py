@@ -30,7 +30,7 @@ def varying(value: Any, axes: Axes) -> Any:
 
 
 def _axes_of(kind: Any) -> Axes:
-    """Return what the type of a value says, where the releases of JAX have it."""
+    """Return the axes in the type of a value, from the attribute of this release of JAX."""
     manual = getattr(kind, "manual_axis_type", None)
     found: Axes | None = getattr(kind, "vma", None) if manual is None else manual.varying
     return found or frozenset()

@@ -105,7 +105,7 @@ def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool =
     mode : str
         Typing rules.
     exported : bool, default False
-        Whether it is no kernel, but a function that other programs are linked with.
+        Whether it is not a kernel, but a function that other programs are linked with.
 
     Raises
     ------

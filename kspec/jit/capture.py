@@ -61,12 +61,12 @@ class Captured:
         return inspect.signature(self.function).parameters
 
     def lookup(self, name: str) -> Any:
-        """Return what a name outside of the function means now.
+        """Return the current value of a name outside of the function.
 
         Raises
         ------
         KeyError
-            If it means nothing.
+            If it is not defined.
         """
         value = _find(self.function, name)
         if value is _MISSING:
@@ -81,7 +81,7 @@ class Captured:
         return value
 
     def watch(self) -> Callable[[], bool]:
-        """Return what says whether something that was looked up means something else now."""
+        """Return a test of whether a value that was looked up has changed since."""
         return _watch(self.function, self.used)
 
 
@@ -130,7 +130,7 @@ def capture(function: Any) -> Captured:
     Raises
     ------
     JitTypeError
-        If it is no function.
+        If it is not a function.
     JitRuntimeError
         If its source cannot be found.
     JitValueError

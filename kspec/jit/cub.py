@@ -172,7 +172,7 @@ def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
 
 
 def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
-    """Return what C++ calls for two values."""
+    """Return the C++ function for two values."""
     value = op.value if isinstance(op, Known) else None
     if isinstance(value, Operator):
         return Invoke(value.functor, (), _FUNCTOR)

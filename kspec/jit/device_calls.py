@@ -47,7 +47,7 @@ _PRINTED = re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]+)?(hh|h|ll|l|j|z|t|L)?([diouxX
 def call(
     scope: Scope, node: ast.AST, name: str, args: Sequence[Value], keywords: Keywords
 ) -> Value:
-    """Return what a function of ``jit`` makes of values."""
+    """Return the result of a function of ``jit`` for some values."""
     handler = _HANDLERS.get(name)
     if handler is None:
         handler = _atomic if name.startswith("atomic_") else _shuffle

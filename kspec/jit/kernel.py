@@ -166,7 +166,7 @@ class JitKernel(ByName, ViewCaller):
         return self.function, self.mode
 
     def __getitem__(self, sizes: tuple[Any, Any]) -> Callable[..., None]:
-        """Return what launches the kernel with a grid and blocks of some size."""
+        """Return a function that launches the kernel with a grid and blocks of some size."""
         if not isinstance(sizes, tuple) or len(sizes) != 2:
             raise ValueError(f"{self.name}: write kernel[grid, block](...)")
         grid, block = sizes

@@ -40,7 +40,7 @@ _TAKEN = names.KEYWORDS | names.TAKEN | _CALLED | _NAMESPACES | {*_C_LIBRARY, "a
 
 
 def escaped(name: str) -> str:
-    """Return what C++ calls a variable: different names stay different.
+    """Return the C++ name of a variable: different names stay different.
 
     >>> escaped("x"), escaped("int"), escaped("v_int"), escaped("größe")
     ('x', 'v_int', 'v_v_5fint', 'v_gr_f6_dfe')
@@ -88,7 +88,7 @@ class Program:
     functions : list of Function
         Those that are called, in an order that C++ takes.
     made : dict
-        Name and type of what they return, by the function and the types of its arguments.
+        Name and result type of functions, by the function and the types of its arguments.
     captured : list of Captured
         The Python functions of it.
     run : list of callable
@@ -96,9 +96,9 @@ class Program:
     paths : dict of str to str
         The files of functions, by their names in C++.
     problems : list of (type, Diagnostic)
-        What is wrong, and the class that Python would raise.
+        The problems, and the classes that Python would raise.
     headers : set of str
-        What its text includes, beside the headers of types.
+        Headers that its text includes, beside those of types.
     cooperative : bool
         Whether all blocks must be resident.
     """

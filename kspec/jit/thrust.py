@@ -238,7 +238,7 @@ def _dtype(value: Expression) -> str:
 
 
 def _array_of(value: Expression) -> Expression:
-    """Return what an iterator runs through."""
+    """Return the values of an iterator."""
     while isinstance(value, Call | Invoke) and value.args:
         value = value.args[0]
     return value

@@ -67,7 +67,7 @@ def holds(wide: str, narrow: str) -> bool:
 
 
 def dtype_name(spelling: Any) -> str:
-    """Return the canonical name of what NumPy takes for a dtype.
+    """Return the canonical name of a dtype in any form that NumPy takes.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def _bfloat16_loop(name: str, types: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 
 def _part(name: str) -> int:
-    """Return which result of a ufunc is meant: ``frexp.1`` is the second."""
+    """Return the number of a ufunc's result: ``frexp.1`` is the second."""
     return int(name.partition(".")[2] or 0)
 
 

@@ -57,7 +57,7 @@ Value = Expression | Known | Several | Method
 
 
 def wrapped(value: object) -> Value:
-    """Return something known; a tuple is one of what is known."""
+    """Return a known value; a tuple becomes one of known values."""
     return Several(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)
 
 

@@ -123,14 +123,14 @@ def kept_shape(shape: Sequence[int], axis: int | Sequence[int] | None) -> tuple[
 
 
 def count(shape: Sequence[int], axis: int | Sequence[int] | None) -> int:
-    """Return how many elements each output of a reduction is made of."""
+    """Return the number of elements in each output of a reduction."""
     return math.prod(shape[k] for k in reduced_axes(len(shape), axis))
 
 
 def summed_axes(
     shape: Sequence[int], wanted: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return how a gradient becomes that of an input that was broadcast.
+    """Return the sum and reshape that make a gradient fit a broadcast input.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def declared_params(declared: str | Sequence[str] | None) -> tuple[CParam, ...] 
 
 
 def _items(text: str, allow_none: bool) -> Iterator[tuple[int, list[Token]]]:
-    """Yield where each parameter begins and its tokens."""
+    """Yield the start and the tokens of each parameter."""
     if allow_none and text.strip() in ("", "void"):
         return
     tokens = [*tokens_of(text)]

@@ -62,7 +62,7 @@ _TAGS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the spec of a kernel says is precompiled, and where it says so.
+    """Precompiled specializations in the spec of a kernel, and their place.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ def layouts_of(
 
 
 def _parts(layouts: Sequence[Layout]) -> list[Layout]:
-    """Return what reduces arrays in parts: to accumulators, these to one, and to outputs."""
+    """Return layouts that reduce arrays in parts: to accumulators, these to one, and to outputs."""
     folds = of_parts(strided(1))
     return [
         *((to_parts(layout), ndims) for layout, ndims in layouts),
@@ -149,7 +149,7 @@ def parse_layout(text: str) -> Layout:
 
 
 def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
-    """Return what is wrong with a layout of a spec; empty if nothing is."""
+    """Return the problem with a layout of a spec; empty if there is none."""
     if text == PARTS:
         return _parts_fault(declaration)
     tag, *ndims = (part.strip() for part in text.split(","))
@@ -177,7 +177,7 @@ def _parts_fault(declaration: GeneratedDeclaration) -> str:
 def widened(types: Types, placeholders: Sequence[str], wanted: Iterable[Binding]) -> Types:
     """Return `types` with more bindings.
 
-    Dtypes are added to the lists, unless that would compile more than twice of what is asked for:
+    Dtypes are added to the lists, unless that would compile more than twice the requested number:
     then the combinations are listed one by one.
     """
     asked = list(dict.fromkeys([*bindings_of(types, placeholders), *wanted]))

@@ -21,7 +21,7 @@ PLACES = 5  # positional parameters of calls that are written out, which makes t
 
 @dataclass(frozen=True)
 class _Generated:
-    """What elementwise and reduction kernels share.
+    """Base of elementwise and reduction kernels.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class _Generated:
 
     @property
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of what is read, and of what is written."""
+        """Names of the parameters that are read, and of those that are written."""
         return self.inputs.names, self.outputs.names
 
 
 @dataclass(frozen=True)
 class ElementwiseDeclaration(_Generated):
-    """How an elementwise kernel is called.
+    """Declaration of an elementwise kernel.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class ElementwiseDeclaration(_Generated):
 
 @dataclass(frozen=True)
 class ReductionDeclaration(_Generated):
-    """How a reduction kernel is called.
+    """Declaration of a reduction kernel.
 
     Attributes
     ----------
@@ -139,10 +139,10 @@ class ReductionDeclaration(_Generated):
         C++ type of the accumulator, or empty: that of the first output (float for half).
     indexed : bool or None
         The map (or the reduce expression, or the identity) depends on where an element is or how
-        many there are, so parts of an array cannot be reduced by themselves. None: nobody knows.
+        many there are, so parts of an array cannot be reduced by themselves. None: unknown.
     counts : bool
-        The post-map reads how many elements or outputs there are, so who reduces some of the
-        outputs must tell it how many there are of all. Their ratio alone is the same for all.
+        The post-map reads how many elements or outputs there are, so a reduction of some of the
+        outputs must pass the number of all of them. Their ratio alone is the same for all.
     """
 
     has_identity: bool = True
@@ -169,7 +169,7 @@ class ReductionDeclaration(_Generated):
 
 @dataclass(frozen=True)
 class RawDeclaration:
-    """How a raw kernel is called.
+    """Declaration of a raw kernel.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class RawDeclaration:
 
     @property
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of what is read, and of what is written."""
+        """Names of the parameters that are read, and of those that are written."""
         params = self.params or ()
         written = [param.name for param in params if param.pointer and not param.const]
         return tuple(one.name for one in params if one.name not in written), tuple(written)

@@ -38,7 +38,7 @@ def definitions_for(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def prelude(names: Iterable[str], text: str) -> str:
-    """Return what `text` lacks in front of it to be compiled for these dtypes."""
+    """Return the definitions that `text` needs in front of it for these dtypes."""
     wanted = tuple(names)
     structs = [one for one in definitions_for(wanted) if one not in text]
     lines = [f'#include "{header}"\n' for header in headers_for(wanted)]

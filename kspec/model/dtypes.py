@@ -72,7 +72,7 @@ class Field:
     name : str
         As NumPy has it.
     member : str
-        As C++ has it; ``field_2`` where NumPy's name is no C++ identifier.
+        As C++ has it; ``field_2`` where NumPy's name is not a C++ identifier.
     dtype : DType
         Of one element.
     shape : tuple of int
@@ -253,7 +253,7 @@ def unknown_type(spelling: str) -> str:
 
 @functools.cache
 def _made(spelling: str) -> DType | None:
-    """Return the row of what is in no table: a struct, ``V<n>`` (n raw bytes), a texture."""
+    """Return the row of a dtype outside the table: a struct, ``V<n>`` (n raw bytes), a texture."""
     if spelling == TEXTURE.name:
         return TEXTURE
     if spelling.lstrip().startswith("{"):

@@ -35,12 +35,12 @@ class Number:
 
 @dataclass(frozen=True)
 class Attributes:
-    """A name that is no number, but has some.
+    """A name that is not a number, but has some.
 
     Attributes
     ----------
     what : str
-        What it is, for messages.
+        Its description, for messages.
     numbers : mapping of str to str
         Attribute to what it becomes.
     sequences : mapping of str to str
@@ -92,7 +92,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with an expression, and which characters of it."""
+    """Problem with an expression, and the characters at fault."""
 
     message: str
     offset: int = 0
@@ -249,7 +249,7 @@ class _Translator:
         return f"{sequence}[{index}]"
 
     def _owner(self, node: ast.Attribute) -> Attributes | None:
-        """Return what has the attribute, which is a name."""
+        """Return the owner of the attribute, which is a name."""
         if not isinstance(node.value, ast.Name):
             self._wrong(node.value, f"{self._text(node.value)!r} has no attributes")
             return None

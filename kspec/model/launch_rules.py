@@ -137,7 +137,7 @@ def _name(position: int, param: CParam) -> Number | Attributes | Refused:
 
 
 def constant_problem(rule: str, expression: Expression) -> Iterator[Problem]:
-    """Yield what is wrong with the value of an expression that depends on nothing."""
+    """Yield problems with the value of a constant expression."""
     if expression.values:
         return
     start = len(expression.text) - len(expression.text.lstrip())

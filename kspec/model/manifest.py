@@ -77,15 +77,15 @@ class ModuleEntry:
     kernels : tuple of Declaration
         In the order of the spec file.
     precompiled : tuple of str
-        Name expressions of what the build compiles.
+        Name expressions that the build compiles.
     options : tuple of str
         Compiler options of the specs.
     headers : tuple of str
         The user's headers, shipped beside the ``.cu``.
     image : ImageEntry or None
-        What was compiled; None where only text was generated.
+        The compiled image; None where only text was generated.
     coverage : mapping of str to Coverage
-        Kernel to what its spec says is precompiled.
+        Kernel to the precompiled specializations in its spec.
     """
 
     stem: str

@@ -192,7 +192,7 @@ def _overload(names: Sequence[str], numbers: Collection[str]) -> str:
 
 
 def gradient_numbers(front: Operator, declaration: GeneratedDeclaration) -> tuple[str, ...]:
-    """Return which inputs are numbers where a kernel computes the gradients of an operator."""
+    """Return the inputs that are numbers of a kernel that computes an operator's gradients."""
     numbers = {one.name for one in front.parameters if not one.is_array}
     if isinstance(front.declaration, ReductionDeclaration):
         numbers |= {COUNT} - set(front.declaration.params.names)
@@ -231,7 +231,7 @@ def refusal(declaration: Declaration) -> str:
 
 
 def name_refusal(declaration: Declaration) -> str:
-    """Return which name of a kernel no operator can have; empty if there is none."""
+    """Return the reason why an operator cannot have the names of a kernel; else an empty string."""
     if declaration.name in _OF_NAMESPACES:
         return f"torch.ops has another attribute named {declaration.name}; rename the kernel"
     params = [(f"parameter {one.name}", one.name) for one in declaration.params or ()]
@@ -245,7 +245,7 @@ def name_refusal(declaration: Declaration) -> str:
 
 
 def _options(declaration: Declaration) -> tuple[str, ...]:
-    """Return the arguments of an operator that are no parameters of the kernel."""
+    """Return the arguments of an operator that are not parameters of the kernel."""
     if isinstance(declaration, RawDeclaration):
         return ("grid", "block", "shared_mem")
     if isinstance(declaration, ReductionDeclaration):

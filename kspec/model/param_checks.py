@@ -32,7 +32,7 @@ HEADER = "kspec/params.cuh"
 
 @dataclass(frozen=True)
 class Place:
-    """Where parameters are declared.
+    """Places of declared parameters.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ def strided(ndim: int) -> str:
 
 
 def to_parts(layout: str) -> str:
-    """Return the layout of reductions to accumulators, which are no outputs yet."""
+    """Return the layout of reductions to accumulators, which are not outputs yet."""
     return f"kspec::ToParts<{layout}>"
 
 
@@ -58,7 +58,7 @@ def is_of_parts(layout: str) -> bool:
 
 
 def pack_size(widths: Iterable[int]) -> int:
-    """Return how many elements of each operand a thread takes at once: ``kspec::PackSize``.
+    """Return the number of elements of an operand that a thread takes at once: ``kspec::PackSize``.
 
     As many of the widest as fill a 16-byte access; 1 if one of them does not divide it evenly.
     """
@@ -111,7 +111,7 @@ class RawSymbol:
 
 @dataclass(frozen=True)
 class Target:
-    """What to compile for.
+    """Target of a compilation.
 
     Attributes
     ----------

@@ -76,7 +76,7 @@ class StructText:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the fields of a struct are, in bytes."""
+    """Offsets of the fields of a struct, in bytes."""
 
     offsets: tuple[int, ...]
     size: int
@@ -84,7 +84,7 @@ class Layout:
 
 
 def parse_struct(text: str) -> StructText:
-    """Parse a struct; raise `UnknownTypeError` with the position of what is wrong."""
+    """Parse a struct; raise `UnknownTypeError` with the position of the problem."""
     parser = _Parser(text)
     struct = parser.struct()
     parser.expect("", "the end")
@@ -257,7 +257,7 @@ def _size_and_alignment(struct: StructText, end: int, minimum: int) -> tuple[int
 
 
 def member_names(struct: StructText) -> tuple[str, ...]:
-    """Return what C++ calls the fields: as NumPy does, or ``field_<k>`` where it cannot."""
+    """Return the C++ names of the fields: NumPy's, or ``field_<k>`` where it cannot."""
     taken = {field.name for field in struct.fields}
     members = []
     for number, field in enumerate(struct.fields):

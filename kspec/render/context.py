@@ -50,7 +50,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the fragments of one kernel stand.
+    """Positions of the fragments of one kernel.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Origin:
 
     @classmethod
     def in_file(cls, spec_file: SpecFile, kernel: str) -> Origin:
-        """Return where the fields of one kernel of a spec file stand."""
+        """Return the positions of the fields of one kernel of a spec file."""
         lines = {key: line for (name, key), line in spec_file.lines.items() if name == kernel}
         rows = {key: lines for (name, key), lines in spec_file.rows.items() if name == kernel}
         return cls(spec_file.path, lines, rows)
@@ -99,11 +99,11 @@ def _with_rows(text: str, rows: Sequence[int], path: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the preamble of a kernel stands.
+    """Scope of the preamble of a kernel.
 
     The only kernel of a translation unit has it in the global namespace, as in CuPy. Kernels of
     one spec file may have helpers of the same name, so that each preamble gets a namespace, unless
-    it has what C++ allows in the global one only.
+    it has text that C++ allows only in the global one.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Place:
 
 @dataclass(frozen=True)
 class ElementwiseContext:
-    """What ``elementwise.cu.j2`` prints."""
+    """Context of ``elementwise.cu.j2``."""
 
     name: str
     signature: str
@@ -154,7 +154,7 @@ class ElementwiseContext:
 
 @dataclass(frozen=True)
 class ReductionContext:
-    """What ``reduction.cu.j2`` prints."""
+    """Context of ``reduction.cu.j2``."""
 
     name: str
     signature: str
@@ -191,7 +191,7 @@ class ReductionContext:
 
 @dataclass(frozen=True)
 class RawContext:
-    """What ``raw.cu.j2`` prints."""
+    """Context of ``raw.cu.j2``."""
 
     names: str
     code: Fragment

@@ -65,7 +65,7 @@ def template_environment() -> Environment:
 
 
 def load_templates() -> None:
-    """Compile the templates of kernels; whoever renders first waits for nothing then."""
+    """Compile the templates of kernels, so that the first rendering does not wait."""
     environment = template_environment()
     for name in environment.list_templates(filter_func=_is_cuda):
         environment.get_template(name)
@@ -130,7 +130,7 @@ def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = Non
 
 
 def compiler_options(specs: Sequence[Spec]) -> tuple[str, ...]:
-    """Return what the compiler is told for a translation unit with these specs."""
+    """Return the compiler options of a translation unit with these specs."""
     return tuple(dict.fromkeys(option for spec in specs for option in spec.compiler_options))
 
 
@@ -167,7 +167,7 @@ def _param_checks(spec: RawSpec, spec_file: SpecFile) -> Iterator[str]:
 
 
 def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:
-    """Return where the code of a raw kernel stands: in its own file, or in the spec file."""
+    """Return the place of a raw kernel's code: its own file, or the spec file."""
     if spec.source:
         return Origin((PurePosixPath(spec_file.path).parent / spec.source).as_posix(), {})
     return Origin.in_file(spec_file, spec.name)

@@ -15,7 +15,7 @@ from kspec.spec.models import RawSpec, Spec
 
 
 def specializations(spec: Spec) -> tuple[Specialization | RawSymbol, ...]:
-    """Return what the build compiles for `spec`, in a fixed order."""
+    """Return the specializations that the build compiles for `spec`, in a fixed order."""
     if isinstance(spec, RawSpec):
         return tuple(RawSymbol(expression) for expression in spec.declaration().name_expressions)
     declaration = spec.declaration()

@@ -37,7 +37,7 @@ class _Model(BaseModel):
 
 
 class Example(_Model):
-    """How tests and demonstrations call a kernel: with random arrays of these shapes."""
+    """Call of a kernel in tests and demonstrations: with random arrays of these shapes."""
 
     shapes: dict[str, tuple[int, ...]] = Field({}, description="Shape of each array argument.")
     scalars: dict[str, NumberField] = Field({}, description="Value of each scalar argument.")
@@ -101,7 +101,7 @@ class BaseSpec(_Model):
         return self
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
-        """Yield what is wrong with the spec although each of its fields is right."""
+        """Yield the faults of a spec whose fields are valid one by one."""
         yield from rules.kernel_name(self.name)
         yield from rules.printable(self.doc, "doc")
         for index, option in enumerate(self.options):

@@ -89,9 +89,9 @@ def _faults_of_the_rest(
     context: dict[str, Any],
     refused: dict[str, object],
 ) -> tuple[Fault, ...]:
-    """Return what is wrong with the fields beside those that Pydantic refused.
+    """Return the faults of the fields beside those that Pydantic refused.
 
-    Of those it takes the usable part, or a value that nothing is wrong with.
+    It takes the usable part of those, or a valid value instead.
     """
     accepted = {key: value for key, value in fields.items() if key not in refused}
     partial = {key: value for key, value in refused.items() if value is not None}

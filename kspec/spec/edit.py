@@ -22,7 +22,7 @@ _AFTER_VALUE = re.compile(r"[ \t]*(,?)([ \t]*#[^\n]*)?")
 
 
 def set_value(text: str, table: Path, key: str, value: str) -> str:
-    """Return `text` with ``key = value`` in a table, in the place and style of what is there.
+    """Return `text` with ``key = value`` in a table, in the place and style of the present text.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def faults_of(error: ValidationError, keys: Iterable[str]) -> tuple[Fault, ...]:
 
 
 def refused_fields(error: ValidationError) -> dict[str, object]:
-    """Return the fields whose values Pydantic refused, each with what of it can be used or None."""
+    """Return the fields whose values Pydantic refused, each with its usable part or None."""
     return {
         str(entry["loc"][0]): getattr(entry.get("ctx", {}).get("error"), "partial", None)
         for entry in error.errors()

@@ -381,7 +381,7 @@ class _Reader:
         self.problems.append(self.problem(start, length, fault.message))
 
     def _locate(self, location: tuple[str | int, ...], fault: Fault) -> tuple[int, int]:
-        """Return offset and length of what a fault is about, as precisely as known."""
+        """Return offset and length of the text at fault, as precisely as known."""
         known = location
         while known and known not in self.spans:
             known = known[:-1]

@@ -65,7 +65,7 @@ _RATIO = re.compile(r"\(\s*_in_ind\s*\.\s*size\s*\(\s*\)\s*/\s*_out_ind\s*\.\s*s
 
 
 class _GeneratedSpec(BaseSpec):
-    """What elementwise and reduction specs share: signatures and types."""
+    """Base of elementwise and reduction specs: signatures and types."""
 
     fragment_fields: ClassVar[tuple[str, ...]]
 
@@ -161,7 +161,7 @@ class _GeneratedSpec(BaseSpec):
         return bindings_of(self.types, self.placeholders)
 
     def declaration(self) -> GeneratedDeclaration:
-        """Return what a caller must know of this spec."""
+        """Return the declaration for callers of this spec."""
         raise NotImplementedError
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
@@ -209,7 +209,7 @@ class ElementwiseSpec(_GeneratedSpec):
         self._forward = name
 
     def declaration(self) -> ElementwiseDeclaration:
-        """Return what a caller must know of this spec."""
+        """Return the declaration for callers of this spec."""
         outside = identifiers(self.loop_prep, self.after_loop)
         by_thread = reads_threads(*self.fragments.values(), self.preamble, *self.macros)
         views = self.raw_views
@@ -307,7 +307,7 @@ class ReductionSpec(_GeneratedSpec):
     )
 
     def declaration(self) -> ReductionDeclaration:
-        """Return what a caller must know of this spec."""
+        """Return the declaration for callers of this spec."""
         folded = set(identifiers(self.reduce, self.post_map)) - {"a", "b"}
         folded |= set(identifiers(self.identity or ""))
         return ReductionDeclaration(
@@ -422,7 +422,7 @@ class RawSpec(BaseSpec):
         return self._structs
 
     def declaration(self) -> RawDeclaration:
-        """Return what a caller must know of this spec."""
+        """Return the declaration for callers of this spec."""
         expressions = self.name_expressions or (self.name,)
         return RawDeclaration(
             self.name,

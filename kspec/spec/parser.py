@@ -47,7 +47,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def scan_signature(text: str) -> tuple[Signature, tuple[SignatureSyntaxError, ...]]:
-    """Parse like `parse_signature`, but return every error beside what could be parsed."""
+    """Parse like `parse_signature`, but return every error beside the parsed parameters."""
     if "{" in text:
         return Signature(), (_struct_in_signature(text),)
     if text.count(",") >= PARAMS:
@@ -138,7 +138,7 @@ def _resolve_type(text: str, offset: int, type_: str) -> str:
 
 
 def unknown_type(spelling: str) -> str:
-    """Return a message for a type nobody knows that suggests what was meant.
+    """Return a message for an unknown type that suggests a known one.
 
     >>> unknown_type("size_t"), unknown_type("flaot32")
     ("unknown type 'size_t'; types have NumPy's names, write 'uint64' for 'size_t'", \

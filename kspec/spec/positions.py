@@ -100,7 +100,7 @@ def _quote_at(text: str, position: int) -> str:
 
 
 class _Scanner:
-    """Walks the text once; every method leaves `position` behind what it has read."""
+    """Walks the text once; every method leaves `position` behind the text it has read."""
 
     def __init__(self, text: str) -> None:
         self.text = text

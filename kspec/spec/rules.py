@@ -183,7 +183,7 @@ def raw_views_exist(params: Signature, fragments: Mapping[str, str]) -> Iterator
 
 
 def _raw_views(params: Signature, fragments: Mapping[str, str]) -> Iterator[tuple[Fault, str]]:
-    """Yield where ``_raw_x`` first stands in each fragment, for every parameter ``x``."""
+    """Yield the first place of ``_raw_x`` in each fragment, for every parameter ``x``."""
     for field, text in fragments.items():
         for word in identifiers(text):
             name = word.removeprefix("_raw_")
@@ -292,7 +292,7 @@ def launch_rules_fit(
 ) -> Iterator[Fault]:
     """Check the expressions of a raw kernel's grid, block, shared memory and parameters.
 
-    Of `texts`, absent fields are None, and those whose values were refused are missing.
+    In `texts`, absent fields are None, and those whose values were refused are missing.
     """
     given = {field: text for field, text in texts.items() if text is not None}
     if params is None:

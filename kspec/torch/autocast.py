@@ -19,7 +19,7 @@ from kspec.model.operators import Operator
 def make_autocast(
     one: Operator, call: Callable[..., Any], device: str
 ) -> Callable[..., Any] | None:
-    """Return what an operator does while autocast is on; None if that is nothing.
+    """Return the implementation of an operator under autocast; None if it has none.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def make_autocast(
 def _wanted(
     given: Mapping[str, Any], types: Mapping[str, str], written: set[str]
 ) -> dict[str, torch.dtype]:
-    """Return the dtype of each type of parameters: declared, of what is written, or the widest."""
+    """Return the dtype of each parameter type: declared, that of written ones, or the widest."""
     found: dict[str, torch.dtype] = {}
     floating = {name: one for name, one in given.items() if _is_floating(one)}
     for name, one in floating.items():

@@ -18,7 +18,7 @@ from kspec.torch.fake import bind, dtype_of, loop_shape
 
 
 class Gradients:
-    """How an operator is differentiated: the two functions that `torch.autograd.Function` asks for.
+    """Derivatives of an operator: the two functions that `torch.autograd.Function` asks for.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from kspec.torch.autograd import Gradients
 def make_derivatives(
     one: Operator, call: Callable[..., Any], gradients: Gradients | None
 ) -> Callable[..., Any] | None:
-    """Return what an operator does for autograd; None if that is nothing.
+    """Return the implementation of an operator for autograd; None if it has none.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def make_derivatives(
     call : callable
         The operator.
     gradients : Gradients or None
-        How it is differentiated; None: it is not.
+        Its gradients; None: it has none.
     """
     if not _has_gradients(one):
         return None

@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
 
 
 def _outcome(one: Operator, result: Any) -> Any:
-    """Return what the schema says: nothing, a tensor, or a tuple of several."""
+    """Return the results by the schema: nothing, a tensor, or a tuple of several."""
     if not one.results:
         return None
     return result[0] if one.results == 1 and isinstance(result, tuple) else result

@@ -46,7 +46,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
 def bind(
     declaration: GeneratedDeclaration, arrays: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.dtype]:
-    """Return what the placeholders of a kernel stand for.
+    """Return the binding of the placeholders of a kernel.
 
     Raises
     ------

@@ -171,7 +171,7 @@ class _Registry:
 
 
 def _gradients_of(one: Operator, kernel: KernelCallable[Any]) -> tuple[Backward, Operator] | None:
-    """Return how an operator is differentiated, and the operator for that; None if it is not."""
+    """Return the gradients of an operator, and the operator for them; None if it has none."""
     backward = kernel.backward
     if backward is None or one.writes:
         return None

@@ -30,7 +30,7 @@ def kernel_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def one_of(*choices: str) -> Callable[[str], list[str]]:
-    """Return what completes one of some words."""
+    """Return a completion function for some words."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in choices if word.startswith(incomplete)]

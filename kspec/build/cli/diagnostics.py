@@ -32,7 +32,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 class Format(StrEnum):
-    """How findings are printed."""
+    """Formats of findings."""
 
     text = "text"
     json = "json"
@@ -51,20 +51,20 @@ def exit_code(error: KspecError) -> int:
 
 @dataclass
 class Report:
-    """What one command has to say.
+    """The findings and the summary of one command.
 
     Attributes
     ----------
     format : Format
-        How it is printed.
+        Its format.
     project : Path
-        What paths of findings are relative to.
+        Folder that paths of findings are relative to.
     command : str
         Name of the command.
     findings : list of Diagnostic
         Collected until the end.
     summary : str
-        What was done, in one line.
+        The outcome, in one line.
     """
 
     format: Format

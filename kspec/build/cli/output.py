@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Form(StrEnum):
-    """How a command prints its result."""
+    """Formats of a command's result."""
 
     text = "text"
     json = "json"

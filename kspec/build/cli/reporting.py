@@ -38,7 +38,7 @@ def report(
     form: FormOption = Form.text,
     folder: Project = None,
 ) -> None:
-    """Print registers, spills, memory, size and occupancy of what was compiled."""
+    """Print registers, spills, memory, size and occupancy of compiled kernels."""
     from kspec.build.report import page as report_page
     from kspec.build.report import table as reports
     from kspec.build.report import view as report_view

@@ -40,7 +40,7 @@ def trace_command(
     ] = None,
     folder: Project = None,
 ) -> None:
-    """Run a command, and compare what it asks for with what is precompiled.
+    """Run a command, and compare the kernels that it asks for with the precompiled ones.
 
     The exit status is that of the command.
     """

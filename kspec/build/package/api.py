@@ -111,7 +111,7 @@ class StructContext:
 
 @dataclass(frozen=True)
 class ModuleContext:
-    """What ``module.py.j2`` prints."""
+    """Context of ``module.py.j2``."""
 
     stem: str
     doc: tuple[str, ...]
@@ -123,7 +123,7 @@ class ModuleContext:
 
 @dataclass(frozen=True)
 class PackageContext:
-    """What ``__init__.py.j2`` prints."""
+    """Context of ``__init__.py.j2``."""
 
     doc: tuple[str, ...]
     names: tuple[str, ...]
@@ -258,7 +258,7 @@ def _imports(
 
 
 def _type_imports(words: Container[str]) -> Iterator[str]:
-    """Yield what only type checkers read: nobody waits for it to be imported."""
+    """Yield imports that only type checkers read, so that importing the module stays fast."""
     variables = [name for name in typed.VARIABLES if name in words]
     if "NDArray" in words:
         yield from ("", "if TYPE_CHECKING:")

@@ -73,7 +73,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Page:
-    """What ``catalogue.html.j2`` prints."""
+    """Context of ``catalogue.html.j2``."""
 
     title: str
     modules: tuple[Module, ...]
@@ -105,7 +105,7 @@ def write_catalogue(plan: BuildPlan, output: Path) -> Path:
 
 
 def make_page(plan: BuildPlan) -> Page:
-    """Return what the page says."""
+    """Return the contents of the page."""
     modules = tuple(
         Module(
             unit.stem,
@@ -157,7 +157,7 @@ def _signature(function: api.FunctionContext) -> str:
 
 
 def _steps(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield what a kernel computes, as its spec says it."""
+    """Yield the computation of a kernel, in the words of its spec."""
     fields: tuple[tuple[str, str], ...] = ()
     if isinstance(spec, ElementwiseSpec):
         fields = (
@@ -208,7 +208,7 @@ def _raw_row(spec: RawSpec, param: CParam) -> tuple[str, str, str]:
 
 
 def _coverage(spec: Spec) -> Iterator[str]:
-    """Yield what is precompiled: bindings of type placeholders, or name expressions."""
+    """Yield the precompiled specializations: bindings of type placeholders, or name expressions."""
     if isinstance(spec, RawSpec):
         yield from spec.declaration().name_expressions
     elif not spec.placeholders:

@@ -25,7 +25,7 @@ Lines = list[str]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kernel is declared, ``specs/norms.toml``, line 4, and for what it is compiled."""
+    """Place of a declaration, ``specs/norms.toml``, line 4, and the targets of its kernel."""
 
     path: str
     line: int
@@ -314,7 +314,7 @@ def _notes(
 
 
 def _coverage(spec: ElementwiseSpec | ReductionSpec, place: Place) -> Lines:
-    """Say what the placeholders stand for and what is precompiled."""
+    """Describe the placeholders and the precompiled dtypes."""
     letters = spec.placeholders
     if not letters:
         return _wrapped(f"Precompiled{place.compiled_for}.")

@@ -198,7 +198,7 @@ class _Files:
 
 
 def _quoted(message: str, line: str) -> tuple[int, int]:
-    """Return the column and length of what a message quotes of a line; zeros if there is none."""
+    """Return column and length of the text that a message quotes from a line; else zeros."""
     for text in _QUOTED.findall(message):
         found = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", line)
         if found:

@@ -16,7 +16,7 @@ from kspec.model.manifest import Manifest
 
 
 def stale_diff(plan: BuildPlan) -> str:
-    """Return how the generated text differs from what a build would write; empty if it does not.
+    """Return the difference of the generated text to that of a build; empty if there is none.
 
     Images are left out on both sides: they are not committed, and their sizes and registers
     are the compiler's affair.

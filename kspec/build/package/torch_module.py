@@ -47,7 +47,7 @@ class TorchFunction:
 
 @dataclass(frozen=True)
 class TorchContext:
-    """What ``torch.py.j2`` prints."""
+    """Context of ``torch.py.j2``."""
 
     doc: tuple[str, ...]
     sequences: bool
@@ -107,7 +107,7 @@ def _function(
 
 
 def _parameter(one: Argument, numbers: Mapping[str, str]) -> str:
-    """Return a parameter of a function; `numbers` are the types of what need not be a tensor."""
+    """Return a parameter of a function; `numbers` are types of parameters that may be numbers."""
     plain = one.type.removesuffix("?")
     type_ = _TYPES.get(plain, plain)
     if one.is_array and one.name in numbers:

@@ -31,7 +31,7 @@ VARIABLES = tuple(f"DType{number}" for number in range(8))
 
 @dataclass(frozen=True)
 class ArrayTypes:
-    """What a signature calls arrays: by declared type, or all alike."""
+    """Names of array types in a signature: by declared type, or all alike."""
 
     by_type: tuple[tuple[str, str], ...] = ()
     others: str = "ArrayT"
@@ -41,7 +41,7 @@ class ArrayTypes:
         return dict(self.by_type).get(param.type, self.others)
 
     def result(self, outputs: Sequence[Param], nothing: bool, always_tuple: bool) -> str:
-        """Return the annotation of what a call returns."""
+        """Return the annotation of the result of a call."""
         if nothing or not outputs:
             return "None"
         if len(outputs) == 1 and not always_tuple:

@@ -83,7 +83,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array lies in memory: a C-ordered block, transposed, then sliced.
+    """Layout of an array in memory: a C-ordered block, transposed, then sliced.
 
     Attributes
     ----------

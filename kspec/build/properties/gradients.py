@@ -34,10 +34,10 @@ _ALIKE = (((12,), (12,), 0, False),)
 
 
 def gradient_problem(kernel: KernelCallable[Any], spec: Spec, device: Device) -> str:
-    """Return what is wrong with the gradients of a kernel on a device; empty if nothing is.
+    """Return the problem with the gradients of a kernel on a device; empty if there is none.
 
     Kernels without `backward`, those that are never called with ``float32`` or ``float64``, and
-    raw kernels, which write to what they are given, pass.
+    raw kernels, which write to their arguments, pass.
     """
     backward = kernel.backward
     if backward is None or isinstance(spec, RawSpec):
@@ -121,7 +121,7 @@ class _Trial:
         ]
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong, input by input."""
+        """Yield the problems, input by input."""
         for name, found in zip(self._backward.differentiable, self._gradients(), strict=True):
             if not isinstance(self._inputs[name], np.ndarray):
                 continue
@@ -140,7 +140,7 @@ class _Trial:
         return self._fetch(self._call(*placed, **self._keywords))
 
     def _differences(self, name: str) -> Any:
-        """Return how much the weighted sum follows each element of an input."""
+        """Return the change of the weighted sum for each element of an input."""
         array = self._inputs[name]
         found = np.zeros(array.shape)
         for place in np.ndindex(*array.shape):
@@ -159,7 +159,7 @@ class _Trial:
         return found
 
     def _gradients(self) -> Iterator[Any]:
-        """Yield what `backward` says, in the shapes of the inputs."""
+        """Yield the gradients by `backward`, in the shapes of the inputs."""
         names = self._spec.outputs.names
         known = dict(self._inputs)
         for name, output, weight in zip(names, self._outputs, self._weights, strict=True):

@@ -46,7 +46,7 @@ def cases(spec: Spec, function: str) -> st.SearchStrategy[Case]:
     Raises
     ------
     SpecError
-        If nobody can call it without an example, and there is none.
+        If it cannot be called without an example, and there is none.
     """
     if isinstance(spec, RawSpec):
         return _raw_cases(spec, function)
@@ -226,7 +226,7 @@ def _broadcastable(draw: st.DrawFn, loop: Shape) -> Shape:
 def _loop_shape(
     spec: ElementwiseSpec | ReductionSpec, operands: Sequence[Operand], drawn: Shape
 ) -> Shape:
-    """Return what the arrays that were drawn broadcast to; some have become numbers."""
+    """Return the broadcast shape of the drawn arrays; some have become numbers."""
     raw = {one.name for one in spec.inputs if one.raw}
     shapes = [one.shape for one in operands if one.name not in raw]
     return np.broadcast_shapes(*shapes) if shapes else drawn

@@ -50,7 +50,7 @@ class FigureChange:
     after: Mapping[str, int]
 
     def delta(self, key: str) -> int:
-        """Return how much a figure has grown; 0 if one side does not know it."""
+        """Return the growth of a figure; 0 if one side does not know it."""
         if key not in self.before or key not in self.after:
             return 0
         return self.after[key] - self.before[key]
@@ -87,7 +87,7 @@ class Difference:
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """Return what differs."""
+    """Return the differences."""
     archs = _archs(before), _archs(after)
     return Difference(
         before,
@@ -129,7 +129,7 @@ def difference_data(found: Difference) -> dict[str, Any]:
 
 
 def signature_of(kernel: Declaration) -> str:
-    """Return how a kernel is declared, in one line."""
+    """Return the declaration of a kernel in one line."""
     if isinstance(kernel, RawDeclaration):
         params = "undeclared" if kernel.params is None else ", ".join(map(str, kernel.params))
         return f"raw ({params})"

@@ -69,7 +69,7 @@ def _table(changes: tuple[FigureChange, ...]) -> Table:
 
 
 def _figure(change: FigureChange, key: str) -> Text:
-    """Return what a figure is now, and by how much it has changed."""
+    """Return the value of a figure, and its change."""
     number, delta = change.after.get(key, -1), change.delta(key)
     text = Text(str(number) if number >= 0 else "-")
     if delta:

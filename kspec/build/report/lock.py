@@ -86,7 +86,7 @@ class LockedKernel:
     module, name : str
         Stem of its spec file, and its name.
     compiler : str
-        Exact version of what compiled it.
+        Exact version of its compiler.
     source : str
         Digest of its CUDA text, headers and options; where its spec stands in a file, and what
         else is in there, does not matter.
@@ -124,7 +124,7 @@ class Lock:
 
 
 def make_lock(plan: BuildPlan, images: Mapping[str, Built]) -> Lock:
-    """Return what a build made: `images` by stem, as of `kspec.build.images.build_images`."""
+    """Return the lock of a build: `images` by stem, as of `kspec.build.images.build_images`."""
     kernels = []
     for unit in plan.units:
         if unit.stem not in images:

@@ -18,14 +18,14 @@ from kspec.errors import ManifestError
 
 @dataclass(frozen=True)
 class LockUpdate:
-    """What a build did to the lock.
+    """Change of the lock by a build.
 
     Attributes
     ----------
     written : bool
         Whether it changed.
     note : str
-        What whoever builds should know, or empty.
+        Note for the user, or empty.
     """
 
     written: bool = False
@@ -46,7 +46,7 @@ def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
 
 
 def lock_diff(plan: BuildPlan) -> str:
-    """Return how the committed lock differs from what a build would write; empty if not.
+    """Return the difference of the committed lock to that of a build; empty if there is none.
 
     That needs no compiler: kernels, their specializations and the digests of their sources are
     compared, not the figures.  A project that was never compiled for all of its architectures

@@ -24,7 +24,7 @@ _ARCH = re.compile(r"sm_(\d+)[af]?")
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What a multiprocessor holds: warps, blocks, and bytes of shared memory."""
+    """Resources of a multiprocessor: warps, blocks, and bytes of shared memory."""
 
     warps: int
     blocks: int
@@ -48,14 +48,14 @@ _MULTIPROCESSORS = {
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How full a multiprocessor gets.
+    """Occupancy of a multiprocessor.
 
     Attributes
     ----------
     share : float
         Warps that are there at the same time, of those that fit; 0: not even one block fits.
     limit : str
-        What keeps more from it: ``"registers"``, ``"shared memory"``, ``"blocks"`` or
+        The limiting resource: ``"registers"``, ``"shared memory"``, ``"blocks"`` or
         ``"warps"``, which is as full as it gets with blocks of this size.
     """
 

@@ -75,7 +75,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows, and what it is sorted by."""
+    """Text of a table cell, and its sort key."""
 
     text: str
     key: str
@@ -84,7 +84,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Page:
-    """What ``report.html.j2`` prints; all text is escaped."""
+    """Context of ``report.html.j2``; all text is escaped."""
 
     title: str
     tiles: tuple[tuple[str, str], ...]

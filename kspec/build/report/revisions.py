@@ -55,7 +55,7 @@ class Snapshot:
 
 
 def snapshot_now(project: Path) -> Snapshot:
-    """Return what lies in the work tree; errors as for `snapshot_at`."""
+    """Return the snapshot of the work tree; errors as for `snapshot_at`."""
 
     def read(name: str) -> bytes | None:
         path = project / name
@@ -65,7 +65,7 @@ def snapshot_now(project: Path) -> Snapshot:
 
 
 def snapshot_at(project: Path, revision: str) -> Snapshot:
-    """Return what was committed.
+    """Return the snapshot of a commit.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _snapshot(name: str, commit: str, read: _Read, advice: str) -> Snapshot:
 
 
 def _package(name: str, read: _Read) -> str:
-    """Return where the settings of that time put the package."""
+    """Return the folder of the package by the settings of that time."""
     text = read(CONFIGURATION)
     if text is None:
         raise SpecError(f"{name} has no {CONFIGURATION}")
@@ -146,7 +146,7 @@ def _prefix(project: Path) -> str:
 
 
 def _git(project: Path, *arguments: str) -> bytes | None:
-    """Return what git prints, or None if it fails."""
+    """Return the output of git, or None if it fails."""
     try:
         done = subprocess.run(["git", "-C", str(project), *arguments], capture_output=True)
     except OSError as error:

@@ -49,7 +49,7 @@ class Line:
     threads : int
         Of a block, for the occupancy.
     occupancy : Occupancy or None
-        None for PTX, and for architectures that nobody knows.
+        None for PTX and for unknown architectures.
     """
 
     module: str
@@ -67,7 +67,7 @@ class Line:
 
     @property
     def short_name(self) -> str:
-        """What distinguishes the specialization from others of its kernel."""
+        """Part of the name that distinguishes it from others of its kernel."""
         return short_name(self.kernel, self.name)
 
     def number(self, key: str) -> int:
@@ -94,12 +94,12 @@ class Report:
 
     @property
     def specializations(self) -> int:
-        """How many there are, of all kernels."""
+        """Number of specializations of all kernels."""
         return len({(line.title, line.name) for line in self.lines})
 
     @property
     def spilling(self) -> int:
-        """How many lines spill registers."""
+        """Number of lines that spill registers."""
         return sum(line.number("spills") > 0 for line in self.lines)
 
     @property
@@ -109,7 +109,7 @@ class Report:
 
 
 def short_name(kernel: str, name: str) -> str:
-    """Return what distinguishes a specialization from others of its kernel.
+    """Return the part of a name that distinguishes it from others of its kernel.
 
     >>> short_name("l2norm", "l2norm<float, kspec::Lines>")
     'float, Lines'
@@ -121,7 +121,7 @@ def short_name(kernel: str, name: str) -> str:
 def make_report(
     plan: BuildPlan, lock: Lock, kernels: Collection[str] = (), archs: Collection[str] = ()
 ) -> Report:
-    """Return what a lock says, with the occupancy that follows from it.
+    """Return the contents of a lock, with the occupancy that follows from it.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def make_report(
     lock : Lock
         The figures.
     kernels, archs : collection of str
-        What to leave in, kernels with or without their module; empty: everything.
+        Kernels, with or without their module, and architectures to keep; empty: everything.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _threads_of(spec: Spec, layout: str) -> int:
 
 
 def _raw_threads(spec: RawSpec) -> int:
-    """Return what the spec says if it is a number, or its example, or what is usual."""
+    """Return the number of threads in the spec, in its example, or the default."""
     written = spec.launch_rules.block
     if written and all(text.isdigit() for text in written):
         sizes = tuple(map(int, written))

@@ -34,7 +34,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 @dataclass(frozen=True)
 class FolderReport:
-    """What is in one folder.
+    """Contents of one folder.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class FolderReport:
         The folder.
     state : str
         ``"writable"``, ``"read-only"``, ``"missing"``, ``"not a folder"``, or ``"not used: ..."``
-        with what lets others decide what runs here.
+        with the reason not to trust it.
     entries, size : int
         Images, and their bytes.
     oldest, newest : float or None
@@ -84,7 +84,7 @@ class CacheReport:
 
 @dataclass(frozen=True)
 class Cleared:
-    """What was removed; how many images are still there, and how many of these should not be."""
+    """Result of a removal: removed images, remaining ones, and those that could not be removed."""
 
     removed: tuple[CacheFile, ...]
     kept: int
@@ -109,7 +109,7 @@ class Damage:
 
 
 def look(directory: Path, layers: Sequence[Path], limit: int) -> CacheReport:
-    """Return what is in a cache; nothing is changed."""
+    """Return the contents of a cache; nothing is changed."""
     return CacheReport(
         _folder(directory, layer=False),
         tuple(_folder(layer, layer=True) for layer in layers),

@@ -45,7 +45,7 @@ class Row:
 
 
 def count_rows(plan: BuildPlan, devices: tuple[Device, ...]) -> int:
-    """Return how many rows `run_demo` will yield."""
+    """Return the number of rows that `run_demo` will yield."""
     return len(devices) * sum(map(examples.has_example, plan.specs))
 
 

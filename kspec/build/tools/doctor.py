@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What works, by all rows.
+    """Verdict on all rows.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def examine(project: Path | None = None) -> tuple[Row, ...]:
 
 
 def judge(rows: Iterable[Row]) -> Verdict:
-    """Return what works."""
+    """Return the verdict."""
     rows = tuple(rows)
     good = {row.name for row in rows if row.state == OK}
     numpy = "numpy" in good

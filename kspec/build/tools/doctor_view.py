@@ -60,7 +60,7 @@ def as_text(rows: Sequence[Row]) -> str:
 
 
 def summary(verdict: Verdict) -> str:
-    """Return what works, a line for each way to use kspec."""
+    """Return the verdict, a line for each way to use kspec."""
     kinds = {
         "kernels run on a GPU": verdict.cuda,
         "kernels run on the host device": verdict.host,

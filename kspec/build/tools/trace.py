@@ -81,7 +81,7 @@ class Want:
 
 @dataclass(frozen=True)
 class KernelTrace:
-    """One kernel: what was asked for and is not precompiled, what is and was not asked for.
+    """One kernel: used specializations that are not precompiled, and unused ones that are.
 
     Attributes
     ----------
@@ -92,11 +92,11 @@ class KernelTrace:
     called : bool
         Whether it was asked for at all.
     bindings, expressions, layouts : tuple
-        What was asked for.
+        Those that were asked for.
     missing : tuple of Want
-        What of it the build does not compile.
+        Those of them that the build does not compile.
     unused : tuple of str
-        What the spec lists and nobody asked for.
+        Those that the spec lists and no call used.
     """
 
     spec_file: SpecFile
@@ -136,7 +136,7 @@ class Change:
 
 
 def records_folder(project: Path) -> Path:
-    """Return where the records of a project's last trace are."""
+    """Return the folder of the records of a project's last trace."""
     digest = hashlib.sha256(os.fsencode(resolved(project))).hexdigest()[:16]
     return config.cache_dir() / "traces" / digest
 
@@ -163,7 +163,7 @@ def run_traced(command: Sequence[str], folder: Path) -> int:
 
 
 def read_records(folder: Path, package: str) -> tuple[Record, ...]:
-    """Return what the processes of a trace have asked of a package; broken lines are left out."""
+    """Return the requests of a trace's processes to a package; broken lines are left out."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -176,7 +176,7 @@ def read_records(folder: Path, package: str) -> tuple[Record, ...]:
 
 
 def compare(files: Iterable[SpecFile], records: Sequence[Record]) -> tuple[KernelTrace, ...]:
-    """Return what was asked of each kernel of some spec files, in their order."""
+    """Return the trace of each kernel of some spec files, in their order."""
     return tuple(
         _raw_trace(file, spec, records)
         if isinstance(spec, RawSpec)
@@ -205,7 +205,7 @@ def propose(
     traces : sequence of KernelTrace
         As `compare` returns them.
     prune : bool
-        Take out what kernels that were called list and nobody asked for.
+        Remove unused specializations of called kernels.
     """
     changes = []
     files = {trace.spec_file.path: trace.spec_file for trace in traces}
@@ -304,7 +304,7 @@ def _want(text: str, records: Iterable[Record], attribute: str, value: object) -
 
 
 def _unused(types: Types, used: set[Binding]) -> Iterator[str]:
-    """Yield what `types` lists and no binding has."""
+    """Yield the entries of `types` that no binding uses."""
     if isinstance(types, Mapping):
         for letter, names in types.items():
             seen = {dict(binding)[letter] for binding in used}

@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Warmed:
-    """What became of one kernel: where its image is from, or why there is none."""
+    """Result for one kernel: the source of its image, or the reason why there is none."""
 
     kernel: Wanted
     origin: str = ""
@@ -72,7 +72,7 @@ def installed_package(name: str) -> Package:
     Raises
     ------
     LoadError
-        If there is none of that name, or it is no generated package.
+        If there is none of that name, or it is not a generated package.
     ManifestError
         If its index is damaged.
     """
@@ -143,7 +143,7 @@ def wanted_devices(names: Sequence[str]) -> tuple[Device, ...]:
 
 
 def wanted_kernels(package: Package, device: Device) -> tuple[Wanted, ...]:
-    """Return what a package declares for a device, module by module."""
+    """Return the kernels that a package declares for a device, module by module."""
     index = package.index
     modules = [(GeneratedModule(package.folder, one, index.jit), one) for one in index.modules]
     return tuple(

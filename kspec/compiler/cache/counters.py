@@ -28,7 +28,7 @@ _LONGEST = 256 * 1024
 
 @dataclass(frozen=True)
 class CacheStatistics:
-    """How often a cache answered.
+    """Counts of a cache's answers.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def add_counts(folder: Path, counts: CacheStatistics) -> None:
 
 
 def read_counts(folder: Path) -> CacheStatistics:
-    """Return the sum of what processes that have ended asked; nothing if there is no such file."""
+    """Return the sums over processes that have ended; zeros if there is no such file."""
     try:
         data = files.read_file(folder / FILE_NAME)
     except OSError:

@@ -105,7 +105,7 @@ def alone(folder: Path, key: str, patience: float) -> Iterator[None]:
     """Let no other process, on any machine, be in here with this key; or nearly so.
 
     The operating system frees the lock of a process that is killed.  Where there are no locks, or
-    nothing can be written, or nobody gives way for `patience` seconds, this is entered as well.
+    nothing can be written, or no process gives way for `patience` seconds, this is entered as well.
     """
     descriptor = _lock(folder, key, patience)
     try:
@@ -191,7 +191,7 @@ def leftovers(folder: Path, now: float) -> tuple[CacheFile, ...]:
 def remove(file: CacheFile) -> bool:
     """Remove a file that is as it was listed; return whether it is gone.
 
-    Whoever reads it goes on reading.  One that was used or replaced since then stays.
+    Current readers go on reading.  One that was used or replaced since then stays.
     """
     try:
         if file.path.lstat().st_mtime != file.used:
@@ -253,7 +253,7 @@ def file_clock(folder: Path) -> float:
 
 
 def _last_use(one: CacheFile, now: float) -> float:
-    """Return when an entry was used; one with a date in the future was not since then."""
+    """Return the time of an entry's last use; one with a date in the future was not since then."""
     return 0.0 if one.used > now + _COARSE else one.used
 
 

@@ -57,7 +57,7 @@ def check_own_folder(folder: Path, follow: bool = False) -> None:
     Raises
     ------
     OSError
-        If it is no folder; a link to one only counts with `follow`.
+        If it is not a folder; a link to one only counts with `follow`.
     DistrustedError
         If others can write it.
     """
@@ -85,7 +85,7 @@ def check_regular(descriptor: int, path: Path) -> os.stat_result:
     Raises
     ------
     OSError
-        If it is no regular file.
+        If it is not a regular file.
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

@@ -73,14 +73,14 @@ def link_device(image: Image, name: str) -> Image:
 
 
 def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
-    """Return what is wrong with a text of PTX, or nothing.
+    """Return the assembler's errors for a text of PTX, or an empty string.
 
     Parameters
     ----------
     ptx : bytes
         The text.
     arch : str
-        What it is for: ``"compute_80"``.
+        Its architecture: ``"compute_80"``.
     name : str
         Of its source, for messages.
 

@@ -63,7 +63,7 @@ def find_nvcc() -> Path:
 
 
 def nvcc_build() -> str:
-    """Return what decides nvcc's output beside the source: ``"V13.0.88 cuda_13.0..., g++ ..."``.
+    """Return the versions that decide nvcc's output: ``"V13.0.88 cuda_13.0..., g++ ..."``.
 
     That is its build, the host compiler, whose headers it reads, and the options it takes from
     the environment.
@@ -164,7 +164,7 @@ def _write(directory: Path, source: CudaSource) -> tuple[Path, Path]:
 
 
 def _libraries(source: CudaSource) -> list[str]:
-    """Return what device code is linked with: CUDA's device runtime and the user's libraries."""
+    """Return the libraries of device code: CUDA's device runtime and the user's."""
     own = [option for option in source.options if option[:2] in _LIBRARY_FLAGS]
     # nvcc of a wheel does not look where the wheel has its libraries.
     return [*own, f"-L{find_nvcc().parent.parent / 'lib'}", "-lcudadevrt"]

@@ -44,13 +44,13 @@ class HostCompiler:
     Attributes
     ----------
     command : tuple of str
-        What to run, ready for flags.
+        Program and arguments, ready for flags.
     kind : str
         ``"gcc"``, ``"clang"`` or ``"zig"``.
     identity : str
         Version and machine.
     settings : str
-        Digest of what else decides its output.
+        Digest of other settings that decide its output.
     """
 
     command: tuple[str, ...]

@@ -70,7 +70,7 @@ class Positions:
         return path, marker.line + self._text.count("\n", marker.end, offset)
 
     def original(self, offset: int) -> Place:
-        """Return where the user wrote what is at an offset of the text."""
+        """Return the user's position of an offset in the text."""
         path, line = self.line(offset)
         pieces, until = self._pieces(path, line, offset)
         matched = self._matched.get(pieces[0])
@@ -102,7 +102,7 @@ class Positions:
         return _SITE.sub("", _LOGGED.sub(moved, log))
 
     def _start_of(self, path: str, line: int) -> int:
-        """Return where a line of a file begins in the text: of several the longest; or -1."""
+        """Return the start of a file's line in the text: of several the longest; or -1."""
         found = [-1]
         ends = [marker.start for marker in self._markers[1:]]
         for marker, end in zip(self._markers, [*ends, len(self._text)], strict=True):
@@ -203,7 +203,7 @@ class _Matched:
 
 
 def _matching_blocks(first: list[str], second: list[str]) -> list[tuple[int, int, int]]:
-    """Return where two lists have equal parts, as `SequenceMatcher` does; an empty one is last.
+    """Return the equal parts of two lists, as `SequenceMatcher` does; an empty one is last.
 
     Long lines are compared at their ends only: the time that it takes grows with the square.
     """
@@ -219,6 +219,6 @@ def _matching_blocks(first: list[str], second: list[str]) -> list[tuple[int, int
 
 
 def _alike(first: list[str], second: list[str]) -> int:
-    """Return how many items two lists have in common at their beginning."""
+    """Return the number of equal items at the beginning of two lists."""
     pairs = zip(first, second, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))

@@ -121,7 +121,7 @@ def line_markers(text: str) -> list[LineMarker]:
 def user_spans(
     markers: list[LineMarker], end: int, foreign: Callable[[str], bool]
 ) -> list[tuple[int, int]]:
-    """Return where a preprocessed text of a length is the user's own: not of foreign headers."""
+    """Return the spans of a preprocessed text that are the user's own: not of foreign headers."""
     spans: list[tuple[int, int]] = []
     mine, start = [True], 0
     for marker in markers:

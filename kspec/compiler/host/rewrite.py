@@ -392,7 +392,7 @@ class _Rewriter:
 
 
 def _shared_start(statement: list[Token]) -> int:
-    """Return where a __shared__ declaration begins: labels and conditions may precede it."""
+    """Return the start of a __shared__ declaration: labels and conditions may precede it."""
     start = index = 0
     while statement[index].text != "__shared__":
         text = statement[index].text

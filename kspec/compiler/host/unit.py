@@ -74,7 +74,7 @@ class HostUnit:
     entries : tuple of Entry
         Kernels and variables that the image exports.
     refusals : str
-        A log of what cannot run on the host device; empty if all can.
+        A log of code that cannot run on the host device; empty if all can.
     """
 
     text: str

@@ -72,7 +72,7 @@ def fuse(
     """Make array code run as few kernels.
 
     As a decorator, with or without parentheses. When the function is called with arrays on a GPU,
-    it runs once with stand-ins for them; what it computes becomes kernels, which are called from
+    it runs once with proxies for them; what it computes becomes kernels, which are called from
     then on for arguments of the same types. Without any such array it is called as it is.
 
     Parameters
@@ -180,7 +180,7 @@ class Fused(ByName):
         Raises
         ------
         FusionError
-            A `TypeError`: the function does what cannot be fused, or an argument is no array,
+            A `TypeError`: the function does what cannot be fused, or an argument is not an array,
             number or None.
         ShapeError
             A `ValueError`: shapes do not fit.
@@ -199,7 +199,7 @@ class Fused(ByName):
             raise
 
     def _check_integers(self, args: tuple[Any, ...]) -> None:
-        """Say which Python integer no kernel takes."""
+        """Refuse Python integers that no kernel takes."""
         for position, one in enumerate(args):
             if type(one) is int and one.bit_length() > 63:
                 name = self._name_of(position, args)
@@ -277,7 +277,7 @@ class Fused(ByName):
         return run
 
     def _watching(self, args: tuple[Any, ...]) -> Run:
-        """Return what calls kernels that write into arguments, which may be the same or overlap."""
+        """Return a function for kernels that write into arguments, which may overlap."""
         described = self._describe(args)
         with self._lock:
             apart = self._program(described, tuple(range(len(args))))
@@ -337,7 +337,7 @@ class Fused(ByName):
         return True
 
     def _view(self, args: tuple[Any, ...], position: int) -> ArrayView | None:
-        """Return where the elements of an argument are; None if it is no array."""
+        """Return the view of an argument; None if it is not an array."""
         library = library_of(args[position])
         if library is None:
             return None
@@ -401,7 +401,7 @@ class Fused(ByName):
         return self._argument_names(len(args))[position]
 
     def _more(self, count: int) -> int:
-        """Return how many of so many arguments are those of ``*args``."""
+        """Return the number of arguments in ``*args``, of so many."""
         several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
         parameters = self._signature.parameters.values()
         return count - sum(one.kind not in several for one in parameters)
@@ -444,7 +444,7 @@ def _has_operators_of_its_own(kind: type) -> bool:
 
 
 def _layout(view: ArrayView) -> object:
-    """Return what decides whether kernels take an array, beside its type."""
+    """Return the properties that decide whether kernels take an array, beside its type."""
     return view.ptr % ALIGNMENT, view.shape, view.strides, view.readonly
 
 

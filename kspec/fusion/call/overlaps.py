@@ -26,7 +26,7 @@ def first_of_same(args: Sequence[Any]) -> tuple[int, ...]:
 
 
 def views_of(args: Sequence[Any]) -> dict[int, ArrayView]:
-    """Return where the elements of those arguments are that are arrays, by position."""
+    """Return the views of the arguments that are arrays, by position."""
     return {
         k: library.view(one)
         for k, one in enumerate(args)
@@ -47,7 +47,7 @@ def meet(views: Mapping[int, ArrayView], written: Sequence[int]) -> bool:
 def overlapping(args: Sequence[Any], same: Sequence[int]) -> Overlaps:
     """Return the pairs of arguments that share memory, though not as the same elements.
 
-    Of those that are the same elements (`same`, as `first_of_same` finds them), the first stands
+    If several are the same elements (`same`, as `first_of_same` finds them), the first stands
     for all.
     """
     views = {k: view for k, view in views_of(args).items() if same[k] == k}

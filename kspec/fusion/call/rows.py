@@ -37,7 +37,7 @@ _MOST_LAUNCHES = 256  # remembered
 
 @dataclass(frozen=True)
 class _Launch:
-    """How the kernel is called with arrays of one kind.
+    """Launch of the kernel for arrays of one kind.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class _Launch:
     grid, block : tuple of int
         Blocks, and threads of each.
     sizes : tuple of int
-        What follows the arrays and numbers.
+        Parameters after the arrays and numbers.
     shapes : tuple of (tuple of int, str)
         Shape and dtype of each output.
     device : Device
-        Where they are.
+        Their device.
     """
 
     kernel: RawKernel
@@ -113,7 +113,7 @@ class RowCaller:
     def _launch(
         self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]
     ) -> _Launch | None:
-        """Return how arrays that look like these are computed, or None if they do not fit."""
+        """Return the launch for arrays like these, or None if they do not fit."""
         program = self._program
         domain = _domain(views, [kind for _, kind in program.reads])
         if domain is None:
@@ -168,7 +168,7 @@ class RowCaller:
         return shape, out.value.dtype
 
     def _width(self, length: int, starts: Sequence[tuple[int, int]]) -> int:
-        """Return how many elements are read at once: one where something is misaligned.
+        """Return the number of elements read at once: one where something is misaligned.
 
         New arrays never are: no library aligns its memory to less.
         """
@@ -230,7 +230,7 @@ def _is_of_row(step: str, program: RowProgram, names: Sequence[str]) -> bool:
 
 
 def _key(view: ArrayView | None) -> object:
-    """Return what a launch depends on."""
+    """Return the properties that a launch depends on."""
     if view is None:
         return None
     return view.ptr % _ACCESS, view.shape, view.strides, view.dtype, view.device

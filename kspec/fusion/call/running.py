@@ -173,7 +173,7 @@ def _all_of(made: Any) -> Sequence[Any]:
 
 
 def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """Return what takes the arguments of some positions."""
+    """Return a function that selects the arguments of some positions."""
     count = len(positions)
     if list(positions) == list(range(count)):
         return lambda args: args[:count]
@@ -195,7 +195,7 @@ def _is_whole(home: Home | None) -> bool:
 
 
 def _overwritten(program: Program) -> tuple[Value, ...]:
-    """Return what kernels read of arguments that have been, or are, written to elsewhere."""
+    """Return values that kernels read from arguments written to elsewhere."""
     gone: set[int] = set()
     found: dict[Value, None] = {}
     for kernel in program.kernels:

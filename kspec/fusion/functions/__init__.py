@@ -1,4 +1,4 @@
-"""NumPy's functions on stand-ins: what each computes, from ufuncs, reductions and views.
+"""NumPy's functions on proxies: what each computes, from ufuncs, reductions and views.
 
 A function has NumPy's name and arguments, after a tracer. `call_ufunc` and `call_function` are
 what NumPy's protocols end in, `call_kernel` what CuPy's does; `table` has what the others define,
@@ -44,7 +44,7 @@ _REDUCTIONS_OF = {
 _SYNONYMS = {"amax": "max", "amin": "min", "round": "around", "absolute": "abs"}
 
 
-# Parameters that decide which kernels there are, and so are no stand-ins.
+# Parameters that decide which kernels there are, and so are no proxies.
 _KNOWN = frozenset(
     {
         *("axis", "axes", "axis1", "axis2", "source", "destination", "shape", "keepdims"),
@@ -56,7 +56,7 @@ _KNOWN = frozenset(
 def call_ufunc(
     tracer: Tracer, name: str, method: str, inputs: Sequence[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Return what a ufunc is for stand-ins.
+    """Return the result of a ufunc for proxies.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def call_ufunc(
 def call_function(
     tracer: Tracer, function: Function, args: Sequence[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Return what one of NumPy's functions is for stand-ins.
+    """Return the result of one of NumPy's functions for proxies.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def call_function(
 
 
 def call_named(tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """Return what a function of the table is for stand-ins.
+    """Return the result of a function of the table for proxies.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def call_named(tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[st
 
 
 def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """Return what one of CuPy's ufuncs, or a kernel of kspec's, is for stand-ins.
+    """Return the result of one of CuPy's ufuncs, or of a kernel of kspec's, for proxies.
 
     Raises
     ------

@@ -212,7 +212,7 @@ def isclose(
 
 
 def _inexact(tracer: Tracer, given: Any) -> Any:
-    """Return what is no integer: the smallest of those has no absolute value."""
+    """Return an operand that is not an integer: the smallest integer has no absolute value."""
     if not isinstance(given, Traced | np.generic):
         return float(given) if isinstance(given, int) else given
     if isinstance(given, Traced) and given.weak:

@@ -1,6 +1,6 @@
 """CuPy's functions that ask CuPy whether it is tracing, and take its own arrays alone if it is not.
 
-Most of CuPy's functions end in ufuncs and methods, which find stand-ins by CuPy's protocols. Some
+Most of CuPy's functions end in ufuncs and methods, which find proxies by CuPy's protocols. Some
 look at their arguments first: `cupy.all`, `cupy.nansum`, `cupy.around`, `cupy.real` and their kin.
 When CuPy's own `fuse` traces a function, they pass on their arguments instead, by
 variables of the thread; while a function is traced here, these say so.
@@ -25,14 +25,14 @@ _FLAG, _HISTORY = "is_new_fusing", "history"
 
 @contextmanager
 def cupy_tracing(tracer: Tracer, call_kernel: CallKernel) -> Iterator[None]:
-    """Have CuPy's functions on this thread call the functions of stand-ins.
+    """Have CuPy's functions on this thread call the functions of proxies.
 
     Parameters
     ----------
     tracer : Tracer
         Of the function that is traced.
     call_kernel : callable
-        Returns what one of CuPy's ufuncs or reductions is for stand-ins.
+        Returns what one of CuPy's ufuncs or reductions is for proxies.
     """
     local = getattr(sys.modules.get(_MODULE), "thread_local", None)
     if local is None:
@@ -79,7 +79,7 @@ class _History:
         self._local = local
 
     def call_ufunc(self, ufunc: Any, *args: Any, **keywords: Any) -> Any:
-        """Return a ufunc of stand-ins and numbers; of CuPy's arrays, what CuPy returns."""
+        """Return a ufunc of proxies and numbers; of CuPy's arrays, what CuPy returns."""
         given = [one for one in (*args, keywords.get("out")) if one is not None]
         numbers = all(types.type_of_number(one) is not None for one in given)
         if not numbers and not any(isinstance(one, Traced) for one in given):

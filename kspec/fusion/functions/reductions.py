@@ -54,7 +54,7 @@ def _kept(tracer: Tracer, value: Value, axes: tuple[int, ...], ndim: int) -> Val
 
 
 def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
-    """Return what axes are made one by; without axes the elements stay as they are."""
+    """Return a reduction over axes; without axes the elements stay as they are."""
     if not axes:
         if function in ("argmax", "argmin"):
             return tracer.graph.apply("filled", (tracer.graph.constant(0, "int64"), value), "int64")
@@ -78,7 +78,7 @@ def _refuse_where(name: str, where: Any, initial: Any) -> None:
 
 
 def _held(tracer: Tracer, dtype: str, out: Any) -> str:
-    """Return what a sum for an output is computed in: what holds both, as NumPy does."""
+    """Return the dtype of a sum for an output: one that holds both, as in NumPy."""
     if out is None:
         return dtype
     return types.common((dtype, tracer.operand(out, "out")[0].dtype))
@@ -194,7 +194,7 @@ def _without_nan(tracer: Tracer, value: Value, number: float, of: Value | None =
 
 
 def _wide(dtype: str) -> str:
-    """Return what means are computed in: 16-bit floats in 32 bits."""
+    """Return the dtype that means are computed in: float32 for 16-bit floats."""
     row = dtypes.lookup(dtype)
     if row.kind in "biu":
         return "float64"

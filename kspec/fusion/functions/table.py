@@ -1,4 +1,4 @@
-"""The table of functions on stand-ins, and what they share."""
+"""The table of functions on proxies, and what they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices of stand-ins: what a user writes in brackets, as one entry for each axis."""
+"""Indices of proxies: what a user writes in brackets, as one entry for each axis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def full_index(key: Any, value: Value) -> Index:
     Raises
     ------
     IndexError
-        For what is no basic index, or points beside the array.
+        If it is not a basic index, or out of bounds.
     """
     entries = key if isinstance(key, tuple) else (key,)
     if sum(entry is Ellipsis for entry in entries) > 1:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def not_a_scalar(what: str, instead: str) -> Callable[[Traced], NoReturn]:
-    """Return what refuses to be a Python scalar, and says what to do instead."""
+    """Return a method that refuses conversion to a Python scalar, with advice."""
 
     def method(self: Traced) -> NoReturn:
         refuse(f"{what} needs a Python number, and a traced array has no value yet; {instead}")
@@ -33,7 +33,7 @@ def not_fused(what: str) -> Callable[[Traced, Any], NoReturn]:
 
 
 def binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
-    """Return an operator of two operands; swapped: the stand-in is the second."""
+    """Return an operator of two operands; swapped: the proxy is the second."""
 
     def method(self: Traced, other: Any) -> Any:
         if _is_foreign(other):
@@ -48,7 +48,7 @@ def binary(name: str, swapped: bool = False) -> Callable[[Traced, Any], Any]:
 
 
 def in_place(name: str) -> Callable[[Traced, Any], Any]:
-    """Return an operator that writes into the stand-in, or makes another of a number."""
+    """Return an operator that writes into the proxy, or makes another of a number."""
     apply = binary(name)
 
     def method(self: Traced, other: Any) -> Any:

@@ -70,7 +70,7 @@ def is_pythons(operand: Any) -> bool:
 
 
 class Traced:
-    """A stand-in for an array or a scalar.
+    """A proxy for an array or a scalar.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The tracer of a function: it makes stand-ins, and the values of their graph.
+"""The tracer of a function: it makes proxies, and the values of their graph.
 
 >>> from kspec.fusion.graph import Dim
 >>> from kspec.fusion import functions
@@ -50,7 +50,7 @@ class Write:
 
 
 class Functions(Protocol):
-    """NumPy's and CuPy's functions on stand-ins, as their protocols ask for them.
+    """NumPy's and CuPy's functions on proxies, as their protocols ask for them.
 
     `kspec.fusion.functions` has them; its docstrings say what these take.
     """
@@ -64,31 +64,31 @@ class Functions(Protocol):
         keywords: dict[str, Any],
         /,
     ) -> Any:
-        """Return a ufunc of stand-ins."""
+        """Return a ufunc of proxies."""
 
     def call_function(
         self, tracer: Tracer, function: Any, args: Sequence[Any], keywords: dict[str, Any], /
     ) -> Any:
-        """Return one of NumPy's functions of stand-ins."""
+        """Return one of NumPy's functions of proxies."""
 
     def call_named(
         self, tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[str, Any], /
     ) -> Any:
-        """Return the function of a name of stand-ins."""
+        """Return the function of a name of proxies."""
 
     def call_kernel(
         self, tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any], /
     ) -> Any:
-        """Return one of CuPy's ufuncs, or a kernel of kspec's, of stand-ins."""
+        """Return one of CuPy's ufuncs, or a kernel of kspec's, of proxies."""
 
 
 class Tracer:
-    """Makes stand-ins, and remembers which arguments were written to.
+    """Makes proxies, and remembers which arguments were written to.
 
     Parameters
     ----------
     functions : Functions
-        What stand-ins may be given to.
+        Functions that take proxies.
     count : int, optional
         Arguments of the function.
     overlaps : sequence of (int, int), optional
@@ -97,11 +97,11 @@ class Tracer:
     Attributes
     ----------
     graph : Graph
-        What was computed.
+        The computed values.
     written : dict of int to Traced
         Arguments that were assigned to in place.
     writes : list of Write
-        Writes to arguments of `overlaps`, in order. After each, the stand-ins of what it changes
+        Writes to arguments of `overlaps`, in order. After each, the proxies of changed arguments
         have values of their own: arguments of the graph from position `count` on.
     """
 
@@ -117,7 +117,7 @@ class Tracer:
         self._newest: dict[int, tuple[Traced, Argument]] = {}
 
     def argument(self, position: int, dtype: str, shape: Shape) -> Traced:
-        """Return the stand-in of an array."""
+        """Return the proxy of an array."""
         value = self.graph.argument(position, dtype, shape)
         made = Traced(self, value, position=position)
         self._newest[position] = made, value
@@ -144,7 +144,7 @@ class Tracer:
             self._next += 1
 
     def number(self, position: int, type_: str) -> Traced:
-        """Return the stand-in of a scalar, whose type may be that of a Python number."""
+        """Return the proxy of a scalar, whose type may be that of a Python number."""
         value = self.graph.number(position, types.STRONG.get(type_, type_))
         made = Traced(self, value, weak=type_ if type_ in types.WEAK else "")
         made.recipe = Given(position)
@@ -155,7 +155,7 @@ class Tracer:
         return Traced(self, value)
 
     def operand(self, given: Any, what: str) -> tuple[Value, str]:
-        """Return a value and its type, of a stand-in or a number.
+        """Return a value and its type, of a proxy or a number.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Tracer:
         return self.graph.constant(value, types.STRONG.get(number, number)), number
 
     def ufunc(self, name: str, args: tuple[Any, ...], dtype: Any = None) -> tuple[Traced, ...]:
-        """Return a ufunc of stand-ins and numbers."""
+        """Return a ufunc of proxies and numbers."""
         pairs = [self.operand(one, name) for one in args]
         if name in COMPARISONS and len(pairs) == 2:
             known = self._beyond(name, pairs)
@@ -203,7 +203,7 @@ class Tracer:
         )
 
     def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
-        """Return what an operator gives: a ufunc, but of Python numbers a Python number."""
+        """Return the result of an operator: a ufunc, but a Python number for Python numbers."""
         results = self._operation(name, args)
         remember(results, OPERATORS[name], args)
         return results
@@ -223,7 +223,7 @@ class Tracer:
         )
 
     def _beside_complex(self, second: Any, first: Any) -> Any:
-        """Return the second operand of an operator as what Python takes it for.
+        """Return the second operand of an operator as Python sees it.
 
         A `numpy.float64` is a Python float, too: a Python complex number in front of it takes it
         for one before NumPy is asked.
@@ -260,7 +260,7 @@ class Tracer:
         return None
 
     def _compared(self, kind: str, pairs: Sequence[tuple[Value, str]]) -> str:
-        """Return what an operand is compared as.
+        """Return the type in which operands are compared.
 
         An integer that is only known when kernels run may be beyond the type it is compared with.
         """

@@ -254,7 +254,7 @@ def _store(
 
 
 def _place(scope: Scope, target: ast.expr) -> Element | Member:
-    """Return what in memory is assigned."""
+    """Return the element of memory that is assigned."""
     place = expressions.evaluate(scope, target)
     if isinstance(place, Known | Several | Method):
         raise scope.problem(target, TypeError, f"{described(place)} cannot be assigned to")

@@ -54,7 +54,7 @@ _FOLDED = (abs, min, max, round, len, int, float, bool, complex, divmod, sum, is
 
 
 def call(scope: Scope, node: ast.Call) -> Value:
-    """Return what a call is."""
+    """Return the value of a call."""
     target = scope.evaluate(node.func)
     args: list[Value] = []
     for one in node.args:
@@ -81,7 +81,7 @@ def call(scope: Scope, node: ast.Call) -> Value:
 def called(
     scope: Scope, node: ast.Call, function: Any, args: Sequence[Value], keywords: Keywords
 ) -> Value:
-    """Return what a known function makes of values."""
+    """Return the result of a known function for some values."""
     if isinstance(function, DeviceFunction):
         return device_calls.call(scope, node, function.name, args, keywords)
     made = getattr(function, "compile_call", None)
@@ -114,7 +114,7 @@ def called(
 def _run(
     scope: Scope, node: ast.AST, function: Any, args: Sequence[Value], keywords: Keywords
 ) -> Value:
-    """Return the result of any function of what is known: called now, by Python."""
+    """Return the result of any function of known values: called now, by Python."""
     name = getattr(function, "__name__", repr(function))
     given = [unwrapped(one) for one in args]
     named = {word: unwrapped(one) for word, one in keywords.items()}
@@ -154,7 +154,7 @@ def _hashable(function: Any) -> bool:
 def _known(
     scope: Scope, node: ast.AST, function: Any, args: Sequence[Value], keywords: Keywords
 ) -> Value | None:
-    """Return the result of a pure function of what is known; None if there is none."""
+    """Return the result of a pure function of known values; None if there is none."""
     pure = (
         function in _FOLDED
         or getattr(function, "__module__", None) == "math"
@@ -307,7 +307,7 @@ def _are_numbers(values: Sequence[Value]) -> bool:
 
 
 def _known_extreme(scope: Scope, node: ast.AST, name: str, first: Known, second: Known) -> Known:
-    """Return one of two constants, by the rules of what is not known: NumPy's."""
+    """Return one of two constants, by the rules of unknown values: NumPy's."""
     for one in (first, second):
         if not one.is_number:
             raise scope.problem(node, TypeError, f"{described(one)} is not a number")

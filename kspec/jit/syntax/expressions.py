@@ -67,7 +67,7 @@ _ABSENT: dict[type[ast.AST], str] = {
 
 
 def evaluate(scope: Scope, node: ast.expr) -> Value:
-    """Return what an expression is."""
+    """Return the value of an expression."""
     handler = _HANDLERS.get(type(node))
     if handler is not None:
         return handler(scope, node)
@@ -135,7 +135,7 @@ def _lazily(scope: Scope, node: ast.AST) -> Iterator[None]:
 
 
 def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
-    """Return what an operator makes of two values."""
+    """Return the result of an operator for two values."""
     if type(op) not in _BINARY:
         raise scope.problem(node, TypeError, "kernels have no operator @")
     python, name, sign = _BINARY[type(op)]
@@ -155,7 +155,7 @@ def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Va
 
 
 def _folded(scope: Scope, node: ast.AST, python: Callable[..., Any], *values: Known) -> Known:
-    """Return what Python makes of numbers (or strings) that are known."""
+    """Return Python's result for known numbers or strings."""
     for one in values:
         if not one.is_number and not isinstance(one.value, str):
             raise scope.problem(node, TypeError, f"{described(one)} is not a number")

@@ -169,7 +169,7 @@ def parameter_type(scope: Scope, captured: Captured, name: str) -> str | None:
 
 
 class _Syntax:
-    """What the scopes of a program ask of this package, which is above them."""
+    """Services of this package for the scopes of a program, which are below it."""
 
     evaluate = staticmethod(expressions.evaluate)
     call_device = staticmethod(call_device)

@@ -30,7 +30,7 @@ Index = Value | Span
 
 
 def subscript(scope: Scope, node: ast.Subscript) -> Value:
-    """Return what an index expression stands for."""
+    """Return the value of an index expression."""
     owner = scope.evaluate(node.value)
     if isinstance(owner, Known) and hasattr(owner.value, "__getitem__"):
         return _of_known(scope, node, owner)

@@ -224,7 +224,7 @@ def _integer(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expressio
 
 
 def _unroll(scope: Scope, node: ast.Call, values: Sequence[Value]) -> int | None:
-    """Return what a loop says of unrolling: 0 is completely."""
+    """Return the unrolling of a loop: 0 is complete."""
     for word in node.keywords:
         if word.arg != "unroll":
             raise scope.problem(node, TypeError, f"range() has no parameter {word.arg}")

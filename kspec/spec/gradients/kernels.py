@@ -102,7 +102,7 @@ def kernel_faults(spec: Spec, other: Declaration) -> Iterator[Fault]:
 def _parameters(
     spec: ElementwiseSpec | ReductionSpec, table: Mapping[str, str]
 ) -> tuple[tuple[Param, ...], tuple[Param, ...]]:
-    """Return what the expressions need, and what they make."""
+    """Return the inputs of the expressions, and their outputs."""
     given = {param.name: param for param in spec.inputs}
     results = tuple(Param(given[name].type, f"{PREFIX}{name}") for name in table)
     grads = tuple(Param(param.type, f"{PREFIX}{param.name}") for param in spec.outputs)

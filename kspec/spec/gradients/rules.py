@@ -35,7 +35,7 @@ _CALLED = re.compile(r"\s*(?:\(|<|::|\{)")
 
 
 class Differentiable(Protocol):
-    """What these rules read of a spec."""
+    """Fields of a spec that these rules read."""
 
     kind: ClassVar[str]
     inputs: Signature
@@ -167,7 +167,7 @@ def _words(spec: Differentiable, where: tuple[str, str], text: str) -> Iterator[
 
 
 def _is_variable(word: str, text: str) -> bool:
-    """Return whether a word stands for a value of nobody: neither C++'s nor CUDA's."""
+    """Return whether a word is an unknown variable: neither C++'s nor CUDA's."""
     if dtypes.is_known(word) or dtypes.from_ctype(word) is not None:
         return False
     if _KEYWORDS.fullmatch(word) or _CONSTANTS.fullmatch(word):
