@@ -135,7 +135,7 @@ def replace_folder(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
             path = staging / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if before.get(name) == content:
-                shutil.copy2(folder / name, path)  # keeps the time of what did not change
+                shutil.copy2(folder / name, path)  # keeps the time of unchanged files
             else:
                 with naming(folder / name):
                     path.write_bytes(content)

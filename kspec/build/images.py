@@ -119,7 +119,7 @@ def _compile_all(
     # Architecture by architecture: a file that does not compile is found in the first round.
     for target in targets:
         for unit in units:
-            image = cache.probe(image_key(unit.source, target))  # whoever compiles asks again
+            image = cache.probe(image_key(unit.source, target))  # the compiling call asks again
             if image is None:
                 missing.append((unit, target))
                 continue

@@ -154,7 +154,7 @@ def main() -> None:
         try:
             outcomes.write(messages.pack_outcome(outcome))
             outcomes.flush()
-        except BrokenPipeError:  # whoever asked was killed
+        except BrokenPipeError:  # the parent was killed
             os._exit(1)  # an ordinary exit would flush again, and complain
 
 

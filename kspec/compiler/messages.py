@@ -109,7 +109,7 @@ def parse_log(log: str, source: CudaSource = _NOTHING) -> tuple[Diagnostic, ...]
             continue
         one = _diagnostic(form.groupdict(), block[1:], text)
         if found and one.path.startswith((_MAP, _DIALECT)):
-            continue  # consequences of what is said already
+            continue  # consequences of earlier messages
         if one.severity == "note" and found:
             note = f"note: {one.place}: {one.message}"
             found[-1] = replace(found[-1], details=(*found[-1].details, note))

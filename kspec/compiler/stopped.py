@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from kspec.errors import ToolStoppedError
 
-# Of the compilers' own drivers, and the texts of errno that passing trouble has.
+# Messages of the compilers' own drivers, and errno texts of temporary failures.
 _REASON = re.compile(
     r"\w[\w ]* signal terminated program \w+"
     r"|unable to execute command: \w+"

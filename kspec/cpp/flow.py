@@ -175,7 +175,7 @@ def _is_given(code: str, start: int, end: int, casts: frozenset[str]) -> bool:
             depth = 0
             caller = re.search(r"(\w+)\s*\Z", code[:offset])
             if caller is None and re.search(r"[>\])]\s*\Z", code[:offset]):
-                return True  # of a template, or of what another call returns
+                return True  # of a template, or of the result of another call
             if caller and not (_BY_VALUE.fullmatch(caller[1]) or caller[1] in casts - {"asm"}):
                 return True
     return False

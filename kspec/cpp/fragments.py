@@ -24,7 +24,7 @@ _CONDITION = re.compile(r"[ \t]*(?:#|%:)[ \t]*(?:if|el)")
 _CONTINUED = re.compile(r"\\\r?\n")
 _MEMBER = frozenset([".", "->"])
 _LITERALS = frozenset(["comment", "string", "char", "number"])
-# Operators after which an operand has to come; the last character of what they are spelled with.
+# Operators after which an operand has to come; the last character of their spelling.
 _OPERATORS = frozenset("+-*/%&|^=<!~?:,")
 
 

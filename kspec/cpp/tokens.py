@@ -27,7 +27,7 @@ _TOKEN = re.compile(
           |[^\s\w\\]|\\(?!\r?\n))""",
     re.S | re.X | re.M,
 )
-# Of groups that are not named for a kind; that inside of "string" closes last.
+# For groups that are not named for a kind; the one inside of "string" closes last.
 _KINDS = {"plain": "word", "bracket": "mark", "raw": "string", "digraph": "mark"}
 _DIGRAPHS = {"<%": "{", "%>": "}", "<:": "[", ":>": "]"}
 

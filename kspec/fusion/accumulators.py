@@ -138,7 +138,9 @@ def _squares(value: Reduce) -> Fold:
         ctype,
         kept,
         f"{ctype}{{0, 0, 0}}",
-        lambda x: f"{ctype}{{{x}, {x} - {x}, 1}}",  # NaN of what is not finite, as it has no mean
+        lambda x: (
+            f"{ctype}{{{x}, {x} - {x}, 1}}"
+        ),  # NaN if a value is not finite: then there is no mean
         lambda a, b: f"together({a}, {b})",
         lambda a: f"{a}.squares",
         _MOMENTS,

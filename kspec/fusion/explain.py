@@ -28,7 +28,7 @@ def explain(program: Program, names: Sequence[str]) -> str:
     if program.rows is not None:
         lines = [*_rows(program.rows, names), f"elsewhere {lines[0]}"]
     number = itertools.count(1)
-    shown = list(names)  # of what phases read, which has the arguments in front
+    shown = list(names)  # of the phases' reads, where the arguments come first
     for phase in program.phases:
         copies = [
             f"a copy of {name}" if place in phase.copied and place != phase.target else name

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# One entry for each axis of what is indexed, and None where an axis of extent 1 is put in.
+# One entry for each axis of the indexed array, and None where an axis of extent 1 is put in.
 Index = tuple[int | slice | None, ...]
 
 

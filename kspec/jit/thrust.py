@@ -24,9 +24,9 @@ from kspec.jit.values import Known, Method, Several, Value, converted, described
 
 _HEADER = "kspec/sequential.cuh"
 
-# What each takes and returns.  Arguments: i an iterator, e the end of the one before it, o an
+# Arguments and results.  Arguments: i an iterator, e the end of the one before it, o an
 # iterator that is written to, v a value of the first iterator's type; optional ones are in small
-# print, with what they are by default.  Results: the number of an argument, or a type.
+# print, with their defaults.  Results: the number of an argument, or a type.
 _TABLE = """
     adjacent_difference   i e o         2
     binary_search         i e v         bool

@@ -196,7 +196,7 @@ _C_ALIASES = {
 }
 
 
-# Of NumPy's spellings, those of types that no kernel has.
+# NumPy's spellings of types that no kernel has.
 _UNSUPPORTED = re.compile(
     r"c?longdouble|g|G|longfloat|(float|complex)(96|128|192|256)|[fc](12|16|24|32)"
     r"|(str|bytes|object|void|datetime64|timedelta64|unicode|string)_?(\[.*\])?"

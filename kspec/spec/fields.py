@@ -59,7 +59,7 @@ def _limit(
 
 def _signature(value: object) -> Signature:
     if isinstance(value, Signature):
-        value = str(value)  # whoever made it by hand is checked like everybody else
+        value = str(value)  # one made by hand is checked as well
     if isinstance(value, str):
         signature, errors = scan_signature(value)
         raise_faults((fault_of(error) for error in errors), signature)

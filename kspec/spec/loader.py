@@ -376,7 +376,7 @@ class _Reader:
 
     def _report(self, fault: Fault) -> None:
         if len(self.problems) >= limits.PROBLEMS:
-            return  # nobody reads more, and each has a line of the file
+            return  # more would not be read, and each has a line of the file
         start, length = self._locate(fault.location, fault)
         self.problems.append(self.problem(start, length, fault.message))
 

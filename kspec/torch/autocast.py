@@ -60,7 +60,7 @@ def _wanted(
         type_ = types[name]
         if len(type_) > 1:
             declared = getattr(torch, type_)
-            # To an integer nobody converts it unasked: the call refuses it.
+            # It is not converted to an integer implicitly: the call refuses it.
             found[type_] = declared if declared.is_floating_point else one.dtype
         else:
             found[type_] = torch.promote_types(found.get(type_, one.dtype), one.dtype)

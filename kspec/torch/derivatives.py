@@ -59,8 +59,8 @@ def make_derivatives(
             if in_transform():
                 refuse(wanted, _TRANSFORM)
             return apply(*args)
-        # The kernel could be run at once, 1.6 us sooner, but modes, subclasses and whoever has
-        # replaced it (`torch.library`) are to be asked.
+        # The kernel could be run at once, 1.6 us sooner, but modes, subclasses and a
+        # replacement (`torch.library`) are to be asked.
         with below():
             return call(*args, **keywords)
 

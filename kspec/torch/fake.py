@@ -82,7 +82,7 @@ def loop_shape(declaration: GeneratedDeclaration, arrays: Mapping[str, torch.Ten
     try:
         found: Sizes = torch.broadcast_shapes(*shapes) if len(shapes) != 1 else shapes[0]
     except RuntimeError as error:
-        if type(error) is not RuntimeError:  # what torch has to say of extents that nobody knows
+        if type(error) is not RuntimeError:  # torch's message about unknown extents
             raise
         raise ShapeError(f"{declaration.name}: {refusal_to_broadcast(shapes)}") from None
     return found

@@ -45,7 +45,7 @@ def demo(folder: Project = None) -> None:
         for row in demo_view.run_demo(report.plan, package, present):
             rows.append(row)
             advance(f"{row.kernel} on {row.device}")
-    # Wide enough for the table where nobody looks at a terminal.
+    # Wide enough for the table where the output is not a terminal.
     Console(width=None if sys.stdout.isatty() else 110).print(demo_view.demo_table(rows))
     wrong = [row for row in rows if row.problem]
     for row in wrong:

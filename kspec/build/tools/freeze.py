@@ -64,7 +64,7 @@ def _argument(text: str) -> Any:
         if match is None:
             return numpy_dtype(canonical_name(text)).type(0)
         shape = tuple(int(one) for one in (match[2] or "").split(",") if one)
-        # Of any size: all elements are the same one.
+        # Any size will do: all elements are the same one.
         return np.broadcast_to(np.zeros((), numpy_dtype(canonical_name(match[1]))), shape)
     except UnknownTypeError as error:
         raise SpecError(

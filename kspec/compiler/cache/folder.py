@@ -39,9 +39,9 @@ SCRATCH = "host"
 _ABANDONED = 3600.0
 # Setting the time of use is a write: it is done when the recorded one is this many seconds old.
 _COARSE = 3600.0
-# Sweeping empties this part of what is allowed, so that it need not be done at every write.
+# Sweeping empties this part of the limit, so that it need not be done at every write.
 _SPARE = 8
-# Whoever waits looks again after so many seconds: locks of network file systems have no queue.
+# A waiting process looks again after so many seconds: locks of network file systems have no queue.
 _PAUSE = 0.02
 
 

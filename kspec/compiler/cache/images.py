@@ -35,7 +35,7 @@ from kspec.locks import Turn, make_lock
 from kspec.model.stages import Image
 
 # A write sweeps with so much of a chance for each byte that, on average, one does whenever this
-# part of the limit was written, by whichever processes: nobody has to keep count.
+# part of the limit was written, by whichever processes, without a count.
 _PARTS = 32
 # Seconds to wait for another process that compiles the same: longer than compilers take.
 _PATIENCE = 120.0

@@ -211,7 +211,7 @@ def _write(directory: Path, text: str) -> None:
 
 def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
     includes = [value for option, value in _user_options(source.options) if option == "-I"]
-    # Of CUDA's own spelling for "let me step through it".
+    # Part of CUDA's own spelling for "let me step through it".
     debug = ("-O0", "-g") if {"-G", "--device-debug"} & set(source.options) else ()
     return (
         f"-std={_standard(source.options)}",

@@ -204,7 +204,7 @@ class _Rewriter:
     def edited(self) -> str:
         pieces, position = [], 0
         for start, end, replacement in sorted(self.edits):
-            if start < position:  # inside of what is replaced as a whole
+            if start < position:  # inside of a span that is replaced as a whole
                 continue
             pieces += [self.text[position:start], replacement]
             position = end

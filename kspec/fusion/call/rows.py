@@ -123,7 +123,7 @@ class RowCaller:
         if not length or not count or not _is_worth_it(count, length, views[0].device.is_host):
             return None
         steps: list[int] = []
-        starts: list[tuple[int, int]] = []  # address and step, in bytes, of what is packed
+        starts: list[tuple[int, int]] = []  # address and step, in bytes, of packed arrays
         for view, (_, kind) in zip(views, program.reads, strict=True):
             itemsize = _itemsize(view)
             if kind == PER_COLUMN:

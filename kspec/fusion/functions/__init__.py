@@ -44,7 +44,7 @@ _REDUCTIONS_OF = {
 _SYNONYMS = {"amax": "max", "amin": "min", "round": "around", "absolute": "abs"}
 
 
-# Parameters that decide which kernels there are, and so are no proxies.
+# Parameters that decide which kernels there are, and so are not proxies.
 _KNOWN = frozenset(
     {
         *("axis", "axes", "axis1", "axis2", "source", "destination", "shape", "keepdims"),

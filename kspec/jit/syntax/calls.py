@@ -34,7 +34,7 @@ from kspec.model import dtypes
 
 Keywords = dict[str, Value]
 
-# Functions of `math` on what is not known, as ufuncs of floating-point numbers.
+# Functions of `math` on unknown values, as ufuncs of floating-point numbers.
 _SAME = """
     sqrt exp expm1 log2 log10 log1p sin cos tan sinh cosh tanh floor ceil trunc degrees radians
     isnan isinf isfinite copysign hypot fmod fabs ldexp nextafter cbrt exp2 log
@@ -49,7 +49,7 @@ _MATH = {
 _ROUNDING = {"floor", "ceil", "trunc"}
 _NO_UFUNCS = {"erf", "erfc", "gamma", "gammaln"}
 _CASTS = (int, float, bool, complex)
-# Functions that are called on what is known.
+# Functions that are called on known values.
 _FOLDED = (abs, min, max, round, len, int, float, bool, complex, divmod, sum, isinstance)
 
 

@@ -22,7 +22,7 @@ from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
 from kspec.jit.values import Known, Method, Several, Value, converted, described
 
-# Operators: what Python does with what is known, and the ufunc.
+# Operators: Python's function for known values, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
     ast.Add: (operator.add, "add", "+"),
     ast.Sub: (operator.sub, "subtract", "-"),

@@ -210,7 +210,7 @@ def _counter_type(scope: Scope, node: ast.AST, values: Sequence[Value]) -> str:
         return "int64"
     stop, step = values[1], values[2]
     if isinstance(stop, Known) and not isinstance(values[0], Known) and found[0] == "int64":
-        return "int64"  # a constant takes on the type of what it is combined with
+        return "int64"  # a constant takes on the type of its other operand
     backwards = isinstance(step, Known) and step.value < 0
     if backwards and types.kind(found[1]) == "u":
         return "int64" if found[1] == "uint64" else "int32"

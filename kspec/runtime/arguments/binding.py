@@ -259,7 +259,7 @@ def _operand(
         if kind_of(value) in HANDLES:
             _check_handle(where, kind, param, value, output)
             return Operand(param, value, None, None)
-        # Of SciPy and CuPy; objects of other types may have attributes of any name.
+        # Only SciPy's and CuPy's; objects of other types may have attributes of any name.
         if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
         indexed = param.raw and param.name not in declaration.numbers
@@ -299,7 +299,7 @@ def _advice(kernel: str, value: object) -> str:
 def is_aligned(view: ArrayView) -> bool:
     """Return whether kernels can read the elements of an array where they are."""
     alignment = dtypes.lookup(view.dtype).alignment
-    # NumPy leaves any stride along an axis that nobody steps along.
+    # NumPy leaves any stride along an axis without steps.
     steps = [stride for extent, stride in zip(view.shape, view.strides, strict=True) if extent > 1]
     return not view.size or not any(address % alignment for address in (view.ptr, *steps))
 

@@ -91,7 +91,7 @@ class _Warming:
 
     def _promote(self) -> None:
         block = self._block()
-        assert block is not None  # whoever launches it has it
+        assert block is not None  # its launcher has it
         # A block that gives way to others and comes back has to earn it: there are too many.
         self._wanted = self._left = 4 * self._wanted
         try:

@@ -26,7 +26,7 @@ from kspec.runtime.driver.launch_ex import Start, as_start, driver_function
 # CUDA_KERNEL_NODE_PARAMS_v2: function, grid, block, shared_mem, params, extra, kernel, context
 _NODE = struct.Struct("P7I4x4P")
 _LAUNCH_SINCE, _CAPTURING_SINCE, _NODE_SINCE = 10000, 10000, 12000
-_MEASURED_SINCE = 13000  # no graphs on drivers that nobody has tried
+_MEASURED_SINCE = 13000  # no graphs on untested drivers
 
 
 class GraphStart(NamedTuple):

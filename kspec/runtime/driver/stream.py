@@ -7,7 +7,7 @@ from typing import Any
 from kspec import config
 from kspec.runtime.driver import api as driver
 
-# Handles that are no addresses: of each device's legacy default stream, and each thread's.
+# Handles that are not addresses: of each device's legacy default stream, and each thread's.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 
 

@@ -44,6 +44,6 @@ class Meanwhile:
 
 def _run(tasks: tuple[Task, ...]) -> None:
     for task in tasks:
-        # Whoever needs the result does the same again, and reports what is wrong.
+        # The call that needs the result does the same again, and reports the error.
         with contextlib.suppress(Exception):
             task()

@@ -59,7 +59,7 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
                 "the same memory; pass an array in which each has its own"
             )
         for position, other in enumerate(places):
-            # Of two that are written to, the later one is compared with the earlier.
+            # If both are written to, the later one is compared with the earlier.
             if position == number or (other.written and position > number):
                 continue
             if share_memory(target.view, other.view) and (

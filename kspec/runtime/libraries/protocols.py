@@ -42,7 +42,7 @@ class CudaArrayInterface(Own):
 
     def is_set_on(self, value: object) -> bool:
         """Whether an object exports CUDA memory though its class does not."""
-        own = getattr(value, "__dict__", None)  # of classes it is no dict
+        own = getattr(value, "__dict__", None)  # on classes it is not a dict
         return isinstance(own, dict) and own.get("__cuda_array_interface__") is not None
 
     def view(self, array: Any) -> ArrayView:

@@ -481,7 +481,7 @@ def as_element_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 def _as_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     if isinstance(dtype, str) and dtypes.is_known(dtype):
-        return numpy_dtype(dtype)  # also where nobody has told NumPy of ml_dtypes
+        return numpy_dtype(dtype)  # also where ml_dtypes is not imported
     try:
         return np.dtype(dtype)
     except TypeError as error:

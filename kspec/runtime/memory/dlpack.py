@@ -111,7 +111,7 @@ def _delete_tensor(managed: Any) -> None:
 
 
 def _drop_capsule(capsule: int) -> None:
-    # Only a capsule nobody consumed still owns its tensor.
+    # Only an unconsumed capsule still owns its tensor.
     if _is_valid(capsule, _NAME):
         pointer = ctypes.cast(_get_pointer(capsule, _NAME), ctypes.POINTER(_Managed))
         _delete_tensor(pointer)

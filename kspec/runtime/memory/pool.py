@@ -34,7 +34,7 @@ from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver.device import Device, parse_device
 from kspec.runtime.memory.stream_fence import Past
 
-_LEAST_STEP, _LARGEST_STEP = 9, 21  # binary logarithms of what sizes are multiples of
+_LEAST_STEP, _LARGEST_STEP = 9, 21  # binary logarithms of the granularity of sizes
 _STEPS = 3  # binary logarithm of the number of sizes between a power of two and the next
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 

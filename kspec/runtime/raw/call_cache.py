@@ -238,7 +238,7 @@ def _value(arg: Any, param: CParam | None, chooses: bool) -> Value | None:
     if access is not None:
         if param is None:
             return Value(access, exact=chooses, packed="{p}", format="P")
-        # Arrays of one element are values of what is no pointer.
+        # Arrays of one element are values of parameters that are not pointers.
         written = not param.const
         if not param.pointer:
             return None

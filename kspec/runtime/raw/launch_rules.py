@@ -339,7 +339,7 @@ def _shape_of(array: Any) -> tuple[int, ...]:
     """Return the shape of an array of any library."""
     shape = array.shape
     if not isinstance(shape, tuple):
-        raise TypeError  # whoever works it out in full knows where else to look
+        raise TypeError  # the full computation knows where else to look
     return shape
 
 

@@ -115,7 +115,7 @@ def _converted(value: object, dtype: str) -> bytes:
 
 
 # Formats of `struct` for dtypes, and the largest Python int and float that it packs as NumPy does:
-# beyond, and for what is no number, NumPy warns or raises.
+# beyond, and for other values, NumPy warns or raises.
 _FLOATS = {
     "float16": ("e", 65504, 65504.0),
     "float32": ("f", 2**53, 3.4028234663852886e38),

@@ -129,7 +129,7 @@ class CUDAarray(Handle):
         if copied:
             arr = np.ascontiguousarray(arr)
             view = library.view(arr)
-        # Nobody but this function keeps the copy alive.
+        # Only this function keeps the copy alive.
         self._copy(arr, library, view, stream, into_array=True, wait=copied or stream is None)
 
     def copy_to(self, arr: Any, stream: Any = None) -> None:

@@ -23,7 +23,7 @@ from kspec.spec import rules
 from kspec.spec.faults import Fault
 
 _REDUCTION_WORDS = frozenset({"_J", "_i", "_in_ind", "_out_ind", "_ind", "_n", "a", "b"})
-# Words that are no variables, but look like some where nothing follows them.
+# Words that are not variables, but look like some where nothing follows them.
 _KEYWORDS = re.compile(
     r"true|false|sizeof|alignof|decltype|(static|const|reinterpret)_cast|const|volatile|constexpr"
     r"|(un)?signed|short|char|int|long|float|double|bool|nullptr|auto|typename|template|operator"
