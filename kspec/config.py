@@ -15,6 +15,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
 ``KSPEC_GRAPH_LAUNCH``   whether kernels that are launched often become CUDA graphs: ``auto``
                          (default: with drivers from CUDA 13.0 on), ``never`` or ``always``
+``KSPEC_HOST_OPT``       optimization level of the host device's compiler, 0 to 3 (the default)
 ``KSPEC_HOST_ORDER``     order of threads on the host device: ``forward``, ``reverse``,
                          ``random:SEED``
 ``KSPEC_HOST_SANITIZE``  what the host device checks beyond bounds, such as ``memory,race``;
@@ -66,6 +67,7 @@ VARIABLES = (
     "KSPEC_GRAPH_LAUNCH",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM",
+    "KSPEC_HOST_OPT",
     "KSPEC_HOST_ORDER",
     "KSPEC_HOST_SANITIZE",
     "KSPEC_HOST_PRINTF",
@@ -258,6 +260,14 @@ def host_threads() -> int:
     if count < 1:
         raise KspecError(f"KSPEC_HOST_THREADS={text!r}: expected a positive integer")
     return count
+
+
+def host_optimization() -> int:
+    """Return the optimization level of the host device's compiler, as in its option ``-O``."""
+    text = os.environ.get("KSPEC_HOST_OPT", "") or "3"
+    if text not in ("0", "1", "2", "3"):
+        raise KspecError(f"KSPEC_HOST_OPT={text!r}: expected 0, 1, 2 or 3")
+    return int(text)
 
 
 def pool_limit() -> int | None:

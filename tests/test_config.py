@@ -114,6 +114,18 @@ def test_host_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             config.host_threads()
 
 
+def test_host_optimization(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, level in (("", 3), ("0", 0), ("1", 1)):
+        monkeypatch.setenv("KSPEC_HOST_OPT", text)
+        assert config.host_optimization() == level
+    monkeypatch.delenv("KSPEC_HOST_OPT")
+    assert config.host_optimization() == 3
+    for text in ("4", "-1", "fast", "s"):
+        monkeypatch.setenv("KSPEC_HOST_OPT", text)
+        with pytest.raises(KspecError, match=f"KSPEC_HOST_OPT='{text}': expected 0, 1, 2 or 3"):
+            config.host_optimization()
+
+
 def test_graph_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KSPEC_GRAPH_LAUNCH", raising=False)
     monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)

@@ -128,6 +128,19 @@ def test_fingerprint():
         assert fingerprint(compiler) != fingerprint(dataclasses.replace(compiler, **other))
 
 
+def test_the_optimization_level(monkeypatch):
+    """The compiler gets it, and it is in the key."""
+    text = 'extern "C" __global__ void k(int* x) { int twice = x[0] + x[0]; x[1] = twice; }'
+    source, codes, prints = CudaSource("k.cu", text), set(), set()
+    for level in ("0", "1", "3"):
+        monkeypatch.setenv("KSPEC_HOST_OPT", level)
+        codes.add(compile_host(source).code)
+        prints.add(fingerprint(find_compiler()))
+    assert len(codes) >= 2 and len(prints) == 3
+    monkeypatch.delenv("KSPEC_HOST_OPT")
+    assert compile_host(source).code in codes and fingerprint(find_compiler()) in prints
+
+
 def test_headers_can_not_leave_the_source():
     with pytest.raises(CompileError, match="leads out of the source"):
         compile_host(CudaSource("norms.cu", "", headers=(Header("../../x.h", ""),)))
