@@ -22,7 +22,11 @@ from tests.packaging.builds import (
 )
 from tests.projects import ROOT, environment, run_python
 
-pytestmark = [pytest.mark.usefixtures("index"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("index"),
+    pytest.mark.timeout(1800),
+]
 
 IMAGES = {"demo_kernels/demo.fatbin", "demo_kernels/demo.py", "demo_kernels/manifest.json"}
 USE = """\
@@ -115,7 +119,6 @@ def test_pip_makes_a_wheel_of_a_new_project(demo: Path, tmp_path: Path) -> None:
     assert printed == f"[5.] {installed / 'demo_kernels/demo.py'}\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_every_front_end_makes_the_same_wheel(
     name: str, demo: Path, tools: Path, variables: dict[str, str], tmp_path: Path
@@ -133,7 +136,6 @@ def test_every_front_end_makes_the_same_wheel(
         assert (tmp_path / made.name).read_bytes() == demo.read_bytes()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITABLE)
 def test_editable_installs(
     name: str, tools: Path, variables: dict[str, str], tmp_path: Path
@@ -151,7 +153,6 @@ def test_editable_installs(
     assert succeed([python, "-c", USE], tmp_path, variables) == f"[25.] {place}\n"
 
 
-@pytest.mark.slow
 def test_an_editable_install_without_isolation_needs_only_the_extra(
     variables: dict[str, str], tmp_path: Path
 ) -> None:
@@ -166,7 +167,6 @@ def test_an_editable_install_without_isolation_needs_only_the_extra(
     assert succeed([python, "-c", USE], tmp_path, variables) == f"[5.] {place}\n"
 
 
-@pytest.mark.slow
 def test_this_repository_from_its_sdist_and_in_place(
     wheel: Path, tools: Path, tmp_path: Path
 ) -> None:

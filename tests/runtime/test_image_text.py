@@ -6,19 +6,19 @@ import pytest
 
 import kspec
 from kspec.compiler.cuda.fatbin import make_fatbin
-from kspec.compiler.cuda.nvrtc import compile_cuda
 from kspec.errors import DriverError
 from kspec.model.stages import CudaSource, Image, Target
 from kspec.runtime.driver import api as driver
 from kspec.runtime.modules.cuda import CudaModule
 from kspec.runtime.modules.image_text import Contents, contents_of
+from tests.compiling import compiled
 
 SOURCE = CudaSource("f.cu", 'extern "C" __global__ void f(float* x) { *x = 1; }')
-PTX = compile_cuda(SOURCE, Target("compute_80")).code
+PTX = compiled(SOURCE, Target("compute_80")).code
 
 
 def cubin(arch: str) -> Image:
-    return compile_cuda(SOURCE, Target(arch))
+    return compiled(SOURCE, Target(arch))
 
 
 class TestContents:
@@ -55,9 +55,10 @@ class TestContents:
     def test_any_bytes(self) -> None:
         """Nothing is read beyond the end, and nothing for ever."""
         whole = make_fatbin([cubin("sm_80"), cubin("sm_90")]).code
+        one = cubin("sm_90").code
         for end in range(0, len(whole), 7):
             contents_of(whole[:end])
-            contents_of(cubin("sm_90").code[:end])
+            contents_of(one[:end])
 
 
 class TestLoading:
