@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kspec.cpp.names import name_problem
 from kspec.errors import SignatureSyntaxError
 from kspec.model import dtypes
-from kspec.model.c_params import parse_c_params
+from kspec.model.raw.c_params import parse_c_params
 from kspec.model.signature import CParam
 
 names = st.from_regex(r"[A-Za-z_]\w{0,6}", fullmatch=True).filter(lambda x: not name_problem(x))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kspec.model.c_params import parse_c_params
-from kspec.model.expressions import ExpressionError, Number, Scope, parse_expression
-from kspec.model.launch_rules import LaunchRules, evaluate, scope_of
+from kspec.model.raw.c_params import parse_c_params
+from kspec.model.raw.expressions import ExpressionError, Number, Scope, parse_expression
+from kspec.model.raw.launch_rules import LaunchRules, evaluate, scope_of
 
 PARAMS = parse_c_params("int n, const float* x, bool flag, long long m, float a, T b, Pair p")
 SCOPE = scope_of("shared_mem", PARAMS, ())

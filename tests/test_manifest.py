@@ -9,8 +9,8 @@ from kspec.errors import ManifestError
 from kspec.model import manifest
 from kspec.model.coverage import Coverage
 from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
-from kspec.model.launch_rules import LaunchRules
 from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
 

@@ -25,7 +25,7 @@ UNSAFE_MODULES = {
 # Built-in function to the files that call it.
 EVALUATING = {
     # `reference`, by `kspec demo` and `kspec test`; what launch rules became in our own parser.
-    "eval": {"build/properties/examples.py", "model/launch_rules.py"},
+    "eval": {"build/properties/examples.py", "model/raw/launch_rules.py"},
     # Call paths of kernels: text that these modules write, of positions and dtypes.
     "exec": {
         "runtime/raw/launch_rules.py",
@@ -33,7 +33,7 @@ EVALUATING = {
         "runtime/callcache/cache.py",
     },
     # The same text; whether a `reference` parses; whether a launch rule is nested too deeply.
-    "compile": {"runtime/callcache/codegen.py", "spec/rules.py", "model/expressions.py"},
+    "compile": {"runtime/callcache/codegen.py", "spec/rules.py", "model/raw/expressions.py"},
     "__import__": set(),
 }
 

@@ -10,8 +10,8 @@ import pytest
 
 import kspec
 from kspec.compiler import compile_source
-from kspec.model.c_params import parse_c_params
-from kspec.model.param_checks import HEADER, Place, param_checks
+from kspec.model.raw.c_params import parse_c_params
+from kspec.model.raw.param_checks import HEADER, Place, param_checks
 from kspec.model.stages import HOST, CudaSource, Target
 from tests.devices import ArrayDevice, device, place
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kspec.model.launch_rules import LaunchRules
+from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 
 PLACES = 5  # positional parameters of calls that are written out, which makes them faster

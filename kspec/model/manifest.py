@@ -21,7 +21,7 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.launch_rules import LaunchRules
+from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
 

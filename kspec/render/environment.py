@@ -17,8 +17,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from kspec.errors import RenderError
 from kspec.files import ROOT, check_unpacked
 from kspec.model.definitions import definitions_for
-from kspec.model.param_checks import HEADER as PARAMS_HEADER
-from kspec.model.param_checks import Place, param_checks
+from kspec.model.raw.param_checks import HEADER as PARAMS_HEADER
+from kspec.model.raw.param_checks import Place, param_checks
 from kspec.model.stages import CudaSource
 from kspec.render import context
 from kspec.render.context import Binding, Origin

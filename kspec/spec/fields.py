@@ -20,8 +20,8 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
 from kspec.limits import BINDINGS, DTYPES, PARAMS
 from kspec.model import dtypes
-from kspec.model.c_params import parse_c_params
-from kspec.model.launch_rules import Default
+from kspec.model.raw.c_params import parse_c_params
+from kspec.model.raw.launch_rules import Default
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.structs import FieldText, StructText
 from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults

@@ -33,7 +33,7 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.launch_rules import LaunchRules
+from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted

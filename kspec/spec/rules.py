@@ -30,8 +30,8 @@ from kspec.cpp.fragments import (
 from kspec.cpp.name_expressions import template_arguments
 from kspec.cpp.names import name_problem
 from kspec.model import dtypes
-from kspec.model.expressions import ExpressionError, Scope, parse_expression
-from kspec.model.launch_rules import Default, constant_problem, scope_of
+from kspec.model.raw.expressions import ExpressionError, Scope, parse_expression
+from kspec.model.raw.launch_rules import Default, constant_problem, scope_of
 from kspec.model.signature import CParam, Signature
 from kspec.spec.faults import Fault
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from kspec.cpp.names import name_problem
 from kspec.model import dtypes
-from kspec.model.c_params import HANDLES
+from kspec.model.raw.c_params import HANDLES
 from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import dtype_of
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.model.c_params import parse_c_params
 from kspec.model.declaration import RawDeclaration
+from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader
 from kspec.runtime.raw.declared import RawCallable

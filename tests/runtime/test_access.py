@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.model.c_params import parse_c_params
 from kspec.model.declaration import RawDeclaration
+from kspec.model.raw.c_params import parse_c_params
 from kspec.runtime.callcache import cache as route
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory

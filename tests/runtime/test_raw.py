@@ -14,8 +14,8 @@ import pytest
 import kspec
 from kspec.compiler import compile_source
 from kspec.compiler.target import target_for_capability
-from kspec.model.c_params import parse_c_params
 from kspec.model.declaration import RawDeclaration
+from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
 from kspec.runtime.driver import api as driver
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader

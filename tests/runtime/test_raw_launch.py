@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kspec
-from kspec.model.c_params import parse_c_params
 from kspec.model.declaration import RawDeclaration
-from kspec.model.launch_rules import LaunchRules
+from kspec.model.raw.c_params import parse_c_params
+from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.stages import CudaSource
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
 from kspec.runtime.raw import launch_rules as raw_launch

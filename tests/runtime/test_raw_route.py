@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import kspec
 from kspec import texture
-from kspec.model.c_params import parse_c_params
 from kspec.model.declaration import RawDeclaration
+from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
 from kspec.runtime.callcache.cache import MAX_PLANS
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource

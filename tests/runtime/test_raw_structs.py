@@ -12,8 +12,8 @@ import pytest
 import kspec
 from kspec import texture
 from kspec.compiler import compile_source
-from kspec.model.c_params import parse_c_params
 from kspec.model.declaration import RawDeclaration
+from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource, Target
 from kspec.render import render_file
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
-from kspec.model.c_params import HANDLES
 from kspec.model.operators import Operator
+from kspec.model.raw.c_params import HANDLES
 from kspec.model.signature import CParam, Param, Signature
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec

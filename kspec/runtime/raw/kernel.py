@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from kspec.cpp.name_expressions import is_expression
 from kspec.errors import ArgumentTypeError, CompileError, LoadError, NotSupportedError
 from kspec.files import explain, read_regular
-from kspec.model.c_params import declared_params
 from kspec.model.checks import Checks
-from kspec.model.param_checks import HEADER, Place, param_checks
+from kspec.model.raw.c_params import declared_params
+from kspec.model.raw.param_checks import HEADER, Place, param_checks
 from kspec.model.signature import CParam
 from kspec.model.stages import CudaSource, Header, Image, RawSymbol
 from kspec.runtime.arguments.checks import plain_checks

@@ -1,6 +1,6 @@
 """Raw kernels that are called like functions: their specs say how they are launched.
 
-A `RawFunction` fills in missing arguments by the expressions of `kspec.model.launch_rules`.
+A `RawFunction` fills in missing arguments by the expressions of `kspec.model.raw.launch_rules`.
 They are compiled to one function, which for ``float* x, int n`` with ``grid = "ceil_div(n,
 block.x)"``, ``block = "256"`` and ``defaults = { n = "x.size" }`` is::
 
@@ -31,8 +31,8 @@ from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.host.device import MAX_BLOCK, MAX_GRID
 from kspec.model import dtypes
 from kspec.model.declaration import RawDeclaration
-from kspec.model.expressions import Expression
-from kspec.model.launch_rules import BUILTINS, evaluate
+from kspec.model.raw.expressions import Expression
+from kspec.model.raw.launch_rules import BUILTINS, evaluate
 from kspec.model.signature import CParam
 from kspec.runtime.callcache.codegen import compile_route
 from kspec.runtime.driver.device import HOST

@@ -14,8 +14,8 @@ import numpy as np
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
 from kspec.model import dtypes
-from kspec.model.c_params import HANDLES
 from kspec.model.dtypes import DType
+from kspec.model.raw.c_params import HANDLES
 from kspec.model.signature import CParam
 from kspec.runtime.arguments.opaque import STRUCT, is_address, kind_of
 from kspec.runtime.driver.device import Device

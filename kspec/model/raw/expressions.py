@@ -12,7 +12,7 @@ else is accepted, so that what comes out can be compiled.
 >>> parse_expression("ceil_div(x.size, n) + 1", scope).python
 '((-(-prod(s1) // a0)) + 1)'
 
-`kspec.model.launch_rules` says which names there are in which expression.
+`kspec.model.raw.launch_rules` says which names there are in which expression.
 """
 
 from __future__ import annotations

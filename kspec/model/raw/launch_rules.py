@@ -1,6 +1,6 @@
 """Defaults of a raw kernel's launch: expressions of its parameters.
 
->>> from kspec.model.c_params import parse_c_params
+>>> from kspec.model.raw.c_params import parse_c_params
 >>> rules = LaunchRules(("ceil_div(n, block.x)",), ("256",), "", (("n", "x.size"),))
 >>> parsed = rules.parse(parse_c_params("float* x, int n"))
 >>> parsed.grid[0].python, parsed.defaults[1].python
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kspec.model import dtypes
-from kspec.model.expressions import (
+from kspec.model.raw.expressions import (
     Attributes,
     Expression,
     Number,

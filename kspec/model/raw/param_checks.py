@@ -1,6 +1,6 @@
 """Assertions that compare declared C parameters with the kernels' own, at compile time.
 
->>> from kspec.model.c_params import parse_c_params
+>>> from kspec.model.raw.c_params import parse_c_params
 >>> params = parse_c_params("const float* x, int n")
 >>> for line in param_checks("k", ["k"], params, Place("a.toml", (3, 4))):
 ...     print(line.partition(', "')[0])
@@ -24,7 +24,7 @@ from kspec.cpp.name_expressions import is_expression, template_arguments
 from kspec.cpp.tokens import tokens_of
 from kspec.diagnostics import counted
 from kspec.model import dtypes
-from kspec.model.c_params import HANDLES
+from kspec.model.raw.c_params import HANDLES
 from kspec.model.signature import CParam
 
 HEADER = "kspec/params.cuh"

@@ -1,0 +1,1 @@
+"""Raw kernels: their declared C parameters, and rules for their launches."""
