@@ -28,6 +28,7 @@ import numpy as np
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.model.shapes import normalize_axes
 from kspec.runtime.driver.device import Device, devices
 from kspec.runtime.kernels.identity import Kernel, kernel_of
 from kspec.runtime.kernels.partial_plan import Repeated
@@ -36,7 +37,6 @@ from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray, asnumpy
 from kspec.runtime.libraries.lookup import Library, library_of
 from kspec.runtime.memory.device_array import DeviceArray
-from kspec.runtime.schedules.strides import normalize_axes
 
 __all__ = ["apply", "scatter"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -18,6 +18,8 @@ from dask.array.utils import meta_from_array
 from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, Place, same
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.model.infer import Abstract, infer
+from kspec.model.shapes import Shape, broadcast_shapes
 from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments.binding import Call
 from kspec.runtime.callcache.launch_plan import pack_operand
@@ -26,7 +28,6 @@ from kspec.runtime.kernels.identity import Kernel, identity_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.runtime.schedules.strides import broadcast_shapes, normalize_axes
 
 _CONVERTED = ("numpy", "cupy")  # libraries whose arrays become Dask arrays
 
@@ -42,12 +43,15 @@ class _Arguments:
     rest : tuple
         All others; `Place.BLOCK` where one of the arrays belongs.
     outputs : tuple of arrays
-        What each output is like: arrays without elements and without axes.
+        An array like each output, without elements and without axes.
+    reduced : tuple of int
+        Axes that are reduced.
     """
 
     arrays: tuple[da.Array, ...]
     rest: tuple[Any, ...]
-    outputs: tuple[Any, ...]
+    outputs: tuple[Any, ...] = ()
+    reduced: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:
@@ -69,6 +73,7 @@ def map_blocks(kernel: ElementwiseCallable, args: Sequence[Any]) -> Any:
     """Return the outputs of an elementwise kernel."""
     found, call = _arguments(kernel, args)
     check_kinds(kernel.declaration, call)
+    found = _with_outputs(kernel, found, call)
     task = Apply(identity_of(kernel), found.rest)
     result = _blockwise(kernel, task, found)
     always = kernel.return_tuple
@@ -85,10 +90,9 @@ def reduce_blocks(
     """Return the outputs of a reduction."""
     found, call = _arguments(kernel, args)
     kernel.check_scalars(call)
-    axes = normalize_axes(axis, found.ndim)
-    name = kernel.__name__
+    found = _with_outputs(kernel, found, call, axis, keepdims)
+    axes, name = found.reduced, kernel.__name__
     kept = found.ndim - (0 if keepdims else len(axes))
-    _check_length(kernel, found, axes)
     identity = identity_of(kernel)
     task = Partial(identity, found.rest, axes)
     parts = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
@@ -152,16 +156,43 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
     left = iter(arrays)
     samples = [_sample(next(left)) if one is Place.BLOCK else _of_raw(one) for one in rest]
     call = dispatch.classify(declaration, samples)
-    binding = dispatch.resolve_types(declaration, call)
+    return _Arguments(tuple(arrays), tuple(rest)), call
+
+
+def _with_outputs(
+    kernel: Kernel,
+    found: _Arguments,
+    call: Call,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+) -> _Arguments:
+    """Return the arguments with the outputs and the reduced axes of their call."""
+    left = iter(found.arrays)
+    inputs = [
+        Abstract(next(left).shape, operand.dtype) if one is Place.BLOCK else operand.abstract
+        for operand, one in zip(call.inputs, found.rest, strict=True)
+    ]
+    inferred = infer(kernel.declaration, inputs, axis=axis, keepdims=keepdims, broadcast=_broadcast)
     for operand in call.inputs:
         if operand.dtype is None:
-            pack_operand(operand, binding)  # which says if a number does not fit
-    like = arrays[0]._meta
+            pack_operand(operand, inferred.binding)  # raises if a number does not fit
+    like = found.arrays[0]._meta
     outputs = tuple(
-        meta_from_array(like, ndim=0, dtype=numpy_dtype(dispatch.param_dtype(param, binding)))
-        for param in declaration.outputs
+        meta_from_array(like, ndim=0, dtype=numpy_dtype(dtype)) for dtype in inferred.dtypes
     )
-    return _Arguments(tuple(arrays), tuple(rest), outputs), call
+    return replace(found, outputs=outputs, reduced=inferred.reduced)
+
+
+def _broadcast(shapes: Sequence[Shape]) -> Shape:
+    """Return the common shape of arrays, whose extents may be unknown (NaN)."""
+    known = broadcast_shapes([tuple(1 if math.isnan(k) else k for k in one) for one in shapes])
+    unknown = {
+        axis - len(one) for one in shapes for axis, extent in enumerate(one) if math.isnan(extent)
+    }
+    return tuple(
+        math.nan if extent == 1 and axis - len(known) in unknown else extent  # type: ignore[misc]
+        for axis, extent in enumerate(known)
+    )
 
 
 def _sample(array: da.Array) -> Any:
@@ -194,7 +225,6 @@ def _blockwise(
     """Return the array of blocks that a task makes; `chunks`: their extents where they change."""
     shapes = [array.shape for array in found.arrays]
     try:
-        broadcast_shapes([one for one in shapes if not any(map(math.isnan, one))])
         return da.blockwise(
             task,
             tuple(range(found.ndim)),
@@ -221,20 +251,6 @@ def _divided(kernel: Kernel, found: _Arguments) -> list[Any]:
     """Return the parameters of the arrays."""
     inputs = kernel.declaration.inputs
     return [param for param, one in zip(inputs, found.rest, strict=True) if one is Place.BLOCK]
-
-
-def _check_length(kernel: ReductionCallable, found: _Arguments, axes: Sequence[int]) -> None:
-    """Refuse what reduces nothing, as far as that is known, where there is no identity."""
-    if kernel.declaration.has_identity:
-        return
-    try:
-        shape = np.broadcast_shapes(*(array.shape for array in found.arrays))
-    except (TypeError, ValueError):
-        return  # unknown extents, or those that do not fit, which others refuse
-    if 0 in [shape[axis] for axis in axes] and 0 not in np.delete(shape, axes):
-        raise ShapeError(
-            f"zero-size array to reduction operation {kernel.__name__} which has no identity"
-        )
 
 
 def _outputs_of_all(kernel: ReductionCallable, parts: da.Array, axes: Sequence[int]) -> int | None:

@@ -19,6 +19,7 @@ from typing import TypeVar, cast
 
 from kspec.errors import FusionError, ShapeError
 from kspec.fusion.steps import Index, Step, index_to, joined
+from kspec.model.shapes import refusal_to_broadcast
 
 
 @dataclass(frozen=True)
@@ -413,8 +414,8 @@ def broadcast(shapes: Iterable[Shape]) -> Shape:
             elif found.size == 1:
                 found = dim
             else:
-                listed = " ".join(str(tuple(dim.size for dim in shape)) for shape in shapes)
-                raise ShapeError(f"operands could not be broadcast together with shapes {listed}")
+                sizes = [[dim.size for dim in shape] for shape in shapes]
+                raise ShapeError(refusal_to_broadcast(sizes))
         result.append(found)
     return tuple(reversed(result))
 

@@ -25,11 +25,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.diagnostics import counted
-from kspec.fusion.graph import Value, is_number
+from kspec.errors import ArgumentTypeError
+from kspec.fusion.graph import is_number
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Traced
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
+from kspec.model.infer import NUMBER, Abstract, bind_types, param_dtype
 from kspec.model.signature import Param
 from kspec.spec.models import ElementwiseSpec
 
@@ -64,9 +66,14 @@ def call_kernel(
             f"not {len(args)}; assign what it returns, as in out[...] = {name}(...)"
         )
     values = [tracer.operand(one, name)[0] for one in args]
-    bound = _bound(spec, values)
+    types = [NUMBER if is_number(one) else Abstract(None, one.dtype) for one in values]
+    try:
+        binding = bind_types(spec.declaration(), types, advice="numbers do not")
+    except ArgumentTypeError as error:
+        refuse(str(error))
+    bound = dict(binding)
     inputs = [
-        tracer.convert(value, _dtype(param, bound))
+        tracer.convert(value, param_dtype(param, binding))
         for param, value in zip(spec.inputs, values, strict=True)
     ]
     named = definition(spec, bound, "named")
@@ -74,7 +81,9 @@ def call_kernel(
     text = definition(spec, bound, scope)
     made = tuple(
         tracer.wrap(
-            tracer.graph.apply(f"{scope}::compute_{param.name}", inputs, _dtype(param, bound), text)
+            tracer.graph.apply(
+                f"{scope}::compute_{param.name}", inputs, param_dtype(param, binding), text
+            )
         )
         for param in spec.outputs
     )
@@ -129,31 +138,6 @@ def _why_not(spec: ElementwiseSpec) -> str:
     if spec.compiler_options:
         return f"it has compiler options of its own ({', '.join(spec.compiler_options)})"
     return declaration.whole or ("its operation works on memory" if declaration.in_place else "")
-
-
-def _bound(spec: ElementwiseSpec, values: Sequence[Value]) -> dict[str, str]:
-    """Return the dtype of each placeholder, which arrays decide and numbers do not."""
-    found: dict[str, str] = {}
-    by: dict[str, str] = {}
-    for param, value in zip(spec.inputs, values, strict=True):
-        if is_number(value):
-            continue
-        wanted = found.setdefault(param.type, value.dtype) if param.is_placeholder else param.type
-        source = f"{param.type} is {wanted} by {by.setdefault(param.type, param.name)}"
-        if value.dtype != wanted:
-            declared = source if param.is_placeholder else f"{param.name} is declared {wanted}"
-            refuse(
-                f"Type is mismatched. {spec.name}: {declared}, but {param.name} has dtype "
-                f"{value.dtype}"
-            )
-    for letter in spec.placeholders:
-        if letter not in found:
-            refuse(f"{spec.name}: no array decides the type {letter}; numbers do not")
-    return found
-
-
-def _dtype(param: Param, bound: Mapping[str, str]) -> str:
-    return bound[param.type] if param.is_placeholder else param.type
 
 
 def _ctype(param: Param) -> str:

@@ -19,22 +19,16 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
+from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
 from kspec.model.declaration import (
-    ElementwiseDeclaration,
     GeneratedDeclaration,
-    ReductionDeclaration,
 )
+from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
+from kspec.model.shapes import Shape
 from kspec.model.signature import Param
 from kspec.model.stages import MAX_NDIM
-from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Binding, Call, Operand
-from kspec.runtime.driver.device import HOST
-from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
-from kspec.runtime.schedules import strides as layout
-
-Shape = tuple[int, ...]
+from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
 
 _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, or as far
 
@@ -114,113 +108,84 @@ def evaluate(
     numpy.exceptions.AxisError
         If an axis is out of range.
     """
-    binding, inputs = _bind(declaration, values, dtype)
-    loop = _loop_shape(declaration, values)
-    if isinstance(declaration, ReductionDeclaration):
-        if loop is None:
-            raise ShapeError(f"{declaration.name}: pass an array that is not raw")
-        shape = _reduced_shape(declaration, loop, axis, keepdims)
-    else:
-        loop = shape = _sized(declaration, loop, size)
-    outputs = tuple(
-        (extents, dispatch.param_dtype(one, binding))
-        for one, extents in zip(
-            declaration.outputs, _output_shapes(declaration, shape, raw_shapes), strict=True
+    _check_arrays(declaration, values)
+    inputs = _inputs(declaration, values, size)
+    outputs = _chosen(declaration, inputs, dtype)
+    try:
+        found = infer(
+            declaration,
+            inputs,
+            outputs,
+            axis=axis,
+            keepdims=keepdims,
+            size=size,
+            advice="pass dtype=",
         )
+    except ArgumentTypeError as error:
+        raise type(error)(f"{error}{_about_64_bits(declaration, values)}") from None
+    shapes = _output_shapes(declaration, found, raw_shapes)
+    return Evaluation(
+        tuple(
+            _input_dtype(declaration.name, param, value, param_dtype(param, found.binding))
+            for param, value in zip(declaration.inputs, values, strict=True)
+        ),
+        found.loop,
+        tuple(zip(shapes, found.dtypes, strict=True)),
     )
-    return Evaluation(inputs, loop, outputs)
+
+
+def _inputs(
+    declaration: GeneratedDeclaration, values: Sequence[Value], size: int
+) -> list[Abstract]:
+    """Return the inputs as other calls have them: weak values decide only what nothing else does.
+
+    With `size`, arrays without axes are numbers, as any size fits them.
+    """
+    decided = _decided_by_weak(declaration, values)
+    found = []
+    for param, value in zip(declaration.inputs, values, strict=True):
+        if value.number is not None:
+            found.append(NUMBER)
+            continue
+        shape = None if size != -1 and not value.shape else value.shape
+        found.append(Abstract(shape, decided.get(param.type) if value.weak else value.dtype))
+    return found
+
+
+def _chosen(
+    declaration: GeneratedDeclaration, inputs: Sequence[Abstract], dtype: str | None
+) -> list[Abstract]:
+    """Return the outputs, with `dtype` where no input decides it."""
+    bound = {
+        param.type
+        for param, one in zip(declaration.inputs, inputs, strict=True)
+        if one.dtype is not None
+    }
+    free = [one.is_placeholder and one.type not in bound for one in declaration.outputs]
+    if dtype is not None and not any(free):
+        raise ArgumentTypeError(
+            f"{declaration.name}: dtype= is for outputs whose type no input decides, and there "
+            "are none"
+        )
+    return [Abstract(None, dtype if is_free else None) for is_free in free]
 
 
 def _output_shapes(
-    declaration: GeneratedDeclaration, shape: Shape, raw_shapes: Sequence[Shape] | None
+    declaration: GeneratedDeclaration, found: Inferred, raw_shapes: Sequence[Shape] | None
 ) -> list[Shape]:
     """Return the shape of each output."""
+    shapes: list[Shape] = [found.shape] * len(declaration.outputs)
     raw = sum(param.raw for param in declaration.outputs)
     if raw_shapes is None:
-        return [shape] * len(declaration.outputs)
+        return shapes
     if len(raw_shapes) != raw:
         raise ShapeError(
             f"{declaration.name}: raw_shapes= has {len(raw_shapes)} shapes, and there are {raw} "
             "raw outputs"
         )
     given = iter(raw_shapes)
-    return [next(given) if param.raw else shape for param in declaration.outputs]
-
-
-def _sized(declaration: ElementwiseDeclaration, loop: Shape | None, size: int) -> Shape:
-    """Return the shape of the outputs of an elementwise kernel."""
-    if size == -1:
-        if loop is None:
-            raise ShapeError(
-                f"{declaration.name}: Loop size is undecided. Pass an array that is not raw, or "
-                "give size="
-            )
-        return loop
-    if loop:  # numbers have no axes, and take any size
-        raise ShapeError(f"{declaration.name}: size= is for calls whose arrays are all raw")
-    return (size,)
-
-
-def _reduced_shape(
-    declaration: ReductionDeclaration,
-    shape: Shape,
-    axis: int | Sequence[int] | None,
-    keepdims: bool,
-) -> Shape:
-    """Return the shape of the outputs of a reduction."""
-    reduced = layout.normalize_axes(axis, len(shape))
-    kept = tuple(
-        1 if k in reduced else extent
-        for k, extent in enumerate(shape)
-        if keepdims or k not in reduced
-    )
-    if not declaration.has_identity and 0 in (shape[k] for k in reduced) and 0 not in kept:
-        raise ShapeError(
-            f"zero-size array to reduction operation {declaration.name} which has no identity"
-        )
-    return kept
-
-
-def _bind(
-    declaration: GeneratedDeclaration, values: Sequence[Value], dtype: str | None
-) -> tuple[Binding, tuple[str, ...]]:
-    """Return the placeholders' dtypes, and those that the inputs have or get."""
-    _check_arrays(declaration, values)
-    decided = _decided_by_weak(declaration, values)
-    inputs = []
-    for param, value in zip(declaration.inputs, values, strict=True):
-        own = decided.get(param.type) if value.weak else value.dtype
-        view = None if own is None or value.number is not None else _view((), own)
-        inputs.append(Operand(param, None, view, None))
-    outputs = _wanted_outputs(declaration, inputs, dtype)
-    try:
-        binding = dispatch.resolve_types(
-            declaration, Call(tuple(inputs), tuple(outputs), HOST, None)
-        )
-    except ArgumentTypeError as error:
-        raise type(error)(f"{error}{_about_64_bits(declaration, values)}") from None
-    given = tuple(
-        _input_dtype(declaration.name, param, value, dispatch.param_dtype(param, binding))
-        for param, value in zip(declaration.inputs, values, strict=True)
-    )
-    return binding, given
-
-
-def _loop_shape(declaration: GeneratedDeclaration, values: Sequence[Value]) -> Shape | None:
-    """Return the broadcast shape of the inputs; None if all of them are raw."""
-    return dispatch.loop_shape(
-        declaration.name,
-        [
-            Operand(param, None, _view(value.shape, value.dtype), None)
-            for param, value in zip(declaration.inputs, values, strict=True)
-            if value.number is None
-        ],
-    )
-
-
-def _view(shape: Shape, dtype: str) -> ArrayView:
-    """Return the view of an array as in other calls."""
-    return ArrayView(0, shape, (0,) * len(shape), dtype, HOST)
+    pairs = zip(declaration.outputs, shapes, strict=True)
+    return [next(given) if param.raw else shape for param, shape in pairs]
 
 
 def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) -> None:
@@ -267,25 +232,6 @@ def _decided_by_weak(declaration: GeneratedDeclaration, values: Sequence[Value])
         letter: dtype_name(functools.reduce(jnp.promote_types, map(numpy_dtype, names)))
         for letter, names in weak.items()
     }
-
-
-def _wanted_outputs(
-    declaration: GeneratedDeclaration, inputs: Sequence[Operand], dtype: str | None
-) -> list[Operand]:
-    """Return the outputs that have the dtype which the caller asks for."""
-    bound = {operand.param.type for operand in inputs if operand.view is not None}
-    free = [one for one in declaration.outputs if one.is_placeholder and one.type not in bound]
-    if dtype is not None and not free:
-        raise ArgumentTypeError(
-            f"{declaration.name}: dtype= is for outputs whose type no input decides, and there "
-            "are none"
-        )
-    if dtype is None and free:
-        raise UnboundPlaceholderError(
-            f"{declaration.name}: no input decides the type {free[0].type} (of {free[0].name}); "
-            "pass dtype="
-        )
-    return [Operand(one, None, _view((), str(dtype)), None, is_output=True) for one in free]
 
 
 def _input_dtype(kernel: str, param: Param, value: Value, dtype: str) -> str:

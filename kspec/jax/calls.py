@@ -16,15 +16,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from kspec.jax.abstract import Evaluation, Shape
+from kspec.jax.abstract import Evaluation
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import NAME
+from kspec.model.shapes import Shape, normalize_axes
 from kspec.model.signature import Param
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.runtime.schedules import strides as layout
 
 # What JAX has instead where it is set to have no 64-bit numbers, as it is at first.
 _WIDE = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
@@ -130,7 +130,7 @@ class TracedCall:
         options: dict[str, Any] = {}
         if self.is_reduction:
             ndim = len(self.evaluation.shape)
-            reduced = layout.normalize_axes(self.options.get("axis"), ndim)
+            reduced = normalize_axes(self.options.get("axis"), ndim)
             options["axis"] = tuple(axis - ndim for axis in reduced)
             options["keepdims"] = bool(self.options.get("keepdims", False))
         elif all(param.raw for param in self.kernel.declaration.params):

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from kspec.errors import ArgumentTypeError
 from kspec.jax.calls import TracedCall
 from kspec.jax.shards import varying, varying_axes
-from kspec.model.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.model.backward import COUNT, PREFIX, Backward
+from kspec.model.shapes import kept_shape, reduced_count, summed_axes
 from kspec.runtime.memory.array_view import numpy_dtype
 
 Outputs = tuple[Any, ...]
@@ -146,7 +147,7 @@ class _Gradient:
 
     @property
     def _count(self) -> int:
-        return count(self._call.evaluation.shape, self._call.options.get("axis"))
+        return reduced_count(self._call.evaluation.shape, self._call.options.get("axis"))
 
 
 def _filled(gradient: Any) -> Any:

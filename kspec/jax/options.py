@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.runtime.kernels.elementwise import checked_size
+from kspec.model.infer import checked_size
+from kspec.model.shapes import axis_index
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.runtime.memory.device_array import as_element_dtype, as_shape
-from kspec.runtime.schedules.strides import axis_index
 
 OPTIONS = {
     "elementwise": ("size", "dtype", "raw_shapes"),

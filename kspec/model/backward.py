@@ -11,7 +11,8 @@ for the output ``y``, ``grad_x`` for the gradient of the input ``x``.
 Reductions lose axes.  What belongs to their outputs keeps these with extent 1 in front of the
 kernel, which then broadcasts it against the inputs:
 
->>> kept_shape((4, 1024), axis=-1), count((4, 1024), axis=-1)
+>>> from kspec.model.shapes import kept_shape, reduced_count, summed_axes
+>>> kept_shape((4, 1024), axis=-1), reduced_count((4, 1024), axis=-1)
 ((4, 1), 1024)
 
 Gradients have the shape of all inputs broadcast; those of an input that is smaller are sums:
@@ -25,8 +26,7 @@ them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,51 +103,3 @@ class Backward:
             What was saved, and the gradients that arrived, by the names in `takes`.
         """
         return tuple(known[name] for name in self.takes)
-
-
-def reduced_axes(ndim: int, axis: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the axes of a reduction as positive numbers; `axis` has been checked."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = (axis,) if isinstance(axis, int) else axis
-    return tuple(sorted(one % ndim for one in axes))
-
-
-def kept_shape(shape: Sequence[int], axis: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the shape of a reduction's outputs as ``keepdims=True`` has it.
-
-    Outputs and their gradients broadcast against the inputs in this shape.
-    """
-    reduced = reduced_axes(len(shape), axis)
-    return tuple(1 if k in reduced else extent for k, extent in enumerate(shape))
-
-
-def count(shape: Sequence[int], axis: int | Sequence[int] | None) -> int:
-    """Return the number of elements in each output of a reduction."""
-    return math.prod(shape[k] for k in reduced_axes(len(shape), axis))
-
-
-def summed_axes(
-    shape: Sequence[int], wanted: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sum and reshape that make a gradient fit a broadcast input.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Of the gradient.
-    wanted : sequence of int
-        Of the input.
-
-    Returns
-    -------
-    axes : tuple of int
-        Axes to sum, which may be none.
-    shape : tuple of int
-        Shape to give the sum.
-    """
-    more = len(shape) - len(wanted)
-    axes = tuple(
-        k for k, extent in enumerate(shape) if k < more or (wanted[k - more] == 1 and extent != 1)
-    )
-    return axes, tuple(wanted)

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
-from kspec.model.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.model.backward import COUNT, PREFIX, Backward
 from kspec.model.declaration import ReductionDeclaration
+from kspec.model.infer import bind_types, loop_shape, param_dtype
 from kspec.model.operators import Operator
-from kspec.torch.fake import bind, dtype_of, loop_shape
+from kspec.model.shapes import kept_shape, reduced_count, summed_axes
+from kspec.torch.fake import abstract, broadcast, dtype_named
 
 
 class Gradients:
@@ -59,7 +61,11 @@ class Gradients:
         ctx.needed = needed
         ctx.numbers = {name: known[name] for name in saved if name not in needed}
         reduced = isinstance(self._declaration, ReductionDeclaration)
-        ctx.shape = tuple(loop_shape(self._declaration, arrays) if reduced else outputs[0].shape)
+        if reduced:
+            types = abstract(self._declaration.inputs, arrays)
+            ctx.shape = loop_shape(self._declaration, types, broadcast=broadcast)
+        else:
+            ctx.shape = tuple(outputs[0].shape)
         ctx.shapes = {name: one.shape for name, one in arrays.items()}
         ctx.axis = given.get("axis")
 
@@ -85,7 +91,7 @@ class Gradients:
             for one in (name, f"{PREFIX}{name}"):
                 if one in known:
                     known[one] = known[one].reshape(shape)
-        return {COUNT: count(ctx.shape, axis), **known}
+        return {COUNT: reduced_count(ctx.shape, axis), **known}
 
     def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         arguments = self._backward.arguments(known)
@@ -95,14 +101,16 @@ class Gradients:
         declaration = self._backward.kernel.declaration
         named = zip(declaration.inputs.names, arguments, strict=True)
         arrays = {name: one for name, one in named if isinstance(one, torch.Tensor)}
-        bound, device = bind(declaration, arrays), next(iter(arrays.values())).device
+        binding = bind_types(declaration, abstract(declaration.inputs, arrays))
+        device = next(iter(arrays.values())).device
         made = []
         for param in declaration.outputs:
             front = param.name.removeprefix(PREFIX)
             # A kernel may add to the elements of a raw one, and leave some of them as they are.
             make = torch.zeros if param.raw else torch.empty
             shape = ctx.shapes[front] if param.raw else ctx.shape
-            made.append(make(shape, dtype=dtype_of(param, bound), device=device))
+            dtype = dtype_named(param_dtype(param, binding))
+            made.append(make(shape, dtype=dtype, device=device))
         self._call(*arguments, *made)
         return made
 

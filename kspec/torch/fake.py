@@ -5,16 +5,17 @@ Shapes may be symbolic, as `torch.compile` has them where they change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError
-from kspec.model.declaration import GeneratedDeclaration, RawDeclaration, ReductionDeclaration
+from kspec.errors import DeviceMismatchError, ShapeError
+from kspec.model.declaration import RawDeclaration
+from kspec.model.infer import NUMBER, Abstract, bind_types, infer, param_dtype
 from kspec.model.operators import Operator
+from kspec.model.shapes import refusal_to_broadcast
 from kspec.model.signature import Param
-from kspec.runtime.schedules.strides import normalize_axes, refusal_to_broadcast
 
 Sizes = Sequence[Any]
 
@@ -30,76 +31,51 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         device = _device(declaration.name, arrays)
         if isinstance(declaration, RawDeclaration):
             return None
-        bound = bind(declaration, arrays)
+        inputs = abstract(declaration.inputs, arrays)
         if not one.results:
+            bind_types(declaration, inputs, abstract(declaration.outputs, arrays))
             return None
-        shape = (given["size"],) if one.sized else _shape(declaration, arrays, given)
+        if one.sized:
+            binding, shape = bind_types(declaration, inputs), (given["size"],)
+            types = [(shape, param_dtype(param, binding)) for param in declaration.outputs]
+        else:
+            axis, keepdims = _axes(given.get("axis")), given.get("keepdims", False)
+            found = infer(declaration, inputs, axis=axis, keepdims=keepdims, broadcast=broadcast)
+            types = [(found.shape, dtype) for dtype in found.dtypes]
         results = tuple(
-            torch.empty(shape, dtype=dtype_of(param, bound), device=device)
-            for param in declaration.outputs
+            torch.empty(shape, dtype=dtype_named(dtype), device=device) for shape, dtype in types
         )
         return results[0] if len(results) == 1 else results
 
     return fake
 
 
-def bind(
-    declaration: GeneratedDeclaration, arrays: Mapping[str, torch.Tensor]
-) -> dict[str, torch.dtype]:
-    """Return the binding of the placeholders of a kernel.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If dtypes are not those declared, or disagree.
-    """
-    bound: dict[str, torch.dtype] = {}
-    for param in (*declaration.outputs, *declaration.inputs):
-        if param.name not in arrays:
-            continue
-        dtype = arrays[param.name].dtype
-        wanted = bound.setdefault(param.type, dtype if param.is_placeholder else _named(param.type))
-        if dtype != wanted:
-            raise ArgumentTypeError(
-                f"Type is mismatched. {declaration.name}: {param.name} has dtype "
-                f"{_short(dtype)}, but {param.type} is {_short(wanted)}"
-            )
-    return bound
-
-
-def dtype_of(param: Param, bound: Mapping[str, torch.dtype]) -> torch.dtype:
-    """Return the dtype of a parameter."""
-    return bound[param.type] if param.is_placeholder else _named(param.type)
-
-
-def loop_shape(declaration: GeneratedDeclaration, arrays: Mapping[str, torch.Tensor]) -> Sizes:
-    """Return the shape that the inputs broadcast to; `ShapeError` if they do not."""
-    shapes = [
-        arrays[param.name].shape
-        for param in declaration.inputs
-        if param.name in arrays and not param.raw
+def abstract(params: Iterable[Param], arrays: Mapping[str, torch.Tensor]) -> list[Abstract]:
+    """Return the shapes and dtypes of arguments; those that are not tensors are numbers."""
+    return [
+        Abstract(tuple(arrays[one.name].shape), _short(arrays[one.name].dtype))
+        if one.name in arrays
+        else NUMBER
+        for one in params
     ]
+
+
+def broadcast(shapes: Sequence[Sizes]) -> tuple[Any, ...]:
+    """Return the common shape, as torch has it for symbolic extents; `ShapeError` without one."""
+    if len(shapes) == 1:
+        return tuple(shapes[0])
     try:
-        found: Sizes = torch.broadcast_shapes(*shapes) if len(shapes) != 1 else shapes[0]
+        return tuple(torch.broadcast_shapes(*shapes))
     except RuntimeError as error:
-        if type(error) is not RuntimeError:  # torch's message about unknown extents
+        if type(error) is not RuntimeError:  # torch cannot decide about symbolic extents
             raise
-        raise ShapeError(f"{declaration.name}: {refusal_to_broadcast(shapes)}") from None
+        raise ShapeError(refusal_to_broadcast(shapes)) from None
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """Return the dtype of a canonical name."""
+    found: torch.dtype = getattr(torch, name)
     return found
-
-
-def _shape(
-    declaration: GeneratedDeclaration,
-    arrays: Mapping[str, torch.Tensor],
-    given: Mapping[str, Any],
-) -> Sizes:
-    shape = loop_shape(declaration, arrays)
-    if not isinstance(declaration, ReductionDeclaration):
-        return shape
-    reduced = normalize_axes(_axes(given.get("axis")), len(shape))
-    if given.get("keepdims", False):
-        return [1 if k in reduced else extent for k, extent in enumerate(shape)]
-    return [extent for k, extent in enumerate(shape) if k not in reduced]
 
 
 def _axes(axis: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -114,11 +90,6 @@ def _device(kernel: str, arrays: Mapping[str, torch.Tensor]) -> torch.device:
         listed = ", ".join(f"{name} on {place}" for place, name in places.items())
         raise DeviceMismatchError(f"{kernel}: arguments live on different devices: {listed}")
     return next(iter(places))
-
-
-def _named(name: str) -> torch.dtype:
-    found: torch.dtype = getattr(torch, name)
-    return found
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -135,7 +135,7 @@ class TestElementwise:
     def test_shapes_that_do_not_broadcast(self, x: np.ndarray) -> None:
         with pytest.raises(
             kspec.ShapeError,
-            match=r"dask_add: x \(40, 30, 6\), w \(5,\): operands could not be broadcast together",
+            match=r"dask_add: operands could not be broadcast .* shapes \(40, 30, 6\) \(5,\)",
         ):
             kspec.dask.apply(ADD, chunked(x, 7, 11, 6), 1.0, np.ones(5))
 
@@ -378,7 +378,7 @@ X = da.ones((6, 4), chunks=3)
             TypeError,
             r"dask_add: argument y must be .*Delayed.* of Dask, .* pass the result of its compute\(\)",
         ),
-        ((ADD, X, X[:5], X), {}, ValueError, r"dask_add: x \(6, 4\), y \(5, 4\)"),
+        ((ADD, X, X[:5], X), {}, ValueError, r"dask_add: .* shapes \(6, 4\) \(5, 4\)"),
         ((ADD, X, X, X), {"axis": 0}, TypeError, "dask_add is elementwise: axis, keepdims"),
         ((norms.l2norm, X), {"axis": 2}, ValueError, "axis 2 is out of bounds"),
         ((norms.l2norm, X.astype(">f8")), {}, TypeError, "x: .*not in native byte order"),

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
 from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model.shapes import broadcast_shapes, normalize_axes
 from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.strides import Axes
 
 
 @given(mutually_broadcastable_shapes(num_shapes=3, max_dims=5, max_side=4, min_side=0))
 def test_broadcasting_is_numpys(shapes) -> None:
-    assert layout.broadcast_shapes(shapes.input_shapes) == shapes.result_shape
+    assert broadcast_shapes(shapes.input_shapes) == shapes.result_shape
     for shape in shapes.input_shapes:
         array = np.empty(shape, np.float32)
         want = np.broadcast_to(array, shapes.result_shape)
@@ -30,7 +31,7 @@ def test_broadcasting_is_numpys(shapes) -> None:
 
 def test_what_does_not_broadcast_says_which_shapes() -> None:
     with pytest.raises(ShapeError, match=r"could not be broadcast together with shapes \(2, 3\)"):
-        layout.broadcast_shapes([(2, 3), (4,)])
+        broadcast_shapes([(2, 3), (4,)])
 
 
 @st.composite
@@ -85,7 +86,7 @@ def test_the_output_decides_which_axis_is_innermost() -> None:
     ("axis", "want"), [(None, (0, 1, 2)), (1, (1,)), (-1, (2,)), ((2, 0), (0, 2)), ((), ())]
 )
 def test_axes_are_normalised(axis, want) -> None:
-    assert layout.normalize_axes(axis, 3) == want
+    assert normalize_axes(axis, 3) == want
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_axes_are_normalised(axis, want) -> None:
 )
 def test_bad_axes(axis, error, message: str) -> None:
     with pytest.raises(error, match=message):
-        layout.normalize_axes(axis, 3)
+        normalize_axes(axis, 3)
 
 
 def test_axes_may_be_kept_as_they_are() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kspec.model.backward import Backward, count, kept_shape, reduced_axes, summed_axes
+from kspec.model.backward import Backward
+from kspec.model.shapes import kept_shape, normalize_axes, reduced_count, summed_axes
 from kspec.spec.building import build_spec
 from kspec.spec.gradients.kernels import gradient_spec
 from kspec.spec.loader import load_specs
@@ -140,9 +141,9 @@ def test_axes_of_reductions(
     kept: tuple[int, ...],
     number: int,
 ) -> None:
-    assert reduced_axes(len(shape), axis) == reduced
+    assert normalize_axes(axis, len(shape)) == reduced
     assert kept_shape(shape, axis) == kept
-    assert count(shape, axis) == number
+    assert reduced_count(shape, axis) == number
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import numpy as np
 
 from kspec.build.properties.examples import random_array
 from kspec.model import dtypes
-from kspec.model.backward import COUNT, PREFIX, Backward, count, kept_shape, summed_axes
+from kspec.model.backward import COUNT, PREFIX, Backward
 from kspec.model.declaration import RawDeclaration
+from kspec.model.shapes import kept_shape, reduced_count, summed_axes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.memory import device_array as arrays
@@ -168,7 +169,7 @@ class _Trial:
             shape = kept_shape(self._shape, self._axis)
             of_outputs = (*names, *(f"{PREFIX}{name}" for name in names))
             known |= {name: np.reshape(known[name], shape) for name in of_outputs}
-            known = {COUNT: count(self._shape, self._axis), **known}
+            known = {COUNT: reduced_count(self._shape, self._axis), **known}
         arguments = [self._place(known[name]) for name in self._backward.takes]
         if self._backward.writes_arrays:
             arguments += [self._place(np.zeros_like(one)) for one in self._like()]

@@ -17,6 +17,7 @@ from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Traced
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
+from kspec.model.shapes import check_not_empty
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 
@@ -59,12 +60,12 @@ def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dt
         if function in ("argmax", "argmin"):
             return tracer.graph.apply("filled", (tracer.graph.constant(0, "int64"), value), "int64")
         return tracer.graph.cast(value, dtype)
-    if function in _WITHOUT_IDENTITY and any(value.shape[k].size == 0 for k in axes):
-        if function in ("argmax", "argmin"):
+    if function in _WITHOUT_IDENTITY:
+        extents = [one.size for one in value.shape]
+        kept = [extent for k, extent in enumerate(extents) if k not in axes]
+        if function in ("argmax", "argmin") and 0 in [extents[k] for k in axes]:
             raise ValueError(f"attempt to get {function} of an empty sequence")
-        raise ValueError(
-            f"zero-size array to reduction operation {function}, which has no identity"
-        )
+        check_not_empty(function, extents, axes, kept)
     return tracer.graph.reduce(function, value, axes, dtype)
 
 

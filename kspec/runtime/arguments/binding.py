@@ -1,19 +1,19 @@
-"""A call's arguments in, checked operands, device and binding out.
+"""A call's arguments in, checked operands and device out.
 
-The order of the checks is CuPy's: number of arguments, what each one is, device, and (after
-broadcasting, which `elementwise` and `reduction` do) types.  Scalars never bind a placeholder;
-a texture binds the one that it alone has.
+The order of the checks is CuPy's: number of arguments, kind of each one, device, and then
+shapes and types (`kspec.model.infer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError, UnboundPlaceholderError
+from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
+from kspec.model.infer import Abstract
 from kspec.model.signature import Param
 from kspec.model.stages import MAX_NDIM
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
@@ -24,9 +24,6 @@ from kspec.runtime.libraries.stream_order import stream_of_call
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.memory.device_array import use_on
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.strides import Shape, broadcast_shapes
-
-Binding = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,11 @@ class Operand:
         return dtypes.TEXTURE.name if kind_of(self.value) == TEXTURE else None
 
     @property
+    def abstract(self) -> Abstract:
+        """Its shape and dtype."""
+        return Abstract(None if self.view is None else self.view.shape, self.dtype)
+
+    @property
     def device(self) -> Device | None:
         """Its device; None for a scalar, and for CuPy's textures, which do not say."""
         return self.view.device if self.view is not None else device_of(self.value)
@@ -78,6 +80,10 @@ class Call:
     device: Device
     library: Library | None
     stream: int = 0
+
+    def types(self) -> tuple[list[Abstract], list[Abstract]]:
+        """Return the shapes and dtypes of the inputs and of the given outputs."""
+        return [one.abstract for one in self.inputs], [one.abstract for one in self.outputs]
 
 
 def new_output(param: Param, array: Any) -> Operand:
@@ -158,27 +164,6 @@ def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:
     )
 
 
-def loop_shape(kernel: str, operands: Sequence[Operand]) -> Shape | None:
-    """Return the shape that the arrays which are not raw broadcast to; None if there are none.
-
-    Raises
-    ------
-    ShapeError
-        If they do not broadcast.
-    """
-    shapes = [
-        operand.view.shape
-        for operand in operands
-        if operand.view is not None and not operand.param.raw
-    ]
-    if not shapes:
-        return None
-    try:
-        return broadcast_shapes(shapes)
-    except ShapeError as error:
-        raise ShapeError(f"{kernel}: {error}") from None
-
-
 def resolve_stream(call: Call, stream: object) -> int:
     """Return the handle of the stream a call is queued on: the caller's, or the library's."""
     operands = (*call.inputs, *call.outputs)
@@ -186,67 +171,6 @@ def resolve_stream(call: Call, stream: object) -> int:
     handle = stream_of_call(stream, call.library, call.device, libraries)
     use_on(handle, *(operand.value for operand in operands))
     return handle
-
-
-def resolve_types(declaration: GeneratedDeclaration, call: Call) -> Binding:
-    """Bind the placeholders: outputs decide first, then inputs; scalars take no part.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If an array's dtype is not the declared one, or two arrays disagree on a placeholder
-        ("Type is mismatched").
-    UnboundPlaceholderError
-        If no array decides a placeholder.
-    """
-    bound: dict[str, tuple[str, str]] = {}
-    for operand in (*call.outputs, *call.inputs):
-        param, dtype = operand.param, operand.dtype
-        if dtype is None:
-            continue
-        if not param.is_placeholder:
-            if dtype != param.type:
-                found = f"the array has dtype {dtype}" if operand.view else f"it is a {dtype}"
-                raise ArgumentTypeError(
-                    f"Type is mismatched. {declaration.name}: {param.name} is declared "
-                    f"{param.type}, but {found}"
-                )
-            continue
-        before, by = bound.setdefault(param.type, (dtype, param.name))
-        if before != dtype:
-            raise ArgumentTypeError(
-                f"Type is mismatched. {declaration.name}: {param.type} is {before} "
-                f"by {by}, but {param.name} {'has dtype' if operand.view else 'is'} {dtype}"
-            )
-    for letter in declaration.placeholders:
-        if letter not in bound:
-            users = ", ".join(param.name for param in declaration.params if param.type == letter)
-            raise UnboundPlaceholderError(
-                f"{declaration.name}: no array decides the type {letter} (of {users}); scalars "
-                "do not, so give an output array, or a NumPy or device array as input"
-            )
-    if any(dtype == dtypes.TEXTURE.name for dtype, _ in bound.values()):
-        _check_textures(declaration, call, bound)
-    return tuple((letter, bound[letter][0]) for letter in declaration.placeholders)
-
-
-def _check_textures(
-    declaration: GeneratedDeclaration, call: Call, bound: Mapping[str, tuple[str, str]]
-) -> None:
-    """Refuse scalars, and outputs to be allocated, of the placeholder that a texture has bound."""
-    given = [operand.param for operand in call.inputs if operand.dtype is None]
-    for param in (*given, *(declaration.outputs if not call.outputs else ())):
-        dtype, by = bound.get(param.type, ("", ""))
-        if dtype == dtypes.TEXTURE.name:
-            raise ArgumentTypeError(
-                f"Type is mismatched. {declaration.name}: {param.type} is {dtype} by {by}, but "
-                f"{param.name} is not a texture; give the texture a placeholder of its own"
-            )
-
-
-def param_dtype(param: Param, binding: Binding) -> str:
-    """Return the dtype of a parameter under a binding."""
-    return dict(binding)[param.type] if param.is_placeholder else param.type
 
 
 def _operand(

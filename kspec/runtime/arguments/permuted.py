@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from kspec.model import dtypes
 from kspec.model.declaration import ReductionDeclaration
+from kspec.model.shapes import Shape
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.memory.array_view import is_c_contiguous
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules import strides as layout
-from kspec.runtime.schedules.strides import Axes, Shape, Strides
+from kspec.runtime.schedules.strides import Axes, Strides
 
 
 @dataclass(frozen=True)

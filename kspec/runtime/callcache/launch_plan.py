@@ -22,8 +22,9 @@ from kspec import config
 from kspec.host.device import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
+from kspec.model.infer import Binding, param_dtype
 from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Binding, Operand
+from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.arguments.checks import Guard, for_plans
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of
 from kspec.runtime.callcache.param_block import Block, Blocks
@@ -189,7 +190,7 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
     if view is None:
         if operand.dtype is not None:
             return marshal.pack_handle(operand.value.ptr)
-        dtype = dispatch.param_dtype(param, binding)
+        dtype = param_dtype(param, binding)
         return marshal.pack_input(
             None, marshal.convert_scalar(operand.value, dtype, operand.where), dtype
         )
@@ -328,7 +329,7 @@ def _format(operand: Operand, packed: bytes, binding: Binding) -> str:
     room = marshal.up(len(packed), 16)
     if operand.view is not None:
         return f"P{room - 8}x"
-    row = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
+    row = dtypes.lookup(param_dtype(operand.param, binding))
     offset, size = marshal.value_offset(row), row.itemsize
     return f"{offset}x{size}s{room - offset - size}x"
 
@@ -338,7 +339,7 @@ def _converter(operand: Operand, binding: Binding) -> Callable[[Any], bytes] | N
         return None
     if kind_of(operand.value) == TEXTURE:
         return lambda texture: texture.ptr.to_bytes(8, "little")
-    dtype = dispatch.param_dtype(operand.param, binding)
+    dtype = param_dtype(operand.param, binding)
     return marshal.converter(type(operand.value), dtype, operand.where)
 
 

@@ -19,8 +19,8 @@ from kspec.errors import NotCompiledError
 from kspec.model.backward import Backward
 from kspec.model.checks import Checks
 from kspec.model.declaration import Declaration, GeneratedDeclaration
+from kspec.model.infer import param_dtype
 from kspec.model.stages import Specialization
-from kspec.runtime.arguments.binding import param_dtype
 from kspec.runtime.arguments.param_info import ParamInfo
 from kspec.runtime.callcache.cache import Route, Routes, make_route
 from kspec.runtime.callcache.codegen import Argument, Pattern, argument_of

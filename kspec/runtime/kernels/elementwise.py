@@ -14,9 +14,11 @@ from typing import Any, SupportsIndex
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.device import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
+from kspec.model.infer import Binding, infer, param_dtype
+from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Binding, Call
+from kspec.runtime.arguments.binding import Call
 from kspec.runtime.arguments.checks import (
     checks_of_call,
     modes_of_call,
@@ -31,9 +33,7 @@ from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries import lookup as interop
-from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.elementwise_schedule import Growth, Walk
-from kspec.runtime.schedules.strides import Shape, integer
 
 
 class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
@@ -177,8 +177,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         given = len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args)
         check_kinds(declaration, call)
-        shape = _loop_shape(self.__name__, call, size)
-        binding = dispatch.resolve_types(declaration, call)
+        inferred = infer(declaration, *call.types(), size=size)
+        shape, binding = inferred.loop, inferred.binding
         call = self._with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         if 0 in shape:
@@ -191,9 +191,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         self._loader.check_captured(wanted, call.device, handle)
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
-        grid, block = _geometry(
-            self.__name__, loop.walk, threads, layout.size_of(shape), call.device
-        )
+        grid, block = _geometry(self.__name__, loop.walk, threads, size_of(shape), call.device)
         regions = regions_of_operands(modes, operands)
         return Prepared(
             self._result(call),
@@ -211,14 +209,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         )
 
     def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
-        """Check the given outputs, or allocate them."""
+        """Allocate the outputs that the caller has not given."""
         if call.outputs or not len(self.declaration.outputs):
-            for operand in call.outputs:
-                if not operand.param.raw and operand.view and operand.view.shape != shape:
-                    raise ShapeError(
-                        f"Out shape is mismatched: {self.__name__}: output {operand.param.name} "
-                        f"has shape {operand.view.shape}, the loop {shape}"
-                    )
             return call
         library = call.library or interop.default_library(call.device)
         outputs = []
@@ -228,7 +220,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                     f"Output array size is Undecided: {self.__name__}: raw output {param.name} "
                     "needs size=, or must be given"
                 )
-            dtype = dispatch.param_dtype(param, binding)
+            dtype = param_dtype(param, binding)
             array = library.empty(shape, dtype, call.device)
             outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
@@ -252,16 +244,6 @@ def _checked_block_size(kernel: str, block_size: object) -> int | None:
     if threads <= 0:
         raise ShapeError(f"{kernel}: block_size must be positive, not {threads}")
     return threads
-
-
-def checked_size(kernel: str, size: object) -> int:
-    """Return a number of elements as an integer; -1 if it was not given."""
-    count = integer(size)
-    if count is None:
-        raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
-    if count < -1:
-        raise ShapeError(f"{kernel}: size must not be negative, got {count}")
-    return count
 
 
 def check_kinds(declaration: ElementwiseDeclaration, call: Call) -> None:
@@ -288,22 +270,6 @@ def _given(**keywords: Any) -> dict[str, Any]:
         for name, value in keywords.items()
         if value is not None and value != defaults.get(name)
     }
-
-
-def _loop_shape(kernel: str, call: Call, size: int) -> Shape:
-    """Return the shape of the loop: broadcast, or ``(size,)``."""
-    shape = dispatch.loop_shape(kernel, (*call.inputs, *call.outputs))
-    if size != -1:
-        if shape is not None:
-            raise ShapeError(
-                f"{kernel}: Specified 'size' can be used only if all of the array arguments are raw"
-            )
-        return (checked_size(kernel, size),)
-    if shape is None:
-        raise ShapeError(
-            f"{kernel}: Loop size is undecided. Pass an array that is not raw, or give size="
-        )
-    return shape
 
 
 def _geometry(

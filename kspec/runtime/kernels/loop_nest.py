@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from kspec.model import dtypes
 from kspec.model.declaration import ElementwiseDeclaration
+from kspec.model.infer import Binding, param_dtype
+from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
 from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Binding, Operand
+from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.driver.device import Device
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules import strides as layout
@@ -25,7 +27,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
     choose_single,
 )
-from kspec.runtime.schedules.strides import Axes, Shape
+from kspec.runtime.schedules.strides import Axes
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def make_loop(
     axes = layout.collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
-    size = layout.size_of(shape)
+    size = size_of(shape)
     if device.is_host:
         walk = choose_host(axes, members, size, flat=flat, single=declaration.single)
     elif declaration.in_place:
@@ -94,7 +96,7 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
 
 def member_of(operand: Operand, binding: Binding) -> Member:
     """Return the properties of an operand that a schedule depends on."""
-    dtype = dtypes.lookup(dispatch.param_dtype(operand.param, binding))
+    dtype = dtypes.lookup(param_dtype(operand.param, binding))
     written = operand.is_output or operand.param.non_const
     ptr = operand.view.ptr if operand.view else 0
     return Member(dtype.itemsize, dtype.pack_width, ptr, written)

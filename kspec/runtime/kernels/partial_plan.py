@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kspec.model.shapes import Shape
 from kspec.runtime.callcache.cache import Memo
 from kspec.runtime.callcache.launch_plan import ALIGNMENT, Plan, make_plan
 from kspec.runtime.driver import stream as driver_streams
@@ -22,7 +23,6 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.partial_reduction import Part, SplitReduction
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.libraries.lookup import Library, library_of
-from kspec.runtime.schedules.strides import Shape
 
 Args = tuple[Any, ...]
 

@@ -25,10 +25,12 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.checks import NO_CHECKS, Checks
+from kspec.model.infer import Binding, bind_types, reduction_loop
+from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
 from kspec.model.signature import Param
 from kspec.model.stages import of_parts, strided, to_parts
 from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Binding, Call, Operand
+from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.arguments.checks import checks_of_call, regions_of_operands
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
@@ -38,7 +40,6 @@ from kspec.runtime.driver.launch import Launch
 from kspec.runtime.kernels.reduction import (
     ReductionCallable,
     known_accumulator_size,
-    output_shape,
     split_axes,
 )
 from kspec.runtime.libraries.conversions import asnumpy
@@ -49,9 +50,8 @@ from kspec.runtime.memory.array_view import ArrayView, c_strides
 from kspec.runtime.memory.copy import copy_bytes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.once import OnceMap
-from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.reduction_schedule import Fold, choose_host, choose_strided
-from kspec.runtime.schedules.strides import Axes, Shape
+from kspec.runtime.schedules.strides import Axes
 
 _BYTES = "uint8"
 _ALIGNMENT = 16  # of an accumulator
@@ -145,10 +145,12 @@ class SplitReduction:
         """Return the part that `partial` returns, and the launch that computes it."""
         kernel, declaration = self.kernel, self.kernel.declaration
         call = dispatch.classify(declaration, args)
-        shape = kernel.input_shape(call)
-        reduced = layout.normalize_axes(axis, len(shape))
-        binding = dispatch.resolve_types(declaration, call)
-        outputs = output_shape(shape, reduced, keepdims=False)
+        kernel.check_scalars(call)
+        inputs, _ = call.types()
+        shape = reduction_loop(declaration, inputs)
+        reduced = normalize_axes(axis, len(shape))
+        binding = bind_types(declaration, inputs)
+        outputs = reduced_shape(shape, reduced, keepdims=False)
         length = math.prod(shape[axis] for axis in reduced)
         library = call.library
         assert library is not None  # there is an array among the inputs
@@ -246,10 +248,8 @@ class SplitReduction:
         shape = list(joined.outputs)
         for axis in sorted(kept):
             shape.insert(axis, 1)
-        if joined.length == 0 and not declaration.has_identity and 0 not in shape:
-            raise ShapeError(
-                f"zero-size array to reduction operation {kernel.__name__} which has no identity"
-            )
+        if not declaration.has_identity:
+            check_not_empty(kernel.__name__, (joined.length,), (0,), shape)
         call, part, handle, checks = self._call(joined, args, stream)
         call = replace(call, library=library or call.library)
         call = kernel.with_outputs(call, tuple(shape), joined.binding)

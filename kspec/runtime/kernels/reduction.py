@@ -11,10 +11,12 @@ from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
 from kspec.model.checks import Checks
 from kspec.model.declaration import PLACES, ReductionDeclaration
+from kspec.model.infer import Binding, infer, param_dtype
+from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments import permuted
-from kspec.runtime.arguments.binding import Binding, Call, Operand
+from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.arguments.checks import (
     checks_of_call,
     modes_of_call,
@@ -31,7 +33,7 @@ from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, Fold, choose, choose_host
-from kspec.runtime.schedules.strides import Axes, Shape
+from kspec.runtime.schedules.strides import Axes
 
 
 class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
@@ -155,15 +157,10 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         call = dispatch.classify(declaration, args, self._given_outputs(args, out))
-        shape = self.input_shape(call)
-        reduced = layout.normalize_axes(axis, len(shape))
-        out_shape = output_shape(shape, reduced, keepdims)
-        binding = dispatch.resolve_types(declaration, call)
-        length = layout.size_of(tuple(shape[k] for k in reduced))
-        if length == 0 and not declaration.has_identity and 0 not in out_shape:
-            raise ShapeError(
-                f"zero-size array to reduction operation {self.__name__} which has no identity"
-            )
+        self.check_scalars(call)
+        inferred = infer(declaration, *call.types(), axis=axis, keepdims=keepdims)
+        shape, reduced, binding = inferred.loop, inferred.reduced, inferred.binding
+        out_shape = inferred.shape
         call = self.with_outputs(call, out_shape, binding)
         checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
         values = tuple(operand.value for operand in call.outputs)
@@ -220,16 +217,6 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             )
         return outputs
 
-    def input_shape(self, call: Call) -> Shape:
-        """Return the broadcast shape of the inputs; check what must be a scalar."""
-        self.check_scalars(call)
-        shape = dispatch.loop_shape(self.__name__, call.inputs)
-        if shape is None:
-            raise ShapeError(
-                f"{self.__name__}: Loop size is undecided. Pass an array that is not raw"
-            )
-        return shape
-
     def check_scalars(self, call: Call) -> None:
         """Raise `ArgumentTypeError` for a scalar in place of an array, or the other way round."""
         for operand in call.inputs:
@@ -246,20 +233,14 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                 )
 
     def with_outputs(self, call: Call, shape: Shape, binding: Binding) -> Call:
-        """Check the given outputs, or allocate them."""
-        for operand in call.outputs:
-            if operand.view is not None and operand.view.shape != shape:
-                raise ShapeError(
-                    f"Out shape is mismatched: {self.__name__}: output {operand.param.name} has "
-                    f"shape {operand.view.shape}, the result {shape}"
-                )
+        """Allocate the outputs that the caller has not given."""
         if call.outputs:
             return call
         library = call.library
         assert library is not None  # there is an array among the inputs
         outputs = []
         for param in self.declaration.outputs:
-            array = library.empty(shape, dispatch.param_dtype(param, binding), call.device)
+            array = library.empty(shape, param_dtype(param, binding), call.device)
             outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
@@ -333,20 +314,13 @@ def known_accumulator_size(declaration: ReductionDeclaration, binding: Binding) 
     """Return the bytes of an accumulator; 0 for a type of the user's."""
     name = declaration.accumulator
     if not name:
-        name = dispatch.param_dtype(declaration.outputs.params[0], binding)
+        name = param_dtype(declaration.outputs.params[0], binding)
         row = dtypes.from_ctype(dtypes.lookup(name).accumulator)
     elif name in dict(binding):
         row = dtypes.lookup(dict(binding)[name])
     else:
         row = dtypes.from_ctype(name)
     return row.itemsize if row else 0
-
-
-def output_shape(shape: Shape, reduced: tuple[int, ...], keepdims: bool) -> Shape:
-    """Return the shape of the outputs."""
-    if keepdims:
-        return tuple(1 if axis in reduced else extent for axis, extent in enumerate(shape))
-    return tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)
 
 
 def split_axes(

@@ -17,6 +17,7 @@ import numpy as np
 from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.checks import Checks
+from kspec.model.shapes import size_of
 from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
 from kspec.runtime.arguments.checks import checks_of_call, for_plans, modes_of_call
@@ -46,7 +47,6 @@ from kspec.runtime.raw.untyped_args import (
     stream_of,
 )
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.strides import size_of
 
 _WIDE = 2**31  # bytes
 _NO_MORE: More = (None, False)

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping
 
 from kspec.cpp.fragments import identifiers
 from kspec.model import dtypes
-from kspec.model.backward import COUNT, PREFIX, count, kept_shape
+from kspec.model.backward import COUNT, PREFIX
 from kspec.model.declaration import Declaration, RawDeclaration
+from kspec.model.shapes import kept_shape, reduced_count
 from kspec.model.signature import Param, Signature
 from kspec.spec.base import Example
 from kspec.spec.building import check_spec
@@ -148,7 +149,7 @@ def _example(
     result = kept_shape(shape, example.axis) if isinstance(spec, ReductionSpec) else shape
     known = {name: example.shapes.get(name, result) for name in spec.outputs.names}
     known |= {f"{PREFIX}{name}": one for name, one in known.items()} | dict(example.shapes)
-    scalars = {COUNT: count(shape, example.axis), **example.scalars}
+    scalars = {COUNT: reduced_count(shape, example.axis), **example.scalars}
     names = [param.name for param in inputs]
     bound = Signature(inputs).placeholders
     return {

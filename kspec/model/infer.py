@@ -1,0 +1,311 @@
+"""The outputs of a call, from the declaration and the types of its arguments; nothing is run.
+
+>>> from kspec.model.signature import Param, Signature
+>>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
+>>> types = infer(sq, [Abstract((4, 3), "float32")])
+>>> types.shape, types.dtypes
+((4, 3), ('float32',))
+
+The runtime, fused functions and the adapters of array libraries all call `infer`, so that a call
+has the same outputs, and is refused in the same words, wherever it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
+from kspec.model import dtypes
+from kspec.model.declaration import (
+    ElementwiseDeclaration,
+    GeneratedDeclaration,
+    ReductionDeclaration,
+)
+from kspec.model.shapes import (
+    Shape,
+    broadcast_shapes,
+    check_not_empty,
+    integer,
+    normalize_axes,
+    reduced_shape,
+)
+from kspec.model.signature import Param
+
+Binding = tuple[tuple[str, str], ...]
+
+GIVE_AN_ARRAY = "scalars do not, so give an output array, or a NumPy or device array as input"
+
+
+@dataclass(frozen=True)
+class Abstract:
+    """An argument or an output, without its elements.
+
+    Attributes
+    ----------
+    shape : tuple of int or None
+        Extents; None for numbers and textures, which take no part in broadcasting.
+    dtype : str or None
+        Canonical name; None for numbers, which decide no placeholder.
+    """
+
+    shape: tuple[Any, ...] | None
+    dtype: str | None
+
+
+NUMBER = Abstract(None, None)
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """The types of a call.
+
+    Attributes
+    ----------
+    binding : tuple of (str, str)
+        The dtype of each placeholder.
+    loop : tuple of int
+        The shape that the arguments broadcast to.
+    reduced : tuple of int
+        Normalized axes of a reduction; none of an elementwise kernel.
+    shape : tuple of int
+        Shape of the outputs; raw outputs of elementwise kernels have the shape of the loop.
+    dtypes : tuple of str
+        Dtype of each output.
+    """
+
+    binding: Binding
+    loop: tuple[Any, ...]
+    reduced: tuple[int, ...]
+    shape: tuple[Any, ...]
+    dtypes: tuple[str, ...]
+
+
+def infer(
+    declaration: GeneratedDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract] = (),
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    size: object = -1,
+    advice: str = GIVE_AN_ARRAY,
+    broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
+) -> Inferred:
+    """Return the types of a call of an elementwise or reduction kernel.
+
+    Parameters
+    ----------
+    declaration : ElementwiseDeclaration or ReductionDeclaration
+        The kernel.
+    inputs : sequence of Abstract
+        One for each declared input.
+    outputs : sequence of Abstract
+        The outputs that the caller gave: none or all.
+    axis, keepdims, size : optional
+        As in calls of reductions and of elementwise kernels.
+    advice : str
+        What decides a placeholder that no argument decides, for the message.
+    broadcast : callable
+        Broadcasts shapes whose extents are not all integers.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If dtypes are not the declared ones, or disagree ("Type is mismatched"), or `axis` is not
+        an integer.
+    UnboundPlaceholderError
+        If no array decides a placeholder.
+    ShapeError
+        If shapes do not broadcast, are undecided or differ from that of a given output, or a
+        reduction without an identity has nothing to reduce.
+    numpy.exceptions.AxisError
+        If an axis is out of range.
+    """
+    reduced: tuple[int, ...] = ()
+    if isinstance(declaration, ReductionDeclaration):
+        loop = reduction_loop(declaration, inputs, broadcast)
+        reduced = normalize_axes(axis, len(loop))
+        shape = reduced_shape(loop, reduced, keepdims)
+        binding = bind_types(declaration, inputs, outputs, advice)
+        if not declaration.has_identity:
+            check_not_empty(declaration.name, loop, reduced, shape)
+    else:
+        loop = shape = _elementwise_loop(declaration, inputs, outputs, size, broadcast)
+        binding = bind_types(declaration, inputs, outputs, advice)
+    _check_outputs(declaration, outputs, shape)
+    return Inferred(
+        binding,
+        loop,
+        reduced,
+        shape,
+        tuple(param_dtype(param, binding) for param in declaration.outputs),
+    )
+
+
+def param_dtype(param: Param, binding: Binding) -> str:
+    """Return the dtype of a parameter under a binding."""
+    return dict(binding)[param.type] if param.is_placeholder else param.type
+
+
+def bind_types(
+    declaration: GeneratedDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract] = (),
+    advice: str = GIVE_AN_ARRAY,
+) -> Binding:
+    """Bind the placeholders: outputs decide first, then inputs; numbers take no part.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an array's dtype is not the declared one, or two arrays disagree on a placeholder.
+    UnboundPlaceholderError
+        If no array decides a placeholder; the message ends with `advice`.
+    """
+    bound: dict[str, tuple[str, str]] = {}
+    pairs = [
+        *zip(declaration.outputs, outputs, strict=bool(outputs)),
+        *zip(declaration.inputs, inputs, strict=True),
+    ]
+    for param, given in pairs:
+        if given.dtype is None:
+            continue
+        is_texture = given.dtype == dtypes.TEXTURE.name
+        if not param.is_placeholder:
+            if given.dtype != param.type:
+                noun = "it is a" if is_texture else "the array has dtype"
+                raise _mismatch(
+                    declaration, f"{param.name} is declared {param.type}, but {noun} {given.dtype}"
+                )
+            continue
+        before, by = bound.setdefault(param.type, (given.dtype, param.name))
+        if before != given.dtype:
+            verb = "is" if is_texture else "has dtype"
+            raise _mismatch(
+                declaration,
+                f"{param.type} is {before} by {by}, but {param.name} {verb} {given.dtype}",
+            )
+    for letter in declaration.placeholders:
+        if letter not in bound:
+            users = ", ".join(param.name for param in declaration.params if param.type == letter)
+            raise UnboundPlaceholderError(
+                f"{declaration.name}: no array decides the type {letter} (of {users}); {advice}"
+            )
+    if any(dtype == dtypes.TEXTURE.name for dtype, _ in bound.values()):
+        _check_textures(declaration, inputs, outputs, bound)
+    return tuple((letter, bound[letter][0]) for letter in declaration.placeholders)
+
+
+def _mismatch(declaration: GeneratedDeclaration, message: str) -> ArgumentTypeError:
+    return ArgumentTypeError(f"Type is mismatched. {declaration.name}: {message}")
+
+
+def _check_textures(
+    declaration: GeneratedDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract],
+    bound: Mapping[str, tuple[str, str]],
+) -> None:
+    """Refuse numbers, and outputs to be allocated, of the placeholder that a texture has bound."""
+    numbers = [
+        param
+        for param, given in zip(declaration.inputs, inputs, strict=True)
+        if given.dtype is None
+    ]
+    for param in (*numbers, *(() if outputs else declaration.outputs)):
+        dtype, by = bound.get(param.type, ("", ""))
+        if dtype == dtypes.TEXTURE.name:
+            raise _mismatch(
+                declaration,
+                f"{param.type} is {dtype} by {by}, but {param.name} is not a texture; give the "
+                "texture a placeholder of its own",
+            )
+
+
+def loop_shape(
+    declaration: GeneratedDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract] = (),
+    broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
+) -> tuple[Any, ...] | None:
+    """Return the shape that the arrays which are not raw broadcast to; None without any.
+
+    Raises
+    ------
+    ShapeError
+        If they do not broadcast.
+    """
+    pairs = [
+        *zip(declaration.inputs, inputs, strict=True),
+        *zip(declaration.outputs, outputs, strict=bool(outputs)),
+    ]
+    found = [one.shape for param, one in pairs if one.shape is not None and not param.raw]
+    if not found:
+        return None
+    try:
+        return broadcast(found)
+    except ShapeError as error:
+        raise ShapeError(f"{declaration.name}: {error}") from None
+
+
+def reduction_loop(
+    declaration: ReductionDeclaration,
+    inputs: Sequence[Abstract],
+    broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
+) -> tuple[Any, ...]:
+    """Return the shape that a reduction loops over; `ShapeError` if there is none."""
+    loop = loop_shape(declaration, inputs, (), broadcast)
+    if loop is None:
+        raise ShapeError(
+            f"{declaration.name}: Loop size is undecided. Pass an array that is not raw"
+        )
+    return loop
+
+
+def _elementwise_loop(
+    declaration: ElementwiseDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract],
+    size: object,
+    broadcast: Callable[[Sequence[Shape]], Shape],
+) -> tuple[Any, ...]:
+    """Return the shape of the loop: broadcast, or ``(size,)``."""
+    loop = loop_shape(declaration, inputs, outputs, broadcast)
+    if size != -1:
+        if loop is not None:
+            raise ShapeError(
+                f"{declaration.name}: Specified 'size' can be used only if all of the array "
+                "arguments are raw"
+            )
+        return (checked_size(declaration.name, size),)
+    if loop is None:
+        raise ShapeError(
+            f"{declaration.name}: Loop size is undecided. Pass an array that is not raw, or give "
+            "size="
+        )
+    return loop
+
+
+def _check_outputs(
+    declaration: GeneratedDeclaration, outputs: Sequence[Abstract], shape: tuple[Any, ...]
+) -> None:
+    """Raise `ShapeError` unless the outputs that are not raw have the shape of the result."""
+    what = "result" if isinstance(declaration, ReductionDeclaration) else "loop"
+    for param, one in zip(declaration.outputs, outputs, strict=bool(outputs)):
+        if not param.raw and one.shape is not None and one.shape != shape:
+            raise ShapeError(
+                f"Out shape is mismatched: {declaration.name}: output {param.name} has shape "
+                f"{one.shape}, the {what} {shape}"
+            )
+
+
+def checked_size(kernel: str, size: object) -> int:
+    """Return a number of elements as an integer; -1 if it was not given."""
+    count = integer(size)
+    if count is None:
+        raise ArgumentTypeError(f"{kernel}: size must be an integer, not {type(size).__name__}")
+    if count < -1:
+        raise ShapeError(f"{kernel}: size must not be negative, got {count}")
+    return count
