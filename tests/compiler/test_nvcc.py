@@ -135,7 +135,7 @@ def test_an_error_in_a_header_names_the_header() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("#include <nope.h>\n", (), r"nope\.h: No such file[\s\S]*directory given by -I"),
+        ("#include <nope.h>\n", (), r"nope\.h: No such file[\s\S]*directories of -I"),
         ("", ("--frobnicate",), "Unknown option '--frobnicate'"),
         ('__global__ void k() { asm("frob;"); }', (), "frob"),
     ],

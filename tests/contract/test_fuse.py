@@ -269,7 +269,7 @@ def test_defaults_decide_about_kernels(device: ArrayDevice) -> None:
     agree(made(x), summed(X), device)
     np.testing.assert_array_equal(fuse(summed)(X, axis=1), summed(X, axis=1))  # not fused
     np.testing.assert_array_equal(fuse(summed)(X), summed(X))
-    with pytest.raises(FusionError, match=r"axis= has to be known .* a default that calls leave"):
+    with pytest.raises(FusionError, match=r"axis= must be known .* a default that calls leave"):
         made(x, 1)
     with pytest.raises(
         FusionError, match=r"axis must be .* not a tuple; what is none of these is a"
@@ -1089,13 +1089,13 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "int(x)": (TypeError, "Python scalar"),
     "float(x)": (TypeError, "Python scalar"),
     "math.sqrt(x.sum()) * y": (TypeError, "np.sqrt for math.sqrt"),
-    "f'{x.sum():.3f}'": (TypeError, "return it, and print it"),
+    "f'{x.sum():.3f}'": (TypeError, "return it, and print the result"),
     "np.zeros(x.shape)": (ValueError, "or None, not a concrete ndarray (np.zeros_like"),
     "(x, np.zeros(7))": (ValueError, "a concrete ndarray (np.zeros_like and its kin make one"),
     "np.float32(s) * x": (TypeError, "use it as it is, or convert it with astype"),
-    "np.array([x[0], x[1]])": (TypeError, "several are returned as a tuple"),
+    "np.array([x[0], x[1]])": (TypeError, "return several as a tuple"),
     "complex(x)": (TypeError, "Python scalar"),
-    "range(x)": (TypeError, "an index or extent has to be known"),
+    "range(x)": (TypeError, "an index or extent must be known"),
     "x.item()": (TypeError, "Python scalar"),
     "x.tolist()": (TypeError, "Python scalar"),
     "x + np.zeros(7)": (TypeError, "pass it to the function as an argument"),
@@ -1113,11 +1113,11 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x.sum(foo=1)": (TypeError, "sum: got an unexpected keyword argument 'foo'"),
     "x.mean(0, None, None, False, 1)": (TypeError, "mean: too many positional arguments"),
     "x.sum(s)": (TypeError, "sum: axis= must be known before kernels run"),
-    "x.sum((0, s))": (TypeError, "sum: axis= has to be known"),
-    "np.round(x, s)": (TypeError, "round: decimals= has to be known"),
-    "x.reshape(s, -1)": (TypeError, "reshape: shape= has to be known"),
-    "np.flip(x, s)": (TypeError, "flip: axis= has to be known"),
-    "x.var(ddof=s)": (TypeError, "var: ddof= has to be known"),
+    "x.sum((0, s))": (TypeError, "sum: axis= must be known"),
+    "np.round(x, s)": (TypeError, "round: decimals= must be known"),
+    "x.reshape(s, -1)": (TypeError, "reshape: shape= must be known"),
+    "np.flip(x, s)": (TypeError, "flip: axis= must be known"),
+    "x.var(ddof=s)": (TypeError, "var: ddof= must be known"),
     "x[s]": (IndexError, "an index must be known before kernels run"),
     "x[:s]": (TypeError, "an index or extent must be known before kernels run"),
     "x[:x.argmax()]": (TypeError, "an index or extent must be known before kernels run"),

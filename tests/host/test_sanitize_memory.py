@@ -140,7 +140,7 @@ def test_uninitialized_shared_memory(program: Checked, floats: np.ndarray) -> No
     program("partly", 2, 64, floats, 64)
     fault = program.fault("partly", 2, 64, floats, 63)
     assert fault.kind == "uninitialized-read"
-    words = "read of 4 bytes nobody has written at offset 252 of __shared__ s (256 bytes)"
+    words = "read of 4 unwritten bytes at offset 252 of __shared__ s (256 bytes)"
     place = place_of(TEXT, "x[threadIdx.x] = s[threadIdx.x];  // partly")
     assert fault.message.endswith(f"{words} at {place} [block (0,0,0) thread (63,0,0)]")
 

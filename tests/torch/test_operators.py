@@ -196,7 +196,9 @@ def test_a_generated_function_of_a_raw_kernel() -> None:
 
 def test_what_is_no_module_or_no_operator() -> None:
     raw = kspec.RawKernel('extern "C" __global__ void alone(float* x) {}', "alone")
-    with pytest.raises(ArgumentTypeError, match=r"alone is a kspec\.RawKernel, of which no spec"):
+    with pytest.raises(
+        ArgumentTypeError, match=r"alone is a kspec\.RawKernel, which declares no arguments"
+    ):
         kspec.torch.register(raw)
     with pytest.raises(ArgumentTypeError, match="numpy is not a module"):
         kspec.torch.register(np)

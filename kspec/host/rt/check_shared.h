@@ -82,7 +82,7 @@ static void describe_shared_address(Text* text, const Worker* worker, uintptr_t 
   const char* name = unwritten ? "uninitialized-read" : "illegal-address";
   if (Fault* fault = begin_access_fault(worker, thread, pc, name)) {
     Text text(fault->message, sizeof fault->message);
-    text.add(unwritten ? "%s of %zu bytes nobody has written at " : "%s of %zu bytes at ",
+    text.add(unwritten ? "%s of %zu unwritten bytes at " : "%s of %zu bytes at ",
              kind_name(kind), size);
     describe_shared_address(&text, worker, address);
     end_fault(worker);
