@@ -81,6 +81,9 @@ VARIABLES = (
     "GITHUB_WORKSPACE",
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_DIGITS = 18  # of a number of bytes that fits in 64 bits
+# The host runtime knows 1024 threads, and those of Python that launch kernels are among them.
+_MOST_THREADS = 512
 _DEFAULT_CACHE_SIZE = 1 << 30
 _DEFAULT_PRINTF_SIZE = 1 << 20  # that of CUDA's buffer (cudaLimitPrintfFifoSize)
 
@@ -259,7 +262,7 @@ def host_threads() -> int:
         count = 0
     if count < 1:
         raise KspecError(f"KSPEC_HOST_THREADS={text!r}: expected a positive integer")
-    return count
+    return min(count, _MOST_THREADS)
 
 
 def host_optimization() -> int:
@@ -275,7 +278,7 @@ def pool_limit() -> int | None:
     text = os.environ.get("KSPEC_POOL_LIMIT", "")
     if not text:
         return None
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _DIGITS:
         raise KspecError(f"KSPEC_POOL_LIMIT={text!r}: expected a number of bytes")
     return int(text)
 
@@ -299,4 +302,4 @@ def per_thread_default_stream() -> bool:
 @functools.cache
 def _cores() -> int:
     # Asked for at every launch; the operating system takes microseconds to answer.
-    return os.cpu_count() or 1
+    return min(os.cpu_count() or 1, _MOST_THREADS)

@@ -97,7 +97,7 @@ def test_pool_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, wanted in (("", None), ("0", 0), ("1024", 1024)):
         monkeypatch.setenv("KSPEC_POOL_LIMIT", text)
         assert config.pool_limit() == wanted
-    for text in ("1G", "-1", "0.5"):
+    for text in ("1G", "-1", "0.5", "9" * 5000):
         monkeypatch.setenv("KSPEC_POOL_LIMIT", text)
         with pytest.raises(KspecError, match=f"KSPEC_POOL_LIMIT='{text}': expected a number"):
             config.pool_limit()
@@ -105,10 +105,13 @@ def test_pool_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_host_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KSPEC_HOST_THREADS", raising=False)
-    assert config.host_threads() == (os.cpu_count() or 1)
+    assert config.host_threads() == min(os.cpu_count() or 1, 512)
     monkeypatch.setenv("KSPEC_HOST_THREADS", "3")
     assert config.host_threads() == 3
-    for text in ("0", "-1", "many"):
+    for text in ("513", str(1 << 32), str(1 << 63)):  # no C integer
+        monkeypatch.setenv("KSPEC_HOST_THREADS", text)
+        assert config.host_threads() == 512
+    for text in ("0", "-1", "many", "9" * 5000):
         monkeypatch.setenv("KSPEC_HOST_THREADS", text)
         with pytest.raises(KspecError, match="expected a positive integer"):
             config.host_threads()
