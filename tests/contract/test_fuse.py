@@ -425,7 +425,7 @@ def test_a_refused_function_can_be_called_again(device: ArrayDevice) -> None:
     made = fused(lambda x, s: x if s is not None else bool(x))
     x = device.array(X)
     for _ in range(2):
-        with pytest.raises(TypeError, match="Python scalar"):
+        with pytest.raises(TypeError, match="Python number"):
             made(x, None)
         agree(made(x, 1), X, device)
 
@@ -1083,21 +1083,21 @@ def test_attributes(device: ArrayDevice) -> None:
 # What is refused, with its class and a part of the message
 
 REFUSED: dict[str, tuple[type[Exception], str]] = {
-    "bool(x)": (TypeError, "Python scalar"),
+    "bool(x)": (TypeError, "Python number"),
     "x if x > 0 else y": (TypeError, "np.where"),
-    "x and y": (TypeError, "Python scalar"),
-    "int(x)": (TypeError, "Python scalar"),
-    "float(x)": (TypeError, "Python scalar"),
+    "x and y": (TypeError, "Python number"),
+    "int(x)": (TypeError, "Python number"),
+    "float(x)": (TypeError, "Python number"),
     "math.sqrt(x.sum()) * y": (TypeError, "np.sqrt for math.sqrt"),
     "f'{x.sum():.3f}'": (TypeError, "return it, and print the result"),
     "np.zeros(x.shape)": (ValueError, "or None, not a concrete ndarray (np.zeros_like"),
     "(x, np.zeros(7))": (ValueError, "a concrete ndarray (np.zeros_like and its kin make one"),
     "np.float32(s) * x": (TypeError, "use it as it is, or convert it with astype"),
     "np.array([x[0], x[1]])": (TypeError, "return several as a tuple"),
-    "complex(x)": (TypeError, "Python scalar"),
+    "complex(x)": (TypeError, "Python number"),
     "range(x)": (TypeError, "an index or extent must be known"),
-    "x.item()": (TypeError, "Python scalar"),
-    "x.tolist()": (TypeError, "Python scalar"),
+    "x.item()": (TypeError, "Python number"),
+    "x.tolist()": (TypeError, "Python number"),
     "x + np.zeros(7)": (TypeError, "pass it to the function as an argument"),
     "np.add(x, np.zeros(7))": (TypeError, "pass it to the function as an argument"),
     "x + [1, 2]": (TypeError, "pass it to the function as an argument"),
