@@ -47,7 +47,8 @@ def test_build_and_check(run, toy: Path) -> None:
 def test_a_folder_that_can_not_be_made(run, toy: Path) -> None:
     (toy / "generated").write_text("not a folder")
     status, _, err = run("build", "--project", toy)
-    assert (status, err) == (1, f"kspec: {toy / 'generated'}: File exists\n")
+    remedy = "something else has this name; remove it, or name another path"
+    assert (status, err) == (1, f"kspec: {toy / 'generated'}: File exists; {remedy}\n")
 
 
 def test_options_of_build(run, toy: Path) -> None:

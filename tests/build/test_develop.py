@@ -153,6 +153,7 @@ def test_a_header_that_comes_later_counts(toy: Path, tmp_path: Path) -> None:
     assert printed(code, site) == "[5.]\n"
 
 
+@pytest.mark.slow
 def test_a_damaged_stamp_is_as_none(toy: Path, site: Path) -> None:
     path = toy / "generated/toy_kernels" / watch.STAMP
     before = path.read_text()
@@ -208,6 +209,7 @@ def test_a_name_that_ascii_does_not_have(tmp_path: Path) -> None:
     assert done.stdout == "[10.]\n", done.stderr
 
 
+@pytest.mark.slow
 def test_many_imports_at_once_build_once(toy: Path, site: Path) -> None:
     edit(toy)
     code = "import kspec.build.project as p; real = p.build_project\n"

@@ -50,6 +50,7 @@ def pytest_in(folder: Path, *arguments: str, before: str = "") -> subprocess.Com
         )
 
 
+@pytest.mark.slow
 def test_pytest_is_the_first_thing_that_is_run(tmp_path: Path) -> None:
     scaffold.write_project(scaffold.new_project("demo"), tmp_path)
     (tmp_path / "tests/conftest.py").write_text("from demo_kernels import demo\n")
@@ -65,6 +66,7 @@ def test_pytest_is_the_first_thing_that_is_run(tmp_path: Path) -> None:
     assert done.returncode and "specs/demo.toml:6:1: error: unknown key 'input'" in done.stderr
 
 
+@pytest.mark.slow
 def test_processes_that_test_a_new_project_together(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     scaffold.write_project(scaffold.new_project("demo"), tmp_path)
@@ -95,6 +97,7 @@ def test_settings_that_make_no_sense_end_pytest(tmp_path: Path) -> None:
     assert "ERROR: kspec_watch: " in done.stderr and "specs: must be a folder" in done.stderr
 
 
+@pytest.mark.slow
 def test_all_kernels_of_a_new_project_compile(run, tmp_path: Path) -> None:
     scaffold.write_project(scaffold.new_project("demo"), tmp_path)
     status, out, _ = run("demo", "--project", tmp_path)

@@ -305,6 +305,7 @@ class TestCheck:
         assert "-(damaged)" in check_project(toy)
 
 
+@pytest.mark.slow
 def test_the_worker_count_does_not_matter(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "one"))
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
