@@ -7,7 +7,7 @@ the standard output, progress and errors to the standard error.
 Exit  Means
 ====  =================================================================
 0     all right
-1     wrong results, stale files, a damaged package, a file that cannot be written
+1     wrong results, stale files, a damaged package, a file that cannot be read or written
 2     bad input: arguments, settings, specs, CUDA that does not compile
 3     something is not installed
 ====  =================================================================
