@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +28,18 @@ SHIPPED = [
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory: pytest.TempPathFactory) -> object:
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """The package of this repository's specs, built elsewhere."""
     folder = tmp_path_factory.mktemp("shipped")
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(ROOT / "specs", folder / "specs")
     build_project(folder, compiling=False)
-    return import_package(folder / "generated/kspec_kernels")
+    name = "kspec_kernels"
+    others = {one: module for one, module in sys.modules.items() if one.split(".")[0] == name}
+    yield import_package(folder / "generated" / name)
+    for one in [one for one in sys.modules if one.split(".")[0] == name]:
+        del sys.modules[one]
+    sys.modules.update(others)
 
 
 @pytest.mark.parametrize(("stem", "spec"), SHIPPED, ids=lambda one: getattr(one, "name", one))

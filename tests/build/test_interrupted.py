@@ -77,6 +77,8 @@ def test_killed_while_compiling(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # Commands in the background of a shell ignore SIGINT, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as build:
         assert build.stderr is not None
         assert "1/" in build.stderr.readline(), "one translation unit is done, many are not"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -11,8 +12,7 @@ from typing import Any
 
 import pytest
 
-import kspec.compiler as compiler
-from kspec.compiler import ImageCache, compile_source
+from kspec.compiler import ImageCache, compile_source, host
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.host import command as host_compiler
 from kspec.errors import CompileError
@@ -94,8 +94,8 @@ def test_host_goes_to_the_host_compiler(monkeypatch: pytest.MonkeyPatch, tmp_pat
         fingerprint=lambda name, sanitize: f"{name} 1",
     )
     monkeypatch.setattr(host_compiler, "find_compiler", lambda: "c++")
-    monkeypatch.setitem(__import__("sys").modules, "kspec.compiler.host.compile", stand_in)
-    monkeypatch.setattr(compiler, "host", stand_in, raising=False)
+    monkeypatch.setitem(sys.modules, "kspec.compiler.host.compile", stand_in)
+    monkeypatch.setattr(host, "compile", stand_in, raising=False)
     cache = ImageCache(tmp_path)
     assert compile_source(SOURCE, HOST, cache) is made
     assert compile_source(SOURCE, HOST, cache) is made

@@ -33,6 +33,7 @@ from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.model.signature import Param, Signature
 from kspec.model.stages import CudaSource, RawSymbol, Specialization, Target
 from kspec.render import render_file, specializations
+from kspec.runtime import package
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.archs import best_arch, fits
 from kspec.runtime.driver.device import HOST, Device
@@ -453,7 +454,7 @@ def test_a_package_in_an_archive(folder: Path, tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read(
     folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Path.read_bytes
+    read = package.read_regular
 
     def refuse(path: Path) -> bytes:
         if path.name == name:
@@ -461,7 +462,7 @@ def test_a_file_that_may_not_be_read(
         return read(path)
 
     module = open_at(folder)
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(package, "read_regular", refuse)
     with pytest.raises(ManifestError, match=rf"{name} cannot be read: Permission denied; see who"):
         module.shipped(DOUBLE, GPU) if name == "m.fatbin" else module.source(DOUBLE)
 

@@ -62,10 +62,9 @@ def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dt
         return tracer.graph.cast(value, dtype)
     if function in _WITHOUT_IDENTITY:
         extents = [one.size for one in value.shape]
-        kept = [extent for k, extent in enumerate(extents) if k not in axes]
         if function in ("argmax", "argmin") and 0 in [extents[k] for k in axes]:
             raise ValueError(f"attempt to get {function} of an empty sequence")
-        check_not_empty(function, extents, axes, kept)
+        check_not_empty(function, extents, axes, ())  # NumPy refuses empty outputs too
     return tracer.graph.reduce(function, value, axes, dtype)
 
 
