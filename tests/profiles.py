@@ -10,6 +10,7 @@
 ==============  ===========================================================================
 
 No profile has a deadline: how long an example takes says nothing on a machine that is busy.
+Nor does one check how many draws are filtered: that depends on the draws.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from hypothesis import HealthCheck, settings
 
 FAST, THOROUGH, CI = "fast", "thorough", "ci"
 _MOST_IN_FAST = 20
-_THOROUGH = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+_THOROUGH = settings(deadline=None, suppress_health_check=_CHECKS)
 _REPEATED = settings(_THOROUGH, derandomize=True, database=None)
 settings.register_profile(THOROUGH, _THOROUGH)
 settings.register_profile(CI, _REPEATED)

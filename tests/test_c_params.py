@@ -10,7 +10,9 @@ from kspec.model import dtypes
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.signature import CParam
 
-names = st.from_regex(r"[A-Za-z_]\w{0,6}", fullmatch=True).filter(lambda x: not name_problem(x))
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(
+    lambda x: not name_problem(x)
+)
 ctypes = st.sampled_from([row.ctype for row in dtypes.TABLE] + ["T", "void", "my::pair<int, T>"])
 values = st.builds(CParam, ctypes, names)
 pointers = st.builds(CParam, ctypes, names, st.just(True), st.booleans())
