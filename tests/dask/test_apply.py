@@ -103,7 +103,7 @@ class TestElementwise:
         )
 
     def test_elements_may_be_any_distance_apart(self) -> None:
-        """Fields of structs are where nobody has to copy them from, but kernels cannot read."""
+        """Fields of packed structs are unaligned, and kernels cannot read them in place."""
         packed = np.zeros((4, 6), [("value", "f4"), ("flag", "i1")])
         packed["value"] = np.arange(24).reshape(4, 6)
         values = chunked(packed, 3, 2)["value"]

@@ -61,7 +61,7 @@ class TestDLPackOnTheHost:
     def test_as_input(self, versioned: bool) -> None:
         x = np.arange(12, dtype="float32").reshape(3, 4)
         y = DOUBLE(Exporter(x, versioned))
-        # A library nobody knows cannot make arrays: these are kspec's own.
+        # An unknown library cannot make arrays: these are kspec's own.
         assert isinstance(y, kspec.DeviceArray) and str(y.device) == "host"
         np.testing.assert_array_equal(kspec.asnumpy(y), 2 * x)
         assert kspec.asnumpy(TOTAL(Exporter(x, versioned), axis=1)).tolist() == [6, 22, 38]

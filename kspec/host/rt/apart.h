@@ -13,17 +13,13 @@ namespace kspec_host {
 struct Realm {
   uintptr_t begin, end;
   size_t gap;  // of addresses that stay free after each piece
-  uintptr_t next;
+  uintptr_t next = begin;
 };
 
-static constexpr Realm realm_at(uintptr_t begin, uintptr_t end, size_t gap) {
-  return {begin, end, gap, begin};
-}
-
-static Realm shared_realm = realm_at((uintptr_t)8 << 42, (uintptr_t)9 << 42, (size_t)64 << 20);
-static Realm stack_realm = realm_at((uintptr_t)10 << 42, (uintptr_t)11 << 42, 0);
-static Realm local_realm = realm_at((uintptr_t)12 << 42, (uintptr_t)13 << 42, 0);
-static Realm heap_realm = realm_at((uintptr_t)14 << 42, (uintptr_t)15 << 42, 0);
+static Realm shared_realm = {(uintptr_t)8 << 42, (uintptr_t)9 << 42, (size_t)64 << 20};
+static Realm stack_realm = {(uintptr_t)10 << 42, (uintptr_t)11 << 42, 0};
+static Realm local_realm = {(uintptr_t)12 << 42, (uintptr_t)13 << 42, 0};
+static Realm heap_realm = {(uintptr_t)14 << 42, (uintptr_t)15 << 42, 0};
 static pthread_mutex_t realm_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // Map memory in a realm; null when there is none. No address is used twice before all were used.

@@ -15,7 +15,7 @@ static Worker* launching_worker;
 
 // What is locked across a fork, in the order in which one is taken while another is held.
 static pthread_mutex_t* const BRIEF_LOCKS[] = {&runner.mutex, &pool.mutex,    &handlers_mutex, &module_mutex,
-                                               &heap_mutex,   &buffers_mutex, &realm_mutex,     &shadow.mutex};
+                                               &heap_mutex,   &buffers_mutex, &realm_mutex,    &shadow.mutex};
 
 static bool idle_at_fork;  // no launch ran
 

@@ -21,7 +21,12 @@ from kspec.runtime.modules.attributes import KernelAttributes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.call_cache import PreparedRaw, RawRoutes
-from kspec.runtime.raw.typed_args import bind_types, declared_arguments, number_type, pack_declared
+from kspec.runtime.raw.typed_args import (
+    bind_parameters,
+    declared_arguments,
+    number_type,
+    pack_declared,
+)
 from kspec.runtime.raw.untyped_args import (
     RawArgument,
     check_floats,
@@ -176,7 +181,7 @@ class RawCaller(KernelAttributes):
             types = ("",) * len(operands)
             written: tuple[bool, ...] = ()
         else:
-            bound = bind_types(name, params, operands)
+            bound = bind_parameters(name, params, operands)
             known = {**self._structs, **bound}
             parameters = tuple(
                 pack_declared(param, operand, known, device)

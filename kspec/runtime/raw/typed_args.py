@@ -49,7 +49,7 @@ def declared_arguments(
     )
 
 
-def bind_types(
+def bind_parameters(
     name: str, params: Sequence[CParam], operands: Sequence[RawArgument]
 ) -> dict[str, str]:
     """Bind the placeholders of declared C parameters by the arrays given for them.
