@@ -6,7 +6,8 @@
 
 In go the texts in front of a fragment and the compiler's options, out come the words that a reader
 of the fragment does not see.  Nothing is expanded: a macro stands for every word of every
-definition of it, and for those of the macros among them.  `kspec.cpp.flow` asks.
+definition of it, and for those of the macros among them.  `kspec.cpp.assignment` and
+`kspec.cpp.flow` ask.
 """
 
 from __future__ import annotations

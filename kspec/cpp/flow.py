@@ -1,12 +1,11 @@
-"""The variables of an element's statements: set before they are read, or changed.
+"""Statements in, out comes which of their variables they may change.
 
->>> assigns_first("z", "T d = x - y; z = d * d;"), assigns_first("z", "if (x > 0) z = x;")
-(True, False)
+>>> changes({"s"}, "y = s * x;"), changes({"s"}, "y = s; s += 0.5;"), changes({"s"}, "next(s);")
+(False, True, True)
 
-Both answers decide how a kernel is scheduled on a GPU: `kspec.render.context` asks which outputs
-need not be loaded, `kspec.spec.models` whether elements of one thread would see each other.
-Like `kspec.cpp.fragments` this reads tokens, not C++: where macros or the text leave a doubt,
-the answer is the one that costs time and no correctness.
+`kspec.spec.models` asks, for that decides how a kernel is scheduled on a GPU: whether the elements
+of one thread would see each other.  Like `kspec.cpp.fragments` this reads tokens, not C++: where
+macros or the text leave a doubt, the answer is the one that costs time and no correctness.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from kspec.cpp.fragments import identifiers, mentions, tokens
 from kspec.cpp.names import KEYWORDS
 
 _NO_MACROS = Expansion()
-# Words that leave a statement's place, so that what follows may not run.
-_LEAVING = frozenset({"return", "continue", "break", "goto"})
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 # What shows a kernel the threads it runs in.
@@ -67,30 +64,6 @@ _DECLARES = re.compile(r"[\w>\])*&,[]\s*\Z")
 _CONSTANT = re.compile(
     r"\s*(?:const|constexpr)\b[^=;({*&]*(?:=(?!\s*\[)|[({])(?!.*,\s*[*&])", re.DOTALL
 )
-
-
-def assigns_first(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -> bool:
-    """Return whether statements set `name` in every case before they can read it.
-
-    True only where that is plain to see: a statement ``name = ...;`` outside of braces and
-    parentheses that does not mention `name` on its right, with no way around it, and no macro
-    that may stand for either.
-
-    >>> assigns_first("y", "T t = OLD; y = t + x;", Expansion.of("#define OLD y"))
-    False
-    """
-    depth = 0
-    for statement in re.split(r"(?<=[;{}])", tokens(fragment)):
-        hidden = expansion.hidden(_WORD.findall(statement))
-        if hidden is None or not hidden.isdisjoint({name, *_LEAVING}):
-            return False
-        target = re.match(r"\s*(\w+)\s*=(?!=)", statement)
-        if depth == 0 and target and target[1] == name:
-            return name not in identifiers(statement[target.end() :])
-        if "#" in statement or "%:" in statement or mentions({name, *_LEAVING}, statement):
-            return False
-        depth += sum((one in "({") - (one in ")}") for one in statement)
-    return False
 
 
 def declared_names(fragment: str) -> frozenset[str]:

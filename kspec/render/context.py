@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kspec.cpp.flow import assigns_first
+from kspec.cpp.assignment import assigns_first
 from kspec.cpp.fragments import identifiers
 from kspec.cpp.macros import macro_names
 from kspec.cpp.preambles import needs_global_scope

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kspec.cpp.assignment import assigns_first
 from kspec.cpp.expansion import Expansion
-from kspec.cpp.flow import assigns_first, changes, declared_addresses, declared_names
+from kspec.cpp.flow import changes, declared_addresses, declared_names
 
 HARMLESS = (
     "#define SQUARE(v) ((v) * (v))\n#define N 3\n__device__ float half(float v) { return v / 2; }"
@@ -25,7 +26,25 @@ UNSEEN = '#include "mine.cuh"'
         ("y = x * N", "", ("-DN=3",), True),
         ("y = x; if (x > 0) return", "", (), True),
         ("y = x  // y", "", (), True),
+        ("if (x > 0) y = x; else y = 0", "", (), True),
+        ("if (x > 0) { T t = x; y = t; } else if (x < 0) { y = 1; } else y = 2;", "", (), True),
+        ("if constexpr (N > 2) { y = x; f(y); } else { y = 0; }", "", (), True),
+        ("{ T t = x; y = t; } f(y)", "", (), True),
+        ("if (x > 0) f(x); else g(x); do { g(x); } while (x > 0); y = x", "", (), True),
+        ("switch (k) { case 1: g(x); } while (x > 0) g(x); y = x", "", (), True),
         # What the text itself reads, or goes around.
+        ("if (y > 0) y = x; else y = 0", "", (), False),
+        ("if (x > 0) y = x; else if (x < 0) y = 0", "", (), False),
+        ("if (x > 0) y = x; else y += 1", "", (), False),
+        ("if (x > 0) { y = x; } else { return; }", "", (), False),
+        ("if (x > 0) if (x > 1) y = 1; else y = 2;", "", (), False),
+        ("while (x > 0) { y = x; }", "", (), False),
+        ("for (int k = 0; k < 3; ++k) y = x; f(y);", "", (), False),
+        ("switch (k) { case 1: y = x; }", "", (), False),
+        ("{ T y; y = x; }", "", (), False),
+        ("auto f = [&] { y = x; }; y = x", "", (), False),
+        ("} y = x; {", "", (), False),
+        ("{" * 5000 + "y = x;", "", (), False),
         ("y += x", "", (), False),
         ("y = y + x", "", (), False),
         ("T t = y; y = t + x", "", (), False),
@@ -52,6 +71,11 @@ UNSEEN = '#include "mine.cuh"'
         ("BEGIN T t = x; y = t; END", "#define BEGIN if (x > 0) {\n#define END }", (), False),
         ("FOR ; ; y = x, ++k) {}", "#define FOR for (int k = 0; k < 2", (), False),
         ("\n#define OLD y\nT t = OLD; y = t;", "", (), False),
+        ("if (x > 0) y = x; else y = OLD", "#define OLD y", (), False),
+        ("if (x > 0) WHEN(x) y = x; else y = 1", "#define WHEN(v) if (v > 1)", (), False),
+        ("WHEN(x) { y = x; }", "#define WHEN(v) if (v > 1)", (), False),
+        ("WHEN(x) if (x > 2) y = x; else y = 1;", "#define WHEN(v) if (v > 1)", (), False),
+        ("while (x) #define OLD y\n g(OLD); y = 1;", "", (), False),
         # Macros that are not used, or not before the output is set, hide nothing.
         ("y = x", "#define OLD y", (), True),
         ("y = x; T t = OLD;", "#define OLD y", (), True),
