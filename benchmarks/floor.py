@@ -14,6 +14,7 @@ from kspec.compiler import compile_source
 from kspec.compiler.target import target_for_capability
 from kspec.model.stages import CudaSource
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.module import DriverModule
 
 CODE = """
 extern "C" __global__ void add(const float* x, const float* y, float* z, long long n) {
@@ -42,8 +43,8 @@ def floor_call(arrays: Sequence[Any], n: int) -> Callable[[], object]:
     ordinal = driver.current_ordinal()
     target = target_for_capability(*driver.compute_capability(ordinal))
     image = compile_source(CudaSource("floor.cu", CODE), target)
-    module = driver.load_module(ordinal, image.code)
-    function = driver.get_function(ordinal, module, "add")
+    module = DriverModule(ordinal, image.code)
+    function = module.get_function("add")
     values: list[Any] = [ctypes.c_void_p(address_of(array)) for array in arrays]
     values.append(ctypes.c_longlong(n))
     table = (ctypes.c_void_p * 4)(*map(ctypes.addressof, values))

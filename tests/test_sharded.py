@@ -11,6 +11,7 @@ import pytest
 import kspec
 from kspec import sharded
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import module as driver_module
 from tests.runtime.exporters import Exporter
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "sharded_add")
@@ -296,10 +297,10 @@ class TestTwoDevices:
 
     def test_each_device_loads_the_module_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loaded: list[int] = []
-        real = driver.load_module
+        real = driver_module.load
         monkeypatch.setattr(
-            driver,
-            "load_module",
+            driver_module,
+            "load",
             lambda ordinal, code: (loaded.append(ordinal), real(ordinal, code))[1],
         )
         kernel = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "sharded_loaded_once")

@@ -15,7 +15,7 @@ from kspec.errors import DriverError, KspecError
 from kspec.model.stages import Image
 from kspec.runtime.callcache import param_block as block
 from kspec.runtime.callcache.param_block import Block, Blocks
-from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.kernels.bound import Bound
@@ -243,7 +243,7 @@ class TestBound:
     def test_a_wrong_switch_is_an_error_of_the_first_call(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(driver, "load_module", lambda ordinal, code: None)
+        monkeypatch.setattr(driver_module, "load", lambda ordinal, code: None)
         monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
         monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "off")
         with pytest.raises(KspecError, match="KSPEC_GRAPH_LAUNCH='off': expected one of auto"):

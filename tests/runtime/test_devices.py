@@ -16,6 +16,7 @@ import pytest
 
 import kspec
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.libraries.stream_order import stream_handle, stream_of_call
 
@@ -187,10 +188,10 @@ class TestTwoDevices:
         self, library: Library, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         loaded: list[int] = []
-        real = driver.load_module
+        real = driver_module.load
         monkeypatch.setattr(
-            driver,
-            "load_module",
+            driver_module,
+            "load",
             lambda ordinal, code: (loaded.append(ordinal), real(ordinal, code))[1],
         )
         kernel = add(f"add_loaded_once_{library.name}")

@@ -9,6 +9,7 @@ from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.errors import DriverError
 from kspec.model.stages import CudaSource, Image, Target
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import module as driver_module
 from kspec.runtime.modules.cuda import CudaModule
 from kspec.runtime.modules.image_text import Contents, contents_of
 from tests.compiling import compiled
@@ -90,7 +91,7 @@ class TestLoading:
         def fail(ordinal: int, code: bytes) -> None:
             raise DriverError(f"CUDA_ERROR_{name}", "the driver's words", 1)
 
-        monkeypatch.setattr(driver, "load_module", fail)
+        monkeypatch.setattr(driver_module, "load", fail)
         monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
         monkeypatch.setattr(driver, "device_name", lambda ordinal: "GPU")
         monkeypatch.setattr(driver, "driver_version", lambda: 13000)

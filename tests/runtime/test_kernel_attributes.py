@@ -14,6 +14,7 @@ import pytest
 import kspec
 from kspec.model.stages import Image
 from kspec.runtime.driver import function as driver_kernel
+from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.launch import Launch, make_launch
 from kspec.runtime.modules.cuda import CudaKernel, CudaModule
 from kspec.runtime.modules.module import readable
@@ -238,8 +239,8 @@ class TestTooLarge:
         self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Name expressions in two spellings ask for the same symbol."""
-        monkeypatch.setattr(driver_kernel.driver, "load_module", lambda ordinal, code: None)
-        monkeypatch.setattr(driver_kernel.driver, "get_function", lambda *asked: object())
+        monkeypatch.setattr(driver_module, "load", lambda ordinal, code: None)
+        monkeypatch.setattr(driver_module, "get_function", lambda *asked: object())
         module = CudaModule(Image("cubin", "unknown", b"", {}), 0)
         one = module.get_kernel(kernel.name)
         one.allow_shared_memory(200_000)

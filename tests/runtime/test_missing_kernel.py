@@ -11,6 +11,7 @@ import pytest
 
 import kspec
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import module as driver_module
 from tests.devices import ArrayDevice
 
 SUCCESS = SimpleNamespace(value=0, name="CUDA_SUCCESS")
@@ -61,7 +62,7 @@ def test_message(fake: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "on_device", lambda ordinal: nullcontext())
     monkeypatch.setattr(driver, "whatever_is_captured", nullcontext)
     with pytest.raises(kspec.LoadError, match=f"CUDA_ERROR_NOT_FOUND: named symbol .*{text}"):
-        driver.get_function(0, object(), "flil")
+        driver_module.get_function(0, object(), "flil")
 
 
 def test_both_devices_list_kernels(place: ArrayDevice) -> None:

@@ -1,7 +1,7 @@
 """The CUDA driver, as far as kernels need it: the only module that imports its bindings.
 
-Here are devices, contexts and modules; `driver_memory`, `driver_streams`, `driver_kernel`,
-`driver_graph` and `texture.driver_texture` have the rest.
+Here are devices and contexts; the other modules of this folder and `texture.driver_texture` have
+the rest.
 
 Every call goes through `check`, so every failure is a `DriverError` with the symbolic name and
 the driver's explanation.  Nothing is initialised before it is asked for, and a machine without
@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kspec.cpp.name_expressions import ADVICE
-from kspec.errors import DriverError, LoadError, ToolNotFoundError
+from kspec.errors import DriverError, ToolNotFoundError
 from kspec.runtime.driver.warm_up import Meanwhile
 
 # What a kernel has done wrong by the time that some later call fails with it, over and over.
@@ -41,7 +40,6 @@ _POISONED = (
     "names the line"
 )
 _MOST_CANDIDATES = 8
-_MOST_NAMES = 8  # of kernels in a message
 # Names of kernels that were launched, those that were checked in full last.
 _launched: dict[str, None] = {}
 # What can be done while the driver starts.
@@ -248,78 +246,3 @@ def device_of_pointer(address: int) -> int:
     driver = _bindings()
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     return int(check(driver.cuPointerGetAttribute(attribute, address)))
-
-
-def load_module(ordinal: int, code: bytes) -> Any:
-    """Return a module from a cubin, PTX text or fatbin."""
-    driver = _bindings()
-    with on_device(ordinal), whatever_is_captured():
-        # PTX is text: the driver wants its end marked.
-        return check(driver.cuModuleLoadData(code + b"\0"))
-
-
-def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
-    """Return a kernel of a module.
-
-    Raises
-    ------
-    LoadError
-        If there is none of that name; the text has ``CUDA_ERROR_NOT_FOUND``.
-    """
-    driver = _bindings()
-    with on_device(ordinal), whatever_is_captured():
-        try:
-            return check(driver.cuModuleGetFunction(module, lowered_name.encode()))
-        except DriverError as error:
-            if error.name != "CUDA_ERROR_NOT_FOUND":
-                raise
-            raise LoadError(
-                f"{error}: no kernel {lowered_name!r} in the module{_instead(module, lowered_name)}"
-            ) from None
-
-
-def kernel_names(ordinal: int, module: Any) -> tuple[str, ...] | None:
-    """Return the sorted names of a module's kernels; None if the driver cannot tell (< 12.4)."""
-    with on_device(ordinal), whatever_is_captured():
-        return _kernel_names(module)
-
-
-def _kernel_names(module: Any) -> tuple[str, ...] | None:
-    driver = _bindings()
-    try:
-        count = check(driver.cuModuleGetFunctionCount(module))
-        functions = check(driver.cuModuleEnumerateFunctions(count, module)) if count else ()
-        return tuple(sorted(check(driver.cuFuncGetName(one)).decode() for one in functions))
-    except (AttributeError, RuntimeError, DriverError):
-        return None
-
-
-def _instead(module: Any, wanted: str) -> str:
-    """Return the kernels of a module, as far as the driver says (since 12.4), and advice."""
-    names = _kernel_names(module)
-    if names is None:
-        return ""
-    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
-    mangled = any(name.startswith(f"_Z{len(wanted)}{wanted}") for name in names)
-    advice = f"; {ADVICE}" if mangled else ""
-    return f", which has {shown or 'none'}{advice}"
-
-
-def get_global(ordinal: int, module: Any, lowered_name: str) -> tuple[int, int]:
-    """Return address and size in bytes of a global variable of a module.
-
-    Raises
-    ------
-    LoadError
-        If there is none of that name.
-    """
-    driver = _bindings()
-    with on_device(ordinal), whatever_is_captured():
-        try:
-            address, nbytes = check(driver.cuModuleGetGlobal(module, lowered_name.encode()))
-        except DriverError as error:
-            # A kernel of that name is an invalid value.
-            if error.name not in ("CUDA_ERROR_NOT_FOUND", "CUDA_ERROR_INVALID_VALUE"):
-                raise
-            raise LoadError(f"{error}: no global variable {lowered_name!r} in the module") from None
-    return int(address), int(nbytes)

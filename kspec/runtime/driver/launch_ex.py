@@ -106,9 +106,12 @@ def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> 
 
 
 def prepare_resizable(
-    ordinal: int, function: Any, launch: Launch, params: int
+    ordinal: int, function: Any, launch: Launch, params: int, owner: object = None
 ) -> tuple[Start, Resize]:
-    """Return the result of `prepare_launch`, and a function that sets the blocks and threads."""
+    """Return the result of `prepare_launch`, and a function that sets the blocks and threads.
+
+    `owner`: what keeps the kernel loaded.
+    """
     rows = _attributes(launch)
     attributes = ctypes.create_string_buffer(b"".join(rows))
     packed = _CONFIG.pack(
@@ -129,7 +132,7 @@ def prepare_resizable(
         pointer(int(function)),
         pointer(params),
         None,
-        owner=attributes,
+        owner=(attributes, owner),
     )
 
     def resize(blocks: int, threads: int) -> None:

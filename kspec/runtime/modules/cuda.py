@@ -14,6 +14,7 @@ from kspec.model.stages import Image
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import function as driver_kernel
 from kspec.runtime.driver import graph as driver_graph
+from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.archs import best_arch, device_arch, device_text
 from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
@@ -21,13 +22,13 @@ from kspec.runtime.driver.launch_ex import (
     Resize,
     Start,
     launch_once,
-    prepare_launch,
     prepare_resizable,
     relaunch,
 )
+from kspec.runtime.driver.module import DriverModule
 from kspec.runtime.modules.image_text import contents_of
 from kspec.runtime.modules.module import check_parameters, check_resources, launch_in_full, readable
-from kspec.runtime.once import OnceMap
+from kspec.runtime.once import RecentMap
 from kspec.runtime.schedules.marshal import ParameterBlock
 
 _PORTABLE_CLUSTER = 8  # blocks that a cluster can have on every device that has clusters
@@ -36,13 +37,23 @@ _DEVICE_RUNTIME = "cuda_device_runtime"  # in the names of the kernels that it b
 
 
 class CudaKernel:
-    """A kernel on a CUDA device."""
+    """A kernel on a CUDA device.
 
-    def __init__(self, module: CudaModule, name: str, function: Any) -> None:
+    Parameters
+    ----------
+    module : DriverModule
+        Stays loaded for as long as the kernel is in use.
+    name : str
+        Its lowered name.
+    function : CUfunction
+        The driver's handle.
+    """
+
+    def __init__(self, module: DriverModule, name: str, function: Any) -> None:
         self.name = name
         self._label = readable(name)
         self.ordinal = module.ordinal
-        self._module = module  # keeps the code loaded
+        self._module = module
         self._function = function
         self.modes: tuple[str, ...] = ()
         self.parameter_sizes = driver_kernel.parameter_sizes(module.ordinal, function)
@@ -53,6 +64,7 @@ class CudaKernel:
     @property
     def ptr(self) -> int:
         """The driver's handle, a ``CUfunction``."""
+        self._module.stay()
         return int(self._function)
 
     @functools.cached_property
@@ -80,19 +92,22 @@ class CudaKernel:
         launch = self._checked(launch, params)
         if launch.cooperative:
             self._check_residency(launch)
+        if driver_streams.is_capturing(self.ordinal, launch.stream):
+            self._module.stay()
         launch_once(self.ordinal, self._function, launch, params.address, self._label)
 
     def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
         """Return a function that launches the kernel with the current contents of `params`."""
         if launch.cooperative:
             return functools.partial(launch_in_full, self, launch, params)
-        launch = self._checked(launch, params)
-        return prepare_launch(self.ordinal, self._function, launch, params.address)
+        return self.prepare_resizable(launch, params)[0]
 
     def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
         """Return a function that launches the kernel, and one that sets the launch's size."""
         launch = self._checked(launch, params)
-        return prepare_resizable(self.ordinal, self._function, launch, params.address)
+        if driver_streams.can_be_captured(launch.stream):
+            self._module.stay()  # repeated launches are not looked at
+        return prepare_resizable(self.ordinal, self._function, launch, params.address, self)
 
     def relaunch(self, start: Start, code: int) -> None:
         """Deal with a launch of `prepare` that returned a code other than 0."""
@@ -102,10 +117,20 @@ class CudaKernel:
         """Return whether it is to be launched as a graph if that happens often."""
         if launch.has_attributes or not driver_graph.is_wanted():
             return False
-        return not self._module.has_device_runtime
+        return not self._module_has_device_runtime
+
+    @functools.cached_property
+    def _module_has_device_runtime(self) -> bool:
+        """Whether kernels of its module may launch kernels, which those in a graph must not.
+
+        The driver does not refuse: on an H200 the inner kernels did not run, or the outer one did
+        not end.
+        """
+        names = self._module.kernel_names()
+        return names is None or any(_DEVICE_RUNTIME in name for name in names)
 
     def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
-        """Return functions that launch it as a graph, given the plain launch."""
+        """Return functions that launch it as a graph, given the plain launch, which keeps it."""
         return driver_graph.make_graph(self.ordinal, self._function, launch, params.address, plain)
 
     def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
@@ -160,36 +185,26 @@ class CudaModule:
     def __init__(self, image: Image, ordinal: int) -> None:
         self.ordinal = ordinal
         self.mapping = dict(image.symbols)
-        self._kernels: OnceMap[str, CudaKernel] = OnceMap()
+        self._kernels: RecentMap[str, CudaKernel] = RecentMap(0)
         config.graph_launch()  # raises now: repeated calls would be checked in full, and go on
         try:
-            self._module = driver.load_module(ordinal, image.code)
+            self._module = DriverModule(ordinal, image.code)
         except DriverError as error:
             raise LoadError(_why_not_loaded(error, image, ordinal)) from error
-
-    @functools.cached_property
-    def has_device_runtime(self) -> bool:
-        """Whether its kernels may launch kernels, which those in a graph must not.
-
-        The driver does not refuse: on an H200 the inner kernels did not run, or the outer one did
-        not end.
-        """
-        names = driver.kernel_names(self.ordinal, self._module)
-        return names is None or any(_DEVICE_RUNTIME in name for name in names)
 
     def get_kernel(self, symbol: str) -> CudaKernel:
         """Return a kernel by its lowered name; raise `LoadError` if there is none.
 
-        It is the same object each time: what the driver was told of a kernel holds for all.
+        It is the same object while it is in use: what the driver was told of it holds for all.
         """
         return self._kernels.get_or_make(symbol, lambda: self._find(symbol))
 
     def _find(self, symbol: str) -> CudaKernel:
-        return CudaKernel(self, symbol, driver.get_function(self.ordinal, self._module, symbol))
+        return CudaKernel(self._module, symbol, self._module.get_function(symbol))
 
     def get_global(self, symbol: str) -> tuple[int, int]:
         """Return address and size of a variable; raise `LoadError` if there is none."""
-        return driver.get_global(self.ordinal, self._module, symbol)
+        return self._module.get_global(symbol)
 
 
 def _why_not_loaded(error: DriverError, image: Image, ordinal: int) -> str:

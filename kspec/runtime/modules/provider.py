@@ -34,10 +34,9 @@ _Key = tuple[Wanted, Device, tuple[str, ...]]
 
 # Kernels that are made anew in each call of a function, or unpickled in each task, are loaded once
 # if they are equal; no user can reach variables of theirs. Modules that nothing refers to are
-# unloaded, but for the latest: a process may have 65,530 mappings, and a module has some five.
-_SHARED: RecentMap[bytes, LoadedModule] = RecentMap(64)
-# On GPUs modules stay: launches and captured graphs, of other libraries too, may still use them.
-_SHARED_ON_GPUS: OnceMap[tuple[bytes, Device], LoadedModule] = OnceMap()
+# unloaded, but for the latest: a process may have 65,530 mappings, and one of the host device has
+# some five.
+_SHARED: RecentMap[tuple[bytes, Device], LoadedModule] = RecentMap(64)
 _SHARED_MODES = ((), ("bounds",))
 
 
@@ -401,10 +400,7 @@ def _is_shared(image: Image, device: Device, sanitize: tuple[str, ...]) -> bool:
 
 
 def _shared_module(image: Image, device: Device) -> LoadedModule:
-    if device.is_host:
-        return _SHARED.get_or_make(image.code, lambda: load_module(image, device))
-    key = image.code, device
-    return _SHARED_ON_GPUS.get_or_make(key, lambda: load_module(image, device))
+    return _SHARED.get_or_make((image.code, device), lambda: load_module(image, device))
 
 
 def _source(providers: Sequence[Provider], wanted: Wanted) -> CudaSource | None:
