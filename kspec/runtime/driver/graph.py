@@ -104,7 +104,7 @@ def make_graph(
     change = driver_function("cuGraphExecKernelNodeSetParams", _NODE_SINCE)
     update = as_start(ordinal, change, executable, pointer(int(graph.node)), node, owner=graph)
     run = driver_function("cuGraphLaunch", _LAUNCH_SINCE)
-    start = as_start(ordinal, run, executable, stream, owner=graph)
+    start = as_start(ordinal, run, executable, stream, owner=(graph, plain))
     if driver_streams.can_be_captured(launch.stream):
         start = _unless_captured(ordinal, stream, plain, start)
     return GraphStart(start, update)
