@@ -35,6 +35,7 @@ from kspec.model.stages import CudaSource, RawSymbol, Specialization, Target
 from kspec.render import render_file, specializations
 from kspec.runtime import package
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.archs import best_arch, fits
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.memory.array_view import make_aligned_dtype
@@ -283,7 +284,7 @@ def test_a_driver_that_refuses_the_image(
     (folder / "m.fatbin").write_bytes(code)
     digest = hashlib.sha256(code).hexdigest()
     entry = replace(entry, image=replace(entry.image, archs=archs, sha256=digest))
-    monkeypatch.setattr(driver, "load_module", fail)
+    monkeypatch.setattr(driver_module, "load", fail)
     monkeypatch.setattr(driver, "device_name", lambda ordinal: "NVIDIA H200")
     monkeypatch.setattr(driver, "driver_version", lambda: version)
     with pytest.raises(LoadError) as caught:
