@@ -1,6 +1,6 @@
 """RawKernel and RawModule, row by row where no other file has the row.
 
-``tests/runtime/test_raw.py`` has launches, arguments and modules, ``test_kernel_attributes.py`` the
+``tests/runtime/raw/test_raw.py`` has launches, arguments and modules, ``test_kernel_attributes.py`` beside it the
 attributes, ``test_raw_compilers.py`` compilers, logs and name expressions.
 """
 

@@ -24,7 +24,7 @@ from kspec.runtime.kernels import reduction
 from kspec.runtime.schedules import elementwise_schedule as walk
 from kspec.runtime.schedules import reduction_schedule as fold
 from kspec.runtime.schedules.elementwise_schedule import Member
-from tests.runtime.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
+from tests.runtime.schedules.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
 __all__ = ["layouts"]  # a fixture
 

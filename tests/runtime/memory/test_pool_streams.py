@@ -21,8 +21,8 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.modules.provider import KernelLoader
+from tests.runtime.libraries.test_array_access import FakeArray, FakeKernel, cupy
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
-from tests.runtime.test_access import FakeArray, FakeKernel, cupy
 
 __all__ = ["cupy", "memory"]
 

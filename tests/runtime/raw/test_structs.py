@@ -20,7 +20,7 @@ from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneS
 from kspec.runtime.raw.declared import RawCallable
 from kspec.spec.loader import load_spec_file
 from tests.devices import ArrayDevice
-from tests.runtime.test_texture_arguments import IMAGE, make_surface, make_texture
+from tests.runtime.texture.test_texture_arguments import IMAGE, make_surface, make_texture
 from tests.seeds.generated import generated_module
 
 CODE = r"""

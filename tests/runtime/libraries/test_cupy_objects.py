@@ -22,7 +22,7 @@ from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.memory.symbol import Symbol, symbol_of
 from kspec.runtime.raw import untyped_args as raw_arguments
 from tests.projects import ROOT, run_python
-from tests.runtime.test_access import (
+from tests.runtime.libraries.test_array_access import (
     GPU,
     FakeKernel,
     array,
