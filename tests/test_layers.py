@@ -92,7 +92,7 @@ THIRD_PARTY = {
     "cuda.bindings.nvrtc": ("compiler/cuda/nvrtc.py",),
     "cuda.bindings.nvfatbin": ("compiler/cuda/fatbin.py",),
     "cuda.bindings": (),
-    "cuda.core": ("runtime/",),
+    "cuda.core": (),
     "cuda.bindings.nvjitlink": ("compiler/cuda/link.py",),
     "cuda.pathfinder": ("compiler/cuda/toolkit.py",),
     "ml_dtypes": ("runtime/memory/array_view.py",),

@@ -175,10 +175,9 @@ def test_versions_of_packages(machine: pytest.MonkeyPatch) -> None:
 
 def test_versions_are_those_of_the_project() -> None:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = table["dependencies"] + table["optional-dependencies"]["cu13"]
+    declared = table["optional-dependencies"]["cu13"] + table["dependencies"]
     oldest = dict(re.findall(r"([\w-]+)>=([\d.]+)", " ".join(declared)))
-    for name, version, _ in doctor._PACKAGES:
-        assert version == ("12.9.2" if name == "cuda-bindings" else oldest[name])
+    assert {name: version for name, version, _ in doctor._PACKAGES}.items() <= oldest.items()
 
 
 def test_array_libraries_are_found_and_not_imported(
