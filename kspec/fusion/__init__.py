@@ -2,15 +2,14 @@
 
 ::
 
-    tracer, traced      a Python function called with proxies for its arrays
-    functions           what NumPy's and CuPy's functions are for these
-    methods, indices    what operators are, and what it writes in brackets
-    refusals            what it may not do
-    graph               what it computes: values, their types and shapes, each once
-    steps               what views of them choose
+    tracing             a Python function called with proxies of its arrays: tracer, proxies,
+                        their methods and indices
+    functions           NumPy's and CuPy's functions on proxies
+    refusals            errors about code that cannot be fused
+    graph, view_ops     nodes, each computed once, with types and shapes; views of them
     numbers             numbers that a call returns, computed in Python from other numbers
-    partition           which values are computed together, and why not more of them
-    lower, rows         each of these as a spec
+    partition           groups of nodes that one kernel computes
+    lower, rows         groups to specs
 
 Nothing here touches an array or a device: `kspec.fusion.call` calls the kernels.
 """

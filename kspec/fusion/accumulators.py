@@ -1,6 +1,6 @@
 """Accumulators of reductions: the state kept for the elements seen, and the join of two states.
 
-Each entry of `FOLDS` makes the `Fold` of a reduction; its texts are CUDA C++.
+Each entry of `ACCUMULATORS` makes the `Accumulator` of a reduction; its texts are CUDA C++.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NARROW = 4  # bytes; floats of fewer are added up in 32 bits
 
 
 @dataclass(frozen=True)
-class Fold:
+class Accumulator:
     """Accumulator of a reduction.
 
     Attributes
@@ -59,14 +59,14 @@ def _accumulated(dtype: str) -> str:
     return "float32" if row.kind == "f" and row.itemsize < _NARROW else dtype
 
 
-def _of_function(function: str, start: int | None) -> Callable[[Reduce], Fold]:
-    """Return a constructor of the fold of a function of two elements."""
+def _of_function(function: str, start: int | None) -> Callable[[Reduce], Accumulator]:
+    """Return a constructor of the accumulator of a function of two elements."""
 
-    def make(value: Reduce) -> Fold:
+    def make(value: Reduce) -> Accumulator:
         kept = _accumulated(value.dtype)
         row = dtypes.lookup(kept)
         result = dtypes.lookup(value.dtype).ctype
-        return Fold(
+        return Accumulator(
             row.ctype,
             kept,
             None if start is None else literal(start, kept),
@@ -94,12 +94,12 @@ __device__ inline Candidate<T> better(const Candidate<T>& p, const Candidate<T>&
 }"""
 
 
-def _of_position(largest: bool) -> Callable[[Reduce], Fold]:
-    def make(value: Reduce) -> Fold:
+def _of_position(largest: bool) -> Callable[[Reduce], Accumulator]:
+    def make(value: Reduce) -> Accumulator:
         dtype = value.input.dtype
         ctype = f"Candidate<{dtypes.lookup(dtype).ctype}>"
         which = "true" if largest else "false"
-        return Fold(
+        return Accumulator(
             ctype,
             dtype,
             None,
@@ -130,11 +130,11 @@ __device__ inline Moments<R> together(const Moments<R>& p, const Moments<R>& q) 
 }"""
 
 
-def _squares(value: Reduce) -> Fold:
+def _squares(value: Reduce) -> Accumulator:
     kept = _accumulated(value.dtype)
     real = dtypes.lookup(kept).ctype
     ctype = f"Moments<{real}>"
-    return Fold(
+    return Accumulator(
         ctype,
         kept,
         f"{ctype}{{0, 0, 0}}",
@@ -147,7 +147,7 @@ def _squares(value: Reduce) -> Fold:
     )
 
 
-FOLDS: dict[str, Callable[[Reduce], Fold]] = {
+ACCUMULATORS: dict[str, Callable[[Reduce], Accumulator]] = {
     "sum": _of_function("add", 0),
     "prod": _of_function("multiply", 1),
     "max": _of_function("maximum", None),

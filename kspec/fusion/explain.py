@@ -6,20 +6,20 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from kspec.diagnostics import counted
-from kspec.fusion.graph import Argument, Number, Scalar, Value, View
-from kspec.fusion.lower import Kernel
-from kspec.fusion.partition import Elements, Output
-from kspec.fusion.program import Program
+from kspec.fusion.graph import Input, Node, Scalar, View
+from kspec.fusion.lower import LoweredKernel
+from kspec.fusion.partition import ElementwiseGroup, Output
+from kspec.fusion.program import FusedProgram
 from kspec.fusion.rows import RowProgram
 from kspec.model import dtypes
 
 
-def explain(program: Program, names: Sequence[str]) -> str:
+def explain(program: FusedProgram, names: Sequence[str]) -> str:
     """Return a description of a program, in lines of 80 columns.
 
     Parameters
     ----------
-    program : Program
+    program : FusedProgram
         What is described; bytes are for the extents that it was traced with.
     names : sequence of str
         Of the function's arguments.
@@ -46,10 +46,14 @@ def explain(program: Program, names: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _kernels(program: Program, names: Sequence[str], numbers: Iterator[int]) -> list[str]:
+def _kernels(program: FusedProgram, names: Sequence[str], numbers: Iterator[int]) -> list[str]:
     lines: list[str] = []
-    for kernel, part in zip(program.kernels, program.parts.parts, strict=True):
-        kind = "elementwise" if isinstance(part, Elements) else f"reduction over axes {kernel.axes}"
+    for kernel, group in zip(program.kernels, program.partition.groups, strict=True):
+        kind = (
+            "elementwise"
+            if isinstance(group, ElementwiseGroup)
+            else f"reduction over axes {kernel.axes}"
+        )
         lines.append(f"{next(numbers)}. {kernel.spec.name}: {kind}")
         reads = [one for one in kernel.reads if not isinstance(one, Scalar)]
         lines += _read(reads, names)
@@ -68,7 +72,7 @@ def _rows(rows: RowProgram, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def _read(values: Sequence[Value], names: Sequence[str]) -> list[str]:
+def _read(values: Sequence[Node], names: Sequence[str]) -> list[str]:
     return _listed("reads", [f"{_name(one, names)} {_size(one)}" for one in values])
 
 
@@ -86,24 +90,26 @@ def _listed(verb: str, texts: Sequence[str]) -> list[str]:
     return [f"   {verb if not k else '':<6} {text}" for k, text in enumerate(texts or ["nothing"])]
 
 
-def _name(value: Value, names: Sequence[str]) -> str:
+def _name(value: Node, names: Sequence[str]) -> str:
     source = value.input if isinstance(value, View) else value
-    if isinstance(source, Argument | Number) and source.position < len(names):
+    if isinstance(source, Input) and source.position < len(names):
         return names[source.position]
     text = value.describe(8)  # more than fit into 30 letters
     return text if len(text) <= 30 else f"{text[:27]}..."
 
 
-def _size(value: Value) -> str:
+def _size(value: Node) -> str:
     number = dtypes.lookup(value.dtype).itemsize
     for size in value.sizes:
         number *= size
     return f"({value.dtype} {list(value.sizes)}, {number:,} bytes)"
 
 
-def _reason(program: Program, kernel: Kernel) -> str:
+def _reason(program: FusedProgram, kernel: LoweredKernel) -> str:
     made = {one.value for other in program.kernels for one in other.writes}
-    needs = [one for one in kernel.reads if program.parts.home(one) is not None and one in made]
+    needs = [
+        one for one in kernel.reads if program.partition.producer(one) is not None and one in made
+    ]
     if needs:
         return "begins when a reduction over all elements of an output has ended"
     return ""

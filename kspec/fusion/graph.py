@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kspec.errors import FusionError, ShapeError
-from kspec.fusion.steps import Index, Step, index_to, joined
+from kspec.fusion.view_ops import Index, ViewOp, compose, index_to
 from kspec.model.shapes import refusal_to_broadcast
 
 
@@ -47,7 +47,7 @@ ONE = Dim(1)
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class Node:
     """Something with a type and a shape.
 
     Attributes
@@ -62,7 +62,7 @@ class Value:
     shape: Shape
 
     @property
-    def operands(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The values it is computed from."""
         return ()
 
@@ -81,7 +81,7 @@ class Value:
 
 
 @dataclass(frozen=True, eq=False)
-class Argument(Value):
+class ArrayInput(Node):
     """An array that the function is called with."""
 
     position: int
@@ -92,7 +92,7 @@ class Argument(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Number(Value):
+class ScalarInput(Node):
     """A scalar that the function is called with: another one each time."""
 
     position: int
@@ -103,7 +103,7 @@ class Number(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Constant(Value):
+class Constant(Node):
     """A number that the function says."""
 
     value: bool | int | float | complex
@@ -114,7 +114,7 @@ class Constant(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Count(Value):
+class Count(Node):
     """Number of elements of some axes together."""
 
     dims: Shape
@@ -125,14 +125,14 @@ class Count(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Apply(Value):
+class Elementwise(Node):
     """A function of `kspec.ir.builtins`, or ``cast``, of elements that stand at the same place.
 
     Or one that ``definition`` has: C++ in front of the kernel.
     """
 
     function: str
-    inputs: tuple[Value, ...]
+    inputs: tuple[Node, ...]
     definition: str = ""
     of_numbers: bool = field(init=False)
 
@@ -140,7 +140,7 @@ class Apply(Value):
         object.__setattr__(self, "of_numbers", all(map(is_number, self.inputs)))
 
     @property
-    def operands(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The values it is computed from."""
         return self.inputs
 
@@ -153,15 +153,15 @@ class Apply(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Value):
+class Reduce(Node):
     """Elements along axes made one; the axes are gone."""
 
     function: str
-    input: Value
+    input: Node
     axes: tuple[int, ...]
 
     @property
-    def operands(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The values it is computed from."""
         return (self.input,)
 
@@ -172,13 +172,13 @@ class Reduce(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Value):
+class Stored(Node):
     """A value that has to be in memory: for a view that no function of elements can be moved to."""
 
-    input: Value
+    input: Node
 
     @property
-    def operands(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The values it is computed from."""
         return (self.input,)
 
@@ -188,25 +188,25 @@ class Stored(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class View(Value):
+class View(Node):
     """Elements of a value in memory, at other places."""
 
-    input: Value
-    steps: tuple[Step, ...]
+    input: Node
+    ops: tuple[ViewOp, ...]
 
     @property
-    def operands(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[Node, ...]:
         """The values it is computed from."""
         return (self.input,)
 
     def describe(self, depth: int = _DEPTH) -> str:
         """Return its expression without its type."""
-        return self.input.describe(depth) + "".join(map(str, self.steps))
+        return self.input.describe(depth) + "".join(map(str, self.ops))
 
 
-InMemory = Argument | Reduce | Stored | View
-Scalar = Number | Constant | Count
-ValueT = TypeVar("ValueT", bound=Value)
+Input = ArrayInput | ScalarInput
+Scalar = ScalarInput | Constant | Count
+ValueT = TypeVar("ValueT", bound=Node)
 
 
 class Graph:
@@ -219,24 +219,24 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Value] = {}
-        self._views: dict[tuple[Value, Step], Value] = {}
+        self._known: dict[Hashable, Node] = {}
+        self._views: dict[tuple[Node, ViewOp], Node] = {}
         self.shaped = False
 
-    def argument(self, position: int, dtype: str, shape: Shape) -> Argument:
+    def argument(self, position: int, dtype: str, shape: Shape) -> ArrayInput:
         """Return the array of a position."""
-        return self._once(("argument", position), lambda: Argument(dtype, shape, position))
+        return self._once(("argument", position), lambda: ArrayInput(dtype, shape, position))
 
-    def number(self, position: int, dtype: str) -> Number:
+    def number(self, position: int, dtype: str) -> ScalarInput:
         """Return the scalar of a position."""
-        return self._once(("number", position), lambda: Number(dtype, (), position))
+        return self._once(("number", position), lambda: ScalarInput(dtype, (), position))
 
     def constant(self, value: bool | int | float | complex, dtype: str) -> Constant:
         """Return a number."""
         key = "constant", repr(value), dtype
         return self._once(key, lambda: Constant(dtype, (), value))
 
-    def count(self, dims: Iterable[Dim], dtype: str = "int64") -> Value:
+    def count(self, dims: Iterable[Dim], dtype: str = "int64") -> Node:
         """Return the number of elements of axes, which the next call may change."""
         dims = tuple(dim for dim in dims if dim.size != 1 or dim.source is not None)
         if all(dim.source is None for dim in dims):
@@ -244,37 +244,37 @@ class Graph:
         return self._once(("count", dims, dtype), lambda: Count(dtype, (), dims))
 
     def apply(
-        self, function: str, inputs: Sequence[Value], dtype: str, definition: str = ""
-    ) -> Value:
+        self, function: str, inputs: Sequence[Node], dtype: str, definition: str = ""
+    ) -> Node:
         """Return a function of elements; the inputs broadcast."""
         inputs = tuple(inputs)
         if function == "cast" and inputs[0].dtype == dtype:
             return inputs[0]
         shape = broadcast([one.shape for one in inputs])
         key = "apply", function, tuple(map(id, inputs)), dtype
-        return self._once(key, lambda: Apply(dtype, shape, function, inputs, definition))
+        return self._once(key, lambda: Elementwise(dtype, shape, function, inputs, definition))
 
-    def cast(self, value: Value, dtype: str) -> Value:
+    def cast(self, value: Node, dtype: str) -> Node:
         """Return a value in another type."""
         return self.apply("cast", (value,), dtype)
 
-    def reduce(self, function: str, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
+    def reduce(self, function: str, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
         """Return a reduction over axes."""
         shape = tuple(dim for axis, dim in enumerate(value.shape) if axis not in axes)
         key = "reduce", function, id(value), axes, dtype
         return self._once(key, lambda: Reduce(dtype, shape, function, value, axes))
 
-    def index(self, value: Value, index: Index) -> Value:
+    def index(self, value: Node, index: Index) -> Node:
         """Return elements by a basic index with one entry for each axis."""
         if is_number(value):
             return self.broadcast(value, (ONE,) * len(index))
-        return self._moved(value, Step("index", index))
+        return self._moved(value, ViewOp("index", index))
 
-    def permute(self, value: Value, order: tuple[int, ...]) -> Value:
+    def permute(self, value: Node, order: tuple[int, ...]) -> Node:
         """Return a value with its axes in another order."""
-        return self._moved(value, Step("permute", order))
+        return self._moved(value, ViewOp("permute", order))
 
-    def reshape(self, value: Value, sizes: tuple[int, ...]) -> Value:
+    def reshape(self, value: Node, sizes: tuple[int, ...]) -> Node:
         """Return a value with other extents, its elements in C order."""
         self.shaped = True  # even if these are the extents by chance
         if sizes == value.sizes:
@@ -284,9 +284,9 @@ class Graph:
         index = index_to(value.sizes, sizes)
         if index is not None:
             return self.index(value, index)
-        return self._changed(self.stored(value), Step("reshape", sizes), ())
+        return self._changed(self.stored(value), ViewOp("reshape", sizes), ())
 
-    def broadcast(self, value: Value, shape: Shape) -> Value:
+    def broadcast(self, value: Node, shape: Shape) -> Node:
         """Return a value that has a shape; it must fit."""
         if [dim.size for dim in broadcast([value.shape, shape])] != [dim.size for dim in shape]:
             raise ShapeError(
@@ -296,36 +296,36 @@ class Graph:
         sizes = tuple(dim.size for dim in shape)
         if is_number(value) and shape:
             return self.apply("filled", (value, self.anything(sizes)), value.dtype)
-        return self._moved(value, Step("broadcast", sizes))
+        return self._moved(value, ViewOp("broadcast", sizes))
 
-    def stored(self, value: Value) -> Value:
+    def stored(self, value: Node) -> Node:
         """Return a value that is in memory."""
-        if not isinstance(value, Apply):
+        if not isinstance(value, Elementwise):
             return value
         return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
 
-    def anything(self, sizes: tuple[int, ...]) -> Value:
+    def anything(self, sizes: tuple[int, ...]) -> Node:
         """Return an array of some extents, whatever its elements are."""
         self.shaped = True
-        arguments = [one for one in self._known.values() if isinstance(one, Argument)]
+        arguments = [one for one in self._known.values() if isinstance(one, ArrayInput)]
         for one in arguments:
             if one.sizes == sizes:
                 return one
         for one in arguments:
             if 0 not in one.sizes:
                 element = self.index(one, (0,) * len(one.shape))
-                return self._moved(element, Step("broadcast", sizes))
+                return self._moved(element, ViewOp("broadcast", sizes))
         raise FusionError(
             f"a number of shape {sizes} needs an argument that has elements, and none has any"
         )
 
-    def _moved(self, value: Value, step: Step) -> Value:
+    def _moved(self, value: Node, op: ViewOp) -> Node:
         """Return a view, which of a function of elements is that function of views.
 
         What is used several times is moved once, and nothing is too deep: there is no recursion.
         """
         moved = self._views
-        pending = [(value, step)]
+        pending = [(value, op)]
         while pending:
             one, change = pending[-1]
             needs = _moved_with(one, change)
@@ -337,43 +337,43 @@ class Graph:
             if (one, change) not in moved:
                 inputs = [moved[need] for need in needs]
                 moved[one, change] = self._changed(one, change, inputs)
-        return moved[value, step]
+        return moved[value, op]
 
-    def _changed(self, value: Value, step: Step, inputs: Sequence[Value]) -> Value:
+    def _changed(self, value: Node, op: ViewOp, inputs: Sequence[Node]) -> Node:
         """Return a view of an elementwise function, given views of its inputs."""
-        if _is_still(value, step):
+        if _is_still(value, op):
             return value
-        if isinstance(value, Apply):
+        if isinstance(value, Elementwise):
             return self.apply(value.function, inputs, value.dtype, value.definition)
-        if step.kind == "permute":
-            value = self._expanded(value, len(step.detail))
-        return self._view(value, step, tuple(self._shape(value.shape, step)))
+        if op.kind == "permute":
+            value = self._expanded(value, len(op.detail))
+        return self._view(value, op, tuple(self._shape(value.shape, op)))
 
-    def _shape(self, shape: Shape, step: Step) -> Iterable[Dim]:
-        if step.kind == "index":
-            return self._indexed(shape, step.detail)
-        numbers = cast(tuple[int, ...], step.detail)
-        if step.kind == "permute":
+    def _shape(self, shape: Shape, op: ViewOp) -> Iterable[Dim]:
+        if op.kind == "index":
+            return self._indexed(shape, op.detail)
+        numbers = cast(tuple[int, ...], op.detail)
+        if op.kind == "permute":
             return (shape[axis] for axis in numbers)
         self.shaped = True
         return map(Dim, numbers)
 
-    def _expanded(self, value: Value, ndim: int) -> Value:
+    def _expanded(self, value: Node, ndim: int) -> Node:
         """Return a value with axes of extent 1 in front, if it has any axis."""
         missing = ndim - len(value.shape)
         if not missing or not value.shape:
             return value
         return self.index(value, (None,) * missing + (slice(None),) * len(value.shape))
 
-    def _view(self, value: Value, step: Step, shape: Shape) -> Value:
+    def _view(self, value: Node, op: ViewOp, shape: Shape) -> Node:
         source = value
-        steps: tuple[Step, ...] = (step,)
+        ops: tuple[ViewOp, ...] = (op,)
         if isinstance(value, View):
-            source, steps = value.input, joined(value.steps, step)
-            if not steps:
+            source, ops = value.input, compose(value.ops, op)
+            if not ops:
                 return source
-        key = "view", id(source), steps
-        return self._once(key, lambda: View(value.dtype, shape, source, steps))
+        key = "view", id(source), ops
+        return self._once(key, lambda: View(value.dtype, shape, source, ops))
 
     def _indexed(self, shape: Shape, index: Index) -> Iterable[Dim]:
         dims = iter(shape)
@@ -420,26 +420,26 @@ def broadcast(shapes: Iterable[Shape]) -> Shape:
     return tuple(reversed(result))
 
 
-def _is_still(value: Value, step: Step) -> bool:
+def _is_still(value: Node, op: ViewOp) -> bool:
     """Return whether a view of a value is the value itself."""
-    if step.kind == "index":
-        return all(entry == slice(None) for entry in step.detail)
-    if step.kind == "permute":
-        return not value.shape or step.detail == tuple(range(len(step.detail)))
-    return step.detail == value.sizes or (step.kind == "broadcast" and is_number(value))
+    if op.kind == "index":
+        return all(entry == slice(None) for entry in op.detail)
+    if op.kind == "permute":
+        return not value.shape or op.detail == tuple(range(len(op.detail)))
+    return op.detail == value.sizes or (op.kind == "broadcast" and is_number(value))
 
 
-def _moved_with(value: Value, step: Step) -> list[tuple[Value, Step]]:
+def _moved_with(value: Node, op: ViewOp) -> list[tuple[Node, ViewOp]]:
     """Return the views of its inputs from which a view of an elementwise function is computed."""
-    if not isinstance(value, Apply) or _is_still(value, step):
+    if not isinstance(value, Elementwise) or _is_still(value, op):
         return []
-    if step.kind != "index":
-        return [(one, step) for one in value.inputs]
-    index = step.detail
-    return [(one, Step("index", _index_of(one, value, index))) for one in value.inputs]
+    if op.kind != "index":
+        return [(one, op) for one in value.inputs]
+    index = op.detail
+    return [(one, ViewOp("index", _index_of(one, value, index))) for one in value.inputs]
 
 
-def _index_of(value: Value, whole: Value, index: Index) -> Index:
+def _index_of(value: Node, whole: Node, index: Index) -> Index:
     """Return the index of a function's input that gives what an index of its result needs."""
     missing = len(whole.shape) - len(value.shape)
     if not value.shape:  # nothing of it is chosen; where all are so, one has to get the new axes
@@ -462,12 +462,12 @@ def _index_of(value: Value, whole: Value, index: Index) -> Index:
     return tuple(found)
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Node) -> bool:
     """Return whether a value is computed from numbers alone."""
-    return isinstance(value, Scalar) or (isinstance(value, Apply) and value.of_numbers)
+    return isinstance(value, Scalar) or (isinstance(value, Elementwise) and value.of_numbers)
 
 
-def _listed(values: Iterable[Value], depth: int) -> str:
+def _listed(values: Iterable[Node], depth: int) -> str:
     """Return the expressions of a function's operands."""
     return ", ".join(one.describe(depth - 1) for one in values) if depth else "..."
 

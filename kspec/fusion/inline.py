@@ -28,7 +28,7 @@ from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError
 from kspec.fusion.graph import is_number
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
 from kspec.model.infer import NUMBER, Abstract, bind_types, param_dtype
@@ -40,7 +40,7 @@ _INCLUDE = "#include"
 
 def call_kernel(
     tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> Traced | tuple[Traced, ...] | None:
+) -> Proxy | tuple[Proxy, ...] | None:
     """Return the result of a kernel of kspec's for proxies.
 
     Raises

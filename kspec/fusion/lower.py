@@ -1,6 +1,6 @@
-"""Parts in, kernels out: each a spec, with its reads and writes.
+"""Groups in, kernels out: each a spec, with its reads and writes.
 
-A part of functions of elements becomes an `ElementwiseSpec`, a pass a `ReductionSpec`. Computations
+An elementwise group becomes an `ElementwiseSpec`, a reduction group a `ReductionSpec`. Computations
 of an element become statements of `kspec.ir`, which are checked and printed as CUDA C++.
 """
 
@@ -11,20 +11,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.cpp.names import name_problem
-from kspec.fusion.accumulators import FOLDS, Fold
+from kspec.fusion.accumulators import ACCUMULATORS, Accumulator
 from kspec.fusion.graph import (
-    Apply,
-    Argument,
     Constant,
     Count,
-    Number,
+    Elementwise,
+    Input,
+    Node,
     Reduce,
     Scalar,
-    Value,
     View,
     is_number,
 )
-from kspec.fusion.partition import Elements, Home, Output, Part, Partition, Pass, leaves, reachable
+from kspec.fusion.partition import (
+    ElementwiseGroup,
+    FusionGroup,
+    Output,
+    Partition,
+    Producer,
+    ReductionGroup,
+    leaves,
+    reachable,
+)
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.check import check
 from kspec.ir.emit import emit, emit_expression
@@ -45,7 +53,7 @@ _TAKEN = frozenset(
         "index",
         "join",
         "map_element",
-        "Parts",
+        "Accumulators",
         "Candidate",
         "Moments",
         "warpSize",
@@ -54,18 +62,18 @@ _TAKEN = frozenset(
 )
 # Outputs are named so, and placeholders of types, constants of templates and macros of headers.
 _GENERAL = re.compile(r"out\d+|[A-Z][A-Z0-9_]*")
-_TEMPORARY = re.compile(r"[tr]\d+|part\d+|total\d*")
+_TEMPORARY = re.compile(r"[tr]\d+|group\d+|total\d*")
 
 
 @dataclass(frozen=True)
-class Kernel:
+class LoweredKernel:
     """A kernel of a fused function.
 
     Attributes
     ----------
     spec : ElementwiseSpec or ReductionSpec
         What it computes.
-    reads : tuple of Value
+    reads : tuple of Node
         Its inputs: what is in memory, and numbers.
     writes : tuple of Output
         Its outputs.
@@ -76,7 +84,7 @@ class Kernel:
     """
 
     spec: ElementwiseSpec | ReductionSpec
-    reads: tuple[Value, ...]
+    reads: tuple[Node, ...]
     writes: tuple[Output, ...]
     axes: tuple[int, ...] | None
     body: tuple[Statement, ...]
@@ -84,13 +92,13 @@ class Kernel:
 
 def lower(
     plan: Partition, name: str, names: Sequence[str], options: tuple[str, ...] = ()
-) -> tuple[Kernel, ...]:
+) -> tuple[LoweredKernel, ...]:
     """Return the kernels of a partition.
 
     Parameters
     ----------
     plan : Partition
-        The parts.
+        The groups.
     name : str
         Of the function.
     names : sequence of str
@@ -99,10 +107,12 @@ def lower(
         Compiler options of the kernels.
     """
     kernels = []
-    for number, part in enumerate(plan.parts):
-        own = name if len(plan.parts) == 1 else f"{name}_{number}"
-        lowering = _Lowering(plan, part, own, names, options)
-        kernels.append(lowering.elements() if isinstance(part, Elements) else lowering.reduction())
+    for number, group in enumerate(plan.groups):
+        own = name if len(plan.groups) == 1 else f"{name}_{number}"
+        lowering = _Lowering(plan, group, own, names, options)
+        kernels.append(
+            lowering.elements() if isinstance(group, ElementwiseGroup) else lowering.reduction()
+        )
     return tuple(kernels)
 
 
@@ -142,7 +152,7 @@ class Body:
 
     Parameters
     ----------
-    given : mapping of Value to Expression
+    given : mapping of Node to Expression
         What is there already.
     prefix : str
         Of the variables' names.
@@ -153,13 +163,13 @@ class Body:
         So far.
     """
 
-    def __init__(self, given: Mapping[Value, Expression], prefix: str = "t") -> None:
+    def __init__(self, given: Mapping[Node, Expression], prefix: str = "t") -> None:
         self._known = dict(given)
         self._prefix = prefix
         self.statements: list[Statement] = []
 
     @property
-    def known(self) -> Mapping[Value, Expression]:
+    def known(self) -> Mapping[Node, Expression]:
         """Expressions of all that is computed, or was given."""
         return self._known
 
@@ -168,7 +178,7 @@ class Body:
         """C++ that has to be in front of the statements."""
         return definitions(self._known)
 
-    def expression(self, value: Value) -> Expression:
+    def expression(self, value: Node) -> Expression:
         """Return an expression of a value; what it needs is in the statements in front."""
         for one in reachable_within(value, self._known):
             self._known[one] = self._make(one)
@@ -186,10 +196,10 @@ class Body:
         """Store an expression."""
         self.statements.append(Assign(target, value))
 
-    def _make(self, value: Value) -> Expression:
+    def _make(self, value: Node) -> Expression:
         if isinstance(value, Constant):
             return Const(value.value, value.dtype)
-        assert isinstance(value, Apply)
+        assert isinstance(value, Elementwise)
         inputs = tuple(self._known[one] for one in value.inputs)
         if value.function == "filled":
             return inputs[0]
@@ -200,21 +210,21 @@ class Body:
         return self.let(Call(value.function, inputs, value.dtype))
 
 
-def definitions(values: Iterable[Value]) -> list[str]:
+def definitions(values: Iterable[Node]) -> list[str]:
     """Return the C++ that has to be in front of functions of elements, each once."""
-    functions = (one for one in values if isinstance(one, Apply))
+    functions = (one for one in values if isinstance(one, Elementwise))
     return list(dict.fromkeys(one.definition for one in functions if one.definition))
 
 
-def reachable_within(value: Value, known: Mapping[Value, Expression]) -> Iterator[Value]:
+def reachable_within(value: Node, known: Mapping[Node, Expression]) -> Iterator[Node]:
     """Return the values to compute for a value, operands first."""
-    done: set[Value] = set(known)
+    done: set[Node] = set(known)
     pending = [(value, False)]
     while pending:
         one, ready = pending.pop()
         if one in done:
             continue
-        if ready or not isinstance(one, Apply):
+        if ready or not isinstance(one, Elementwise):
             done.add(one)
             yield one
         else:
@@ -226,26 +236,26 @@ class _Lowering:
     def __init__(
         self,
         plan: Partition,
-        part: Part,
+        group: FusionGroup,
         name: str,
         names: Sequence[str],
         options: tuple[str, ...],
     ) -> None:
-        self._part = part
+        self._group = group
         self._name = name
         self._options = options
         self._argument_names = names
         self._names = Names(_TEMPORARY)
-        reads = list(plan.reads(part))
+        reads = list(plan.reads(group))
         self._reads = tuple(one for one in reads if not isinstance(one, Constant))
         self._params = {one: self._param(one) for one in self._reads}
-        # A part that is called has an array among its inputs, the first of which decides devices.
+        # A group that is called has an array among its inputs, the first of which decides devices.
         self._reads = tuple(sorted(self._reads, key=lambda one: isinstance(one, Scalar)))
 
-    def elements(self) -> Kernel:
+    def elements(self) -> LoweredKernel:
         """Return the kernel of functions of elements."""
-        assert isinstance(self._part, Elements)
-        writes = self._part.outputs
+        assert isinstance(self._group, ElementwiseGroup)
+        writes = self._group.outputs
         before = self._before_elements(writes)
         body = Body(before.known)
         targets = [Name(f"out{number}", one.value.dtype) for number, one in enumerate(writes)]
@@ -265,7 +275,7 @@ class _Lowering:
             loop_prep=emit(before.statements),
             operation=emit(body.statements),
         )
-        return Kernel(spec, self._reads, writes, None, statements)
+        return LoweredKernel(spec, self._reads, writes, None, statements)
 
     def _before_elements(self, writes: Sequence[Output]) -> Body:
         """Return functions of numbers alone, which are computed once in each thread.
@@ -280,52 +290,52 @@ class _Lowering:
                     body.expression(value)
         return body
 
-    def reduction(self) -> Kernel:
-        """Return the kernel of a pass."""
-        assert isinstance(self._part, Pass)
-        part = self._part
-        folds = [FOLDS[one.function](one) for one in part.reductions]
+    def reduction(self) -> LoweredKernel:
+        """Return the kernel of a reduction group."""
+        assert isinstance(self._group, ReductionGroup)
+        group = self._group
+        accs = [ACCUMULATORS[one.function](one) for one in group.reductions]
         body = Body(self._params)
-        elements = [body.expression(one.input) for one in part.reductions]
+        elements = [body.expression(one.input) for one in group.reductions]
         mapped = [
-            fold.element(emit_expression(_let_cast(body, value, fold)))
-            for fold, value in zip(folds, elements, strict=True)
+            acc.element(emit_expression(_let_cast(body, value, acc)))
+            for acc, value in zip(accs, elements, strict=True)
         ]
         check(body.statements, {one.name: one.type for one in self._params.values()})
-        several = len(folds) > 1
-        parts = [f"part{number}" for number in range(len(folds))]
-        post, targets, end = self._end(part, folds, parts if several else [""])
-        needed = [*body.definitions, *end.definitions, *(fold.preamble for fold in folds)]
+        several = len(accs) > 1
+        members = [f"acc{number}" for number in range(len(accs))]
+        post, targets, end = self._end(group, accs, members if several else [""])
+        needed = [*body.definitions, *end.definitions, *(acc.preamble for acc in accs)]
         preamble = [text for text in dict.fromkeys(needed) if text]
-        accumulator = folds[0].ctype
+        acc_type = accs[0].ctype
         if several:
-            accumulator = "Parts"
-            members = "".join(
-                f"  {fold.ctype} {name};\n" for fold, name in zip(folds, parts, strict=True)
+            acc_type = "Accumulators"
+            fields = "".join(
+                f"  {acc.ctype} {name};\n" for acc, name in zip(accs, members, strict=True)
             )
-            preamble.append(f"struct Parts {{\n{members}}};")
+            preamble.append(f"struct Accumulators {{\n{fields}}};")
         joined = [
-            fold.join(*(f"{side}.{name}" if several else side for side in "ab"))
-            for fold, name in zip(folds, parts, strict=True)
+            acc.join(*(f"{side}.{name}" if several else side for side in "ab"))
+            for acc, name in zip(accs, members, strict=True)
         ]
-        needs_index = any(fold.needs_index for fold in folds)
+        needs_index = any(acc.needs_index for acc in accs)
         read = {word for text in (*mapped, emit(body.statements)) for word in _WORD.findall(text)}
         inputs = [one for one in self._params.values() if one.name in read]
-        value = _braced(accumulator, mapped) if several else mapped[0]
+        value = _braced(acc_type, mapped) if several else mapped[0]
         if body.statements or several or needs_index:
             listed = [f"const {dtypes.lookup(str(one.type)).ctype} {one.name}" for one in inputs]
             listed += ["const ptrdiff_t index"] * needs_index
             lines = "".join(f"  {line}\n" for line in emit(body.statements).splitlines())
             preamble.append(
-                f"__device__ inline {accumulator} map_element({', '.join(listed)}) {{\n"
+                f"__device__ inline {acc_type} map_element({', '.join(listed)}) {{\n"
                 f"{lines}  return {value};\n}}"
             )
             given = [one.name for one in inputs] + ["_J"] * needs_index
             value = f"map_element({', '.join(given)})"
-        identities = [fold.identity for fold in folds]
+        identities = [acc.identity for acc in accs]
         identity = None
         if all(one is not None for one in identities):
-            identity = _braced(accumulator, identities) if several else identities[0]
+            identity = _braced(acc_type, identities) if several else identities[0]
         spec = build_spec(
             ReductionSpec,
             name=self._name,
@@ -334,30 +344,34 @@ class _Lowering:
             outputs=", ".join(f"{one.type} {one.name}" for one in targets),
             preamble="\n".join(preamble),
             map=value,
-            reduce=_braced(accumulator, joined) if several else joined[0],
+            reduce=_braced(acc_type, joined) if several else joined[0],
             post_map=post,
             identity=identity,
-            reduce_type=accumulator,
+            reduce_type=acc_type,
         )
-        writes = tuple(Output(one) for one in part.results)
-        return Kernel(spec, self._reads, writes, part.axes, (*body.statements, *end.statements))
+        writes = tuple(Output(one) for one in group.results)
+        return LoweredKernel(
+            spec, self._reads, writes, group.axes, (*body.statements, *end.statements)
+        )
 
     def _end(
-        self, part: Pass, folds: Sequence[Fold], parts: Sequence[str]
+        self, group: ReductionGroup, accs: Sequence[Accumulator], members: Sequence[str]
     ) -> tuple[str, list[Name], Body]:
         """Return the statements that assign the outputs, the outputs, and the body."""
-        known: dict[Value, Expression] = {}
+        known: dict[Node, Expression] = {}
         lines: list[str] = []
-        for number, (one, fold, name) in enumerate(zip(part.reductions, folds, parts, strict=True)):
-            variable = Name(f"total{number}" if len(folds) > 1 else "total", one.dtype)
-            text = fold.result(f"a.{name}" if name else "a")
+        for number, (one, acc, name) in enumerate(
+            zip(group.reductions, accs, members, strict=True)
+        ):
+            variable = Name(f"total{number}" if len(accs) > 1 else "total", one.dtype)
+            text = acc.result(f"a.{name}" if name else "a")
             lines.append(f"const {dtypes.lookup(one.dtype).ctype} {variable.name} = {text};")
             known[one] = variable
         scalars = [one for one in self._reads if isinstance(one, Scalar)]
-        numbers: dict[Value, Expression] = {one: self._params[one] for one in scalars}
-        body = Body({**known, **numbers, **_views_of(part.results, known)}, "r")
-        targets = [Name(f"out{number}", one.dtype) for number, one in enumerate(part.results)]
-        values = [body.expression(one) for one in part.results]
+        numbers: dict[Node, Expression] = {one: self._params[one] for one in scalars}
+        body = Body({**known, **numbers, **_views_of(group.results, known)}, "r")
+        targets = [Name(f"out{number}", one.dtype) for number, one in enumerate(group.results)]
+        values = [body.expression(one) for one in group.results]
         for target, value in zip(targets, values, strict=True):
             body.assign(target, value)
         names = [*known.values(), *numbers.values(), *targets]
@@ -370,10 +384,10 @@ class _Lowering:
             f"{self._params[one].type} {self._params[one].name}" for one in self._reads
         )
 
-    def _param(self, value: Value) -> Name:
+    def _param(self, value: Node) -> Name:
         wanted = instead = "x"
         source = value.input if isinstance(value, View) else value
-        if isinstance(source, Argument | Number):
+        if isinstance(source, Input):
             wanted, instead = self._argument_names[source.position], f"x{source.position}"
         elif isinstance(source, Count):
             wanted = instead = "count"
@@ -385,21 +399,19 @@ class _Lowering:
         return Name(self._names.take(wanted, instead), value.dtype)
 
 
-def _is_called(value: Value) -> bool:
+def _is_called(value: Node) -> bool:
     """Return whether a value is that of a function, not of an operator."""
-    if not isinstance(value, Apply) or value.function not in BUILTINS:
+    if not isinstance(value, Elementwise) or value.function not in BUILTINS:
         return False
     return "(" in BUILTINS[value.function].spelling(*(one.dtype for one in value.inputs))
 
 
-def _let_cast(body: Body, value: Expression, fold: Fold) -> Expression:
-    return value if value.type == fold.element_type else body.let(Cast(value, fold.element_type))
+def _let_cast(body: Body, value: Expression, acc: Accumulator) -> Expression:
+    return value if value.type == acc.element_type else body.let(Cast(value, acc.element_type))
 
 
-def _views_of(
-    results: Iterable[Value], known: Mapping[Value, Expression]
-) -> dict[Value, Expression]:
-    """Return views of reductions, which at the end of a pass are these themselves."""
+def _views_of(results: Iterable[Node], known: Mapping[Node, Expression]) -> dict[Node, Expression]:
+    """Return views of reductions, which at the end of their kernel are these themselves."""
     return {
         one: known[one.input]
         for one in reachable(results)
@@ -411,4 +423,4 @@ def _braced(ctype: str, members: Sequence[str | None]) -> str:
     return f"{ctype}{{{', '.join(map(str, members))}}}"
 
 
-__all__ = ["Body", "Home", "Kernel", "Names", "leaves", "lower"]
+__all__ = ["Body", "LoweredKernel", "Names", "Producer", "leaves", "lower"]

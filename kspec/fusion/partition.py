@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kspec.fusion.graph import (
-    Apply,
-    Argument,
+    ArrayInput,
+    Elementwise,
     Graph,
+    Node,
     Reduce,
     Scalar,
     Stored,
-    Value,
     View,
     is_number,
 )
-from kspec.fusion.steps import Index
+from kspec.fusion.view_ops import Index
 
 
 @dataclass(frozen=True)
@@ -32,33 +32,33 @@ class Output:
 
     Attributes
     ----------
-    value : Value
+    value : Node
         What it is.
     target : int or None
         The argument that is written to; None for a new array.
     """
 
-    value: Value
+    value: Node
     target: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
+class ReductionGroup:
     """Reductions of one kernel.
 
     Attributes
     ----------
     reductions : tuple of Reduce
         Over the same axes of values of one shape.
-    results : list of Value
+    results : list of Node
         What it leaves in memory: reductions, or functions of them alone.
     level : int
-        Passes that must have ended before it begins.
+        Reductions that must have ended before it begins.
     """
 
     reductions: tuple[Reduce, ...]
     level: int
-    results: list[Value] = field(default_factory=list)
+    results: list[Node] = field(default_factory=list)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -70,13 +70,13 @@ class Pass:
         """Extents of the reduced value."""
         return self.reductions[0].input.sizes
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> Iterator[Node]:
         """Return the values computed for each element."""
         yield from (one.input for one in self.reductions)
 
 
 @dataclass(frozen=True, eq=False)
-class Elements:
+class ElementwiseGroup:
     """Functions of elements of one kernel.
 
     Attributes
@@ -84,53 +84,53 @@ class Elements:
     outputs : tuple of Output
         Of one shape.
     level : int
-        Passes that must have ended before it begins.
+        Reductions that must have ended before it begins.
     """
 
     outputs: tuple[Output, ...]
     level: int
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> Iterator[Node]:
         """Return the values computed for each element."""
         yield from (one.value for one in self.outputs)
 
 
-Part = Pass | Elements
+FusionGroup = ReductionGroup | ElementwiseGroup
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The parts of a function in the order in which they run.
+    """The groups of a function in the order in which they run.
 
     Attributes
     ----------
-    parts : tuple of Part
+    groups : tuple of FusionGroup
         Each becomes a kernel.
     outputs : tuple of Output
         Of the function.
     """
 
-    parts: tuple[Part, ...]
+    groups: tuple[FusionGroup, ...]
     outputs: tuple[Output, ...]
-    homes: Mapping[Value, Home | None]
+    producers: Mapping[Node, Producer | None]
 
-    def reads(self, part: Part) -> Iterator[Value]:
-        """Return the reads of a part: values in memory, and numbers."""
-        return _reads(part, self.homes.get)
+    def reads(self, group: FusionGroup) -> Iterator[Node]:
+        """Return the reads of a group: values in memory, and numbers."""
+        return _reads(group, self.producers.get)
 
-    def home(self, value: Value) -> Home | None:
-        """Return the pass that leaves a value in memory, if one does."""
-        return self.homes.get(value)
+    def producer(self, value: Node) -> Producer | None:
+        """Return the group that leaves a value in memory, if one does."""
+        return self.producers.get(value)
 
 
 def partition(graph: Graph, outputs: Sequence[Output]) -> Partition:
-    """Return the parts of a traced function."""
+    """Return the groups of a traced function."""
     return _Partitioner(graph, outputs).result()
 
 
-def reachable(roots: Iterable[Value]) -> list[Value]:
+def reachable(roots: Iterable[Node]) -> list[Node]:
     """Return values and all they are made from, operands first."""
-    found: dict[Value, None] = {}
+    found: dict[Node, None] = {}
     pending = [(root, False) for root in reversed(list(roots))]
     while pending:
         value, done = pending.pop()
@@ -150,60 +150,64 @@ class _Partitioner:
         self.outputs = tuple(outputs)
         self.written = {one.target: one.value.sizes for one in outputs if one.target is not None}
         self.values = reachable(one.value for one in outputs)
-        self.levels: dict[Value, int] = {}
+        self.levels: dict[Node, int] = {}
         for value in self.values:
             level = max((self.levels[one] for one in value.operands), default=0)
             self.levels[value] = level + isinstance(value, Reduce | Stored)
-        self.passes = self._passes()
-        self.pass_of = {one: part for part in self.passes for one in part.reductions}
-        self.homes: dict[Value, Home | None] = {}
+        self.reduction_groups = self._reduction_groups()
+        self.group_of = {one: group for group in self.reduction_groups for one in group.reductions}
+        self.producers: dict[Node, Producer | None] = {}
         for value in self.values:
-            self.homes[value] = self._find_home(value)
+            self.producers[value] = self._find_producer(value)
 
     def result(self) -> Partition:
-        elements = self._elements()
-        parts: list[Part] = [*self.passes, *elements]
-        for part in parts:
-            for value in list(_reads(part, self.home)):
-                self._need(value, part)
+        elements = self._elementwise_groups()
+        groups: list[FusionGroup] = [*self.reduction_groups, *elements]
+        for group in groups:
+            for value in list(_reads(group, self.producer)):
+                self._need(value, group)
         for one in self.outputs:
             if one.target is None:
                 self._need(one.value)
-        parts = [part for part in parts if not isinstance(part, Pass) or part.results]
-        parts.sort(key=lambda part: (part.level, isinstance(part, Elements), _writes(part)))
-        return Partition(tuple(parts), self.outputs, self.homes)
+        groups = [
+            group for group in groups if not isinstance(group, ReductionGroup) or group.results
+        ]
+        groups.sort(
+            key=lambda group: (group.level, isinstance(group, ElementwiseGroup), _writes(group))
+        )
+        return Partition(tuple(groups), self.outputs, self.producers)
 
-    def _passes(self) -> list[Pass]:
+    def _reduction_groups(self) -> list[ReductionGroup]:
         groups: dict[object, list[Reduce]] = {}
         for value in self.values:
             if isinstance(value, Reduce):
                 level = self.levels[value] - 1
                 groups.setdefault((level, value.axes, value.input.sizes), []).append(value)
-        return [Pass(tuple(ones), self.levels[ones[0]] - 1) for ones in groups.values()]
+        return [ReductionGroup(tuple(ones), self.levels[ones[0]] - 1) for ones in groups.values()]
 
-    def _elements(self) -> list[Elements]:
-        found: list[Elements] = []
+    def _elementwise_groups(self) -> list[ElementwiseGroup]:
+        found: list[ElementwiseGroup] = []
         stored: dict[tuple[int, tuple[int, ...]], list[Output]] = {}
         for value in self.values:
-            if isinstance(value, Stored) and self.home(value.input) is None:
+            if isinstance(value, Stored) and self.producer(value.input) is None:
                 key = self.levels[value.input], value.sizes
                 stored.setdefault(key, []).append(Output(value.input))
         for (level, _), ones in stored.items():
-            found.append(Elements(tuple(ones), level))
+            found.append(ElementwiseGroup(tuple(ones), level))
         last = max(self.levels.values(), default=0)
         groups: dict[tuple[bool, tuple[int, ...]], list[Output]] = {}
         for one in self.outputs:
-            if one.target is None and (self.home(one.value) or _is_made(one.value)):
+            if one.target is None and (self.producer(one.value) or _is_made(one.value)):
                 continue
             # Arrays that are written to are written last: others may have to be read before.
             is_last = one.target is not None or self._can_wait(one.value)
             groups.setdefault((is_last, one.value.sizes), []).append(one)
         for (is_last, _), ones in groups.items():
             level = last if is_last else max(self.levels[one.value] for one in ones)
-            found.append(Elements(tuple(ones), level))
+            found.append(ElementwiseGroup(tuple(ones), level))
         return found
 
-    def _can_wait(self, value: Value) -> bool:
+    def _can_wait(self, value: Node) -> bool:
         """Whether a value can be computed where arguments of its shape are written to.
 
         Not if it needs what has been overwritten by then: an element of another place, or of an
@@ -213,85 +217,87 @@ class _Partitioner:
         if value.sizes not in written.values():
             return False
         return all(
-            isinstance(one, Argument) and written[one.position] == value.sizes
-            for one in leaves([value], lambda inner: self.home(inner) is not None)
-            if self.home(one) is None and arguments_of(one) & written.keys()
+            isinstance(one, ArrayInput) and written[one.position] == value.sizes
+            for one in leaves([value], lambda inner: self.producer(inner) is not None)
+            if self.producer(one) is None and arguments_of(one) & written.keys()
         )
 
-    def home(self, value: Value) -> Home | None:
-        """Return the pass at whose end a value can be computed."""
-        return self.homes[value]
+    def producer(self, value: Node) -> Producer | None:
+        """Return the group at whose end a value can be computed."""
+        return self.producers[value]
 
-    def _find_home(self, value: Value) -> Home | None:
+    def _find_producer(self, value: Node) -> Producer | None:
         if isinstance(value, Reduce):
-            return Home(self.pass_of[value], tuple(slice(None) for _ in value.shape))
+            return Producer(self.group_of[value], tuple(slice(None) for _ in value.shape))
         if isinstance(value, View):
-            return self._home_of_view(value)
-        if not isinstance(value, Apply):
+            return self._producer_of_view(value)
+        if not isinstance(value, Elementwise):
             return None
-        found: Home | None = None
+        found: Producer | None = None
         for one in value.inputs:
             if is_number(one):
                 continue
-            home = self.home(one)
-            if home is None or (found is not None and home != found):
+            producer = self.producer(one)
+            if producer is None or (found is not None and producer != found):
                 return None
-            found = home
+            found = producer
         return found
 
-    def _home_of_view(self, value: View) -> Home | None:
-        """Return the home of a view that only adds axes of extent 1."""
-        index = value.steps[0].detail
-        plain = len(value.steps) == 1 and value.steps[0].kind == "index"
+    def _producer_of_view(self, value: View) -> Producer | None:
+        """Return the producer of a view that only adds axes of extent 1."""
+        index = value.ops[0].detail
+        plain = len(value.ops) == 1 and value.ops[0].kind == "index"
         if not plain or any(entry is not None and entry != slice(None) for entry in index):
             return None
-        return Home(self.pass_of[value.input], index) if isinstance(value.input, Reduce) else None
+        return (
+            Producer(self.group_of[value.input], index) if isinstance(value.input, Reduce) else None
+        )
 
-    def _need(self, value: Value, reader: Part | None = None) -> None:
-        """Have passes leave what a part or the caller reads."""
-        home = self.home(value)
-        if home is not None:
-            if home.part is not reader:
-                self._leave(home.part, value)
+    def _need(self, value: Node, reader: FusionGroup | None = None) -> None:
+        """Have reduction groups leave values that a group or the caller reads."""
+        producer = self.producer(value)
+        if producer is not None:
+            if producer.group is not reader:
+                self._leave(producer.group, value)
         elif isinstance(value, View | Stored):
             self._need(value.input)
 
-    def _leave(self, part: Pass, value: Value) -> None:
-        if value not in part.results:
-            part.results.append(value)
+    def _leave(self, group: ReductionGroup, value: Node) -> None:
+        if value not in group.results:
+            group.results.append(value)
 
 
 @dataclass(frozen=True)
-class Home:
+class Producer:
     """Kernel that computes a function of reductions, and its axes of extent 1."""
 
-    part: Pass
+    group: ReductionGroup
     frame: Index
 
 
-def _reads(part: Part, home_of: Callable[[Value], Home | None]) -> Iterator[Value]:
-    def is_read(value: Value) -> bool:
-        home = home_of(value)
-        return home is not None and home.part is not part
+def _reads(group: FusionGroup, producer_of: Callable[[Node], Producer | None]) -> Iterator[Node]:
+    def is_read(value: Node) -> bool:
+        producer = producer_of(value)
+        return producer is not None and producer.group is not group
 
-    found = dict.fromkeys(leaves(part.values(), is_read))
-    if isinstance(part, Pass):  # and the numbers that are needed at its end
-        ends = leaves(part.results, lambda value: False)
+    found = dict.fromkeys(leaves(group.values(), is_read))
+    if isinstance(group, ReductionGroup):  # and the numbers that are needed at its end
+        ends = leaves(group.results, lambda value: False)
         found |= dict.fromkeys(one for one in ends if isinstance(one, Scalar))
     return iter(found)
 
 
-def leaves(roots: Iterable[Value], stops: Callable[[Value], bool]) -> Iterator[Value]:
+def leaves(roots: Iterable[Node], stops: Callable[[Node], bool]) -> Iterator[Node]:
     """Return the values in memory that others are computed from, and the numbers.
 
     Parameters
     ----------
-    roots : iterable of Value
+    roots : iterable of Node
         What is computed.
     stops : callable
         Whether a function of elements is in memory.
     """
-    seen: set[Value] = set()
+    seen: set[Node] = set()
     pending = list(roots)
     pending.reverse()
     while pending:
@@ -299,25 +305,27 @@ def leaves(roots: Iterable[Value], stops: Callable[[Value], bool]) -> Iterator[V
         if value in seen:
             continue
         seen.add(value)
-        if isinstance(value, Apply) and not stops(value):
+        if isinstance(value, Elementwise) and not stops(value):
             pending += reversed(value.inputs)
         else:
             yield value
 
 
-def _is_made(value: Value) -> bool:
+def _is_made(value: Node) -> bool:
     """Return whether a value is an array that a kernel has made, or a view of all of one."""
     if isinstance(value, View):
         return isinstance(value.input, Stored | Reduce) and not any(
-            step.kind == "broadcast" for step in value.steps
+            op.kind == "broadcast" for op in value.ops
         )
     return isinstance(value, Stored)
 
 
-def _writes(part: Part) -> bool:
-    return isinstance(part, Elements) and any(one.target is not None for one in part.outputs)
+def _writes(group: FusionGroup) -> bool:
+    return isinstance(group, ElementwiseGroup) and any(
+        one.target is not None for one in group.outputs
+    )
 
 
-def arguments_of(value: Value) -> set[int]:
+def arguments_of(value: Node) -> set[int]:
     """Return the arguments that a value in memory is a view of."""
-    return {one.position for one in reachable([value]) if isinstance(one, Argument)}
+    return {one.position for one in reachable([value]) if isinstance(one, ArrayInput)}

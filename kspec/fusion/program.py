@@ -1,6 +1,6 @@
 """A function traced for arguments of some types and shapes: what it computes, as kernels.
 
->>> # traced = trace(function, (ArrayType("float32", (3,)), "float"), ("x", "s"))
+>>> # traced = trace(function, (ShapedArray("float32", (3,)), "float"), ("x", "s"))
 
 `trace` calls the function with proxies; what comes out has no arrays in it, so it serves every
 call whose arguments agree in types and in which extents are equal.
@@ -15,17 +15,17 @@ from typing import Any
 from kspec.fusion import functions, types
 from kspec.fusion.functions import call_kernel
 from kspec.fusion.functions.from_cupy import cupy_tracing
-from kspec.fusion.graph import Argument, Dim, Shape, Value, is_number
-from kspec.fusion.lower import Kernel, lower
+from kspec.fusion.graph import ArrayInput, Dim, Node, Shape, is_number
+from kspec.fusion.lower import LoweredKernel, lower
 from kspec.fusion.numbers import Number, Recipe
 from kspec.fusion.partition import Output, Partition, partition, reachable
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True)
-class ArrayType:
+class ShapedArray:
     """Properties of an array that decide its kernels.
 
     Attributes
@@ -41,7 +41,7 @@ class ArrayType:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class DefaultArgument:
     """An argument that is left at its default, which is known before the arrays are.
 
     Attributes
@@ -54,20 +54,20 @@ class Known:
 
 
 # An array, a number that a call computes, a number, or None.
-Returned = Value | Recipe | Number | None
+Returned = Node | Recipe | Number | None
 # An array, the type of a scalar, a default, or None for None.
-ArgumentType = ArrayType | str | Known | None
+ArgumentType = ShapedArray | str | DefaultArgument | None
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class FusedProgram:
     """A traced function.
 
     Attributes
     ----------
-    kernels : tuple of Kernel
+    kernels : tuple of LoweredKernel
         In the order in which they run.
-    parts : Partition
+    partition : Partition
         What each computes.
     outputs : sequence of Output
         What the function gives back.
@@ -85,8 +85,8 @@ class Program:
         Writes to arguments that share memory with others, which run first.
     """
 
-    kernels: tuple[Kernel, ...]
-    parts: Partition
+    kernels: tuple[LoweredKernel, ...]
+    partition: Partition
     outputs: Sequence[Output]
     returned: Returned | tuple[Returned, ...]
     record: Callable[[tuple[Any, ...]], Any] | None
@@ -96,7 +96,7 @@ class Program:
     phases: tuple[Phase, ...] = ()
 
     @property
-    def all_kernels(self) -> tuple[Kernel, ...]:
+    def all_kernels(self) -> tuple[LoweredKernel, ...]:
         """Its kernels, and those of the phases in front of them."""
         before = (kernel for one in self.phases for kernel in one.program.kernels)
         return (*before, *self.kernels)
@@ -110,7 +110,7 @@ class Phase:
 
     Attributes
     ----------
-    program : Program
+    program : FusedProgram
         Computes the new elements, and writes them.
     target : int
         The argument in the list.
@@ -121,7 +121,7 @@ class Phase:
         Arguments that are appended to the list after it, to be read as they are then.
     """
 
-    program: Program
+    program: FusedProgram
     target: int
     copied: tuple[int, ...]
     renewed: tuple[int, ...]
@@ -135,14 +135,14 @@ def trace(
     same: Sequence[int] = (),
     options: tuple[str, ...] = (),
     overlaps: Sequence[tuple[int, int]] = (),
-) -> Program:
+) -> FusedProgram:
     """Return the program of a function.
 
     Parameters
     ----------
     function : callable
         It is called once.
-    arguments : sequence of ArrayType, str, Known or None
+    arguments : sequence of ShapedArray, str, DefaultArgument or None
         Its arguments.
     names : sequence of str
         Names of its arguments, for messages and in kernels.
@@ -163,23 +163,23 @@ def trace(
         If it returns something else than arrays.
     """
     tracer = Tracer(functions, len(arguments), overlaps)
-    stand_ins: list[Any] = []
+    proxies: list[Any] = []
     for position, one in enumerate(arguments):
         if same and same[position] != position:
-            stand_ins.append(stand_ins[same[position]])
+            proxies.append(proxies[same[position]])
         elif one is None:
-            stand_ins.append(None)
-        elif isinstance(one, Known):
-            stand_ins.append(one.value)
+            proxies.append(None)
+        elif isinstance(one, DefaultArgument):
+            proxies.append(one.value)
         elif isinstance(one, str):
-            stand_ins.append(tracer.number(position, one))
+            proxies.append(tracer.number(position, one))
         else:
-            stand_ins.append(tracer.argument(position, one.dtype, _dims(position, one.sizes)))
+            proxies.append(tracer.argument(position, one.dtype, _dims(position, one.sizes)))
     with cupy_tracing(tracer, call_kernel):
-        result = function(*stand_ins)
+        result = function(*proxies)
     returned = _returned(result)
     values = returned if isinstance(returned, tuple) else (returned,)
-    arrays = [one for one in values if isinstance(one, Value)]
+    arrays = [one for one in values if isinstance(one, Node)]
     outputs = [Output(one) for one in dict.fromkeys(arrays)]
     outputs += [
         Output(one.value, position)
@@ -190,13 +190,13 @@ def trace(
     phases = _phases(tracer, outputs, names, kernel_name, options)
     names = [*names, *[names[one] for phase in phases for one in phase.renewed]]
     own = f"{kernel_name}_{len(phases)}" if phases and outputs else kernel_name
-    parts = partition(tracer.graph, outputs)
-    kernels = lower(parts, own, names, options)
+    groups = partition(tracer.graph, outputs)
+    kernels = lower(groups, own, names, options)
     rows = None
     if wants_rows(outputs, len(kernels)) and not phases:
         rows = row_program(tracer.graph, outputs, own, names, options)
     written, shaped = tuple(tracer.written), tracer.graph.shaped
-    return Program(kernels, parts, outputs, returned, record, shaped, written, rows, phases)
+    return FusedProgram(kernels, groups, outputs, returned, record, shaped, written, rows, phases)
 
 
 def _phases(
@@ -219,11 +219,11 @@ def _phases(
         now = reads[number] - {target}  # kernels see to what is read of the target itself
         copied = tuple(place for place in changed if place in later | now)
         written = [Output(one.value, target)]
-        parts = partition(tracer.graph, written)
+        groups = partition(tracer.graph, written)
         own = f"{kernel_name}_{number}" if several else kernel_name
-        kernels = lower(parts, own, names, options)
+        kernels = lower(groups, own, names, options)
         shaped = tracer.graph.shaped
-        program = Program(kernels, parts, written, None, None, shaped, (target,), None)
+        program = FusedProgram(kernels, groups, written, None, None, shaped, (target,), None)
         found.append(Phase(program, target, copied, one.renewed))
         for position in one.renewed:
             newest[position] = len(names)
@@ -231,9 +231,9 @@ def _phases(
     return tuple(found)
 
 
-def _arguments(values: Iterable[Value]) -> set[int]:
+def _arguments(values: Iterable[Node]) -> set[int]:
     """Return the positions of the arguments that values are computed from."""
-    return {one.position for one in reachable(values) if isinstance(one, Argument)}
+    return {one.position for one in reachable(values) if isinstance(one, ArrayInput)}
 
 
 def _dims(position: int, sizes: Sequence[int]) -> Shape:
@@ -249,7 +249,7 @@ def _returned(result: Any) -> Returned | tuple[Returned, ...]:
 
 
 def _returned_one(one: Any, allowed: str) -> Returned:
-    if isinstance(one, Traced):
+    if isinstance(one, Proxy):
         if not is_number(one.value):
             return one.value
         if one.recipe is not None:

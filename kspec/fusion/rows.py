@@ -14,22 +14,22 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kspec.fusion.accumulators import FOLDS
+from kspec.fusion.accumulators import ACCUMULATORS
 from kspec.fusion.graph import (
-    Apply,
-    Argument,
+    ArrayInput,
     Count,
+    Elementwise,
     Graph,
-    Number,
+    Node,
     Reduce,
     Scalar,
-    Value,
+    ScalarInput,
     View,
     is_number,
 )
 from kspec.fusion.lower import Body, Names, definitions
 from kspec.fusion.partition import Output, arguments_of, reachable
-from kspec.fusion.steps import Step
+from kspec.fusion.view_ops import ViewOp
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression
 from kspec.ir.nodes import Name as Variable
@@ -41,7 +41,7 @@ WHOLE, PER_ROW, PER_COLUMN = "whole", "per row", "per column"
 _OWN = re.compile(
     r"row|rows|length|lanes|k|j|r_\d+|kept\d+|[a-z]+\d+_\d+|\w+_(data|step|given|of_row|of_pack)"
 )
-_FOLDED = frozenset({"sum", "prod", "max", "min", "nanmax", "nanmin", "any", "all"})
+_REDUCED = frozenset({"sum", "prod", "max", "min", "nanmax", "nanmin", "any", "all"})
 _BEGINNINGS = {"max": "lowest", "nanmax": "lowest", "min": "highest", "nanmin": "highest"}
 
 
@@ -57,16 +57,16 @@ class RowProgram:
         CUDA C++.
     params : tuple of str
         Its parameters: arrays read and written, numbers, steps from row to row, sizes.
-    reads : tuple of (Value, str)
+    reads : tuple of (Node, str)
         Arrays in the order of its parameters, and whether they have whole rows, a number for each
         row, or one row for all.
-    numbers : tuple of Value
+    numbers : tuple of Node
         Its scalars, which follow.
     writes : tuple of (Output, str)
         Its outputs, and what they have.
     axes : int
         How many axes at the end make a row.
-    domain : Value
+    domain : Node
         Something with the shape of all rows.
     widest : int
         Bytes of the largest element.
@@ -77,11 +77,11 @@ class RowProgram:
     name: str
     code: str
     params: tuple[str, ...]
-    reads: tuple[tuple[Value, str], ...]
-    numbers: tuple[Value, ...]
+    reads: tuple[tuple[Node, str], ...]
+    numbers: tuple[Node, ...]
     writes: tuple[tuple[Output, str], ...]
     axes: int
-    domain: Value
+    domain: Node
     widest: int
     options: tuple[str, ...] = ()
 
@@ -116,7 +116,7 @@ def row_program(
     last = tuple(range(len(domain.shape) - count, len(domain.shape)))
     for one in found:
         alike = one.input.sizes == domain.sizes and one.axes == axes == last
-        if not alike or one.function not in {*_FOLDED, "squares"}:
+        if not alike or one.function not in {*_REDUCED, "squares"}:
             return None
     if not all(map(_is_known_view, reachable(out.value for out in outputs))):
         return None
@@ -138,10 +138,10 @@ def wants_rows(outputs: Sequence[Output], kernels: int) -> bool:
 
 def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> list[Output]:
     """Return outputs whose squared deviations are found in two steps, the mean first."""
-    known: dict[Value, Value] = {}
+    known: dict[Node, Node] = {}
 
-    def change(value: Value) -> Value:
-        if isinstance(value, Apply):
+    def change(value: Node) -> Node:
+        if isinstance(value, Elementwise):
             inputs = [known[one] for one in value.inputs]
             return graph.apply(value.function, inputs, value.dtype, value.definition)
         if isinstance(value, Reduce):
@@ -157,7 +157,7 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
             square = graph.apply("multiply", (away, away), element.dtype)
             return graph.cast(graph.reduce("sum", square, value.axes, element.dtype), value.dtype)
         if isinstance(value, View) and isinstance(value.input, Reduce):
-            return graph.index(known[value.input], value.steps[0].detail)
+            return graph.index(known[value.input], value.ops[0].detail)
         return value
 
     for value in reachable(out.value for out in outputs):
@@ -174,7 +174,7 @@ class _Writer:
         outputs: Sequence[Output],
         name: str,
         names: Sequence[str],
-        domain: Value,
+        domain: Node,
         count: int,
     ) -> None:
         self._graph = graph
@@ -184,12 +184,12 @@ class _Writer:
         self._domain = domain
         self._count = count
         self._values = reachable(one.value for one in outputs)
-        self._kinds: dict[Value, str | None] = {}
+        self._kinds: dict[Node, str | None] = {}
 
     def is_possible(self) -> bool:
         """Return whether everything is about the same rows, and some element waits for a row."""
         kinds = [self._kind(one) for one in self._values]
-        arrays = [one for one in self._values if isinstance(one, Argument | View)]
+        arrays = [one for one in self._values if isinstance(one, ArrayInput | View)]
         if None in kinds or not all(map(_is_real, self._values)):
             return False
         if any(_is_given(one.value) for one in self._outputs):
@@ -203,13 +203,13 @@ class _Writer:
         self._find_loops()
         return self._last > 0
 
-    def _kind(self, value: Value) -> str | None:
+    def _kind(self, value: Node) -> str | None:
         """Return whether a value is of elements of rows or of rows; None if it is neither."""
         if value not in self._kinds:
             self._kinds[value] = self._find_kind(value)
         return self._kinds[value]
 
-    def _find_kind(self, value: Value) -> str | None:
+    def _find_kind(self, value: Node) -> str | None:
         if is_number(value) or isinstance(value, Reduce):
             return PER_ROW
         if isinstance(value, View) and isinstance(value.input, Reduce):
@@ -226,9 +226,9 @@ class _Writer:
             kind = None
         elif sizes[-self._count :] == row and all(one == 1 for one in sizes[: -self._count]):
             kind = PER_COLUMN
-        return self._kind_of_function(value, kind) if isinstance(value, Apply) else kind
+        return self._kind_of_function(value, kind) if isinstance(value, Elementwise) else kind
 
-    def _kind_of_function(self, value: Apply, by_shape: str | None) -> str | None:
+    def _kind_of_function(self, value: Elementwise, by_shape: str | None) -> str | None:
         rows = self._domain.sizes[: -self._count]
         framed = rows + (1,) * self._count
         inputs = [one for one in value.inputs if not is_number(one)]
@@ -243,45 +243,45 @@ class _Writer:
             return WHOLE if all(one == framed or set(one) <= {1} for one in met) else None
         return PER_COLUMN if by_shape == PER_COLUMN and not met else None
 
-    def _is_read_first(self, value: Value) -> bool:
+    def _is_read_first(self, value: Node) -> bool:
         """Return whether what a row reads of an array that is written to is what it writes."""
         if not self._is_memory(value):
             return True
         written = {one.target: one.value for one in self._outputs if one.target is not None}
         found = arguments_of(value) & written.keys()
         return not found or (
-            isinstance(value, Argument)
+            isinstance(value, ArrayInput)
             and self._kind(value) != PER_COLUMN
             and self._kind(value) == self._kind(written[value.position])
         )
 
-    def _is_memory(self, value: Value) -> bool:
-        return isinstance(value, Argument) or (
-            isinstance(value, View) and isinstance(value.input, Argument)
+    def _is_memory(self, value: Node) -> bool:
+        return isinstance(value, ArrayInput) or (
+            isinstance(value, View) and isinstance(value.input, ArrayInput)
         )
 
-    def _is_element(self, value: Value) -> bool:
+    def _is_element(self, value: Node) -> bool:
         return self._kind(value) in (WHOLE, PER_COLUMN)
 
     def _find_loops(self) -> None:
         """Find in which loop over the elements of a row each value is computed."""
-        stages: dict[Value, int] = {}
+        stages: dict[Node, int] = {}
         for value in self._values:
             stage = max((stages[one] for one in value.operands), default=0)
             stages[value] = stage + isinstance(value, Reduce)
         self._stages = stages
         whole = [one.value for one in self._outputs if self._is_element(one.value)]
         self._last = max((stages[one] for one in whole), default=0)
-        folds = [one for one in self._values if isinstance(one, Reduce)]
+        reductions = [one for one in self._values if isinstance(one, Reduce)]
         if not whole:
-            self._last = max(stages[one.input] for one in folds)
-        needed: dict[Value, set[int]] = {one: set() for one in self._values}
+            self._last = max(stages[one.input] for one in reductions)
+        needed: dict[Node, set[int]] = {one: set() for one in self._values}
         for one in whole:
             needed[one].add(self._last)
-        for one in folds:
+        for one in reductions:
             needed[one.input].add(stages[one.input])
         for value in reversed(self._values):
-            if self._is_element(value) and isinstance(value, Apply) and needed[value]:
+            if self._is_element(value) and isinstance(value, Elementwise) and needed[value]:
                 for one in value.inputs:
                     if self._is_element(one):
                         needed[one].add(min(needed[value]))
@@ -292,13 +292,13 @@ class _Writer:
         names = Names(_OWN)
         memory = [one for one in self._values if self._is_memory(one)]
         memory = [one for one in memory if not self._only_looked_at(one)]
-        numbers = [one for one in self._values if isinstance(one, Number | Count)]
-        self._variables: dict[Value, Variable] = {}
+        numbers = [one for one in self._values if isinstance(one, ScalarInput | Count)]
+        self._variables: dict[Node, Variable] = {}
         params: list[str] = []
         steps: list[str] = []
         for one in memory:
             source = one.input if isinstance(one, View) else one
-            assert isinstance(source, Argument)
+            assert isinstance(source, ArrayInput)
             wanted = self._argument_names[source.position]
             variable = Variable(names.take(wanted, f"x{source.position}"), one.dtype)
             self._variables[one] = variable
@@ -308,7 +308,7 @@ class _Writer:
         for number, out in enumerate(self._outputs):
             params.append(f"{dtypes.lookup(out.value.dtype).ctype}* out{number}")
         for one in numbers:
-            if isinstance(one, Number):
+            if isinstance(one, ScalarInput):
                 wanted, ctype = self._argument_names[one.position], dtypes.lookup(one.dtype).ctype
             else:
                 wanted, ctype = "count", "long long" if one.dtype == "int64" else "double"
@@ -342,13 +342,13 @@ class _Writer:
             max(dtypes.lookup(one.dtype).itemsize for one in (*packed, *written)),
         )
 
-    def _only_looked_at(self, value: Value) -> bool:
+    def _only_looked_at(self, value: Node) -> bool:
         """Return whether an argument is only there for its views."""
         users = [one for one in self._values if value in one.operands]
         outputs = [one.value for one in self._outputs]
         return bool(users) and all(isinstance(one, View) for one in users) and value not in outputs
 
-    def _beginning(self, memory: Iterable[Value], numbers: Iterable[Value]) -> Iterable[str]:
+    def _beginning(self, memory: Iterable[Node], numbers: Iterable[Node]) -> Iterable[str]:
         yield "const kspec::Row<V, PACKS> row(rows, length, lanes);"
         for one in memory:
             name, ctype = self._variables[one].name, dtypes.lookup(one.dtype).ctype
@@ -362,18 +362,18 @@ class _Writer:
             yield f"const {ctype} {name} = static_cast<{ctype}>({name}_given);"
 
     def _loops(self) -> Iterable[str]:
-        self._known: dict[Value, Expression] = {
+        self._known: dict[Node, Expression] = {
             one: self._variables[one]
             for one in self._values
             if one in self._variables and not self._is_element(one)
         }
-        self._saved: dict[Value, Variable] = {}
+        self._saved: dict[Node, Variable] = {}
         self._temporaries = 0
         for loop in range(self._last + 1):
             yield from self._loop(loop)
 
     def _loop(self, loop: int) -> Iterable[str]:
-        elements: dict[Value, Expression] = {}
+        elements: dict[Node, Expression] = {}
         head: list[str] = []
         for one in self._values:
             used = self._needed.get(one, set())
@@ -387,7 +387,7 @@ class _Writer:
                 ctype = dtypes.lookup(one.dtype).ctype
                 head.append(f"const {ctype} {variable.name} = {variable.name}_of_row[k][j];")
                 elements[one] = variable
-        folds = [
+        reductions = [
             one
             for one in self._values
             if isinstance(one, Reduce) and self._stages[one.input] == loop
@@ -397,7 +397,7 @@ class _Writer:
             for number, one in enumerate(self._outputs)
             if self._is_element(one.value) and loop == self._last
         ]
-        if not folds and not outputs:
+        if not reductions and not outputs:
             return
         for one in self._values:
             mine = self._is_memory(one) and self._is_element(one) and self._needed[one]
@@ -407,45 +407,45 @@ class _Writer:
         self._know_views()
         per_row = Body(self._known, f"r{loop}_")
         for one in self._values:
-            due = isinstance(one, Apply) and self._is_element(one) and self._needed[one]
+            due = isinstance(one, Elementwise) and self._is_element(one) and self._needed[one]
             if due and min(self._needed[one]) == loop:
                 for operand in one.operands:
                     if not self._is_element(operand):
                         self._known[operand] = per_row.expression(operand)
         yield from emit(per_row.statements).splitlines()
         inside = Body({**self._known, **elements}, f"t{loop}_")
-        saved: list[tuple[Value, Expression]] = []
+        saved: list[tuple[Node, Expression]] = []
         for one in self._values:
-            due = isinstance(one, Apply) and self._is_element(one) and self._needed[one]
+            due = isinstance(one, Elementwise) and self._is_element(one) and self._needed[one]
             if due and min(self._needed[one]) == loop:
                 found = inside.expression(one)
                 if max(self._needed[one]) > loop:
                     saved.append((one, found))
         ends: list[str] = []
-        fold_lines: list[str] = []
-        for number, one in enumerate(folds):
-            fold = FOLDS[one.function](one)
-            name = f"part{loop}_{number}"
+        acc_lines: list[str] = []
+        for number, one in enumerate(reductions):
+            acc = ACCUMULATORS[one.function](one)
+            name = f"acc{loop}_{number}"
             value = inside.expression(one.input)
-            if value.type != fold.element_type:
-                value = inside.let(Cast(value, fold.element_type))
-            begin = fold.identity or _beginning(one.function, fold.element_type)
-            yield f"{fold.ctype} {name} = {begin};"
-            fold_lines.append(f"{name} = {fold.join(name, emit_expression(value))};")
-            joined = fold.join("a", "b")
+            if value.type != acc.element_type:
+                value = inside.let(Cast(value, acc.element_type))
+            begin = acc.identity or _beginning(one.function, acc.element_type)
+            yield f"{acc.ctype} {name} = {begin};"
+            acc_lines.append(f"{name} = {acc.join(name, emit_expression(value))};")
+            joined = acc.join("a", "b")
             result = Variable(f"{one.function}{loop}_{number}", one.dtype)
             ends.append(
-                f"{name} = row.all({name}, [](const {fold.ctype}& a, const {fold.ctype}& b) "
-                f"{{ return static_cast<{fold.ctype}>({joined}); }});"
+                f"{name} = row.all({name}, [](const {acc.ctype}& a, const {acc.ctype}& b) "
+                f"{{ return static_cast<{acc.ctype}>({joined}); }});"
             )
             ctype = dtypes.lookup(one.dtype).ctype
-            ends.append(f"const {ctype} {result.name} = {fold.result(name)};")
+            ends.append(f"const {ctype} {result.name} = {acc.result(name)};")
             self._known[one] = result
         for one, _ in saved:
             variable = Variable(f"kept{len(self._saved)}", one.dtype)
             self._saved[one] = variable
             yield f"{dtypes.lookup(one.dtype).ctype} {variable.name}_of_row[PACKS][V];"
-        lines = [*head, *emit(inside.statements).splitlines(), *fold_lines]
+        lines = [*head, *emit(inside.statements).splitlines(), *acc_lines]
         lines += [
             f"{self._saved[one].name}_of_row[k][j] = {emit_expression(found)};"
             for one, found in saved
@@ -471,7 +471,7 @@ class _Writer:
         yield "}"
         yield from ends
 
-    def _load(self, value: Value) -> Iterable[str]:
+    def _load(self, value: Node) -> Iterable[str]:
         name, ctype = self._variables[value].name, dtypes.lookup(value.dtype).ctype
         step = "" if self._kind(value) == PER_COLUMN else f" + row.index * {name}_step"
         yield f"{ctype} {name}_of_row[PACKS][V];"
@@ -495,7 +495,7 @@ class _Writer:
         yield from lines
 
 
-def _is_known_view(value: Value) -> bool:
+def _is_known_view(value: Node) -> bool:
     """Return whether a value is not a view, or one that a row program has.
 
     These are views of arguments, and those of reductions that put the axes of a row back in.
@@ -504,18 +504,18 @@ def _is_known_view(value: Value) -> bool:
         return True
     source = value.input
     if not isinstance(source, Reduce):
-        return isinstance(source, Argument)
+        return isinstance(source, ArrayInput)
     frame = (slice(None),) * len(source.shape) + (None,) * len(source.axes)
-    return value.steps == (Step("index", frame),)
+    return value.ops == (ViewOp("index", frame),)
 
 
-def _is_given(value: Value) -> bool:
+def _is_given(value: Node) -> bool:
     """Return whether there is nothing to compute."""
     of_reduction = isinstance(value, View) and isinstance(value.input, Reduce)
-    return isinstance(value, Argument | View | Scalar) and not of_reduction
+    return isinstance(value, ArrayInput | View | Scalar) and not of_reduction
 
 
-def _is_real(value: Value) -> bool:
+def _is_real(value: Node) -> bool:
     return dtypes.lookup(value.dtype).kind in "biuf"
 
 

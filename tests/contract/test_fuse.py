@@ -1385,7 +1385,7 @@ def test_gelu(place: ArrayDevice) -> None:
 
 
 class FromCuPy:
-    """Stands for one of CuPy's ufuncs, of which stand-ins only ask the name."""
+    """Stands for one of CuPy's ufuncs, of which proxies only ask the name."""
 
     def __init__(self, name: str) -> None:
         self.name = name

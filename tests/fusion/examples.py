@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kspec
-from kspec.fusion.program import ArrayType
+from kspec.fusion.program import ShapedArray
 
 
 def squared_difference(x: Any, y: Any) -> Any:
@@ -73,12 +73,12 @@ def kernel_inside(x: Any, most: Any) -> Any:
     return y - y.mean(-1, keepdims=True), is_more
 
 
-_ROWS = ArrayType("float32", (64, 1024))
-_ROW = ArrayType("float32", (1024,))
-_HALF = ArrayType("float16", (64, 1024))
-_HALF_ROW = ArrayType("float16", (1024,))
+_ROWS = ShapedArray("float32", (64, 1024))
+_ROW = ShapedArray("float32", (1024,))
+_HALF = ShapedArray("float16", (64, 1024))
+_HALF_ROW = ShapedArray("float16", (1024,))
 
-EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[ArrayType | str, ...]]] = {
+EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[ShapedArray | str, ...]]] = {
     "squared_difference": (squared_difference, (_ROWS, _ROW)),
     "gelu_bias": (gelu_bias, (_HALF, _HALF_ROW)),
     "softmax": (softmax, (_ROWS,)),

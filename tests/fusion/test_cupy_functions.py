@@ -1,7 +1,7 @@
 """CuPy's functions inside fused functions, with NumPy's results, and NumPy's spellings of them.
 
 Where CuPy is installed these are its own, for arrays on the host as well: no GPU is needed to trace
-them. Everywhere, stand-ins ask what CuPy's functions ask, and hand on what they hand on.
+them. Everywhere, proxies ask what CuPy's functions ask, and pass on what they pass on.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def test_older_and_newer_cupys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gpu
 def test_cupys_own_arrays_inside() -> None:
-    """Arrays that CuPy's functions make of its own are arrays, not stand-ins."""
+    """Arrays that CuPy's functions make of its own are arrays, not proxies."""
     cupy = importlib.import_module("cupy")
     x = cupy.asarray(elements("f8"))
     with pytest.raises(FusionError, match="a concrete ndarray is not fused"):

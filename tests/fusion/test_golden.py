@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kspec.fusion.program import Program, trace
+from kspec.fusion.program import FusedProgram, trace
 from kspec.model.stages import Target
 from kspec.render import render_specs, specializations
 from kspec.spec.models import ReductionSpec
@@ -17,13 +17,13 @@ from tests.fusion.examples import EXAMPLES
 from tests.golden_cases import GOLDEN, Case, read_case
 
 
-def program_of(name: str) -> Program:
+def program_of(name: str) -> FusedProgram:
     """Return the program of an example."""
     function, args = EXAMPLES[name]
     return trace(function, args, tuple(inspect.signature(function).parameters), name)
 
 
-def described(program: Program) -> Iterator[str]:
+def described(program: FusedProgram) -> Iterator[str]:
     """Return each stage of a program, as text."""
     yield "# graph"
     for one in program.outputs:

@@ -260,7 +260,7 @@ WORDS = [
     ("row", "rows", "length", "lanes"),
     ("k", "j", "r_0", "kept0"),
     ("kept0_of_row", "out0", "out0_of_pack", "max0_0"),
-    ("sum1_0", "part0_0", "t1_0", "r1_0"),
+    ("sum1_0", "acc0_0", "t1_0", "r1_0"),
     ("x_data", "x_step", "x_given", "x_of_row"),
     ("PACKS", "THREADS", "V", "NULL"),
 ]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import kspec
 from kspec import fuse
 from kspec.fusion import types
-from kspec.fusion.program import ArrayType, trace
+from kspec.fusion.program import ShapedArray, trace
 from tests.devices import CUPY, HOST, OWN_CUDA, ArrayDevice, ready
 from tests.profiles import examples
 
@@ -96,7 +96,7 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
 def traced(function: Callable[..., Any], *args: Any) -> Any:
     """Return dtypes of results, traced for such arguments; or the error that tracing raises."""
     described = [
-        ArrayType(one.dtype.name, one.shape)
+        ShapedArray(one.dtype.name, one.shape)
         if isinstance(one, np.ndarray)
         else types.type_of_number(one)
         for one in args

@@ -4,7 +4,7 @@
 >>> arguments[0].shape, arguments[0].dtype.name, arguments[1]
 ((4, 8), 'float32', 0.0)
 
-The function is imported and traced, which runs its module and calls it once with stand-ins; it
+The function is imported and traced, which runs its module and calls it once with proxies; it
 never sees an array.
 """
 

@@ -29,8 +29,8 @@ from kspec.fusion.call.overlaps import Overlaps, first_of_same, meet, overlappin
 from kspec.fusion.call.rows import fits, row_spec
 from kspec.fusion.call.running import Run, Runnable
 from kspec.fusion.explain import explain
-from kspec.fusion.program import ArgumentType, ArrayType, Known, trace
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.program import ArgumentType, DefaultArgument, ShapedArray, trace
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.locks import make_lock
 from kspec.pickling import ByName
 from kspec.runtime.arguments.binding import check_alignment
@@ -154,7 +154,7 @@ class Fused(ByName):
         self._count = len(kinds) if plain else -1  # of arguments that need no sorting out
         self._names = tuple(self._signature.parameters)
         self._defaults = {
-            name: Known(one.default)
+            name: DefaultArgument(one.default)
             for name, one in self._signature.parameters.items()
             if one.default is not inspect.Parameter.empty and library_of(one.default) is None
         }
@@ -249,7 +249,7 @@ class Fused(ByName):
         """Call the function as it is."""
         positional: list[Any] = []
         named: dict[str, Any] = {}
-        values = iter([one.value if isinstance(one, Known) else one for one in args])
+        values = iter([one.value if isinstance(one, DefaultArgument) else one for one in args])
         for name, one in self._signature.parameters.items():
             if one.kind is inspect.Parameter.VAR_POSITIONAL:
                 positional += itertools.islice(values, self._more(len(args)))
@@ -260,7 +260,7 @@ class Fused(ByName):
         return self.func(*positional, **named)
 
     def _find(self, args: tuple[Any, ...], key: tuple[Any, ...]) -> Run:
-        if any(isinstance(one, Traced) for one in args) or not self._is_fused(args):
+        if any(isinstance(one, Proxy) for one in args) or not self._is_fused(args):
             return self._plain
         runnable = self._runnable(args)
         run: Run = runnable.run
@@ -410,7 +410,7 @@ class Fused(ByName):
         found: list[ArgumentType] = []
         for position, one in enumerate(args):
             view = self._view(args, position)
-            if one is None or isinstance(one, Known):
+            if one is None or isinstance(one, DefaultArgument):
                 found.append(one)
             elif view is not None:
                 if _has_operators_of_its_own(type(one)):
@@ -422,7 +422,7 @@ class Fused(ByName):
                 numpy_dtype(view.dtype)  # NumPy learns of types that it does not have
                 if view.dtype.startswith(("{", "V")):
                     raise FusionError(f"{self.name}: structs are not fused")
-                found.append(ArrayType(view.dtype, view.shape))
+                found.append(ShapedArray(view.dtype, view.shape))
             elif (number := types.type_of_number(one)) is not None:
                 found.append(number)
             else:
@@ -453,7 +453,7 @@ def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
     numbers: dict[int, int] = {0: 0, 1: 1}  # of no elements, there may be nothing to choose from
     found: list[object] = []
     for one in described:
-        if isinstance(one, ArrayType):
+        if isinstance(one, ShapedArray):
             extents = tuple(numbers.setdefault(size, -len(numbers)) for size in one.sizes)
             found.append((one.dtype, extents))
         else:

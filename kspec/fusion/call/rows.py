@@ -14,7 +14,7 @@ from typing import Any
 
 from kspec import config
 from kspec.fusion.call.outputs import written
-from kspec.fusion.graph import Value
+from kspec.fusion.graph import Node
 from kspec.fusion.partition import Output
 from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
 from kspec.model import dtypes
@@ -25,7 +25,7 @@ from kspec.runtime.raw.kernel import RawKernel
 from kspec.spec.building import build_spec
 from kspec.spec.models import RawSpec
 
-LookUp = Callable[[Value], Any]
+LookUp = Callable[[Node], Any]
 _ACCESS = 16  # bytes
 _THREADS = 1024
 _BLOCK = 128

@@ -11,10 +11,10 @@ from kspec.fusion.call.copies import copy
 from kspec.fusion.call.outputs import written
 from kspec.fusion.call.rows import RowCaller
 from kspec.fusion.call.view_ops import look
-from kspec.fusion.graph import Argument, Count, Number, Stored, Value, View
+from kspec.fusion.graph import ArrayInput, Count, Input, Node, Stored, View
 from kspec.fusion.numbers import Computed, Given, evaluate
-from kspec.fusion.partition import Elements, Home, Output
-from kspec.fusion.program import Program, Returned
+from kspec.fusion.partition import ElementwiseGroup, Output, Producer
+from kspec.fusion.program import FusedProgram, Returned
 from kspec.runtime.libraries.lookup import library_of
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
@@ -26,13 +26,13 @@ class Runnable:
 
     Attributes
     ----------
-    program : Program
+    program : FusedProgram
         What it computes.
     run : callable
         Takes the arguments, returns what the function returns.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: FusedProgram) -> None:
         self.program = program
         self._kernels = [_kernel(one.spec) for one in program.kernels]
         self._rows = RowCaller(program.rows) if program.rows else None
@@ -47,17 +47,17 @@ class Runnable:
         if len(self._kernels) != 1 or self._rows:
             return None
         kernel, step = self._kernels[0], self.program.kernels[0]
-        plain = all(isinstance(one, Argument | Number) for one in step.reads)
+        plain = all(isinstance(one, Input) for one in step.reads)
         values = [one.value for one in step.writes]
         returned = self.program.returned
         wanted = returned if isinstance(returned, tuple) else (returned,)
         if not plain or self.program.written or tuple(values) != wanted:
             return None
         if isinstance(kernel, ReductionKernel) and any(
-            not _is_whole(self.program.parts.home(value)) for value in values
+            not _is_whole(self.program.partition.producer(value)) for value in values
         ):
             return None
-        positions = [one.position for one in step.reads if isinstance(one, Argument | Number)]
+        positions = [one.position for one in step.reads if isinstance(one, Input)]
         take = _taker(positions)
         axes: dict[str, Any] = {"axis": step.axes} if isinstance(kernel, ReductionKernel) else {}
         if isinstance(returned, tuple) and len(returned) == 1:
@@ -80,17 +80,17 @@ class Runnable:
         return self._run(tuple(given))
 
     def _run(self, args: tuple[Any, ...]) -> Any:
-        results: dict[Value, Any] = {}
+        results: dict[Node, Any] = {}
         program = self.program
         if self._rows is not None and self._run_rows(self._rows, args, results):
             return self._returned(args, results)
         for value in self._saved:
             results[value] = copy(self._look_up(value, args, results))
-        for kernel, step, part in zip(
-            self._kernels, program.kernels, program.parts.parts, strict=True
+        for kernel, step, group in zip(
+            self._kernels, program.kernels, program.partition.groups, strict=True
         ):
             given = [self._look_up(one, args, results) for one in step.reads]
-            if isinstance(part, Elements):
+            if isinstance(group, ElementwiseGroup):
                 found = _elements(kernel, given, step.writes, args)
             else:
                 axes: dict[str, Any] = {"axis": step.axes}
@@ -100,7 +100,7 @@ class Runnable:
                     results[one.value] = array
         return self._returned(args, results)
 
-    def _run_rows(self, rows: RowCaller, args: tuple[Any, ...], results: dict[Value, Any]) -> bool:
+    def _run_rows(self, rows: RowCaller, args: tuple[Any, ...], results: dict[Node, Any]) -> bool:
         """Run one kernel in place of all; return whether it fits."""
         outputs = self.program.outputs
         targets = [None if one.target is None else args[one.target] for one in outputs]
@@ -112,31 +112,31 @@ class Runnable:
                 results[one.value] = array
         return True
 
-    def _returned(self, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+    def _returned(self, args: tuple[Any, ...], results: dict[Node, Any]) -> Any:
         returned = self.program.returned
         if not isinstance(returned, tuple):
             return self._returned_one(returned, args, results)
         found: list[Any] = []
         for place, one in enumerate(returned):
             made = self._returned_one(one, args, results)
-            again = isinstance(one, Value) and any(one is other for other in returned[:place])
+            again = isinstance(one, Node) and any(one is other for other in returned[:place])
             found.append(copy(made) if again else made)
         return tuple(found)
 
-    def _returned_one(self, one: Returned, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
-        if isinstance(one, Value):
+    def _returned_one(self, one: Returned, args: tuple[Any, ...], results: dict[Node, Any]) -> Any:
+        if isinstance(one, Node):
             return self._look_up(one, args, results)
         return evaluate(one, args) if isinstance(one, Given | Computed) else one
 
-    def _look_up(self, value: Value, args: tuple[Any, ...], results: dict[Value, Any]) -> Any:
+    def _look_up(self, value: Node, args: tuple[Any, ...], results: dict[Node, Any]) -> Any:
         """Return the array or number that a value is in this call."""
-        home = self.program.parts.home(value)
-        if home is not None and value in results:
+        producer = self.program.partition.producer(value)
+        if producer is not None and value in results:
             array = results[value]  # a pass leaves out the axes of extent 1
-            return array if len(array.shape) == len(value.shape) else array[home.frame]
+            return array if len(array.shape) == len(value.shape) else array[producer.frame]
         if value in results:
             return results[value]
-        if isinstance(value, Argument | Number):
+        if isinstance(value, Input):
             return args[value.position]
         if isinstance(value, Count):
             return _product(value, args)
@@ -144,8 +144,8 @@ class Runnable:
             return self._look_up(value.input, args, results)
         assert isinstance(value, View), value
         array = self._look_up(value.input, args, results)
-        for step in value.steps:
-            array = look(array, step)
+        for op in value.ops:
+            array = look(array, op)
         return array
 
 
@@ -190,27 +190,27 @@ def _product(count: Count, args: tuple[Any, ...]) -> Any:
     return number if count.dtype == "int64" else float(number)
 
 
-def _is_whole(home: Home | None) -> bool:
-    return home is not None and all(entry == slice(None) for entry in home.frame)
+def _is_whole(producer: Producer | None) -> bool:
+    return producer is not None and all(entry == slice(None) for entry in producer.frame)
 
 
-def _overwritten(program: Program) -> tuple[Value, ...]:
+def _overwritten(program: FusedProgram) -> tuple[Node, ...]:
     """Return values that kernels read from arguments written to elsewhere."""
     gone: set[int] = set()
-    found: dict[Value, None] = {}
+    found: dict[Node, None] = {}
     for kernel in program.kernels:
         mine = {one.target for one in kernel.writes if one.target is not None}
         gone |= mine
         for read in kernel.reads:
-            same_place = isinstance(read, Argument) and read.position in mine
+            same_place = isinstance(read, ArrayInput) and read.position in mine
             if not same_place and _is_view_of(read, gone):
                 found[read] = None
     return tuple(found)
 
 
-def _is_view_of(value: Value, positions: set[int]) -> bool:
+def _is_view_of(value: Node, positions: set[int]) -> bool:
     source = value.input if isinstance(value, View) else value
-    return isinstance(source, Argument) and source.position in positions
+    return isinstance(source, ArrayInput) and source.position in positions
 
 
 def _kernel(spec: Spec) -> ElementwiseKernel | ReductionKernel:

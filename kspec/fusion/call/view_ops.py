@@ -1,4 +1,4 @@
-"""Views of arrays of any library: the steps of `kspec.fusion.graph`, in the words of each."""
+"""Views of arrays of any library: the operations of `kspec.fusion.view_ops`, as methods of each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from kspec.fusion.call.copies import copy
-from kspec.fusion.steps import Step
+from kspec.fusion.view_ops import ViewOp
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.memory.device_array import DeviceArray
 
 _MODULES = {"jaxlib": "jax.numpy"}  # of arrays whose package is not that of their functions
 
 
-def look(array: Any, step: Step) -> Any:
+def look(array: Any, step: ViewOp) -> Any:
     """Return a view of an array of any library."""
     detail: Any = step.detail
     if step.kind == "index":

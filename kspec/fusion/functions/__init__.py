@@ -17,7 +17,7 @@ from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
 from kspec.fusion.refusals import refuse, refuse_unknown
-from kspec.fusion.tracing.proxies import Traced, remember
+from kspec.fusion.tracing.proxies import Proxy, remember
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.ir.builtins import BUILTINS
 
@@ -125,7 +125,7 @@ def call_named(tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[st
         refuse(f"{name}: {error}")
     for key, value in bound.arguments.items():
         entries = value if isinstance(value, tuple | list) else (value,)
-        if key in _KNOWN and any(isinstance(one, Traced) for one in entries):
+        if key in _KNOWN and any(isinstance(one, Proxy) for one in entries):
             refuse_unknown(f"{name}: {key}=")
     return found(tracer, *args, **keywords)
 

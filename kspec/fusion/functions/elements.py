@@ -17,13 +17,13 @@ from kspec.fusion.functions.table import (
     mask_of,
 )
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
 
 
 @fused_function
-def where(tracer: Tracer, condition: Any, x: Any = MISSING, y: Any = MISSING) -> Traced:
+def where(tracer: Tracer, condition: Any, x: Any = MISSING, y: Any = MISSING) -> Proxy:
     """``np.where`` with three arguments."""
     if x is MISSING or y is MISSING:
         refuse("np.where with one argument has a result of unknown size; give it three")
@@ -86,7 +86,7 @@ def around(tracer: Tracer, a: Any, decimals: int = 0, out: Any = None) -> Any:
     return delivered((result,), (out,), "around")
 
 
-def _rounded(tracer: Tracer, x: Traced) -> Traced:
+def _rounded(tracer: Tracer, x: Proxy) -> Proxy:
     return tracer.ufunc("rint", (x,))[0]
 
 
@@ -95,7 +95,7 @@ def copyto(
     tracer: Tracer, dst: Any, src: Any, casting: str = "same_kind", where: Any = True
 ) -> None:
     """``np.copyto``."""
-    if not isinstance(dst, Traced):
+    if not isinstance(dst, Proxy):
         refuse("copyto: the target must be an array that is passed to the function")
     value, kind = tracer.operand(src, "copyto")
     to = dst.value.dtype
@@ -109,25 +109,25 @@ def copyto(
 
 
 @fused_function
-def copy(tracer: Tracer, a: Any, order: str = "K", subok: bool = False) -> Traced:
+def copy(tracer: Tracer, a: Any, order: str = "K", subok: bool = False) -> Proxy:
     """``np.copy``."""
     return array_of(tracer, a, "copy").copy()
 
 
 @fused_function
-def real(tracer: Tracer, val: Any) -> Traced:
+def real(tracer: Tracer, val: Any) -> Proxy:
     """``np.real``."""
     return _part(tracer, val, "real")
 
 
 @fused_function
-def imag(tracer: Tracer, val: Any) -> Traced:
+def imag(tracer: Tracer, val: Any) -> Proxy:
     """``np.imag``."""
     return _part(tracer, val, "imag")
 
 
 @fused_function
-def angle(tracer: Tracer, z: Any, deg: bool = False) -> Traced:
+def angle(tracer: Tracer, z: Any, deg: bool = False) -> Proxy:
     """``np.angle``."""
     x = array_of(tracer, z, "angle")
     if dtypes.lookup(x.value.dtype).kind == "c":
@@ -141,35 +141,35 @@ def angle(tracer: Tracer, z: Any, deg: bool = False) -> Traced:
 FUNCTIONS["angle_deg"] = lambda tracer, z: angle(tracer, z, deg=True)  # CuPy's kernel
 
 
-def _part(tracer: Tracer, given: Any, name: str) -> Traced:
+def _part(tracer: Tracer, given: Any, name: str) -> Proxy:
     x = array_of(tracer, given, name)
     if x.weak:
         return _part_of_number(tracer, tracer.counted(x), name)
     if dtypes.lookup(x.value.dtype).kind != "c":
-        return x if name == "real" else x.seen(lambda _: _full(tracer, x, 0, None).value, None)
+        return x if name == "real" else x.make_view(lambda _: _full(tracer, x, 0, None).value, None)
     dtype = dtypes.real_part(x.value.dtype)
-    return x.seen(lambda value: tracer.graph.apply(name, (value,), dtype), None)
+    return x.make_view(lambda value: tracer.graph.apply(name, (value,), dtype), None)
 
 
-def _part_of_number(tracer: Tracer, number: Traced, name: str) -> Traced:
+def _part_of_number(tracer: Tracer, number: Proxy, name: str) -> Proxy:
     """Return a part of a Python number, which is another."""
     if number.weak == "complex":
         value = tracer.graph.apply(name, (number.value,), types.STRONG["float"])
-        return Traced(tracer, value, weak="float")
+        return Proxy(tracer, value, weak="float")
     if name == "real":
         return number
-    return Traced(tracer, tracer.graph.constant(0, number.value.dtype), weak=number.weak)
+    return Proxy(tracer, tracer.graph.constant(0, number.value.dtype), weak=number.weak)
 
 
 @fused_function
-def sinc(tracer: Tracer, x: Any) -> Traced:
+def sinc(tracer: Tracer, x: Any) -> Proxy:
     """``np.sinc``."""
     given = array_of(tracer, x, "sinc")
     turned = tracer.ufunc("multiply", (math.pi, tracer.wrap(given.value)))[0]
     is_zero = tracer.ufunc("equal", (turned, 0))[0]
     divisor = FUNCTIONS["where"](tracer, is_zero, 1, turned)
     wave = tracer.ufunc("divide", (*tracer.ufunc("sin", (divisor,)), divisor))[0]
-    found: Traced = FUNCTIONS["where"](tracer, is_zero, 1, wave)
+    found: Proxy = FUNCTIONS["where"](tracer, is_zero, 1, wave)
     return found
 
 
@@ -181,7 +181,7 @@ def nan_to_num(
     nan: Any = 0.0,
     posinf: Any = None,
     neginf: Any = None,
-) -> Traced:
+) -> Proxy:
     """``np.nan_to_num``."""
     a = array_of(tracer, x, "nan_to_num")
     result, dtype = a.copy(), a.value.dtype
@@ -191,7 +191,7 @@ def nan_to_num(
         given = nan, most if posinf is None else posinf, -most if neginf is None else neginf
         instead = [tracer.convert(tracer.operand(one, "nan_to_num")[0], real) for one in given]
         result = tracer.wrap(tracer.graph.apply("nan_to_num", (a.value, *instead), dtype))
-    found: Traced = delivered((result,), () if copy else (a,), "nan_to_num")
+    found: Proxy = delivered((result,), () if copy else (a,), "nan_to_num")
     return found
 
 
@@ -203,21 +203,21 @@ def _largest(dtype: str) -> float:
 @fused_function
 def isclose(
     tracer: Tracer, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
-) -> Traced:
+) -> Proxy:
     """``np.isclose``, as which it leaves Python's numbers what they are."""
     x, y = a, _inexact(tracer, b)
     near = np.less_equal(abs(x - y), atol + rtol * abs(y)) & np.isfinite(y) | (x == y)
-    result: Traced = near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
+    result: Proxy = near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
     return result
 
 
 def _inexact(tracer: Tracer, given: Any) -> Any:
     """Return an operand that is not an integer: the smallest integer has no absolute value."""
-    if not isinstance(given, Traced | np.generic):
+    if not isinstance(given, Proxy | np.generic):
         return float(given) if isinstance(given, int) else given
-    if isinstance(given, Traced) and given.weak:
+    if isinstance(given, Proxy) and given.weak:
         weak = "complex" if given.weak == "complex" else "float"
-        return Traced(tracer, tracer.convert(given.value, types.STRONG[weak]), weak=weak)
+        return Proxy(tracer, tracer.convert(given.value, types.STRONG[weak]), weak=weak)
     value, kind = tracer.operand(given, "isclose")
     return tracer.wrap(tracer.convert(value, types.common((kind, "float"))))
 
@@ -232,7 +232,7 @@ def _define_like(name: str, number: int) -> None:
         shape: Any = None,
         *,
         device: Any = None,
-    ) -> Traced:
+    ) -> Proxy:
         return _full(tracer, a, number, dtype, name, shape)
 
     FUNCTIONS[name] = defined
@@ -249,14 +249,14 @@ def full_like(
     shape: Any = None,
     *,
     device: Any = None,
-) -> Traced:
+) -> Proxy:
     """``np.full_like``."""
     return _full(tracer, a, fill_value, dtype, "full_like", shape)
 
 
 def _full(
     tracer: Tracer, a: Any, number: Any, dtype: Any, name: str = "full_like", shape: Any = None
-) -> Traced:
+) -> Proxy:
     """Return a number that has an array's shape, or elements that fit it."""
     if shape is not None:
         refuse(f"{name}: shape= is not fused; pass the function an array of that shape")

@@ -15,7 +15,7 @@ from typing import Any
 
 from kspec.fusion import types
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 
 CallKernel = Callable[[Tracer, Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -82,7 +82,7 @@ class _History:
         """Return a ufunc of proxies and numbers; of CuPy's arrays, what CuPy returns."""
         given = [one for one in (*args, keywords.get("out")) if one is not None]
         numbers = all(types.type_of_number(one) is not None for one in given)
-        if not numbers and not any(isinstance(one, Traced) for one in given):
+        if not numbers and not any(isinstance(one, Proxy) for one in given):
             with _variables(self._local, {_FLAG: False}):
                 return ufunc(*args, **keywords)
         return self._call_kernel(self._tracer, ufunc, args, keywords)

@@ -12,9 +12,9 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
-from kspec.fusion.graph import Value
+from kspec.fusion.graph import Node
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
 from kspec.model.shapes import check_not_empty
@@ -30,7 +30,7 @@ def _reduced(
     axis: Any,
     keepdims: bool,
     out: Any,
-    compute: Callable[[Value, tuple[int, ...]], Value],
+    compute: Callable[[Node, tuple[int, ...]], Node],
     name: str,
 ) -> Any:
     x = array_of(tracer, a, name)
@@ -40,21 +40,21 @@ def _reduced(
     axes = tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
     result = tracer.wrap(_kept(tracer, compute(x.value, axes), axes, ndim) if keepdims
                          else compute(x.value, axes))  # fmt: skip
-    if isinstance(out, Traced) and out.value.sizes != result.value.sizes:
+    if isinstance(out, Proxy) and out.value.sizes != result.value.sizes:
         raise ShapeError(
             f"{name}: out= has shape {out.value.sizes}, the result {result.value.sizes}"
         )
     return delivered((result,), (out,), name)
 
 
-def _kept(tracer: Tracer, value: Value, axes: tuple[int, ...], ndim: int) -> Value:
+def _kept(tracer: Tracer, value: Node, axes: tuple[int, ...], ndim: int) -> Node:
     """Return a result with the axes that are gone, of extent 1."""
     if not value.shape and not ndim:
         return value
     return tracer.graph.index(value, tuple(None if k in axes else slice(None) for k in range(ndim)))
 
 
-def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
+def _reduce(tracer: Tracer, function: str, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
     """Return a reduction over axes; without axes the elements stay as they are."""
     if not axes:
         if function in ("argmax", "argmin"):
@@ -68,7 +68,7 @@ def _fold(tracer: Tracer, function: str, value: Value, axes: tuple[int, ...], dt
     return tracer.graph.reduce(function, value, axes, dtype)
 
 
-def _count(tracer: Tracer, value: Value, axes: tuple[int, ...], dtype: str) -> Value:
+def _count(tracer: Tracer, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
     return tracer.graph.count([value.shape[k] for k in axes], dtype)
 
 
@@ -97,13 +97,13 @@ def _define_total(name: str, function: str) -> None:
     ) -> Any:
         _refuse_where(name, where, initial)
 
-        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+        def compute(value: Node, axes: tuple[int, ...]) -> Node:
             to = types.total(value.dtype) if out is None else _held(tracer, value.dtype, out)
             if dtype is not None:
                 to = types.dtype_name(dtype)
             if name.startswith("nan"):
                 value = _without_nan(tracer, value, 0 if function == "sum" else 1)
-            return _fold(tracer, function, tracer.graph.cast(value, to), axes, to)
+            return _reduce(tracer, function, tracer.graph.cast(value, to), axes, to)
 
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
 
@@ -123,8 +123,8 @@ def _define_extreme(name: str, function: str) -> None:
     ) -> Any:
         _refuse_where(name, where, initial)
 
-        def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            return _fold(tracer, function, value, axes, value.dtype)
+        def compute(value: Node, axes: tuple[int, ...]) -> Node:
+            return _reduce(tracer, function, value, axes, value.dtype)
 
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
 
@@ -144,8 +144,8 @@ def _define_truth(name: str) -> None:
     ) -> Any:
         _refuse_where(name, where, MISSING)
 
-        def compute(value: Value, axes: tuple[int, ...]) -> Value:
-            return _fold(tracer, name, tracer.graph.cast(value, "bool"), axes, "bool")
+        def compute(value: Node, axes: tuple[int, ...]) -> Node:
+            return _reduce(tracer, name, tracer.graph.cast(value, "bool"), axes, "bool")
 
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
 
@@ -165,10 +165,10 @@ def _define_position(name: str, function: str, worst: float) -> None:
         if axis is not None and not isinstance(axis, int | np.integer):
             raise TypeError(f"{name}: axis must be an integer or None")
 
-        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+        def compute(value: Node, axes: tuple[int, ...]) -> Node:
             if name.startswith("nan"):
                 value = _without_nan(tracer, value, worst)
-            return _fold(tracer, function, value, axes, "int64")
+            return _reduce(tracer, function, value, axes, "int64")
 
         return _reduced(tracer, a, axis, keepdims, out, compute, name)
 
@@ -179,7 +179,7 @@ def _has_nan(dtype: str) -> bool:
     return dtypes.lookup(dtype).kind in "fc"
 
 
-def _without_nan(tracer: Tracer, value: Value, number: float, of: Value | None = None) -> Value:
+def _without_nan(tracer: Tracer, value: Node, number: float, of: Node | None = None) -> Node:
     """Return a value with a number where it, or another one, is NaN."""
     of = of or value
     if not _has_nan(of.dtype):
@@ -218,20 +218,20 @@ def _refuse_complex(name: str, *given: str) -> None:
 
 
 def _mean_of(
-    tracer: Tracer, value: Value, axes: tuple[int, ...], skipping: bool
-) -> tuple[Value, Value]:
+    tracer: Tracer, value: Node, axes: tuple[int, ...], skipping: bool
+) -> tuple[Node, Node]:
     """Return mean and count, in the wide type."""
     graph, wide = tracer.graph, _wide(value.dtype)
     real = dtypes.real_part(wide)
     if skipping:
         there = graph.apply("isnan", (value,), "bool")
         there = graph.apply("logical_not", (there,), "bool")
-        count = _fold(tracer, "sum", graph.cast(there, "int64"), axes, "int64")
+        count = _reduce(tracer, "sum", graph.cast(there, "int64"), axes, "int64")
         value = _without_nan(tracer, value, 0)
         number = graph.cast(count, real)
     else:
         number = _count(tracer, value, axes, real)
-    total = graph.cast(_fold(tracer, "sum", value, axes, value.dtype), wide)
+    total = graph.cast(_reduce(tracer, "sum", value, axes, value.dtype), wide)
     return graph.apply("divide", (total, graph.cast(number, wide)), wide), number
 
 
@@ -248,7 +248,7 @@ def _define_mean(name: str) -> None:
     ) -> Any:
         _refuse_where(name, where, MISSING)
 
-        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+        def compute(value: Node, axes: tuple[int, ...]) -> Node:
             skipping = name == "nanmean" and _has_nan(value.dtype)
             to = _narrow(tracer, value.dtype, dtype, out)
             kept = _wide(to)
@@ -282,7 +282,7 @@ def _define_spread(name: str) -> None:
         graph = tracer.graph
         less = float(ddof if correction is None else correction)
 
-        def compute(value: Value, axes: tuple[int, ...]) -> Value:
+        def compute(value: Node, axes: tuple[int, ...]) -> Node:
             narrow = _narrow(tracer, value.dtype, dtype, out)
             if dtype is not None:
                 _refuse_integers(name, not _has_nan(narrow))
@@ -309,7 +309,7 @@ def _define_spread(name: str) -> None:
     FUNCTIONS[name] = defined
 
 
-def _without_negative(tracer: Tracer, number: Value, skipping: bool) -> Value:
+def _without_negative(tracer: Tracer, number: Node, skipping: bool) -> Node:
     """Return degrees of freedom: NumPy's none are 0, and NaN where elements are skipped."""
     graph, zero = tracer.graph, tracer.graph.constant(0.0, number.dtype)
     if not skipping:
@@ -320,8 +320,8 @@ def _without_negative(tracer: Tracer, number: Value, skipping: bool) -> Value:
 
 
 def _squares_in_two(
-    tracer: Tracer, wide: Value, axes: tuple[int, ...], skipping: bool, real: str
-) -> tuple[Value, Value]:
+    tracer: Tracer, wide: Node, axes: tuple[int, ...], skipping: bool, real: str
+) -> tuple[Node, Node]:
     """Return the sum of squared deviations from the mean, which is found first, and the count."""
     graph = tracer.graph
     mean, number = _mean_of(tracer, wide, axes, skipping)
@@ -336,16 +336,16 @@ def _squares_in_two(
         square = graph.apply("real", (square,), real)
     else:
         square = graph.apply("multiply", (difference, difference), real)
-    return _fold(tracer, "sum", square, axes, real), number
+    return _reduce(tracer, "sum", square, axes, real), number
 
 
 @fused_function
 def ptp(tracer: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """``np.ptp``."""
 
-    def compute(value: Value, axes: tuple[int, ...]) -> Value:
-        high = _fold(tracer, "max", value, axes, value.dtype)
-        low = _fold(tracer, "min", value, axes, value.dtype)
+    def compute(value: Node, axes: tuple[int, ...]) -> Node:
+        high = _reduce(tracer, "max", value, axes, value.dtype)
+        low = _reduce(tracer, "min", value, axes, value.dtype)
         return tracer.ufunc("subtract", (tracer.wrap(high), tracer.wrap(low)))[0].value
 
     return _reduced(tracer, a, axis, keepdims, out, compute, "ptp")
@@ -355,9 +355,9 @@ def ptp(tracer: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: boo
 def count_nonzero(tracer: Tracer, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """``np.count_nonzero``."""
 
-    def compute(value: Value, axes: tuple[int, ...]) -> Value:
+    def compute(value: Node, axes: tuple[int, ...]) -> Node:
         ones = tracer.graph.cast(tracer.graph.cast(value, "bool"), "int64")
-        return _fold(tracer, "sum", ones, axes, "int64")
+        return _reduce(tracer, "sum", ones, axes, "int64")
 
     return _reduced(tracer, a, axis, keepdims, None, compute, "count_nonzero")
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kspec.fusion import types
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -18,13 +18,13 @@ FUNCTIONS: dict[str, Function] = {}
 MISSING: Any = object()
 
 
-def delivered(results: tuple[Traced, ...], out: Sequence[Any], name: str) -> Any:
+def delivered(results: tuple[Proxy, ...], out: Sequence[Any], name: str) -> Any:
     """Return results, written to the outputs that were given."""
     if out:
-        _check_apart([one for one in out if isinstance(one, Traced)], name)
+        _check_apart([one for one in out if isinstance(one, Proxy)], name)
         for result, target in zip(results, out, strict=True):
             if target is not None:
-                if not isinstance(target, Traced):
+                if not isinstance(target, Proxy):
                     refuse(f"{name}: out= must be an array that is passed to the function")
                 target.assign(result, name)
         results = tuple(
@@ -33,7 +33,7 @@ def delivered(results: tuple[Traced, ...], out: Sequence[Any], name: str) -> Any
     return results[0] if len(results) == 1 else results
 
 
-def _check_apart(outputs: Sequence[Traced], name: str) -> None:
+def _check_apart(outputs: Sequence[Proxy], name: str) -> None:
     """Refuse outputs of one call that share memory: NumPy's order of writing is not defined."""
     for one, other in itertools.combinations([one.root for one in outputs], 2):
         sharing = one.position is not None and other.position in one.tracer.sharing(one.position)
@@ -47,9 +47,9 @@ def fused_function(function: FunctionT) -> FunctionT:
     return function
 
 
-def array_of(tracer: Tracer, given: Any, name: str) -> Traced:
+def array_of(tracer: Tracer, given: Any, name: str) -> Proxy:
     """Return an array, or a number as one."""
-    if isinstance(given, Traced):
+    if isinstance(given, Proxy):
         return given
     value, _ = tracer.operand(given, name)
     return tracer.wrap(value)

@@ -11,9 +11,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from kspec.fusion import types
 from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function
-from kspec.fusion.graph import Argument, Dim, Value, View
+from kspec.fusion.graph import ArrayInput, Dim, Node, View
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced
+from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
 
@@ -28,7 +28,7 @@ def reshape(
     *,
     newshape: Any = None,
     copy: bool | None = None,
-) -> Traced:
+) -> Proxy:
     """``np.reshape`` in C order."""
     if order not in ("C", "A"):
         refuse(f"reshape: order={order!r} is not fused")
@@ -41,7 +41,7 @@ def reshape(
 
 
 @fused_function
-def ravel(tracer: Tracer, a: Any, order: str = "C") -> Traced:
+def ravel(tracer: Tracer, a: Any, order: str = "C") -> Proxy:
     """``np.ravel``."""
     if order not in ("C", "A"):
         refuse(f"ravel: order={order!r} is not fused")
@@ -50,7 +50,7 @@ def ravel(tracer: Tracer, a: Any, order: str = "C") -> Traced:
     return _reshaped(x, _extents(x, -1), seen is not None and not seen.flags.c_contiguous)
 
 
-def _extents(x: Traced, shape: Any) -> tuple[int, ...]:
+def _extents(x: Proxy, shape: Any) -> tuple[int, ...]:
     """Return the extents of a new shape, one of which may be left to its size."""
     given = shape if isinstance(shape, tuple | list) else (shape,)
     sizes = [int(one) for one in given]
@@ -65,20 +65,20 @@ def _extents(x: Traced, shape: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _reshaped(x: Traced, wanted: tuple[int, ...], copy: bool) -> Traced:
+def _reshaped(x: Proxy, wanted: tuple[int, ...], copy: bool) -> Proxy:
     sizes = x.value.sizes
 
-    def shaped(value: Value, extents: tuple[int, ...]) -> Value:
+    def shaped(value: Node, extents: tuple[int, ...]) -> Node:
         one_axis = len(value.shape) == len(extents) == 1  # which has as many elements as before
         return value if one_axis else x.tracer.graph.reshape(value, extents)
 
     if copy:
         return x.tracer.wrap(shaped(x.value, wanted))
-    return x.seen(lambda value: shaped(value, wanted), lambda value: shaped(value, sizes))
+    return x.make_view(lambda value: shaped(value, wanted), lambda value: shaped(value, sizes))
 
 
-# The steps of a view, of an array of NumPy's.
-_LOOKS: dict[str, Callable[[Any, Any], Any]] = {
+# View operations of NumPy arrays.
+_VIEW_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "index": lambda array, index: array[(*index, ...)],
     "permute": np.transpose,
     "reshape": np.reshape,
@@ -86,23 +86,23 @@ _LOOKS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def layout(x: Traced) -> np.ndarray[Any, Any] | None:
+def layout(x: Proxy) -> np.ndarray[Any, Any] | None:
     """Return an array that lies in memory as a view does, to be looked at, not read.
 
     What it is a view of is taken to be in C order. None for parts of complex numbers.
     """
     root = x.root.value
-    found = x.looked(Argument(root.dtype, root.shape, -1))
-    if not isinstance(found, Argument | View):
+    found = x.view_of(ArrayInput(root.dtype, root.shape, -1))
+    if not isinstance(found, ArrayInput | View):
         return None
     lengths = np.cumprod([1, *reversed(root.sizes)])[:-1]
     array = as_strided(np.empty(1, "i1"), root.sizes, tuple(map(int, reversed(lengths))))
-    for step in found.steps if isinstance(found, View) else ():
-        array = _LOOKS[step.kind](array, step.detail)
+    for op in found.ops if isinstance(found, View) else ():
+        array = _VIEW_OPS[op.kind](array, op.detail)
     return array
 
 
-def is_view_with(x: Traced, wanted: tuple[int, ...]) -> bool:
+def is_view_with(x: Proxy, wanted: tuple[int, ...]) -> bool:
     """Return whether NumPy gives a view, not a copy, with other extents."""
     seen = layout(x)
     if seen is None or seen.size == 0:
@@ -122,7 +122,7 @@ def is_view_with(x: Traced, wanted: tuple[int, ...]) -> bool:
 
 
 @fused_function
-def transpose(tracer: Tracer, a: Any, axes: Any = None) -> Traced:
+def transpose(tracer: Tracer, a: Any, axes: Any = None) -> Proxy:
     """``np.transpose``."""
     x = array_of(tracer, a, "transpose")
     ndim = len(x.value.shape)
@@ -131,13 +131,13 @@ def transpose(tracer: Tracer, a: Any, axes: Any = None) -> Traced:
         raise ValueError("axes don't match array")
     graph = tracer.graph
     inverse = tuple(int(one) for one in np.argsort(order))
-    return x.seen(
+    return x.make_view(
         lambda value: graph.permute(value, order), lambda value: graph.permute(value, inverse)
     )
 
 
 @fused_function
-def swapaxes(tracer: Tracer, a: Any, axis1: int, axis2: int) -> Traced:
+def swapaxes(tracer: Tracer, a: Any, axis1: int, axis2: int) -> Proxy:
     """``np.swapaxes``."""
     x = array_of(tracer, a, "swapaxes")
     order = list(range(x.ndim))
@@ -147,7 +147,7 @@ def swapaxes(tracer: Tracer, a: Any, axis1: int, axis2: int) -> Traced:
 
 
 @fused_function
-def moveaxis(tracer: Tracer, a: Any, source: Any, destination: Any) -> Traced:
+def moveaxis(tracer: Tracer, a: Any, source: Any, destination: Any) -> Proxy:
     """``np.moveaxis``."""
     x = array_of(tracer, a, "moveaxis")
     places = np.moveaxis(np.empty((1,) * x.ndim), source, destination)
@@ -161,7 +161,7 @@ def moveaxis(tracer: Tracer, a: Any, source: Any, destination: Any) -> Traced:
 
 
 @fused_function
-def expand_dims(tracer: Tracer, a: Any, axis: Any) -> Traced:
+def expand_dims(tracer: Tracer, a: Any, axis: Any) -> Proxy:
     """``np.expand_dims``."""
     x = array_of(tracer, a, "expand_dims")
     axes = axis if isinstance(axis, tuple | list) else (axis,)
@@ -170,7 +170,7 @@ def expand_dims(tracer: Tracer, a: Any, axis: Any) -> Traced:
 
 
 @fused_function
-def squeeze(tracer: Tracer, a: Any, axis: Any = None) -> Traced:
+def squeeze(tracer: Tracer, a: Any, axis: Any = None) -> Proxy:
     """``np.squeeze``."""
     x = array_of(tracer, a, "squeeze")
     sizes = x.value.sizes
@@ -185,7 +185,7 @@ def squeeze(tracer: Tracer, a: Any, axis: Any = None) -> Traced:
 
 
 @fused_function
-def flip(tracer: Tracer, m: Any, axis: Any = None) -> Traced:
+def flip(tracer: Tracer, m: Any, axis: Any = None) -> Proxy:
     """``np.flip``."""
     x = array_of(tracer, m, "flip")
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
@@ -193,7 +193,7 @@ def flip(tracer: Tracer, m: Any, axis: Any = None) -> Traced:
 
 
 @fused_function
-def broadcast_to(tracer: Tracer, array: Any, shape: Any, subok: bool = False) -> Traced:
+def broadcast_to(tracer: Tracer, array: Any, shape: Any, subok: bool = False) -> Proxy:
     """``np.broadcast_to``."""
     x = array_of(tracer, array, "broadcast_to")
     sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
@@ -204,7 +204,7 @@ def broadcast_to(tracer: Tracer, array: Any, shape: Any, subok: bool = False) ->
         for k, size in enumerate(sizes)
     )  # fmt: skip
     tracer.graph.shaped = True
-    return x.seen(lambda value: tracer.graph.broadcast(value, wanted), None)
+    return x.make_view(lambda value: tracer.graph.broadcast(value, wanted), None)
 
 
 @fused_function
@@ -215,7 +215,7 @@ def result_type(tracer: Tracer, *arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 def _typed(one: Any) -> Any:
     """Return something that has the type of an array or number."""
-    if not isinstance(one, Traced):
+    if not isinstance(one, Proxy):
         return one
     return types.WEAK[one.weak](0) if one.weak else one.dtype
 

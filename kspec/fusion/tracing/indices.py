@@ -7,12 +7,12 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from kspec.errors import FusionIndexError
-from kspec.fusion.graph import Value, is_number
+from kspec.fusion.graph import Node, is_number
 from kspec.fusion.refusals import refuse, refuse_unknown
-from kspec.fusion.steps import Index
+from kspec.fusion.view_ops import Index
 
 
-def full_index(key: Any, value: Value) -> Index:
+def full_index(key: Any, value: Node) -> Index:
     """Return a basic index with an entry for each axis.
 
     Raises
@@ -46,7 +46,7 @@ def full_index(key: Any, value: Value) -> Index:
     return tuple(found)
 
 
-def inverse_of(index: Index, value: Value) -> Index | None:
+def inverse_of(index: Index, value: Node) -> Index | None:
     """Return the index that undoes another one; None if that leaves elements out."""
     sizes = iter(value.sizes)
     found: list[int | slice | None] = []
@@ -77,7 +77,7 @@ def _position(entry: Any, axis: int, size: int) -> int:
     many = hasattr(entry, "shape") and not isinstance(entry, np.integer)
     if isinstance(entry, bool) or many or not isinstance(entry, SupportsIndex):
         traced = getattr(entry, "value", None)
-        if isinstance(traced, Value) and is_number(traced):
+        if isinstance(traced, Node) and is_number(traced):
             refuse_unknown("an index", FusionIndexError)
         kind = "an array" if hasattr(entry, "shape") else repr(entry)
         refuse(

@@ -1,6 +1,6 @@
-"""Stand-ins for arrays and numbers, which a function that is traced takes for these.
+"""Proxies of arrays and numbers: a traced function computes with them.
 
-A `Traced` is a variable: its value changes when it is assigned to in place.  NumPy's functions find
+A `Proxy` is a variable: its value changes when it is assigned to in place.  NumPy's functions find
 it by its protocols, CuPy's by theirs; what they may be is in `kspec.fusion.functions`.
 """
 
@@ -18,7 +18,7 @@ from kspec.errors import (
     ShapeError,
 )
 from kspec.fusion import types
-from kspec.fusion.graph import Value, broadcast, is_number
+from kspec.fusion.graph import Node, broadcast, is_number
 from kspec.fusion.numbers import OPERATORS, Computed, Recipe
 from kspec.fusion.refusals import refuse, refuse_unknown
 from kspec.fusion.tracing.indices import full_index, inverse_of
@@ -41,7 +41,7 @@ def remember(
     """Note in numbers that are computed from numbers alone how they are."""
     recipes: list[Any] = []
     for one in (*operands, *(keywords or {}).values()):
-        recipes.append(one.recipe if isinstance(one, Traced) else one)
+        recipes.append(one.recipe if isinstance(one, Proxy) else one)
         if recipes[-1] is None and one is not None:
             return
     count = len(operands)
@@ -50,11 +50,11 @@ def remember(
     )
     several = isinstance(results, tuple) and len(results) > 1
     for place, one in enumerate(results if isinstance(results, tuple) else (results,)):
-        if isinstance(one, Traced) and one.recipe is None and is_number(one.value):
+        if isinstance(one, Proxy) and one.recipe is None and is_number(one.value):
             one.recipe = Computed(operator.itemgetter(place), (whole,)) if several else whole
 
 
-def _to_the_power(self: Traced, other: Any) -> Any:
+def _to_the_power(self: Proxy, other: Any) -> Any:
     """Return ``x ** y``; NumPy squares arrays, which is not a power of bool's types."""
     is_square = type(other) is int and other == 2 and not self.is_immutable
     if is_square and self.value.dtype == "bool":
@@ -64,12 +64,12 @@ def _to_the_power(self: Traced, other: Any) -> Any:
 
 def is_pythons(operand: Any) -> bool:
     """Return whether an operand is a Python number, as opposed to NumPy's scalars and arrays."""
-    if isinstance(operand, Traced):
+    if isinstance(operand, Proxy):
         return bool(operand.weak)
     return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
 
 
-class Traced:
+class Proxy:
     """A proxy for an array or a scalar.
 
     Attributes
@@ -84,33 +84,33 @@ class Traced:
     def __init__(
         self,
         tracer: Tracer,
-        value: Value,
+        value: Node,
         weak: str = "",
         position: int | None = None,
-        base: tuple[Traced, Callable[[Value], Value]] | None = None,
-        back: Callable[[Value], Value] | None = None,
+        base: tuple[Proxy, Callable[[Node], Node]] | None = None,
+        backward: Callable[[Node], Node] | None = None,
     ) -> None:
         self.tracer = tracer
         self.weak = weak
         self.position = position
         self.recipe: Recipe | None = None
         self._value = value
-        self._base = base  # what this is a view of, and how to look at it
-        self._back = back  # how what is written here looks to the base
+        self._base = base  # the array that this is a view of, and the view operation
+        self._backward = backward  # from a value written here to that of the base
 
     @property
-    def value(self) -> Value:
+    def value(self) -> Node:
         """Its present value."""
-        return self.looked(self.root._value)
+        return self.view_of(self.root._value)
 
     @property
-    def root(self) -> Traced:
+    def root(self) -> Proxy:
         """The array at the root of its views; itself if it is not a view."""
         return self if self._base is None else self._base[0].root
 
-    def looked(self, value: Value) -> Value:
+    def view_of(self, value: Node) -> Node:
         """Return its value for another value of its root."""
-        return value if self._base is None else self._base[1](self._base[0].looked(value))
+        return value if self._base is None else self._base[1](self._base[0].view_of(value))
 
     @property
     def is_immutable(self) -> bool:
@@ -148,12 +148,12 @@ class Traced:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
-    def T(self) -> Traced:
+    def T(self) -> Proxy:
         """The array with its axes in reverse."""
         return self.transpose()
 
     @property
-    def real(self) -> Traced:
+    def real(self) -> Proxy:
         """Real part."""
         return self._function("real")
 
@@ -162,7 +162,7 @@ class Traced:
         self.real[...] = new
 
     @property
-    def imag(self) -> Traced:
+    def imag(self) -> Proxy:
         """Imaginary part."""
         return self._function("imag")
 
@@ -194,21 +194,23 @@ class Traced:
             self._value = value
             if self.position is not None:
                 self.tracer.assigned(self.position)
-        elif self._back is None:
+        elif self._backward is None:
             refuse(
                 f"{what}: assignment to a part of an array is not fused; compute all of it "
                 "with np.where, or pass the part as an argument",
                 FusionAssignmentError,
             )
         else:
-            self._base[0].assign(self.tracer.wrap(self._back(value)), what)
+            self._base[0].assign(self.tracer.wrap(self._backward(value)), what)
 
-    def seen(self, look: Callable[[Value], Value], back: Callable[[Value], Value] | None) -> Traced:
+    def make_view(
+        self, forward: Callable[[Node], Node], backward: Callable[[Node], Node] | None
+    ) -> Proxy:
         """Return a view of it, which changes when it does."""
-        return Traced(self.tracer, self._value, base=(self, look), back=back)
+        return Proxy(self.tracer, self._value, base=(self, forward), backward=backward)
 
-    def _function(self, name: str, *args: Any, **keywords: Any) -> Traced:
-        made: Traced = self.tracer.functions.call_named(self.tracer, name, (self, *args), keywords)
+    def _function(self, name: str, *args: Any, **keywords: Any) -> Proxy:
+        made: Proxy = self.tracer.functions.call_named(self.tracer, name, (self, *args), keywords)
         if function := getattr(np, name, None):
             remember(made, function, (self, *args), keywords)
         return made
@@ -218,19 +220,19 @@ class Traced:
             raise AttributeError(f"traced arrays have no {name!r}", name=name, obj=self)
         refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
 
-    def __getitem__(self, key: Any) -> Traced:
+    def __getitem__(self, key: Any) -> Proxy:
         part = self._part(key)
         whole = any(one is Ellipsis for one in (key if isinstance(key, tuple) else (key,)))
         # An element is a number, which does not change with the array; x[0, ...] is a view.
         return part if part.value.shape or whole else part.copy()
 
-    def _part(self, key: Any) -> Traced:
+    def _part(self, key: Any) -> Proxy:
         """Return a view of some elements."""
         index = full_index(key, self.value)
         graph = self.tracer.graph
         inverse = inverse_of(index, self.value)
         back = None if inverse is None else lambda value: graph.index(value, inverse)
-        return self.seen(lambda value: graph.index(value, index), back)
+        return self.make_view(lambda value: graph.index(value, index), back)
 
     def __setitem__(self, key: Any, new: Any) -> None:
         value, _ = self.tracer.operand(new, "assignment")
@@ -250,33 +252,33 @@ class Traced:
             raise TypeError("iteration over a 0-d array")
         return (self[k] for k in range(len(self)))
 
-    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Traced:
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Proxy:
         """Return it with other extents."""
         wanted = shape[0] if len(shape) == 1 else shape
         return self._function("reshape", wanted, order=order, copy=copy)
 
-    def ravel(self, order: str = "C") -> Traced:
+    def ravel(self, order: str = "C") -> Proxy:
         """Return it with one axis."""
         return self._function("ravel", order=order)
 
-    def flatten(self, order: str = "C") -> Traced:
+    def flatten(self, order: str = "C") -> Proxy:
         """Return its present value with one axis."""
         return self._function("reshape", -1, order=order, copy=True)
 
-    def transpose(self, *axes: Any) -> Traced:
+    def transpose(self, *axes: Any) -> Proxy:
         """Return it with its axes in another order."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self._function("transpose", order)
 
-    def swapaxes(self, axis1: int, axis2: int) -> Traced:
+    def swapaxes(self, axis1: int, axis2: int) -> Proxy:
         """Return it with two axes changed for each other."""
         return self._function("swapaxes", axis1, axis2)
 
-    def squeeze(self, axis: Any = None) -> Traced:
+    def squeeze(self, axis: Any = None) -> Proxy:
         """Return it without axes of extent 1."""
         return self._function("squeeze", axis)
 
-    def astype(self, dtype: Any, *, copy: bool = True) -> Traced:
+    def astype(self, dtype: Any, *, copy: bool = True) -> Proxy:
         """Return it in another type."""
         name = types.dtype_name(dtype)
         if not copy and name == self.value.dtype:
@@ -285,19 +287,19 @@ class Traced:
         remember(made, lambda number: np.asarray(number).astype(name)[()], (self,))
         return made
 
-    def copy(self, order: str = "C") -> Traced:
+    def copy(self, order: str = "C") -> Proxy:
         """Return its present value."""
         made = self.tracer.wrap(self.value)
         remember(made, np.copy, (self,))
         return made
 
-    def __copy__(self) -> Traced:
+    def __copy__(self) -> Proxy:
         return self if self.is_immutable else self.copy()
 
-    def __deepcopy__(self, memo: Any) -> Traced:
+    def __deepcopy__(self, memo: Any) -> Proxy:
         return self.__copy__()
 
-    def __round__(self, digits: int | None = None) -> Traced:
+    def __round__(self, digits: int | None = None) -> Proxy:
         number = self.tracer.counted(self) if is_pythons(self) else self
         if not self.is_immutable:
             return number._function("round", digits or 0)
@@ -307,7 +309,7 @@ class Traced:
         # Without digits, of Python's numbers and of NumPy's, that is an int of Python's.
         weak = "int" if digits is None else number.weak
         value = rounded.astype(types.STRONG[weak]).value if weak else rounded.value
-        made = Traced(self.tracer, value, weak=weak)
+        made = Proxy(self.tracer, value, weak=weak)
         remember(made, round, (self, digits))
         return made
 
@@ -315,10 +317,10 @@ class Traced:
         """Write a number into it."""
         self[...] = value
 
-    def conj(self) -> Traced:
+    def conj(self) -> Proxy:
         """Return the complex conjugate, which the method of real arrays is not asked for."""
         if self.dtype.kind != "c":
-            made: Traced = self.tracer.counted(self)
+            made: Proxy = self.tracer.counted(self)
             remember(made, OPERATORS["conjugate"], (self,))
             return made
         return self.tracer.operation("conjugate", (self,))[0]
@@ -327,7 +329,7 @@ class Traced:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         tracer = next(
-            one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Traced)
+            one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Proxy)
         )
         made = tracer.functions.call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
         remember(made, getattr(ufunc, method), inputs, keywords)

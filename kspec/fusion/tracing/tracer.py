@@ -18,10 +18,10 @@ import numpy as np
 
 from kspec.diagnostics import counted
 from kspec.fusion import types
-from kspec.fusion.graph import Argument, Constant, Graph, Shape, Value, is_number
+from kspec.fusion.graph import ArrayInput, Constant, Graph, Node, Shape, is_number
 from kspec.fusion.numbers import COMPARISONS, OPERATORS, Given
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Traced, is_pythons, remember
+from kspec.fusion.tracing.proxies import Proxy, is_pythons, remember
 
 # What Python's bools have operators of their own for, and its complex numbers none.
 _OF_BOOLS = {*COMPARISONS, "bitwise_and", "bitwise_or", "bitwise_xor"}
@@ -36,16 +36,16 @@ class Write:
 
     Attributes
     ----------
-    value : Value
+    value : Node
         Its new elements.
-    target : Argument
+    target : ArrayInput
         Its elements before.
     renewed : tuple of int
         Arguments whose elements are read anew: that one, and those it shares memory with.
     """
 
-    value: Value
-    target: Argument
+    value: Node
+    target: ArrayInput
     renewed: tuple[int, ...]
 
 
@@ -98,7 +98,7 @@ class Tracer:
     ----------
     graph : Graph
         The computed values.
-    written : dict of int to Traced
+    written : dict of int to Proxy
         Arguments that were assigned to in place.
     writes : list of Write
         Writes to arguments of `overlaps`, in order. After each, the proxies of changed arguments
@@ -110,16 +110,16 @@ class Tracer:
     ) -> None:
         self.functions = functions
         self.graph = Graph()
-        self.written: dict[int, Traced] = {}
+        self.written: dict[int, Proxy] = {}
         self.writes: list[Write] = []
         self._next = count
         self._overlaps = overlaps
-        self._newest: dict[int, tuple[Traced, Argument]] = {}
+        self._newest: dict[int, tuple[Proxy, ArrayInput]] = {}
 
-    def argument(self, position: int, dtype: str, shape: Shape) -> Traced:
+    def argument(self, position: int, dtype: str, shape: Shape) -> Proxy:
         """Return the proxy of an array."""
         value = self.graph.argument(position, dtype, shape)
-        made = Traced(self, value, position=position)
+        made = Proxy(self, value, position=position)
         self._newest[position] = made, value
         return made
 
@@ -143,18 +143,18 @@ class Tracer:
             self._newest[one] = made, new
             self._next += 1
 
-    def number(self, position: int, type_: str) -> Traced:
+    def number(self, position: int, type_: str) -> Proxy:
         """Return the proxy of a scalar, whose type may be that of a Python number."""
         value = self.graph.number(position, types.STRONG.get(type_, type_))
-        made = Traced(self, value, weak=type_ if type_ in types.WEAK else "")
+        made = Proxy(self, value, weak=type_ if type_ in types.WEAK else "")
         made.recipe = Given(position)
         return made
 
-    def wrap(self, value: Value) -> Traced:
+    def wrap(self, value: Node) -> Proxy:
         """Return a variable with a value."""
-        return Traced(self, value)
+        return Proxy(self, value)
 
-    def operand(self, given: Any, what: str) -> tuple[Value, str]:
+    def operand(self, given: Any, what: str) -> tuple[Node, str]:
         """Return a value and its type, of a proxy or a number.
 
         Raises
@@ -162,7 +162,7 @@ class Tracer:
         FusionError
             If it is neither.
         """
-        if isinstance(given, Traced):
+        if isinstance(given, Proxy):
             if given.tracer is not self:
                 refuse(f"{what}: the array belongs to another fused function that is being traced")
             return given.value, given.weak or given.value.dtype
@@ -180,7 +180,7 @@ class Tracer:
         value = given.item() if isinstance(given, np.generic) else given
         return self.graph.constant(value, types.STRONG.get(number, number)), number
 
-    def ufunc(self, name: str, args: tuple[Any, ...], dtype: Any = None) -> tuple[Traced, ...]:
+    def ufunc(self, name: str, args: tuple[Any, ...], dtype: Any = None) -> tuple[Proxy, ...]:
         """Return a ufunc of proxies and numbers."""
         pairs = [self.operand(one, name) for one in args]
         if name in COMPARISONS and len(pairs) == 2:
@@ -202,13 +202,13 @@ class Tracer:
             for one, to in zip(names, returned, strict=True)
         )
 
-    def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
+    def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Proxy, ...]:
         """Return the result of an operator: a ufunc, but a Python number for Python numbers."""
         results = self._operation(name, args)
         remember(results, OPERATORS[name], args)
         return results
 
-    def _operation(self, name: str, args: tuple[Any, ...]) -> tuple[Traced, ...]:
+    def _operation(self, name: str, args: tuple[Any, ...]) -> tuple[Proxy, ...]:
         if len(args) == 2 and name not in _ORDERINGS:
             args = args[0], self._beside_complex(args[1], args[0])
         if not all(map(is_pythons, args)):
@@ -219,7 +219,7 @@ class Tracer:
             args = tuple(map(self.counted, args))
         results = self.ufunc(name, args)
         return tuple(
-            Traced(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
+            Proxy(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
         )
 
     def _beside_complex(self, second: Any, first: Any) -> Any:
@@ -230,10 +230,10 @@ class Tracer:
         """
         if not is_pythons(first) or self.operand(first, "operators")[1] != "complex":
             return second
-        if isinstance(second, Traced):
+        if isinstance(second, Proxy):
             typed = is_number(second.value) and not second.weak
             if typed and second.value.dtype == "float64":
-                return Traced(self, second.value, weak="float")
+                return Proxy(self, second.value, weak="float")
         return float(second) if isinstance(second, np.float64) else second
 
     def counted(self, number: Any) -> Any:
@@ -241,9 +241,9 @@ class Tracer:
         value, kind = self.operand(number, "operators")
         if kind != "truth":
             return number
-        return Traced(self, self.convert(value, types.STRONG["int"]), weak="int")
+        return Proxy(self, self.convert(value, types.STRONG["int"]), weak="int")
 
-    def _beyond(self, name: str, pairs: Sequence[tuple[Value, str]]) -> Value | None:
+    def _beyond(self, name: str, pairs: Sequence[tuple[Node, str]]) -> Node | None:
         """Return a comparison with an integer beyond a type, which is the same for all of it."""
         for place, (value, kind) in enumerate(pairs):
             other, other_kind = pairs[1 - place]
@@ -259,7 +259,7 @@ class Tracer:
                 return self.graph.apply("filled", (truth, other), "bool")
         return None
 
-    def _compared(self, kind: str, pairs: Sequence[tuple[Value, str]]) -> str:
+    def _compared(self, kind: str, pairs: Sequence[tuple[Node, str]]) -> str:
         """Return the type in which operands are compared.
 
         An integer that is only known when kernels run may be beyond the type it is compared with.
@@ -270,7 +270,7 @@ class Tracer:
         integers = all(np.dtype(other).kind in "iu" for other in others)
         return types.STRONG[kind] if integers else kind
 
-    def convert(self, value: Value, dtype: str) -> Value:
+    def convert(self, value: Node, dtype: str) -> Node:
         """Return a value in another type; a number that the function says becomes one of it."""
         if isinstance(value, Constant) and value.dtype != dtype:
             with np.errstate(all="ignore"):
@@ -278,7 +278,7 @@ class Tracer:
             return self.graph.constant(number.item(), dtype)
         return self.graph.cast(value, dtype)
 
-    def _power(self, values: list[Value], dtype: str, returned: str) -> Value:
+    def _power(self, values: list[Node], dtype: str, returned: str) -> Node:
         """Return a power; by multiplication where the function says a small exponent."""
         base, exponent = values
         if not isinstance(exponent, Constant):

@@ -1,7 +1,7 @@
-"""Steps of a view: which elements each chooses in which order, and what two of them are together.
+"""View operations: the elements that each selects, their order, and the composition of two.
 
->>> first = Step("index", (slice(None), None))
->>> print(*joined((first,), Step("index", (slice(1, None), 0))))
+>>> first = ViewOp("index", (slice(None), None))
+>>> print(*compose((first,), ViewOp("index", (slice(1, None), 0))))
 .index(1:)
 >>> index_to((3, 1), (1, 3))
 (None, slice(None, None, None), 0)
@@ -16,8 +16,8 @@ Index = tuple[int | slice | None, ...]
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of a view.
+class ViewOp:
+    """One op of a view.
 
     Attributes
     ----------
@@ -37,19 +37,19 @@ class Step:
         return f".{self.kind}({', '.join(map(_entry_text, self.detail))})"
 
 
-def joined(steps: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
-    """Return the steps of a view of a view; none if that is where it began.
+def compose(ops: tuple[ViewOp, ...], op: ViewOp) -> tuple[ViewOp, ...]:
+    """Return the ops of a view of a view; none if that is where it began.
 
     An index that only puts axes in becomes part of the next one: ``x[:, None][:, 0]`` is ``x``, and
     is computed where that is.
     """
-    last = steps[-1]
-    if last.kind == step.kind == "index":
-        index = _index_after(last.detail, step.detail)
+    last = ops[-1]
+    if last.kind == op.kind == "index":
+        index = _index_after(last.detail, op.detail)
         if index is not None:
-            more = () if all(entry == slice(None) for entry in index) else (Step("index", index),)
-            return (*steps[:-1], *more)
-    return (*steps, step)
+            more = () if all(entry == slice(None) for entry in index) else (ViewOp("index", index),)
+            return (*ops[:-1], *more)
+    return (*ops, op)
 
 
 def _index_after(first: Index, second: Index) -> Index | None:
