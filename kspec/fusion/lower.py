@@ -36,8 +36,8 @@ from kspec.fusion.partition import (
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.check import check
 from kspec.ir.emit import emit, emit_expression
-from kspec.ir.memory import Invoke
-from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
+from kspec.ir.memory import FunctionCall
+from kspec.ir.nodes import Assign, BuiltinCall, Cast, Const, Expression, Let, Name, Statement
 from kspec.model import dtypes
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
@@ -206,8 +206,8 @@ class Body:
         if value.function == "cast":
             return self.let(Cast(inputs[0], value.dtype))
         if value.definition:
-            return self.let(Invoke(value.function, inputs, value.dtype))
-        return self.let(Call(value.function, inputs, value.dtype))
+            return self.let(FunctionCall(value.function, inputs, value.dtype))
+        return self.let(BuiltinCall(value.function, inputs, value.dtype))
 
 
 def definitions(values: Iterable[Node]) -> list[str]:

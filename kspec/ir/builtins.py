@@ -1,4 +1,4 @@
-"""The functions that a `kspec.ir.nodes.Call` may name, and how each is said in CUDA C++.
+"""The functions that a `kspec.ir.nodes.BuiltinCall` may name, and how each is said in CUDA C++.
 
 >>> BUILTINS["remainder"].text.format("x", "y")
 'kspec::ufunc::remainder(x, y)'

@@ -1,7 +1,7 @@
 """Whether statements mean something: what is read is known, and types are where they are needed.
 
->>> from kspec.ir.nodes import Call, Let, Name
->>> check([Let("t0", Call("sqrt", (Name("y", "float32"),), "float32"))], {"x": "float32"})
+>>> from kspec.ir.nodes import BuiltinCall, Let, Name
+>>> check([Let("t0", BuiltinCall("sqrt", (Name("y", "float32"),), "float32"))], {"x": "float32"})
 Traceback (most recent call last):
 kspec.ir.check.IrError: t0: float32 = sqrt(y): there is no y
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kspec.ir.builtins import BUILTINS
-from kspec.ir.memory import Invoke
-from kspec.ir.nodes import Call, Cast, Const, Expression, Let, Name, Statement
+from kspec.ir.memory import FunctionCall
+from kspec.ir.nodes import BuiltinCall, Cast, Const, Expression, Let, Name, Statement
 from kspec.ir.types import Type
 from kspec.model import dtypes
 
@@ -52,7 +52,7 @@ def _check_value(value: Expression, known: Mapping[str, Type], where: Statement)
             raise IrError(f"{where}: {value.name} is {known[value.name]}, not {value.type}")
     elif isinstance(value, Cast):
         _check_value(value.operand, known, where)
-    elif isinstance(value, Call):
+    elif isinstance(value, BuiltinCall):
         builtin = BUILTINS.get(value.function)
         if builtin is None:
             raise IrError(f"{where}: there is no function {value.function}")
@@ -60,7 +60,7 @@ def _check_value(value: Expression, known: Mapping[str, Type], where: Statement)
             raise IrError(f"{where}: {value.function} takes {builtin.arity} arguments")
         for argument in value.args:
             _check_value(argument, known, where)
-    elif isinstance(value, Invoke):
+    elif isinstance(value, FunctionCall):
         for argument in value.args:
             _check_value(argument, known, where)
     else:

@@ -29,8 +29,8 @@ from kspec.ir.control import (
     While,
 )
 from kspec.ir.device import DEVICE
-from kspec.ir.memory import Element, Extent, Invoke, Member, Part, Span
-from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name
+from kspec.ir.memory import Element, Extent, FieldAccess, FunctionCall, Slice, Subarray
+from kspec.ir.nodes import Assign, BuiltinCall, Cast, Const, Expression, Let, Name
 from kspec.ir.types import ArrayType, BufferType, ObjectType, Type, is_memory
 
 
@@ -45,10 +45,10 @@ def check_function(function: Function, functions: Iterable[str] = ()) -> None:
     known = {one.name: one.type for one in function.params}
     if len(known) < len(function.params):
         raise IrError(f"{function.name}: two parameters have one name")
-    _Checker(function, known, frozenset(functions)).block(function.body, loops=0)
+    _FunctionChecker(function, known, frozenset(functions)).block(function.body, loops=0)
 
 
-class _Checker:
+class _FunctionChecker:
     def __init__(
         self, function: Function, known: dict[str, Type], functions: frozenset[str]
     ) -> None:
@@ -132,21 +132,21 @@ class _Checker:
                 raise self._wrong(one, f"{value.name} is {known}, not {value.type}")
         elif isinstance(value, Cast):
             self._value(one, value.operand)
-        elif isinstance(value, Call):
+        elif isinstance(value, BuiltinCall):
             row = BUILTINS.get(value.function) or DEVICE.get(value.function)
             if row is None or row.arity != len(value.args):
                 raise self._wrong(one, f"there is no {value.function} of {len(value.args)}")
             self._values(one, value.args)
-        elif isinstance(value, Invoke):
+        elif isinstance(value, FunctionCall):
             ours = "::" in value.function or value.function.startswith("complex<")
             if not ours and value.function not in self._functions:
                 raise self._wrong(one, f"there is no function {value.function}")
             self._values(one, value.args)
-        elif isinstance(value, Element | Part):
+        elif isinstance(value, Element | Subarray):
             self._indexed(one, value)
         elif isinstance(value, Extent):
             self._value(one, value.array)
-        elif isinstance(value, Member):
+        elif isinstance(value, FieldAccess):
             self._value(one, value.record)
         else:
             assert isinstance(value, Const)
@@ -155,13 +155,13 @@ class _Checker:
         for value in values:
             self._value(one, value)
 
-    def _indexed(self, one: object, value: Element | Part) -> None:
+    def _indexed(self, one: object, value: Element | Subarray) -> None:
         self._value(one, value.memory)
         type_ = value.memory.type
         if not is_memory(type_):
             raise self._wrong(one, f"{value.memory} has no elements")
         for index in value.indices:
-            ends = (index.start, index.stop, index.step) if isinstance(index, Span) else (index,)
+            ends = (index.start, index.stop, index.step) if isinstance(index, Slice) else (index,)
             self._values(one, [end for end in ends if end is not None])
         ndim = type_.ndim if isinstance(type_, ArrayType) else 1
         if isinstance(type_, BufferType) and type_.shape is not None:

@@ -1,8 +1,9 @@
 """Statements and functions of kernels: variables that change, branches, loops, effects.
 
->>> from kspec.ir.nodes import Assign, Call, Const, Name
+>>> from kspec.ir.nodes import Assign, BuiltinCall, Const, Name
 >>> i = Name("i", "int32")
->>> print(While(Call("less", (i, Const(3, "int32")), "bool"), (Assign(i, Const(3, "int32")),)))
+>>> three = Const(3, "int32")
+>>> print(While(BuiltinCall("less", (i, three), "bool"), (Assign(i, three),)))
 while less(i, 3):
     i = 3
 """
@@ -13,7 +14,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kspec.ir.memory import Element, Member
+from kspec.ir.memory import Element, FieldAccess
 from kspec.ir.nodes import Assign, Expression, Let, Name
 from kspec.ir.types import BufferType, Type
 
@@ -65,12 +66,12 @@ class Reference:
     ----------
     name : str
         An identifier of C++.
-    target : Element or Member
+    target : Element or FieldAccess
         What it stands for.
     """
 
     name: str
-    target: Element | Member
+    target: Element | FieldAccess
 
     def __str__(self) -> str:
         return f"ref {self.name}: {self.target.type} = {self.target}"
@@ -108,13 +109,13 @@ class Store:
 
     Attributes
     ----------
-    target : Element or Member
+    target : Element or FieldAccess
         Where.
     value : Expression
         Of the target's type.
     """
 
-    target: Element | Member
+    target: Element | FieldAccess
     value: Expression
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 >>> DEVICE["threadIdx.x"].text, DEVICE["atomic_add"].text.format("y[0]", "x")
 ('threadIdx.x', 'atomicAdd(&y[0], x)')
 
-Rows are those of `kspec.ir.builtins`, and `Call` names both.
+Rows are those of `kspec.ir.builtins`, and `BuiltinCall` names both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Nodes in, CUDA C++ out: one line for each statement.
 
->>> from kspec.ir.nodes import Call, Const, Let, Name
+>>> from kspec.ir.nodes import BuiltinCall, Const, Let, Name
 >>> x = Name("x", "float32")
->>> print(emit([Let("t0", Call("multiply", (x, Const(2.0, "float32")), "float32"))]))
+>>> print(emit([Let("t0", BuiltinCall("multiply", (x, Const(2.0, "float32")), "float32"))]))
 const float t0 = x * 2.0f;
 """
 
@@ -17,7 +17,7 @@ from kspec.ir.builtins import BUILTINS
 from kspec.ir.device import DEVICE
 from kspec.ir.emit_memory import memory_text, place_text
 from kspec.ir.memory import Element
-from kspec.ir.nodes import Assign, Call, Cast, Const, Expression, Let, Name, Statement
+from kspec.ir.nodes import Assign, BuiltinCall, Cast, Const, Expression, Let, Name, Statement
 from kspec.ir.types import ctype
 from kspec.model import dtypes
 
@@ -48,7 +48,7 @@ def emit_expression(expression: Expression) -> str:
         return literal(expression.value, expression.type)
     if isinstance(expression, Cast):
         return _cast(expression)
-    if isinstance(expression, Call):
+    if isinstance(expression, BuiltinCall):
         text, template = _call(expression), _template(expression)
         if expression.type in _NARROW and not template.startswith("kspec::"):
             return f"static_cast<{ctype(expression.type)}>({text})"
@@ -85,14 +85,14 @@ def literal(value: complex, dtype: str) -> str:
 
 def initial(value: Expression) -> str:
     """Return the initial text of a variable of the value's type, which converts by itself."""
-    return _call(value) if isinstance(value, Call) else emit_expression(value)
+    return _call(value) if isinstance(value, BuiltinCall) else emit_expression(value)
 
 
-def _call(call: Call) -> str:
+def _call(call: BuiltinCall) -> str:
     return _template(call).format(*map(emit_expression, call.args))
 
 
-def _template(call: Call) -> str:
+def _template(call: BuiltinCall) -> str:
     row = BUILTINS.get(call.function)
     if row is None:
         return DEVICE[call.function].text

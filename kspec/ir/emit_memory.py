@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kspec.ir.memory import Element, Extent, Invoke, Member, Part, Span
+from kspec.ir.memory import Element, Extent, FieldAccess, FunctionCall, Slice, Subarray
 from kspec.ir.types import ArrayType, BufferType
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def memory_text(one: Expression, emit: Emit) -> str:
         place = place_text(one, emit)
         of_user = isinstance(one.memory.type, ArrayType)
         return f"kspec::truth({place})" if one.type == "bool" and of_user else place
-    if isinstance(one, Part):
+    if isinstance(one, Subarray):
         return _part(one, emit)
     if isinstance(one, Extent):
         axis = f"[{one.axis}]" if one.axis >= 0 else ""
         return f"{emit(one.array)}.{one.what}{axis}"
-    if isinstance(one, Member):
+    if isinstance(one, FieldAccess):
         return f"{emit(one.record)}.{one.name}"
-    assert isinstance(one, Invoke)
+    assert isinstance(one, FunctionCall)
     return f"{one.function}({', '.join(map(emit, one.args))})"
 
 
@@ -69,16 +69,16 @@ def _offset(type_: BufferType, indices: Sequence[str]) -> str:
     return " + ".join(terms)
 
 
-def _part(one: Part, emit: Emit) -> str:
+def _part(one: Subarray, emit: Emit) -> str:
     text = emit(one.memory)
     type_ = one.memory.type
     if isinstance(type_, BufferType):
-        numbers = [emit(index) for index in one.indices if not isinstance(index, Span)]
+        numbers = [emit(index) for index in one.indices if not isinstance(index, Slice)]
         return f"({text} + ({_offset(type_, numbers)}))"
     assert isinstance(type_, ArrayType)
     axis, flat = 0, type_.contiguous
     for index in one.indices:
-        if not isinstance(index, Span):
+        if not isinstance(index, Slice):
             text = f"{text}.row<{axis}>({emit(index)})"
             flat = flat and axis == 0
             continue
@@ -93,13 +93,13 @@ def _part(one: Part, emit: Emit) -> str:
     return text
 
 
-def _numbers(span: Span, emit: Emit) -> str:
-    step = "1" if span.step is None else emit(span.step)
+def _numbers(slice_: Slice, emit: Emit) -> str:
+    step = "1" if slice_.step is None else emit(slice_.step)
     backwards = f"({step}) < 0"
     known = step.strip("()-LU").isdecimal()
     ends = (_BEYOND, _BEFORE) if known and "-" in step else ("0", _BEYOND)
     texts = []
-    for one, end, other in ((span.start, ends[0], _BEYOND), (span.stop, ends[1], _BEFORE)):
+    for one, end, other in ((slice_.start, ends[0], _BEYOND), (slice_.stop, ends[1], _BEFORE)):
         if one is not None:
             texts.append(emit(one))
         else:

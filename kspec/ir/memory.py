@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Span:
+class Slice:
     """The elements ``start:stop:step`` of an axis, as Python counts them.
 
     Attributes
@@ -61,21 +61,21 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Part:
+class Subarray:
     """A part of an array, which shares its memory.
 
     Attributes
     ----------
     memory : Expression
         An array or a buffer.
-    indices : tuple of Expression or Span
+    indices : tuple of Expression or Slice
         For the first axes.
     type : ArrayType or BufferType
         Of the part.
     """
 
     memory: Expression
-    indices: tuple[Expression | Span, ...]
+    indices: tuple[Expression | Slice, ...]
     type: ArrayType | BufferType
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Member:
+class FieldAccess:
     """A field of a record.
 
     Attributes
@@ -129,7 +129,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Invoke:
+class FunctionCall:
     """A call of a function of the program, or of a method.
 
     Attributes

@@ -1,7 +1,7 @@
 """Expressions of one element and the statements around them, each with its type.
 
 >>> x = Name("x", "float32")
->>> print(Let("t0", Call("multiply", (x, x), "float32")))
+>>> print(Let("t0", BuiltinCall("multiply", (x, x), "float32")))
 t0: float32 = multiply(x, x)
 
 Types are names of `kspec.model.dtypes`, or `kspec.ir.types`.  Nodes are frozen and compare by
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kspec.ir.memory import Element, Extent, Invoke, Member, Part
+from kspec.ir.memory import Element, Extent, FieldAccess, FunctionCall, Subarray
 from kspec.ir.types import Type
 
 
@@ -78,7 +78,7 @@ class Cast:
 
 
 @dataclass(frozen=True)
-class Call:
+class BuiltinCall:
     """A function of `kspec.ir.builtins` on values that have the types it takes.
 
     Attributes
@@ -99,7 +99,9 @@ class Call:
         return f"{self.function}({', '.join(map(str, self.args))})"
 
 
-Expression = Const | Name | Cast | Call | Element | Part | Extent | Member | Invoke
+Expression = (
+    Const | Name | Cast | BuiltinCall | Element | Subarray | Extent | FieldAccess | FunctionCall
+)
 
 
 @dataclass(frozen=True)

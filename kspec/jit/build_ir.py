@@ -22,7 +22,7 @@ from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
 from kspec.jit.capture import Captured, watch_names
-from kspec.jit.scope import Program, escaped
+from kspec.jit.scope import ProgramBuilder, escaped
 from kspec.jit.syntax.functions import LANGUAGE, build_function
 from kspec.model import dtypes
 from kspec.model.definitions import definitions_for, headers_for
@@ -37,7 +37,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True)
-class Built:
+class JitProgram:
     """A kernel for certain types of arguments.
 
     Attributes
@@ -93,7 +93,9 @@ class Built:
         return "\n".join(part for part in (includes, structs, body) if part) + "\n"
 
 
-def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool = False) -> Built:
+def build(
+    captured: Captured, given: Sequence[Type], mode: str, exported: bool = False
+) -> JitProgram:
     """Return a kernel for arguments of some types.
 
     Parameters
@@ -112,7 +114,7 @@ def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool =
     JitError
         With everything that is wrong.
     """
-    program = Program(mode, LANGUAGE)
+    program = ProgramBuilder(mode, LANGUAGE)
     name = escaped(re.sub(r"\W", "", captured.name) or "kernel")
     kernel, scope = build_function(program, captured, name, given, kernel=not exported)
     kernel = replace(kernel, exported=exported)
@@ -121,7 +123,7 @@ def build(captured: Captured, given: Sequence[Type], mode: str, exported: bool =
     for number, function in enumerate((*program.functions, kernel)):
         check_function(function, made[:number])
     written = tuple(one.name in scope.written for one in kernel.params)
-    return Built(
+    return JitProgram(
         kernel,
         tuple(program.functions),
         tuple(sorted(program.headers)),

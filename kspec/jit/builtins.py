@@ -21,7 +21,7 @@ def _refuse(name: str) -> NoReturn:
     raise RuntimeError(f"{_PREFIX}.{name} means something in kernels only")
 
 
-class DeviceFunction:
+class DeviceBuiltin:
     """A function that kernels may call.
 
     Attributes
@@ -91,16 +91,16 @@ blockDim = Dim3("blockDim", "Threads of a block.")
 gridDim = Dim3("gridDim", "Blocks of the grid.")
 warpsize = DeviceNumber("warpsize", "Threads of a warp.")
 
-grid = DeviceFunction("grid", "Index of the thread in the grid, over one to three axes.")
-gridsize = DeviceFunction("gridsize", "Threads of the grid along one to three axes.")
-laneid = DeviceFunction("laneid", "Number of the thread in its warp.")
-syncthreads = DeviceFunction("syncthreads", "Wait for all threads of the block.")
-syncwarp = DeviceFunction("syncwarp", "Wait for the threads of the warp, or those of a mask.")
-threadfence = DeviceFunction("threadfence", "Order writes to memory for other blocks.")
-shared_memory = DeviceFunction("shared_memory", "Memory of the block: dtype, size or shape.")
-local_array = DeviceFunction("local_array", "Memory of the thread: dtype, shape.")
-printf = DeviceFunction("printf", "Print as C does: a format, and numbers.")
-range = DeviceFunction("range", "Python's `range`, with `unroll`.")
+grid = DeviceBuiltin("grid", "Index of the thread in the grid, over one to three axes.")
+gridsize = DeviceBuiltin("gridsize", "Threads of the grid along one to three axes.")
+laneid = DeviceBuiltin("laneid", "Number of the thread in its warp.")
+syncthreads = DeviceBuiltin("syncthreads", "Wait for all threads of the block.")
+syncwarp = DeviceBuiltin("syncwarp", "Wait for the threads of the warp, or those of a mask.")
+threadfence = DeviceBuiltin("threadfence", "Order writes to memory for other blocks.")
+shared_memory = DeviceBuiltin("shared_memory", "Memory of the block: dtype, size or shape.")
+local_array = DeviceBuiltin("local_array", "Memory of the thread: dtype, shape.")
+printf = DeviceBuiltin("printf", "Print as C does: a format, and numbers.")
+range = DeviceBuiltin("range", "Python's `range`, with `unroll`.")
 
 _ATOMICS = {
     "add": "the sum",
@@ -115,12 +115,12 @@ _ATOMICS = {
     "xor": "the bits that differ",
 }
 ATOMICS = {
-    f"atomic_{name}": DeviceFunction(
+    f"atomic_{name}": DeviceBuiltin(
         f"atomic_{name}", f"Store {what} in an element atomically; returns the old value."
     )
     for name, what in _ATOMICS.items()
 }
-ATOMICS["atomic_cas"] = DeviceFunction(
+ATOMICS["atomic_cas"] = DeviceBuiltin(
     "atomic_cas", "Store a value in an element that equals another; returns the old value."
 )
 _SHUFFLES = {
@@ -129,7 +129,7 @@ _SHUFFLES = {
     "shfl_down_sync": "The value of the lane so many behind.",
     "shfl_xor_sync": "The value of the lane whose number differs in some bits.",
 }
-SHUFFLES = {name: DeviceFunction(name, doc) for name, doc in _SHUFFLES.items()}
+SHUFFLES = {name: DeviceBuiltin(name, doc) for name, doc in _SHUFFLES.items()}
 
 _ALL: tuple[Any, ...] = (
     *(threadIdx, blockIdx, blockDim, gridDim, warpsize),

@@ -17,14 +17,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kspec.ir.memory import Element, Invoke
-from kspec.ir.nodes import Call, Expression
+from kspec.ir.memory import Element, FunctionCall
+from kspec.ir.nodes import BuiltinCall, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, Type
 from kspec.jit import operations
 from kspec.jit.device_calls import known, named
 from kspec.jit.scope import Scope
 from kspec.jit.syntax import indexing
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
 
 __all__ = ["memcpy_async", "sync", "this_grid", "this_thread_block", "wait", "wait_prior"]
 
@@ -68,7 +68,7 @@ class GroupFunction:
         if self.name in ("this_grid", "this_thread_block"):
             named(scope, node, name, args, words)
             type_ = _GRID if self.name == "this_grid" else _BLOCK
-            return Invoke(f"cooperative_groups::{self.name}", (), type_)
+            return FunctionCall(f"cooperative_groups::{self.name}", (), type_)
         if self.name == "memcpy_async":
             return _copy(scope, node, args, words)
         given = named(scope, node, name, args, words, *_WORDS[self.name])
@@ -89,11 +89,11 @@ def method(scope: Scope, node: ast.AST, one: Method, args: Sequence[Value]) -> V
         raise scope.problem(node, TypeError, f"{one.name}() takes no arguments")
     if type_ == _GRID and one.name == "sync":
         scope.program.cooperative = True
-    return Call(f"group.{one.name}", (one.owner,), found[one.name])
+    return BuiltinCall(f"group.{one.name}", (one.owner,), found[one.name])
 
 
 def _group(scope: Scope, node: ast.AST, value: Value) -> Expression:
-    if isinstance(value, Known | Several | Method) or value.type not in (_BLOCK, _GRID):
+    if isinstance(value, Known | TupleValue | Method) or value.type not in (_BLOCK, _GRID):
         raise scope.problem(node, TypeError, f"{described(value)} is not a group")
     return value
 
@@ -115,22 +115,22 @@ def _copy(scope: Scope, node: ast.AST, args: Sequence[Value], words: dict[str, V
     scope.mark_written(places[0].args[0].memory)
     size = converted(operations.scalar(scope, node, given[5]), "int64")
     scope.program.headers.add("kspec/cooperative.cuh")
-    return Invoke("kspec::copy_by_group", (group, *places, size), "")
+    return FunctionCall("kspec::copy_by_group", (group, *places, size), "")
 
 
-def _address(scope: Scope, node: ast.AST, array: Value, index: Value) -> Call:
-    is_array = not isinstance(array, Known | Several | Method) and isinstance(
+def _address(scope: Scope, node: ast.AST, array: Value, index: Value) -> BuiltinCall:
+    is_array = not isinstance(array, Known | TupleValue | Method) and isinstance(
         array.type, ArrayType | BufferType
     )
-    if isinstance(array, Known | Several | Method) or not is_array:
+    if isinstance(array, Known | TupleValue | Method) or not is_array:
         raise scope.problem(
             node, TypeError, f"jit.cg.memcpy_async copies arrays, not {described(array)}"
         )
-    indices = list(index.items) if isinstance(index, Several) else [index]
+    indices = list(index.items) if isinstance(index, TupleValue) else [index]
     element = indexing.of_memory(scope, node, array, indices)
     if not isinstance(element, Element):
         raise scope.problem(node, TypeError, "jit.cg.memcpy_async: the index is that of a row")
-    return Call("address", (element,), ObjectType("void*"))
+    return BuiltinCall("address", (element,), ObjectType("void*"))
 
 
 this_grid = GroupFunction("this_grid")

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.ir.memory import Element, Invoke, Member
+from kspec.ir.memory import Element, FieldAccess, FunctionCall
 from kspec.ir.nodes import Const, Expression, Name
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import operations, types
@@ -37,7 +37,7 @@ _HEADER = "kspec/cooperative.cuh"
 _FUNCTOR = ObjectType("operator")
 
 
-class Operator:
+class BinaryOperator:
     """A function of two values.
 
     Attributes
@@ -64,9 +64,9 @@ class Operator:
         return Known(self)
 
 
-Sum = Operator("Sum", "kspec::Plus")
-Max = Operator("Max", "kspec::Larger")
-Min = Operator("Min", "kspec::Smaller")
+Sum = BinaryOperator("Sum", "kspec::Plus")
+Max = BinaryOperator("Max", "kspec::Larger")
+Min = BinaryOperator("Min", "kspec::Smaller")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class Collective:
     """An algorithm on values of a type.
 
     Attributes
@@ -116,14 +116,14 @@ class Algorithm:
                 f"{self.name} takes an element of jit.shared_memory({self.name}.TempStorage, 1), "
                 f"not {described(storage)}",
             )
-        return Known(Instance(self, storage))
+        return Known(CollectiveInstance(self, storage))
 
 
 @dataclass(frozen=True)
-class Instance:
+class CollectiveInstance:
     """An algorithm with its memory."""
 
-    algorithm: Algorithm
+    algorithm: Collective
     storage: Element
 
     def __getattr__(self, name: str) -> Any:
@@ -136,7 +136,7 @@ class Instance:
 class BoundMethod:
     """A method of an algorithm."""
 
-    instance: Instance
+    instance: CollectiveInstance
     name: str
 
     def compile_call(
@@ -151,14 +151,14 @@ class BoundMethod:
         given = dict(zip(words, args, strict=True))
         dtype, working = algorithm.dtype, algorithm.working
         value = _exact(scope, node, given["value"], dtype)
-        slots = Member(self.instance.storage, "slots", BufferType(working, (32,)))
+        slots = FieldAccess(self.instance.storage, "slots", BufferType(working, (32,)))
         operands: list[Expression] = [slots, converted(value, working)]
         if function == "block_exclusive_scan":
             initial = operations.assignable(scope, node, given.get("initial", Known(0)), dtype)
             operands.append(converted(initial, working))
         operands.append(_operator(scope, node, given.get("op", Known(Sum)), working))
         scope.program.headers.add(_HEADER)
-        return converted(Invoke(f"kspec::{function}", tuple(operands), working), dtype)
+        return converted(FunctionCall(f"kspec::{function}", tuple(operands), working), dtype)
 
 
 def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
@@ -174,8 +174,8 @@ def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
 def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
     """Return the C++ function for two values."""
     value = op.value if isinstance(op, Known) else None
-    if isinstance(value, Operator):
-        return Invoke(value.functor, (), _FUNCTOR)
+    if isinstance(value, BinaryOperator):
+        return FunctionCall(value.functor, (), _FUNCTOR)
     python = getattr(value, "device_function", None)
     if python is None:
         raise scope.problem(
@@ -183,7 +183,7 @@ def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
         )
     zero = Const(0, dtype)
     made = scope.call_device(node, python, (zero, zero), {})
-    assert isinstance(made, Invoke)
+    assert isinstance(made, FunctionCall)
     if made.type != dtype:
         raise scope.problem(node, TypeError, f"the operator returns {made.type}, not {dtype}")
     return Name(made.function, _FUNCTOR)
@@ -205,13 +205,13 @@ class Template:
     def __repr__(self) -> str:
         return f"kspec.jit.cub.{self.name}"
 
-    def __getitem__(self, key: Any) -> Algorithm:
+    def __getitem__(self, key: Any) -> Collective:
         """Return the algorithm for values of a type."""
         dtype, *dims = key if isinstance(key, tuple) else (key,)
         wanted = 0 if self.name == "WarpReduce" else 1
         if len(dims) < wanted or not all(isinstance(one, int | np.integer) for one in dims):
             raise TypeError(f"write {self.name}[dtype{', threads' * wanted}]")
-        return Algorithm(self.name, types.dtype_name(dtype))
+        return Collective(self.name, types.dtype_name(dtype))
 
 
 WarpReduce = Template("WarpReduce", "Reductions of the values of a warp.")

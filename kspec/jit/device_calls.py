@@ -11,12 +11,12 @@ import numpy as np
 
 from kspec.ir.control import Print, Reserve
 from kspec.ir.memory import Element
-from kspec.ir.nodes import Call, Const, Expression, Name
+from kspec.ir.nodes import BuiltinCall, Const, Expression, Name
 from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope
 from kspec.jit.syntax import indexing
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
 from kspec.model import dtypes
 
 Keywords = dict[str, Value]
@@ -77,7 +77,7 @@ def named(
 
 def known(scope: Scope, node: ast.AST, name: str, what: str, value: Value) -> Any:
     """Return something that must be known while compiling."""
-    if isinstance(value, Several):
+    if isinstance(value, TupleValue):
         return tuple(known(scope, node, name, what, one) for one in value.items)
     if not isinstance(value, Known):
         raise scope.problem(
@@ -99,7 +99,7 @@ def print_values(scope: Scope, node: ast.AST, args: Sequence[Value], sep: str, e
         if kind == "c":
             part = dtypes.real_part(str(value.type))
             texts.append("(%g%+gj)")
-            shown += [Call("real", (value,), part), Call("imag", (value,), part)]
+            shown += [BuiltinCall("real", (value,), part), BuiltinCall("imag", (value,), part)]
             continue
         plain = {"i": "%d", "u": "%u"}.get(kind, "%g")
         texts.append(_FORMATS.get(str(value.type), plain))
@@ -112,7 +112,7 @@ def print_values(scope: Scope, node: ast.AST, args: Sequence[Value], sep: str, e
 def _flat(args: Sequence[Value]) -> list[Value]:
     found: list[Value] = []
     for one in args:
-        found += _flat(one.items) if isinstance(one, Several) else [one]
+        found += _flat(one.items) if isinstance(one, TupleValue) else [one]
     return found
 
 
@@ -156,17 +156,17 @@ def _grid(
     if count not in (1, 2, 3):
         raise scope.problem(node, ValueError, f"jit.{name}: ndim must be 1, 2 or 3, not {count}")
     found = tuple(_place(name, axis) for axis in "xyz"[:count])
-    return found[0] if count == 1 else Several(found)
+    return found[0] if count == 1 else TupleValue(found)
 
 
 def _place(name: str, axis: str) -> Expression:
     def one(word: str) -> Expression:
-        return Call(f"{word}.{axis}", (), "uint32")
+        return BuiltinCall(f"{word}.{axis}", (), "uint32")
 
     if name == "gridsize":
-        return Call("multiply.c", (one("blockDim"), one("gridDim")), "uint32")
-    first = Call("multiply.c", (one("blockIdx"), one("blockDim")), "uint32")
-    return Call("add.c", (first, one("threadIdx")), "uint32")
+        return BuiltinCall("multiply.c", (one("blockDim"), one("gridDim")), "uint32")
+    first = BuiltinCall("multiply.c", (one("blockIdx"), one("blockDim")), "uint32")
+    return BuiltinCall("add.c", (first, one("threadIdx")), "uint32")
 
 
 def _laneid(
@@ -174,14 +174,14 @@ def _laneid(
 ) -> Value:
     named(scope, node, name, args, keywords)
     scope.program.headers.add("kspec/view.cuh")
-    return Call("laneid", (), "uint32")
+    return BuiltinCall("laneid", (), "uint32")
 
 
 def _barrier(
     scope: Scope, node: ast.AST, name: str, args: Sequence[Value], keywords: Keywords
 ) -> Value:
     named(scope, node, name, args, keywords)
-    return Call(name, (), "")
+    return BuiltinCall(name, (), "")
 
 
 def mask_of(scope: Scope, node: ast.AST, name: str, value: Value) -> Expression:
@@ -204,13 +204,13 @@ def _syncwarp(
 ) -> Value:
     (value,) = named(scope, node, name, args, keywords, "mask=")
     if isinstance(value, Known):
-        return Call("syncwarp", (mask_of(scope, node, name, value),), "")
+        return BuiltinCall("syncwarp", (mask_of(scope, node, name, value),), "")
     mask = operations.scalar(scope, node, value)
     if types.kind(str(mask.type)) not in "iu":
         raise scope.problem(
             node, TypeError, f"jit.{name}: the mask must be an integer, not {mask.type}"
         )
-    return Call("syncwarp", (converted(mask, "uint32"),), "")
+    return BuiltinCall("syncwarp", (converted(mask, "uint32"),), "")
 
 
 def _shape(scope: Scope, node: ast.AST, name: str, value: Value) -> tuple[int, ...]:
@@ -249,11 +249,11 @@ def _memory(
 
 
 def _element(scope: Scope, node: ast.AST, name: str, array: Value, index: Value) -> Element:
-    if isinstance(array, Known | Several | Method) or not isinstance(
+    if isinstance(array, Known | TupleValue | Method) or not isinstance(
         array.type, ArrayType | BufferType
     ):
         raise scope.problem(node, TypeError, f"jit.{name}: {described(array)} is not an array")
-    indices = list(index.items) if isinstance(index, Several) else [index]
+    indices = list(index.items) if isinstance(index, TupleValue) else [index]
     found = indexing.of_memory(scope, node, array, indices)
     if not isinstance(found, Element):
         raise scope.problem(node, TypeError, f"jit.{name}: the index is that of a row")
@@ -282,7 +282,7 @@ def _atomic(
     if is_cas:
         values.append(operations.assignable(scope, node, second, element.type))
     scope.program.headers.add(_ATOMIC_HEADER)
-    return Call(name, (element, *values), element.type)
+    return BuiltinCall(name, (element, *values), element.type)
 
 
 def _shuffle(
@@ -306,7 +306,7 @@ def _shuffle(
     else:
         size = converted(operations.scalar(scope, node, width), "int32")
     operand = converted(place, "uint32" if unsigned else "int32")
-    return Call(name, (mask_of(scope, node, name, mask), value, operand, size), value.type)
+    return BuiltinCall(name, (mask_of(scope, node, name, mask), value, operand, size), value.type)
 
 
 def _range(

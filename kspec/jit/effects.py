@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from kspec.ir.device import EFFECTS
-from kspec.ir.memory import Element, Extent, Invoke, Member, Part
-from kspec.ir.nodes import Call, Cast, Const, Expression, Name
+from kspec.ir.memory import Element, Extent, FieldAccess, FunctionCall, Subarray
+from kspec.ir.nodes import BuiltinCall, Cast, Const, Expression, Name
 
 
 def pure(value: Expression) -> bool:
     """Return whether an expression does nothing but compute."""
-    if isinstance(value, Call):
+    if isinstance(value, BuiltinCall):
         return value.function not in EFFECTS and all(map(pure, value.args))
-    if isinstance(value, Invoke):
+    if isinstance(value, FunctionCall):
         return value.function.startswith("complex<")
     if isinstance(value, Cast):
         return pure(value.operand)
     if isinstance(value, Element):
         return pure(value.memory) and all(map(pure, value.indices))
-    if isinstance(value, Member):
+    if isinstance(value, FieldAccess):
         return pure(value.record)
-    return isinstance(value, Const | Name | Extent | Part)
+    return isinstance(value, Const | Name | Extent | Subarray)

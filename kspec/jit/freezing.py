@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from kspec.errors import JitTypeError
 from kspec.ir.types import ArrayType, BufferType, ctype
-from kspec.jit.build_ir import Built
+from kspec.jit.build_ir import JitProgram
 from kspec.spec.building import build_spec
 from kspec.spec.models import RawSpec
 
 
-def raw_spec(built: Built, doc: str) -> RawSpec:
+def raw_spec(built: JitProgram, doc: str) -> RawSpec:
     """Return the spec of a kernel.
 
     Raises

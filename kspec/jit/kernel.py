@@ -34,9 +34,9 @@ from kspec.errors import (
     NotCompiledError,
 )
 from kspec.ir.types import ArrayType, Type
-from kspec.jit.build_ir import Built, build
+from kspec.jit.build_ir import JitProgram, build
 from kspec.jit.capture import Captured, capture
-from kspec.jit.scope import Program, Scope
+from kspec.jit.scope import ProgramBuilder, Scope
 from kspec.jit.syntax.functions import LANGUAGE, parameter_names, parameter_type
 from kspec.jit.types import MODES, type_of_constant
 from kspec.locks import make_lock
@@ -146,13 +146,13 @@ class JitKernel(ByName, ViewCaller):
         self._signature = inspect.signature(function)
         self._names = tuple(captured.parameters)
         # Annotated parameters have their type whatever they are given.
-        scope = Scope(Program(mode, LANGUAGE), captured)
+        scope = Scope(ProgramBuilder(mode, LANGUAGE), captured)
         self._annotated = {
             name: dtype
             for name in self._names
             if (dtype := parameter_type(scope, captured, name)) is not None
         }
-        self._kernels: dict[tuple[Type, ...], tuple[Built, ViewKernel, str]] = {}
+        self._kernels: dict[tuple[Type, ...], tuple[JitProgram, ViewKernel, str]] = {}
         self._lock = make_lock()
         self.forget()
 
@@ -344,7 +344,7 @@ class JitKernel(ByName, ViewCaller):
                 f"{where} must be an array or a number, not {type(value).__name__}"
             ) from None
 
-    def _entry(self, given: tuple[Type, ...]) -> tuple[Built, ViewKernel, str]:
+    def _entry(self, given: tuple[Type, ...]) -> tuple[JitProgram, ViewKernel, str]:
         with self._lock:
             entry = self._kernels.get(given)
             if entry is not None and entry[0].is_stale():
@@ -355,7 +355,7 @@ class JitKernel(ByName, ViewCaller):
                 self._kernels[given] = entry
             return entry
 
-    def _make(self, given: tuple[Type, ...]) -> tuple[Built, ViewKernel, str]:
+    def _make(self, given: tuple[Type, ...]) -> tuple[JitProgram, ViewKernel, str]:
         built = build(capture(self.function), given, self.mode)
         code = built.text()
         provider = CompilingProvider(OneSource(CudaSource("kernel.cu", code)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kspec.ir.nodes import Call, Expression, Let, Name
+from kspec.ir.nodes import BuiltinCall, Expression, Let, Name
 from kspec.jit import types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, constant, converted, described
 from kspec.model import dtypes
 
 # C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
@@ -23,7 +23,7 @@ def materialized(scope: Scope, node: ast.AST, value: Value, dtype: str | None = 
         with scope.at(node):
             wanted = dtype or types.type_of_constant(scope.mode, value.value)
             return constant(value.value, wanted, scope.mode)
-    if isinstance(value, Known | Several | Method):
+    if isinstance(value, Known | TupleValue | Method):
         raise scope.problem(node, TypeError, f"{described(value)} is not a number")
     return value
 
@@ -90,10 +90,10 @@ def call_ufunc(
         else:
             args.append(converted(one, wanted))
     if name == "power" and types.kind(output) in "fc" and _is_two(values[1]):
-        return Call("square", (args[0],), output)
+        return BuiltinCall("square", (args[0],), output)
     if scope.mode == "cuda" and name in _C_ARITHMETIC and inputs[0] in _C_INTEGERS:
         name = f"{name}.c"
-    return Call(name, tuple(args), output)
+    return BuiltinCall(name, tuple(args), output)
 
 
 def _is_two(value: Value) -> bool:
@@ -110,15 +110,15 @@ def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
 
 
 def _is_pure(value: Value) -> bool:
-    if isinstance(value, Several):
+    if isinstance(value, TupleValue):
         return all(map(_is_pure, value.items))
     return isinstance(value, Known | Method) or pure(value)
 
 
 def once(scope: Scope, value: Value) -> Value:
     """Return a value that is computed now, if it matters how often that is."""
-    if isinstance(value, Several):
-        return Several(tuple(once(scope, one) for one in value.items))
+    if isinstance(value, TupleValue):
+        return TupleValue(tuple(once(scope, one) for one in value.items))
     if isinstance(value, Known | Method) or pure(value):
         return value
     name = scope.fresh("operand")

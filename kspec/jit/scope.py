@@ -1,6 +1,6 @@
 """State of a function while it is compiled: its variables, its problems, the program around it.
 
-`Program` is one kernel with the functions it calls, `Scope` one of these functions.
+`ProgramBuilder` is one kernel with the functions it calls, `Scope` one of these functions.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Stop(Exception):
 
 
 @dataclass
-class Program:
+class ProgramBuilder:
     """A kernel and the functions that it calls, for certain types of arguments.
 
     Attributes
@@ -136,7 +136,7 @@ class Scope:
 
     Attributes
     ----------
-    program : Program
+    program : ProgramBuilder
         The program that contains it.
     captured : Captured
         Its source.
@@ -166,7 +166,7 @@ class Scope:
         Names of shared and local memory.
     """
 
-    program: Program
+    program: ProgramBuilder
     captured: Captured
     variables: dict[str, Value | None] = field(default_factory=dict)
     local: frozenset[str] = frozenset()

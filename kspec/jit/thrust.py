@@ -15,12 +15,12 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kspec.ir.memory import Invoke
-from kspec.ir.nodes import Call, Expression, Let, Name
+from kspec.ir.memory import FunctionCall
+from kspec.ir.nodes import BuiltinCall, Expression, Let, Name
 from kspec.ir.types import BufferType, IteratorType, Type
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
 
 _HEADER = "kspec/sequential.cuh"
 
@@ -130,7 +130,7 @@ class Algorithm:
             if param[0] == "v":
                 found.append(operations.assignable(scope, node, value, _dtype(found[0])))
                 continue
-            if isinstance(value, Known | Several | Method) or not _is_iterator(value.type):
+            if isinstance(value, Known | TupleValue | Method) or not _is_iterator(value.type):
                 raise scope.problem(
                     node,
                     TypeError,
@@ -159,7 +159,7 @@ class Algorithm:
         args, result = tuple(given), self.result
         if "," in result:
             names = result.split(",")
-            return Several(tuple(_invoke(one, args, _place(args[0].type)) for one in names))
+            return TupleValue(tuple(_invoke(one, args, _place(args[0].type)) for one in names))
         if "+" in result:
             # A number of elements, by which two iterators move.
             numbers = [one for one in result.split("+") if one.isdecimal()]
@@ -168,7 +168,9 @@ class Algorithm:
             scope.out.append(Let(name, _invoke(function, args, "int64")))
             count = Name(name, "int64")
             moved = [(args[int(one)], count) for one in numbers]
-            return Several(tuple(Call("add.c", pair, _place(pair[0].type)) for pair in moved))
+            return TupleValue(
+                tuple(BuiltinCall("add.c", pair, _place(pair[0].type)) for pair in moved)
+            )
         kinds: dict[str, Type] = {"none": "", "value": _dtype(args[0])}
         if result.isdecimal():
             return _invoke(self.name, args, _place(args[int(result)].type))
@@ -215,11 +217,11 @@ class Numbers:
             place = args[1] if len(args) > 1 else Known(0)
             given.append(operations.assignable(scope, node, place, "int64"))
         function = f"kspec::make_{self.kind.lower()}"
-        return Invoke(function, tuple(given), IteratorType(dtype, self.kind))
+        return FunctionCall(function, tuple(given), IteratorType(dtype, self.kind))
 
 
-def _invoke(name: str, args: tuple[Expression, ...], type_: Type) -> Invoke:
-    return Invoke(f"kspec::seq::{name}", args, type_)
+def _invoke(name: str, args: tuple[Expression, ...], type_: Type) -> FunctionCall:
+    return FunctionCall(f"kspec::seq::{name}", args, type_)
 
 
 def _is_iterator(type_: Type) -> bool:
@@ -239,7 +241,7 @@ def _dtype(value: Expression) -> str:
 
 def _array_of(value: Expression) -> Expression:
     """Return the values of an iterator."""
-    while isinstance(value, Call | Invoke) and value.args:
+    while isinstance(value, BuiltinCall | FunctionCall) and value.args:
         value = value.args[0]
     return value
 
@@ -250,7 +252,7 @@ def ends_of(scope: Scope, node: ast.AST, array: Expression, name: str) -> Expres
     if getattr(array.type, "ndim", 0) != 1:
         raise scope.problem(node, TypeError, f"{array.type} has no {name}(): it has not one axis")
     scope.program.headers |= {"kspec/view.cuh", _HEADER}
-    return Invoke(f"kspec::{name}_of", (array,), IteratorType(dtype))
+    return FunctionCall(f"kspec::{name}_of", (array,), IteratorType(dtype))
 
 
 def moved(scope: Scope, node: ast.AST, sign: str, left: Value, right: Value) -> Expression | None:
@@ -259,21 +261,23 @@ def moved(scope: Scope, node: ast.AST, sign: str, left: Value, right: Value) -> 
     if first is not None and second is not None:
         if sign != "-" or _place(first.type) != _place(second.type):
             return None
-        return Call("subtract.c", (first, second), "int64")
+        return BuiltinCall("subtract.c", (first, second), "int64")
     place, number = (first, right) if first is not None else (second, left)
     if place is None or sign not in ("+", "-") or (sign == "-" and first is None):
         return None
-    if isinstance(number, Several | Method) or (isinstance(number, Known) and not number.is_number):
+    if isinstance(number, TupleValue | Method) or (
+        isinstance(number, Known) and not number.is_number
+    ):
         return None
     steps = operations.scalar(scope, node, number)
     if types.kind(str(steps.type)) not in "iu":
         return None
     name = "add.c" if sign == "+" else "subtract.c"
-    return Call(name, (place, converted(steps, "int64")), _place(place.type))
+    return BuiltinCall(name, (place, converted(steps, "int64")), _place(place.type))
 
 
 def _iterator(value: Value) -> Expression | None:
-    if isinstance(value, Known | Several | Method) or not _is_iterator(value.type):
+    if isinstance(value, Known | TupleValue | Method) or not _is_iterator(value.type):
         return None
     return value
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.ir.nodes import Call, Cast, Const, Expression
+from kspec.ir.nodes import BuiltinCall, Cast, Const, Expression
 from kspec.jit import types
 from kspec.model import dtypes
 
@@ -39,7 +39,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Several:
+class TupleValue:
     """A tuple of values."""
 
     items: tuple[Value, ...]
@@ -53,17 +53,17 @@ class Method:
     name: str
 
 
-Value = Expression | Known | Several | Method
+Value = Expression | Known | TupleValue | Method
 
 
 def wrapped(value: object) -> Value:
     """Return a known value; a tuple becomes one of known values."""
-    return Several(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)
+    return TupleValue(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)
 
 
 def unwrapped(value: Value) -> Known | None:
     """Return something known, with tuples as Python's; None if a part of it is not known."""
-    if not isinstance(value, Several):
+    if not isinstance(value, TupleValue):
         return value if isinstance(value, Known) else None
     items = [unwrapped(one) for one in value.items]
     known = tuple(one.value for one in items if one is not None)
@@ -108,7 +108,7 @@ def converted(value: Expression, dtype: str) -> Expression:
         return _converted_constant(value, dtype)
     source = str(value.type)
     if dtype in ("bool", "float16", "bfloat16") and types.kind(source) == "c":
-        value = Call("real", (value,), dtypes.real_part(source))
+        value = BuiltinCall("real", (value,), dtypes.real_part(source))
     return Cast(value, dtype)
 
 
@@ -135,7 +135,7 @@ def described(value: Value) -> str:
         if value.value is None:
             return "None"
         return type(value.value).__name__
-    if isinstance(value, Several):
+    if isinstance(value, TupleValue):
         return f"({', '.join(map(described, value.items))}{',' * (len(value.items) == 1)})"
     if isinstance(value, Method):
         return f"method {value.name}"

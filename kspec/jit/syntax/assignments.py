@@ -10,14 +10,14 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from kspec.ir.control import Declare, KernelStatement, Reference, Store
-from kspec.ir.memory import Element, Member
+from kspec.ir.memory import Element, FieldAccess
 from kspec.ir.nodes import Assign, Expression, Let, Name
 from kspec.ir.types import ArrayType, BufferType, is_memory
 from kspec.jit import operations, types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop, escaped, root_name
 from kspec.jit.syntax import expressions
-from kspec.jit.values import Known, Method, Several, Value, constant, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, constant, converted, described
 from kspec.model import dtypes
 
 
@@ -111,8 +111,8 @@ def assign(scope: Scope, target: ast.expr, value: Value, node: ast.AST) -> None:
 
 def _assign_tuple(scope: Scope, target: ast.Tuple | ast.List, value: Value) -> None:
     if isinstance(value, Known) and isinstance(value.value, tuple):
-        value = Several(tuple(map(Known, value.value)))
-    if not isinstance(value, Several):
+        value = TupleValue(tuple(map(Known, value.value)))
+    if not isinstance(value, TupleValue):
         raise scope.problem(target, TypeError, f"{described(value)} is not a tuple")
     if len(value.items) != len(target.elts):
         more = "too many" if len(value.items) > len(target.elts) else "not enough"
@@ -127,8 +127,8 @@ def _assign_tuple(scope: Scope, target: ast.Tuple | ast.List, value: Value) -> N
 
 def _fixed(scope: Scope, node: ast.AST, value: Value) -> Value:
     """Return a value that is computed now, before anything is assigned."""
-    if isinstance(value, Several):
-        return Several(tuple(_fixed(scope, node, one) for one in value.items))
+    if isinstance(value, TupleValue):
+        return TupleValue(tuple(_fixed(scope, node, one) for one in value.items))
     if isinstance(value, Known | Method):
         return value
     name = scope.fresh("value")
@@ -142,12 +142,12 @@ def _fixed(scope: Scope, node: ast.AST, value: Value) -> Value:
 def _assign_name(scope: Scope, target: ast.Name, value: Value, node: ast.AST) -> None:
     name = target.id
     known = scope.variables.get(name)
-    if isinstance(known, Several) or (known is None and isinstance(value, Several)):
+    if isinstance(known, TupleValue) or (known is None and isinstance(value, TupleValue)):
         _assign_several(scope, target, known, value)
         return
     if isinstance(known, Known | Method):
         same = isinstance(value, Known) and not value.is_number
-        if scope.depth == 0 and not isinstance(value, Several):
+        if scope.depth == 0 and not isinstance(value, TupleValue):
             known = None  # what was known meant something else before
         elif not same:
             raise scope.problem(target, TypeError, f"{name} was {described(known)} before")
@@ -179,29 +179,31 @@ def _is_assigned_once(scope: Scope, name: str) -> bool:
 
 def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: Value) -> None:
     """Give a tuple a name: each item is a variable."""
-    if not isinstance(value, Several):
+    if not isinstance(value, TupleValue):
         raise scope.problem(target, TypeError, f"{target.id} is a tuple already")
-    old = known.items if isinstance(known, Several) else (None,) * len(value.items)
+    old = known.items if isinstance(known, TupleValue) else (None,) * len(value.items)
     if len(old) != len(value.items):
         raise scope.problem(
             target, TypeError, f"{target.id} has {len(old)} items, and here {len(value.items)}"
         )
     fixed = _fixed(scope, target, value)
-    assert isinstance(fixed, Several)
+    assert isinstance(fixed, TupleValue)
     items: list[Value] = []
     for k, (before, item) in enumerate(zip(old, fixed.items, strict=True)):
         if isinstance(before, Name):
             one = operations.assignable(scope, target, item, str(before.type))
             scope.out.append(Assign(before, one))
             items.append(before)
-        elif (isinstance(item, Known) and not item.is_number) or isinstance(item, Several | Method):
+        elif (isinstance(item, Known) and not item.is_number) or isinstance(
+            item, TupleValue | Method
+        ):
             items.append(item)
         elif before is None:
             value_ = operations.materialized(scope, target, item)
             items.append(_declare(scope, f"{target.id}_{k}", value_.type, value_, keep=False))
         else:
             raise scope.problem(target, TypeError, f"{target.id}[{k}] was {described(before)}")
-    scope.variables[target.id] = Several(tuple(items))
+    scope.variables[target.id] = TupleValue(tuple(items))
 
 
 def _reassign(scope: Scope, target: ast.AST, known: Name, value: Value) -> None:
@@ -253,16 +255,16 @@ def _store(
     scope.out.append(Store(place, operations.assignable(scope, node, value, str(place.type))))
 
 
-def _place(scope: Scope, target: ast.expr) -> Element | Member:
+def _place(scope: Scope, target: ast.expr) -> Element | FieldAccess:
     """Return the element of memory that is assigned."""
     place = expressions.evaluate(scope, target)
-    if isinstance(place, Known | Several | Method):
+    if isinstance(place, Known | TupleValue | Method):
         raise scope.problem(target, TypeError, f"{described(place)} cannot be assigned to")
     if isinstance(place.type, ArrayType | BufferType):
         raise scope.problem(
             target, TypeError, f"a part of an array ({place.type}) cannot be assigned: use a loop"
         )
-    if not isinstance(place, Element | Member):
+    if not isinstance(place, Element | FieldAccess):
         raise scope.problem(target, TypeError, "this cannot be assigned to")
     scope.mark_written(place)
     return place
@@ -288,7 +290,7 @@ def build_augmented(scope: Scope, node: ast.AugAssign) -> None:
     if not pure(place):
         name = scope.fresh("place")
         scope.out.append(Reference(name, place))
-        target: Name | Element | Member = Name(name, place.type)
+        target: Name | Element | FieldAccess = Name(name, place.type)
     else:
         target = place
     value = expressions.evaluate(scope, node.value)

@@ -7,12 +7,12 @@ import types as python_types
 
 import numpy as np
 
-from kspec.ir.memory import Extent, Member
-from kspec.ir.nodes import Call, Expression
+from kspec.ir.memory import Extent, FieldAccess
+from kspec.ir.nodes import BuiltinCall, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType
 from kspec.jit.builtins import DeviceNumber, Dim3
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, Several, Value
+from kspec.jit.values import Known, Method, TupleValue, Value
 from kspec.model import dtypes
 
 
@@ -21,7 +21,7 @@ def attribute(scope: Scope, node: ast.Attribute, owner: Value) -> Value:
     name = node.attr
     if isinstance(owner, Known):
         return _attribute_of_known(scope, node, owner, name)
-    if isinstance(owner, Several | Method):
+    if isinstance(owner, TupleValue | Method):
         raise scope.problem(node, AttributeError, f"a tuple has no attribute {name} here")
     type_ = owner.type
     if isinstance(type_, ArrayType):
@@ -31,7 +31,7 @@ def attribute(scope: Scope, node: ast.Attribute, owner: Value) -> Value:
     elif isinstance(type_, str):
         found = _attribute_of_number(scope, node, owner, type_, name)
     elif type_ == ObjectType("dim3") and name in ("x", "y", "z"):
-        found = Member(owner, name, "uint32")
+        found = FieldAccess(owner, name, "uint32")
     else:
         found = Method(owner, name)
     if found is None:
@@ -42,7 +42,7 @@ def attribute(scope: Scope, node: ast.Attribute, owner: Value) -> Value:
 def _attribute_of_known(scope: Scope, node: ast.AST, owner: Known, name: str) -> Value:
     value = owner.value
     if isinstance(value, Dim3) and name in ("x", "y", "z"):
-        return Call(f"{value.name}.{name}", (), "uint32")
+        return BuiltinCall(f"{value.name}.{name}", (), "uint32")
     try:
         if not isinstance(value, python_types.ModuleType):
             found = getattr(value, name)
@@ -53,7 +53,7 @@ def _attribute_of_known(scope: Scope, node: ast.AST, owner: Known, name: str) ->
     except AttributeError as error:
         raise scope.problem(node, NameError, str(error)) from None
     if isinstance(found, DeviceNumber):
-        return Call(found.name, (), "int32")
+        return BuiltinCall(found.name, (), "int32")
     is_module = isinstance(found, python_types.ModuleType)
     return Known(found, f"{owner.path}.{name}" if is_module and owner.path else "")
 
@@ -64,7 +64,7 @@ def _attribute_of_array(owner: Expression, type_: ArrayType, name: str) -> Value
     if name == "size":
         return Extent(owner, "size")
     if name in ("shape", "strides"):
-        return Several(tuple(Extent(owner, name, axis) for axis in range(type_.ndim)))
+        return TupleValue(tuple(Extent(owner, name, axis) for axis in range(type_.ndim)))
     if name == "dtype":
         return Known(np.dtype(type_.dtype)) if not type_.dtype.startswith("{") else None
     return Method(owner, name) if name in ("begin", "end") else None
@@ -79,7 +79,7 @@ def _attribute_of_buffer(owner: Expression, type_: BufferType, name: str) -> Val
         return Known(len(type_.shape))
     if name == "size":
         return Known(int(np.prod(type_.shape)))
-    return Several(tuple(map(Known, type_.shape))) if name == "shape" else None
+    return TupleValue(tuple(map(Known, type_.shape))) if name == "shape" else None
 
 
 def _attribute_of_number(
@@ -93,11 +93,11 @@ def _attribute_of_number(
         known = ", ".join(field.name for field in row.fields)
         raise scope.problem(node, NameError, f"{type_} has no field {name!r}; it has {known}")
     if name in ("real", "imag"):
-        return Call(name, (owner,), dtypes.real_part(type_))
+        return BuiltinCall(name, (owner,), dtypes.real_part(type_))
     return Method(owner, name) if name in ("conjugate", "conj") else None
 
 
-def member(owner: Expression, field: dtypes.Field) -> Member:
+def member(owner: Expression, field: dtypes.Field) -> FieldAccess:
     """Return a field of a record."""
     name = field.dtype.name
-    return Member(owner, field.member, BufferType(name, field.shape) if field.shape else name)
+    return FieldAccess(owner, field.member, BufferType(name, field.shape) if field.shape else name)

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from kspec.ir.memory import Extent
-from kspec.ir.nodes import Call, Expression
+from kspec.ir.nodes import BuiltinCall, Expression
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
 from kspec.jit import cg, device_calls, operations, thrust, types
-from kspec.jit.builtins import DeviceFunction
+from kspec.jit.builtins import DeviceBuiltin
 from kspec.jit.scope import Scope
 from kspec.jit.values import (
     Known,
     Method,
-    Several,
+    TupleValue,
     Value,
     converted,
     described,
@@ -60,7 +60,7 @@ def call(scope: Scope, node: ast.Call) -> Value:
     for one in node.args:
         if isinstance(one, ast.Starred):
             value = scope.evaluate(one.value)
-            if not isinstance(value, Several):
+            if not isinstance(value, TupleValue):
                 raise scope.problem(one, ValueError, "Not supported in kernels: only tuples have *")
             args += value.items
         else:
@@ -82,7 +82,7 @@ def called(
     scope: Scope, node: ast.Call, function: Any, args: Sequence[Value], keywords: Keywords
 ) -> Value:
     """Return the result of a known function for some values."""
-    if isinstance(function, DeviceFunction):
+    if isinstance(function, DeviceBuiltin):
         return device_calls.call(scope, node, function.name, args, keywords)
     made = getattr(function, "compile_call", None)
     if made is not None:  # functions and classes of kspec.jit's own
@@ -173,7 +173,7 @@ def _known(
         named = {name: one.value for name, one in keywords.items() if isinstance(one, Known)}
         result = function(*given, **named)
         if isinstance(result, tuple):
-            return Several(tuple(map(Known, result)))
+            return TupleValue(tuple(map(Known, result)))
         return Known(result)
 
 
@@ -184,9 +184,9 @@ def _cast(scope: Scope, node: ast.AST, kind: type, args: Sequence[Value]) -> Val
         part = "float64"
         real = converted(operations.scalar(scope, node, args[0]), part)
         imag = converted(operations.scalar(scope, node, args[1]), part)
-        from kspec.ir.memory import Invoke
+        from kspec.ir.memory import FunctionCall
 
-        return Invoke("complex<double>", (real, imag), "complex128")
+        return FunctionCall("complex<double>", (real, imag), "complex128")
     if len(args) != 1:
         raise scope.problem(node, TypeError, f"{kind.__name__}() takes one number here")
     return cast_to(scope, node, args[0], dtype)
@@ -220,12 +220,12 @@ def _ufunc(
         raise scope.problem(node, NotImplementedError, f"np.{name}: {UNSUPPORTED[name]}")
     if ufunc.nout > 1:
         parts = [f"{name}.{k}" for k in range(ufunc.nout)]
-        return Several(tuple(operations.call_ufunc(scope, node, one, args) for one in parts))
+        return TupleValue(tuple(operations.call_ufunc(scope, node, one, args) for one in parts))
     if name not in BUILTINS:
         raise scope.problem(node, NotImplementedError, f"np.{name} is not in kernels")
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
         parts_ = tuple(converted(operations.scalar(scope, node, one), "bool") for one in args)
-        return Call(name, parts_, "bool")
+        return BuiltinCall(name, parts_, "bool")
     return operations.call_ufunc(scope, node, name, args, dtype=dtype)
 
 
@@ -243,7 +243,7 @@ def _math(scope: Scope, node: ast.AST, name: str, args: Sequence[Value]) -> Valu
     if ufunc in _NO_UFUNCS:
         one = operations.scalar(scope, node, args[0])
         type_ = str(one.type) if types.kind(str(one.type)) == "f" else "float64"
-        return Call(ufunc, (converted(one, type_),), type_)
+        return BuiltinCall(ufunc, (converted(one, type_),), type_)
     if len(args) != getattr(np, ufunc).nin:
         raise scope.problem(node, TypeError, f"math.{name}: {len(args)} arguments")
     if name in ("isnan", "isinf", "isfinite", "ldexp"):
@@ -299,7 +299,7 @@ def _compared(args: Sequence[Value]) -> Sequence[Value]:
     (only,) = args
     if isinstance(only, Known) and isinstance(only.value, list | tuple | np.ndarray):
         only = wrapped(tuple(only.value))
-    return only.items if isinstance(only, Several) else args
+    return only.items if isinstance(only, TupleValue) else args
 
 
 def _are_numbers(values: Sequence[Value]) -> bool:
@@ -320,7 +320,7 @@ def _known_extreme(scope: Scope, node: ast.AST, name: str, first: Known, second:
 
 def _len(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
     (one,) = _exactly(scope, node, args, 1, "len")
-    if isinstance(one, Several):
+    if isinstance(one, TupleValue):
         return Known(len(one.items))
     if isinstance(one, Known | Method) or not is_memory(one.type):
         raise scope.problem(node, TypeError, f"{described(one)} has no length")
@@ -369,7 +369,7 @@ def _where(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keyword
             operations.assignable(scope, node, one, dtype)
             for one, dtype in zip((first, second), common, strict=True)
         )
-    return Call("where", (flag, a, b), a.type)
+    return BuiltinCall("where", (flag, a, b), a.type)
 
 
 def _range(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
@@ -384,7 +384,7 @@ def _clip(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords
 
 def _divmod(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
     pair = _exactly(scope, node, args, 2, "divmod")
-    return Several(
+    return TupleValue(
         tuple(
             operations.call_ufunc(scope, node, name, pair) for name in ("floor_divide", "remainder")
         )
@@ -398,7 +398,7 @@ def _pow(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords)
 def _part(name: str) -> Callable[..., Value]:
     def handler(scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Keywords) -> Value:
         one = operations.scalar(scope, node, _exactly(scope, node, args, 1, name)[0])
-        return Call(name, (one,), dtypes.real_part(str(one.type)))
+        return BuiltinCall(name, (one,), dtypes.real_part(str(one.type)))
 
     return handler
 

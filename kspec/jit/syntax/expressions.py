@@ -1,7 +1,7 @@
 """Expressions of Python in, values out: names, literals, operators, conditions, attributes.
 
-``x + 1`` of an int64 variable becomes ``Call("add.c", (x, Const(1, "int64")), "int64")``; what is
-known while compiling stays known, and operators on it are Python's own.  Indexing is in
+``x + 1`` of an int64 variable becomes ``BuiltinCall("add.c", (x, Const(1, "int64")), "int64")``;
+what is known while compiling stays known, and operators on it are Python's own.  Indexing is in
 `kspec.jit.syntax.indexing`, calls are in `kspec.jit.syntax.calls`.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from kspec.ir.nodes import Call, Const, Expression
+from kspec.ir.nodes import BuiltinCall, Const, Expression
 from kspec.ir.types import is_memory
 from kspec.jit import operations, thrust, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
-from kspec.jit.values import Known, Method, Several, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
 
 # Operators: Python's function for known values, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -87,7 +87,7 @@ def condition(scope: Scope, node: ast.expr) -> Known | Expression:
     value = evaluate(scope, node)
     if isinstance(value, Known):
         return Known(bool(value.value))
-    if isinstance(value, Several):
+    if isinstance(value, TupleValue):
         return Known(bool(value.items))
     one = operations.scalar(scope, node, value)
     if types.kind(str(one.type)) == "c":
@@ -104,7 +104,7 @@ def _name(scope: Scope, node: ast.Name) -> Value:
 
 
 def _tuple(scope: Scope, node: ast.Tuple) -> Value:
-    return Several(tuple(evaluate(scope, one) for one in node.elts))
+    return TupleValue(tuple(evaluate(scope, one) for one in node.elts))
 
 
 def _binary(scope: Scope, node: ast.BinOp) -> Value:
@@ -141,13 +141,13 @@ def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Va
     python, name, sign = _BINARY[type(op)]
     if isinstance(left, Known) and isinstance(right, Known):
         return _folded(scope, node, python, left, right)
-    if isinstance(left, Several) and isinstance(right, Several) and sign == "+":
-        return Several(left.items + right.items)
+    if isinstance(left, TupleValue) and isinstance(right, TupleValue) and sign == "+":
+        return TupleValue(left.items + right.items)
     moved = thrust.moved(scope, node, sign, left, right)
     if moved is not None:
         return moved
     for one in (left, right):
-        if not isinstance(one, Known | Several | Method) and is_memory(one.type):
+        if not isinstance(one, Known | TupleValue | Method) and is_memory(one.type):
             raise scope.problem(
                 node, TypeError, f"{described(left)} {sign} {described(right)}: index the array"
             )
@@ -171,7 +171,7 @@ def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
         test = condition(scope, node.operand)
         if isinstance(test, Known):
             return Known(not test.value)
-        return Call("logical_not", (test,), "bool")
+        return BuiltinCall("logical_not", (test,), "bool")
     value = evaluate(scope, node.operand)
     python, name = _UNARY[type(node.op)]
     if isinstance(value, Known):
@@ -201,7 +201,7 @@ def _all_of(parts: Sequence[Value]) -> Value:
         elif isinstance(result, Known):
             result = part
         else:
-            result = Call("logical_and", (result, part), "bool")  # type: ignore[arg-type]
+            result = BuiltinCall("logical_and", (result, part), "bool")  # type: ignore[arg-type]
     return result
 
 
@@ -220,7 +220,7 @@ def _compared(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Va
     if isinstance(left, Known) and isinstance(right, Known):
         with scope.at(node):
             return Known(python(left.value, right.value))
-    if isinstance(left, Several) and isinstance(right, Several) and sign in ("==", "!="):
+    if isinstance(left, TupleValue) and isinstance(right, TupleValue) and sign in ("==", "!="):
         if len(left.items) != len(right.items):
             return Known(sign == "!=")
         pairs = zip(left.items, right.items, strict=True)
@@ -229,10 +229,10 @@ def _compared(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Va
             return same
         if isinstance(same, Known):
             return Known(not same.value)
-        return Call("logical_not", (same,), "bool")  # type: ignore[arg-type]
+        return BuiltinCall("logical_not", (same,), "bool")  # type: ignore[arg-type]
     mixed = _mixed_integers(scope, node, left, right)
     if mixed is not None:
-        return Call(name, mixed, "bool")
+        return BuiltinCall(name, mixed, "bool")
     return operations.call_ufunc(scope, node, name, (left, right), sign)
 
 
@@ -243,7 +243,7 @@ def _mixed_integers(
     if isinstance(left, Known) or isinstance(right, Known):
         known, other = (left, right) if isinstance(left, Known) else (right, left)
         assert isinstance(known, Known)
-        if not isinstance(known.value, int | np.integer) or isinstance(other, Several | Known):
+        if not isinstance(known.value, int | np.integer) or isinstance(other, TupleValue | Known):
             return None
         one = operations.scalar(scope, node, other)
         if types.kind(str(one.type)) not in "iu" or types.fits(int(known.value), str(one.type)):
@@ -256,7 +256,7 @@ def _mixed_integers(
 
 
 def _contained(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    if not isinstance(right, Several):
+    if not isinstance(right, TupleValue):
         raise scope.problem(node, TypeError, "'in' looks into tuples only")
     result: Value = Known(False)
     for item in right.items:
@@ -268,12 +268,12 @@ def _contained(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: V
         elif isinstance(result, Known):
             result = same
         else:
-            result = Call("logical_or", (result, same), "bool")  # type: ignore[arg-type]
+            result = BuiltinCall("logical_or", (result, same), "bool")  # type: ignore[arg-type]
     if isinstance(op, ast.In):
         return result
     if isinstance(result, Known):
         return Known(not result.value)
-    return Call("logical_not", (result,), "bool")  # type: ignore[arg-type]
+    return BuiltinCall("logical_not", (result,), "bool")  # type: ignore[arg-type]
 
 
 def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
@@ -303,7 +303,7 @@ def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
         return last
     result = parts[0]
     for part in parts[1:]:
-        result = Call("logical_and" if is_and else "logical_or", (result, part), "bool")
+        result = BuiltinCall("logical_and" if is_and else "logical_or", (result, part), "bool")
     return result
 
 
@@ -313,11 +313,11 @@ def _if_expression(scope: Scope, node: ast.IfExp) -> Value:
         return evaluate(scope, node.body if test.value else node.orelse)
     with _lazily(scope, node):
         first, second = _both(scope, node.body, node.orelse)
-    if isinstance(first, Several) and isinstance(second, Several):
+    if isinstance(first, TupleValue) and isinstance(second, TupleValue):
         if len(first.items) != len(second.items):
             raise scope.problem(node, TypeError, "the two tuples have different lengths")
         pairs = zip(first.items, second.items, strict=True)
-        return Several(tuple(choose(scope, node, test, a, b) for a, b in pairs))
+        return TupleValue(tuple(choose(scope, node, test, a, b) for a, b in pairs))
     return choose(scope, node, test, first, second)
 
 
@@ -341,7 +341,7 @@ def choose(scope: Scope, node: ast.AST, test: Expression, first: Value, second: 
     if a.type != b.type:
         message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.float64(...)"
         raise scope.problem(node, TypeError, message)
-    return Call("where", (test, a, b), a.type)
+    return BuiltinCall("where", (test, a, b), a.type)
 
 
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.ir.control import Function
-from kspec.ir.memory import Invoke
+from kspec.ir.memory import FunctionCall
 from kspec.ir.nodes import Expression, Name
 from kspec.ir.types import Type, is_memory
 from kspec.jit import operations
 from kspec.jit.capture import Captured, capture
-from kspec.jit.scope import Program, Scope, Stop, escaped
+from kspec.jit.scope import ProgramBuilder, Scope, Stop, escaped
 from kspec.jit.syntax import assignments, expressions, statements
 from kspec.jit.values import Known, Value
 
@@ -36,7 +36,7 @@ def parameter_names(captured: Captured) -> tuple[str, ...]:
 
 
 def build_function(
-    program: Program, captured: Captured, name: str, given: Sequence[Type], kernel: bool
+    program: ProgramBuilder, captured: Captured, name: str, given: Sequence[Type], kernel: bool
 ) -> tuple[Function, Scope]:
     """Return a function of a program, for arguments of some types."""
     names = parameter_names(captured)
@@ -98,9 +98,9 @@ def call_device(
     for k in written:
         scope.mark_written(operands[k])
     return (
-        Invoke(name, tuple(operands), returns)
+        FunctionCall(name, tuple(operands), returns)
         if returns is not None
-        else Invoke(name, tuple(operands), "")
+        else FunctionCall(name, tuple(operands), "")
     )
 
 

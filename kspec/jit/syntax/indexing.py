@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kspec.ir.memory import Element, Extent, Part, Span
-from kspec.ir.nodes import Call, Const, Expression
+from kspec.ir.memory import Element, Extent, Slice, Subarray
+from kspec.ir.nodes import BuiltinCall, Const, Expression
 from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope
@@ -17,16 +17,15 @@ from kspec.jit.syntax import attributes
 from kspec.jit.values import (
     Known,
     Method,
-    Several,
+    TupleValue,
     Value,
-    converted,
     described,
     unwrapped,
     wrapped,
 )
 from kspec.model import dtypes
 
-Index = Value | Span
+Index = Value | Slice
 
 
 def subscript(scope: Scope, node: ast.Subscript) -> Value:
@@ -34,7 +33,7 @@ def subscript(scope: Scope, node: ast.Subscript) -> Value:
     owner = scope.evaluate(node.value)
     if isinstance(owner, Known) and hasattr(owner.value, "__getitem__"):
         return _of_known(scope, node, owner)
-    if isinstance(owner, Several):
+    if isinstance(owner, TupleValue):
         return _of_tuple(scope, node, owner)
     if isinstance(owner, Known | Method):
         raise scope.problem(node, TypeError, f"{described(owner)} has no elements")
@@ -55,11 +54,11 @@ def of_memory(scope: Scope, node: ast.AST, owner: Expression, indices: Sequence[
         raise scope.problem(
             node, IndexError, f"{len(indices)} indices for {type_}, which has {ndim} axes"
         )
-    places: list[Expression | Span] = [
-        one if isinstance(one, Span) else _integer(scope, node, owner, axis, one)
+    places: list[Expression | Slice] = [
+        one if isinstance(one, Slice) else _integer(scope, node, owner, axis, one)
         for axis, one in enumerate(indices)
     ]
-    numbers = [one for one in places if not isinstance(one, Span)]
+    numbers = [one for one in places if not isinstance(one, Slice)]
     if len(numbers) == ndim:
         return Element(owner, tuple(numbers), type_.dtype)
     if not places:
@@ -67,19 +66,19 @@ def of_memory(scope: Scope, node: ast.AST, owner: Expression, indices: Sequence[
     if isinstance(type_, BufferType):
         if len(numbers) < len(places):
             raise scope.problem(node, TypeError, f"slices of {type_}: only arrays have them")
-        return Part(
+        return Subarray(
             owner, tuple(places), BufferType(type_.dtype, (type_.shape or ())[len(places) :])
         )
-    return Part(owner, tuple(places), _part_type(type_, places))
+    return Subarray(owner, tuple(places), _part_type(type_, places))
 
 
-def _part_type(type_: ArrayType, places: Sequence[Expression | Span]) -> ArrayType:
+def _part_type(type_: ArrayType, places: Sequence[Expression | Slice]) -> ArrayType:
     """Return the type of a part: contiguous if it leaves out all but the last axes."""
-    rows = [not isinstance(one, Span) for one in places]
+    rows = [not isinstance(one, Slice) for one in places]
     leading = sum(rows)
-    spans = [one for one in places if isinstance(one, Span)]
-    first_only = not spans or (
-        len(spans) == 1 and not rows[-1] and all(rows[:-1]) and spans[0].step is None
+    slices = [one for one in places if isinstance(one, Slice)]
+    first_only = not slices or (
+        len(slices) == 1 and not rows[-1] and all(rows[:-1]) and slices[0].step is None
     )
     return ArrayType(type_.dtype, type_.ndim - leading, type_.contiguous and first_only, type_.wide)
 
@@ -89,14 +88,14 @@ def _indices(scope: Scope, node: ast.expr) -> list[Index]:
     found: list[Index] = []
     for item in items:
         if isinstance(item, ast.Slice):
-            found.append(_span(scope, item))
+            found.append(_slice(scope, item))
             continue
         value = scope.evaluate(item)
-        found += value.items if isinstance(value, Several) else [value]
+        found += value.items if isinstance(value, TupleValue) else [value]
     return found
 
 
-def _span(scope: Scope, node: ast.Slice) -> Span:
+def _slice(scope: Scope, node: ast.Slice) -> Slice:
     ends: list[Expression | None] = []
     for one in (node.lower, node.upper, node.step):
         value = None if one is None else scope.evaluate(one)
@@ -109,7 +108,7 @@ def _span(scope: Scope, node: ast.Slice) -> Span:
         raise scope.problem(node, ValueError, "the step of a slice cannot be 0")
     if isinstance(step, Const) and step.value == 1:
         step = None
-    return Span(start, stop, step)
+    return Slice(start, stop, step)
 
 
 def _whole(scope: Scope, node: ast.AST, value: Value) -> Expression:
@@ -122,7 +121,7 @@ def _whole(scope: Scope, node: ast.AST, value: Value) -> Expression:
 
 def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: Index) -> Expression:
     """Return the index of an axis; known negative ones count from its end."""
-    assert not isinstance(value, Span)
+    assert not isinstance(value, Slice)
     if not isinstance(value, Known):
         return _whole(scope, node, value)
     one = _whole(scope, node, value)
@@ -141,7 +140,7 @@ def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: I
     if place >= 0:
         return one
     end = Extent(owner, "shape", axis)
-    return Call("subtract.c", (end, Const(-place, "int64")), "int64")
+    return BuiltinCall("subtract.c", (end, Const(-place, "int64")), "int64")
 
 
 def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
@@ -152,7 +151,7 @@ def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
         return wrapped(owner.value[index.value])
 
 
-def _of_tuple(scope: Scope, node: ast.Subscript, owner: Several) -> Value:
+def _of_tuple(scope: Scope, node: ast.Subscript, owner: TupleValue) -> Value:
     if isinstance(node.slice, ast.Slice):
         ends = []
         for one in (node.slice.lower, node.slice.upper, node.slice.step):
@@ -161,7 +160,7 @@ def _of_tuple(scope: Scope, node: ast.Subscript, owner: Several) -> Value:
                 raise scope.problem(node, TypeError, "a tuple is indexed by constants only")
             ends.append(value.value)
         with scope.at(node):
-            return Several(owner.items[slice(*ends)])
+            return TupleValue(owner.items[slice(*ends)])
     index = scope.evaluate(node.slice)
     if not isinstance(index, Known):
         raise scope.problem(node, TypeError, "a tuple is indexed by constants only")
@@ -178,8 +177,3 @@ def _field(scope: Scope, node: ast.Subscript, owner: Expression, row: dtypes.DTy
             return attributes.member(owner, field)
     known = ", ".join(repr(field.name) for field in row.fields)
     raise scope.problem(node, IndexError, f"a record is indexed by the name of a field: {known}")
-
-
-def as_int64(value: Expression) -> Expression:
-    """Return an integer as the type of extents."""
-    return converted(value, "int64")

@@ -27,7 +27,7 @@ from kspec.jit import operations, types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import assignments, expressions
-from kspec.jit.values import Known, Method, Several, Value, converted, described, wrapped
+from kspec.jit.values import Known, Method, TupleValue, Value, converted, described, wrapped
 
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
     ast.FunctionDef: (
@@ -87,7 +87,7 @@ def _expression(scope: Scope, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):
         return  # a docstring, or ...
     value = expressions.evaluate(scope, node.value)
-    if not isinstance(value, Known | Several | Method) and not pure(value):
+    if not isinstance(value, Known | TupleValue | Method) and not pure(value):
         scope.out.append(Do(value))
 
 
@@ -133,7 +133,7 @@ def _for(scope: Scope, node: ast.For) -> None:
             _for_range(scope, node, call)
             return
     value = expressions.evaluate(scope, node.iter)
-    if isinstance(value, Several):
+    if isinstance(value, TupleValue):
         _for_tuple(scope, node, value.items)
     elif isinstance(value, Known) and isinstance(value.value, tuple | range):
         _for_tuple(scope, node, [Known(one) for one in value.value])
@@ -169,7 +169,7 @@ def _for_tuple(scope: Scope, node: ast.For, items: Sequence[Value]) -> None:
 
 def _pairs(target: ast.expr, item: Value) -> list[tuple[ast.expr, Value]]:
     """Return names and what they are given, if there are as many."""
-    if isinstance(target, ast.Tuple) and isinstance(item, Several):
+    if isinstance(target, ast.Tuple) and isinstance(item, TupleValue):
         names = target.elts
         if len(names) == len(item.items):
             return list(zip(names, item.items, strict=True))
