@@ -20,14 +20,14 @@ from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import library_of
 
 
-class Place(enum.Enum):
+class Placeholder(enum.Enum):
     """Markers in place of a task's inputs; None would be an argument, which calls refuse."""
 
     BLOCK = "block"
 
 
 @dataclass(frozen=True)
-class Apply:
+class ElementwiseTask:
     """An elementwise call on blocks.
 
     Attributes
@@ -35,7 +35,7 @@ class Apply:
     identity : Identity
         The kernel.
     rest : tuple
-        Its inputs; `Place.BLOCK` where a block belongs.
+        Its inputs; `Placeholder.BLOCK` where a block belongs.
     """
 
     identity: Identity
@@ -47,7 +47,7 @@ class Apply:
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialTask:
     """The first stage of a reduction along some axes."""
 
     identity: Identity
@@ -60,7 +60,7 @@ class Partial:
 
 
 @dataclass(frozen=True)
-class Combine:
+class CombineTask:
     """The stage in the middle."""
 
     identity: Identity
@@ -72,7 +72,7 @@ class Combine:
 
 
 @dataclass(frozen=True)
-class Finish:
+class FinishTask:
     """The last stage.
 
     Attributes
@@ -95,7 +95,7 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class Output:
+class SelectOutput:
     """One of several outputs."""
 
     number: int
@@ -119,7 +119,9 @@ def _split(identity: Identity) -> SplitReduction:
 def _filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """Return the inputs of a call; without blocks, those of a later stage."""
     left = iter(blocks)
-    return tuple(_block(next(left, None)) if one is Place.BLOCK else _aligned(one) for one in rest)
+    return tuple(
+        _block(next(left, None)) if one is Placeholder.BLOCK else _aligned(one) for one in rest
+    )
 
 
 def _flat(parts: Any) -> Iterator[Part]:

@@ -15,7 +15,15 @@ import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from kspec.dask.blocks import Apply, Combine, Finish, Output, Partial, Place, same
+from kspec.dask.blocks import (
+    CombineTask,
+    ElementwiseTask,
+    FinishTask,
+    PartialTask,
+    Placeholder,
+    SelectOutput,
+    same,
+)
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.infer import Abstract, infer
@@ -41,7 +49,7 @@ class _Arguments:
     arrays : tuple of dask arrays
         Those that are divided into blocks.
     rest : tuple
-        All others; `Place.BLOCK` where one of the arrays belongs.
+        All others; `Placeholder.BLOCK` where one of the arrays belongs.
     outputs : tuple of arrays
         An array like each output, without elements and without axes.
     reduced : tuple of int
@@ -74,7 +82,7 @@ def map_blocks(kernel: ElementwiseCallable, args: Sequence[Any]) -> Any:
     found, call = _arguments(kernel, args)
     check_kinds(kernel.declaration, call)
     found = _with_outputs(kernel, found, call)
-    task = Apply(identity_of(kernel), found.rest)
+    task = ElementwiseTask(identity_of(kernel), found.rest)
     result = _blockwise(kernel, task, found)
     always = kernel.return_tuple
     return _outputs(kernel, found, result, always)
@@ -94,13 +102,13 @@ def reduce_blocks(
     axes, name = found.reduced, kernel.__name__
     kept = found.ndim - (0 if keepdims else len(axes))
     identity = identity_of(kernel)
-    task = Partial(identity, found.rest, axes)
+    task = PartialTask(identity, found.rest, axes)
     parts = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
     result = da.reduction(
         parts,
         same,
-        Finish(identity, found.rest, _outputs_of_all(kernel, parts, axes)),
-        combine=Combine(identity, found.rest),
+        FinishTask(identity, found.rest, _outputs_of_all(kernel, parts, axes)),
+        combine=CombineTask(identity, found.rest),
         axis=axes,
         keepdims=keepdims,
         split_every=split_every,
@@ -148,13 +156,13 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
                     "split into Dask blocks; pass a Dask array"
                 )
             arrays.append(da.asanyarray(value))
-            rest.append(Place.BLOCK)
+            rest.append(Placeholder.BLOCK)
         else:
             rest.append(value)
     if not any(isinstance(value, da.Array) for value in args):
         raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
     left = iter(arrays)
-    samples = [_sample(next(left)) if one is Place.BLOCK else _of_raw(one) for one in rest]
+    samples = [_sample(next(left)) if one is Placeholder.BLOCK else _of_raw(one) for one in rest]
     call = dispatch.classify(declaration, samples)
     return _Arguments(tuple(arrays), tuple(rest)), call
 
@@ -169,7 +177,7 @@ def _with_outputs(
     """Return the arguments with the outputs and the reduced axes of their call."""
     left = iter(found.arrays)
     inputs = [
-        Abstract(next(left).shape, operand.dtype) if one is Place.BLOCK else operand.abstract
+        Abstract(next(left).shape, operand.dtype) if one is Placeholder.BLOCK else operand.abstract
         for operand, one in zip(call.inputs, found.rest, strict=True)
     ]
     inferred = infer(kernel.declaration, inputs, axis=axis, keepdims=keepdims, broadcast=_broadcast)
@@ -250,7 +258,9 @@ def _blockwise(
 def _divided(kernel: Kernel, found: _Arguments) -> list[Any]:
     """Return the parameters of the arrays."""
     inputs = kernel.declaration.inputs
-    return [param for param, one in zip(inputs, found.rest, strict=True) if one is Place.BLOCK]
+    return [
+        param for param, one in zip(inputs, found.rest, strict=True) if one is Placeholder.BLOCK
+    ]
 
 
 def _outputs_of_all(kernel: ReductionCallable, parts: da.Array, axes: Sequence[int]) -> int | None:
@@ -274,7 +284,7 @@ def _outputs(kernel: Kernel, found: _Arguments, result: da.Array, always: bool =
         return result
     return tuple(
         da.map_blocks(
-            Output(number),
+            SelectOutput(number),
             result,
             meta=found.meta(number, result.ndim),
             token=f"kspec-{kernel.__name__}-{param.name}",

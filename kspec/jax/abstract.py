@@ -2,7 +2,7 @@
 
 >>> from kspec.model.signature import Param, Signature
 >>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
->>> evaluate(sq, [Value((4, 3), "float32")])
+>>> evaluate(sq, [AbstractValue((4, 3), "float32")])
 Evaluation(inputs=('float32',), shape=(4, 3), outputs=(((4, 3), 'float32'),))
 
 Broadcasting and types are those of other calls.  In addition JAX has values that are *weakly
@@ -34,7 +34,7 @@ _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, o
 
 
 @dataclass(frozen=True)
-class Value:
+class AbstractValue:
     """An argument.
 
     Attributes
@@ -76,7 +76,7 @@ class Evaluation:
 
 def evaluate(
     declaration: GeneratedDeclaration,
-    values: Sequence[Value],
+    values: Sequence[AbstractValue],
     *,
     dtype: str | None = None,
     size: int = -1,
@@ -90,7 +90,7 @@ def evaluate(
     ----------
     declaration : ElementwiseDeclaration or ReductionDeclaration
         The kernel.
-    values : sequence of Value
+    values : sequence of AbstractValue
         Its inputs.
     dtype : str, optional
         That of outputs whose placeholder no input decides.
@@ -135,7 +135,7 @@ def evaluate(
 
 
 def _inputs(
-    declaration: GeneratedDeclaration, values: Sequence[Value], size: int
+    declaration: GeneratedDeclaration, values: Sequence[AbstractValue], size: int
 ) -> list[Abstract]:
     """Return the inputs as other calls have them: weak values decide only what nothing else does.
 
@@ -197,7 +197,7 @@ def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) 
         )
 
 
-def _check_arrays(declaration: GeneratedDeclaration, values: Sequence[Value]) -> None:
+def _check_arrays(declaration: GeneratedDeclaration, values: Sequence[AbstractValue]) -> None:
     """Raise unless the kernel leaves its inputs as they are, and takes as many axes."""
     name = declaration.name
     written = [param.name for param in declaration.inputs if param.non_const]
@@ -216,7 +216,9 @@ def _check_arrays(declaration: GeneratedDeclaration, values: Sequence[Value]) ->
             )
 
 
-def _decided_by_weak(declaration: GeneratedDeclaration, values: Sequence[Value]) -> dict[str, str]:
+def _decided_by_weak(
+    declaration: GeneratedDeclaration, values: Sequence[AbstractValue]
+) -> dict[str, str]:
     """Return the dtypes of placeholders that only weakly typed values could decide."""
     pairs = [
         (param, value)
@@ -234,7 +236,7 @@ def _decided_by_weak(declaration: GeneratedDeclaration, values: Sequence[Value])
     }
 
 
-def _input_dtype(kernel: str, param: Param, value: Value, dtype: str) -> str:
+def _input_dtype(kernel: str, param: Param, value: AbstractValue, dtype: str) -> str:
     """Return the dtype of an input; raise if a weakly typed value cannot be converted to it."""
     if value.weak and value.number is None:
         have, want = (_KINDS.index(dtypes.lookup(one).kind) for one in (value.dtype, dtype))
@@ -246,7 +248,7 @@ def _input_dtype(kernel: str, param: Param, value: Value, dtype: str) -> str:
     return dtype
 
 
-def _about_64_bits(declaration: GeneratedDeclaration, values: Sequence[Value]) -> str:
+def _about_64_bits(declaration: GeneratedDeclaration, values: Sequence[AbstractValue]) -> str:
     """Return a note for a wrong dtype that JAX has halved."""
     wide = ("int64", "uint64", "float64", "complex128")
     for param, value in zip(declaration.inputs, values, strict=True):

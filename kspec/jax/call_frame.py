@@ -60,7 +60,7 @@ class _Buffers(ctypes.Structure):
     ]
 
 
-class _Text(ctypes.Structure):
+class _ByteSpan(ctypes.Structure):
     _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
@@ -71,7 +71,7 @@ class _Attributes(ctypes.Structure):
         ("count", ctypes.c_int64),
         ("types", ctypes.c_void_p),
         ("names", ctypes.c_void_p),
-        ("values", ctypes.POINTER(ctypes.POINTER(_Text))),
+        ("values", ctypes.POINTER(ctypes.POINTER(_ByteSpan))),
     ]
 
 

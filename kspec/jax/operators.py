@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.jax.abstract import Value, check_count, evaluate
+from kspec.jax.abstract import AbstractValue, check_count, evaluate
 from kspec.jax.calls import TracedCall
 from kspec.jax.gradients import differentiable
 from kspec.jax.options import OPTIONS, hashable_options
@@ -141,7 +141,7 @@ class JaxFunction:
         """Return the outputs of a call as JAX's values; `truths`: which were bools of Python's."""
         declaration = self.kernel.declaration
         values = [
-            Value((), "", number=one.value)
+            AbstractValue((), "", number=one.value)
             if number in self._static
             else _value(where, one, number in truths)
             for number, (where, one) in enumerate(zip(self._places, args, strict=True))
@@ -211,7 +211,7 @@ def _number(where: str, value: Any) -> _Fixed:
     return _Fixed(value, repr(value))
 
 
-def _value(where: str, value: Any, truth: bool) -> Value:
+def _value(where: str, value: Any, truth: bool) -> AbstractValue:
     """Return the abstract value of an array or a Python bool while a program is traced."""
     kind = jax.typeof(value)
     name = str(kind.dtype)
@@ -220,7 +220,7 @@ def _value(where: str, value: Any, truth: bool) -> Value:
             f"{where} has dtype {name}, which kernels do not take from JAX; they take "
             f"{', '.join(sorted(DTYPES))}"
         )
-    return Value(kind.shape, name, truth or kind.weak_type)
+    return AbstractValue(kind.shape, name, truth or kind.weak_type)
 
 
 def _converted(array: Any, dtype: str) -> Any:

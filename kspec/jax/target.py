@@ -58,16 +58,16 @@ _new_capsule = ctypes.PYFUNCTYPE(
 _keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
 
 
-class _Lent:
+class _Borrowed:
     """Memory that belongs to XLA."""
 
     ptr = nbytes = 0
 
 
-_LENT = _Lent()
+_BORROWED = _Borrowed()
 
 
-class Target:
+class ForeignTarget:
     """The kernels that programs of this process may name, and the functions that run them.
 
     Programs may be run as long as the process lives, and hold names only, so nothing is removed.
@@ -159,7 +159,7 @@ def _array(buffer: Buffer, device: Device) -> DeviceArray:
     """Return a view of XLA's memory."""
     code, ptr, shape = buffer
     dtype, strides = _layout(code, shape)
-    return DeviceArray(_LENT, ptr, shape, strides, dtype, device)
+    return DeviceArray(_BORROWED, ptr, shape, strides, dtype, device)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -169,9 +169,9 @@ def _layout(code: int, shape: tuple[int, ...]) -> tuple[np.dtype[Any], tuple[int
 
 
 @functools.cache
-def target() -> Target:
+def target() -> ForeignTarget:
     """Return the target, registered at the first call."""
-    made = Target()
+    made = ForeignTarget()
     made.register()
     atexit.register(made.calls.wait)
     return made

@@ -28,7 +28,7 @@ STRUCTURES: list[tuple[Any, str, str]] = [
     (call_frame._MetadataExtension, "XLA_FFI_Metadata_Extension", "extension_base metadata"),
     (call_frame._Buffers, "XLA_FFI_Args", "struct_size extension_start size types args"),
     (call_frame._Buffers, "XLA_FFI_Rets", "struct_size extension_start size types rets"),
-    (call_frame._Text, "XLA_FFI_ByteSpan", "ptr len"),
+    (call_frame._ByteSpan, "XLA_FFI_ByteSpan", "ptr len"),
     (call_frame._Attributes, "XLA_FFI_Attrs", "struct_size extension_start size types names attrs"),
     (
         call_frame._Api,
