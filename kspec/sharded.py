@@ -112,7 +112,7 @@ def scatter(
         raise ArgumentTypeError(f"places is a list of devices: pass [{places!r}]")
     where = list(listed[1:] or listed) if places is None else list(places)
     if not where:
-        raise ArgumentTypeError("places has no device; leave it out for all there are")
+        raise ArgumentTypeError("places is empty; leave it out to use every device")
     array = asnumpy(values)
     (axis,) = normalize_axes(along, array.ndim)
     pieces = np.array_split(array, len(where), axis=axis)

@@ -147,7 +147,9 @@ def _module_name(name: str) -> str:
         )
     module = re.sub(r"[-_.]+", "_", name).lower()
     if not module.isidentifier() or keyword.iskeyword(module):
-        what = "a keyword of Python" if keyword.iskeyword(module) else "no name of a Python module"
+        what = (
+            "a Python keyword" if keyword.iskeyword(module) else "not the name of a Python module"
+        )
         raise SpecError(f"{name!r}: {module!r} is {what}{_suggestion(f'my-{name}')}")
     if module == "kspec" or module in RESERVED_STEMS:
         raise SpecError(f"kspec needs the name {name!r} itself{_suggestion(f'my-{name}')}")

@@ -316,7 +316,7 @@ class Graph:
                 element = self.index(one, (0,) * len(one.shape))
                 return self._moved(element, ViewOp("broadcast", sizes))
         raise FusionError(
-            f"a number of shape {sizes} needs an argument that has elements, and none has any"
+            f"a number cannot get the shape {sizes}, because no argument has elements"
         )
 
     def _moved(self, value: Node, op: ViewOp) -> Node:

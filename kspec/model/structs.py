@@ -219,7 +219,7 @@ def check_layout(
     ]
     _check_overlap(names, offsets, ends)
     if max(ends) > ITEM_BYTES:
-        raise UnknownTypeError(f"a struct of {max(ends)} bytes; the most are {ITEM_BYTES}")
+        raise UnknownTypeError(f"a struct of {max(ends)} bytes; the limit is {ITEM_BYTES}")
     layout = Layout(tuple(offsets), *_size_and_alignment(struct, max(ends), max(alignments)))
     text = StructText(
         tuple(fields),

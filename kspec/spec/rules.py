@@ -302,7 +302,7 @@ def launch_rules_fit(
         return
     for field, other in (("grid", "block"), ("block", "grid")):
         if field in given and texts.get(other, "") is None:
-            message = f"{field!r} needs {other!r} too, for a call has both or none of them"
+            message = f"{field!r} needs {other!r} too: a call has both or neither"
             yield Fault((field,), message, at_key=True)
     for field, text in given.items():
         scope = scope_of(field, params, defaults)
@@ -376,7 +376,7 @@ def reduce_type_is_known(
     """Check a reduction's accumulator type as far as that is possible without a compiler."""
     broken = re.search(r"[^\w\s:<>,()*+-]|\n", reduce_type)
     if broken:
-        message = f"{broken[0]!r} is no part of a type"
+        message = f"{broken[0]!r} is not part of a C++ type"
         yield Fault(("reduce_type",), message, broken.start())
         return
     if reduce_type in placeholders or reduce_type in identifiers(preamble):

@@ -121,8 +121,8 @@ def test_files_are_added_to(project: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (["functions"], "'functions' names no function: write module:function"),
-        ([":f"], "':f' names no function: write module:function"),
+        (["functions"], "'functions' does not name a function; write module:function"),
+        ([":f"], "':f' does not name a function; write module:function"),
         (["nowhere:f"], "there is no module 'nowhere'"),
         (["nowhere.below:f"], "there is no module 'nowhere.below'"),
         (["functions:nothing"], "module 'functions' has no 'nothing'"),

@@ -90,7 +90,7 @@ def frozen_specs(target: str, arguments: Sequence[str]) -> tuple[Spec, ...]:
     """
     module_name, _, name = target.partition(":")
     if not module_name or not name:
-        raise SpecError(f"{target!r} names no function: write module:function")
+        raise SpecError(f"{target!r} does not name a function; write module:function")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

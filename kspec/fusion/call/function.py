@@ -240,7 +240,7 @@ class Fused(ByName):
             if kind is inspect.Parameter.VAR_POSITIONAL:
                 found += value
             elif kind is inspect.Parameter.VAR_KEYWORD and value:
-                raise FusionError(f"{self.name}: keyword arguments by any name are not fused")
+                raise FusionError(f"{self.name}: parameters such as **options cannot be fused")
             elif kind is not inspect.Parameter.VAR_KEYWORD:
                 found.append(value if name in given else self._defaults.get(name, value))
         return tuple(found)

@@ -46,7 +46,7 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
     known = scope.variables.get(name)
     if dtype is None:
         if node.value is None:
-            message = "what is this variable? Write a dtype, as in a: np.float32"
+            message = "this is not a dtype; write one, as in a: np.float32"
             raise scope.problem(node.annotation, TypeError, message)
         assign(scope, node.target, expressions.evaluate(scope, node.value), node.value)
         return

@@ -72,7 +72,9 @@ def evaluate(scope: Scope, node: ast.expr) -> Value:
     if handler is not None:
         return handler(scope, node)
     if isinstance(node, ast.Lambda):
-        raise scope.problem(node, NotImplementedError, "a kernel has no functions of its own")
+        raise scope.problem(
+            node, NotImplementedError, "functions cannot be defined inside a kernel"
+        )
     what = _ABSENT.get(type(node), type(node).__name__)
     raise scope.problem(node, ValueError, f"Not supported in kernels: {what}")
 

@@ -132,7 +132,11 @@ def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: I
     if isinstance(type_, BufferType):
         extent = type_.shape[axis] if type_.shape is not None else None
         if extent is None and place < 0:
-            raise scope.problem(node, IndexError, f"{place} counts from an end that {type_} hides")
+            raise scope.problem(
+                node,
+                IndexError,
+                f"index {place} counts from the end, and the length of a {type_} is not known",
+            )
     if extent is not None:
         if not -extent <= place < extent:
             raise scope.problem(node, IndexError, f"index {place} of {extent} elements")

@@ -32,9 +32,9 @@ from kspec.jit.values import Known, Method, TupleValue, Value, converted, descri
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
     ast.FunctionDef: (
         NotImplementedError,
-        "a kernel has no functions of its own",
+        "functions cannot be defined inside a kernel",
     ),
-    ast.AsyncFunctionDef: (NotImplementedError, "a kernel has no functions of its own"),
+    ast.AsyncFunctionDef: (NotImplementedError, "functions cannot be defined inside a kernel"),
     ast.ClassDef: (NotImplementedError, "a kernel has no classes"),
     ast.Delete: (NotImplementedError, "nothing is deleted in kernels"),
     ast.Import: (ValueError, "Not supported in kernels: import; import it beside"),

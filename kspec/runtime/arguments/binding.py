@@ -247,7 +247,7 @@ def _check_handle(where: str, kind: str, param: Param, value: object, output: bo
         )
     if kind != "elementwise":
         raise ArgumentTypeError(
-            f"{where} is a texture; a {kind} takes none: read the texture in an elementwise "
+            f"{where} is a texture, which a {kind} cannot read: read the texture in an elementwise "
             "kernel, and reduce what it returns"
         )
 

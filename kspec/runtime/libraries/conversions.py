@@ -73,6 +73,7 @@ def asnumpy(array: Any) -> npt.NDArray[Any]:
     copied: npt.NDArray[Any] = np.array(array)
     if copied.dtype == object and copied.shape == ():
         raise ArgumentTypeError(
-            f"{type(array).__name__}: no array; pass an array of any library, a list or a number"
+            f"{type(array).__name__} is not an array; pass an array of any library, a list or a "
+            "number"
         )
     return copied

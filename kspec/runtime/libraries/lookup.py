@@ -51,8 +51,8 @@ class CuPyConvertible(Plain):
         library = library_of(inner)
         if library is None or library is self:
             raise ArgumentTypeError(
-                f"__cupy_get_ndarray__ of this {type(array).__name__} returns no array, but a "
-                f"{type(inner).__name__}"
+                f"__cupy_get_ndarray__ of this {type(array).__name__} returns a "
+                f"{type(inner).__name__}, not an array"
             )
         view = library.view(inner)
         show(inner)

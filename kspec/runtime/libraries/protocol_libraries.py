@@ -48,7 +48,7 @@ class Jax(DLPack):
             )
         if not hasattr(array, "__dlpack__"):
             raise ArgumentTypeError(
-                f"a {type(array).__name__} has no elements that kernels know; of random keys pass "
+                f"the elements of a {type(array).__name__} are not numbers; for random keys, pass "
                 "jax.random.key_data(key)"
             )
         if array.is_deleted():

@@ -189,7 +189,7 @@ class Torch(Plain):
         _check_dense(torch, array)
         if array.requires_grad and torch.is_grad_enabled():
             raise ArgumentTypeError(
-                "the tensor requires grad, and a plain call is no part of torch's graph: pass "
+                "the tensor requires grad, and a plain call is not part of torch's graph: pass "
                 ".detach(), or call the kernel as an operator that has a backward "
                 "(kspec.torch.register)"
             )

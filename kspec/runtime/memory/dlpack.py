@@ -250,7 +250,7 @@ def _tensor_of(capsule: Any, kind: str) -> tuple[_Tensor, int]:
         if _is_valid_object(capsule, _NAME):
             address = _get_pointer_of_object(capsule, _NAME)
             return ctypes.cast(address, ctypes.POINTER(_Managed)).contents.tensor, 0
-    raise ArgumentTypeError(f"__dlpack__ of this {kind} returns no unused DLPack capsule")
+    raise ArgumentTypeError(f"__dlpack__ of this {kind} does not return an unused DLPack capsule")
 
 
 def _type_code(name: str, kind: str) -> int | None:

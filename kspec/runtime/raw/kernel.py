@@ -325,13 +325,13 @@ class RawModule:
         return kernel
 
     def get_texref(self, name: str) -> NoReturn:
-        """Raise `NotSupportedError`: CUDA 12 has removed texture references.
+        """Raise `NotSupportedError`: CUDA 12 removed texture references.
 
         A kernel takes a ``cudaTextureObject_t`` instead, for which a `kspec.texture.TextureObject`
         is passed.
         """
         raise NotSupportedError(
-            f"{name}: CUDA 12 has removed texture references; declare a parameter "
+            f"{name}: CUDA 12 removed texture references; declare a parameter "
             "'cudaTextureObject_t tex', read it by tex2D<float>(tex, x, y), and pass a "
             "kspec.texture.TextureObject for it"
         )

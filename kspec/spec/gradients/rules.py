@@ -158,7 +158,7 @@ def _words(spec: Differentiable, where: tuple[str, str], text: str) -> Iterator[
             yield Fault(where, f"{message}; {COUNT!r} says how many there are", offset, len(word))
         elif word.startswith(PREFIX):
             have = ", ".join(grads)
-            message = f"{word!r} is the gradient of no output (there are: {have})"
+            message = f"{word!r} is not the gradient of an output (there are: {have})"
             yield Fault(where, message, offset, len(word))
         elif not hidden and "{" not in text and _is_variable(word, text):
             have = ", ".join([*spec.inputs.names, *spec.outputs.names, *grads])

@@ -46,7 +46,7 @@ def test_what_numpy_understands() -> None:
 
 @pytest.mark.parametrize("value", [None, object(), {1: 2}])
 def test_what_is_no_array(value: Any) -> None:
-    with pytest.raises(TypeError, match=f"{type(value).__name__}: no array; pass"):
+    with pytest.raises(TypeError, match=f"{type(value).__name__} is not an array; pass"):
         kspec.asnumpy(value)
 
 

@@ -117,7 +117,9 @@ class TestTextures:
         with pytest.raises(TypeError, match="argument tex is a surface; only raw kernels"):
             kernel_of("T x, U tex", "T y", self.FETCH)(x, SurfaceObject(ptr=5), array(8))
         total = kspec.ReductionKernel("T x, U tex", "T y", "x", "a + b", "y = a", "0", "total")
-        with pytest.raises(TypeError, match="total: argument tex is a texture; a reduction takes"):
+        with pytest.raises(
+            TypeError, match="total: argument tex is a texture, which a reduction cannot"
+        ):
             total(x, tex)
 
     def test_next_to_arrays_of_numpys(self) -> None:

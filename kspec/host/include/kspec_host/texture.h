@@ -57,7 +57,7 @@ static inline KSPEC_HOST_UNCHECKED const TextureData* texture_of(unsigned long l
                                                                 int dimensions, Site site) {
   const TextureData* texture = (const TextureData*)handle;
   if (texture->magic != TEXTURE_MAGIC)
-    fail("texture", "the argument is no texture or surface object of the host device", site);
+    fail("texture", "the argument is not a texture or surface object of the host device", site);
   if (texture->dimensions != dimensions)
     fail("texture", dimensions ? "the texture or surface has another number of dimensions"
                                : "tex1Dfetch() reads textures of linear memory only", site);
