@@ -63,8 +63,8 @@ index = a.index
 }  // namespace kspec_argmax
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MostThreads<_Layout>::value,
-    kspec::FewestBlocks<_Layout, typename kspec_argmax::_Op<T>::_Acc, kspec::In<T>>::value)
+    kspec::MaxThreads<_Layout>::value,
+    kspec::MinBlocks<_Layout, typename kspec_argmax::_Op<T>::_Acc, kspec::In<T>>::value)
 argmax(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
     const kspec::In<T> _arg_x,
@@ -156,8 +156,8 @@ variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
 }  // namespace kspec_mean_var
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MostThreads<_Layout>::value,
-    kspec::FewestBlocks<_Layout, typename kspec_mean_var::_Op<T>::_Acc, kspec::In<T>, kspec::In<double>>::value)
+    kspec::MaxThreads<_Layout>::value,
+    kspec::MinBlocks<_Layout, typename kspec_mean_var::_Op<T>::_Acc, kspec::In<T>, kspec::In<double>>::value)
 mean_var(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 2> _plan,
     const kspec::In<T> _arg_x,

@@ -36,11 +36,11 @@ from kspec.model.stages import (
     SHORT_LINES,
     STRIDED_AXES,
     TILES,
-    is_of_parts,
-    of_parts,
+    from_aggregates,
+    is_of_aggregates,
     pack_size,
     strided,
-    to_parts,
+    to_aggregates,
 )
 
 Binding = tuple[tuple[str, str], ...]
@@ -124,10 +124,10 @@ def layouts_of(
 
 def _parts(layouts: Sequence[Layout]) -> list[Layout]:
     """Return layouts that reduce arrays in parts: to accumulators, these to one, and to outputs."""
-    folds = of_parts(strided(1))
+    reductions = from_aggregates(strided(1))
     return [
-        *((to_parts(layout), ndims) for layout, ndims in layouts),
-        *((one, ndims) for one in (to_parts(folds), folds) for _, ndims in layouts),
+        *((to_aggregates(layout), ndims) for layout, ndims in layouts),
+        *((one, ndims) for one in (to_aggregates(reductions), reductions) for _, ndims in layouts),
     ]
 
 
@@ -137,7 +137,7 @@ def layout_text(layout: str, raw_ndims: Sequence[int] = ()) -> str:
     >>> layout_text("kspec::Strided<8>", (3,))
     'Strided<8>, 3'
     """
-    if is_of_parts(layout):
+    if is_of_aggregates(layout):
         return PARTS
     return ", ".join([layout.removeprefix(_PREFIX), *map(str, raw_ndims)])
 

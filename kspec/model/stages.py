@@ -38,23 +38,23 @@ def strided(ndim: int) -> str:
     return f"kspec::Strided<{strided_capacity(ndim)}>"
 
 
-def to_parts(layout: str) -> str:
+def to_aggregates(layout: str) -> str:
     """Return the layout of reductions to accumulators, which are not outputs yet."""
-    return f"kspec::ToParts<{layout}>"
+    return f"kspec::ToAggregates<{layout}>"
 
 
-def of_parts(layout: str) -> str:
+def from_aggregates(layout: str) -> str:
     """Return the layout of reductions of such accumulators.
 
-    >>> to_parts(of_parts(strided(1)))
-    'kspec::ToParts<kspec::OfParts<kspec::Strided<8>>>'
+    >>> to_aggregates(from_aggregates(strided(1)))
+    'kspec::ToAggregates<kspec::FromAggregates<kspec::Strided<8>>>'
     """
-    return f"kspec::OfParts<{layout}>"
+    return f"kspec::FromAggregates<{layout}>"
 
 
-def is_of_parts(layout: str) -> bool:
+def is_of_aggregates(layout: str) -> bool:
     """Return whether a layout is one of those two."""
-    return layout.startswith((to_parts("")[:-1], of_parts("")[:-1]))
+    return layout.startswith((to_aggregates("")[:-1], from_aggregates("")[:-1]))
 
 
 def pack_size(widths: Iterable[int]) -> int:

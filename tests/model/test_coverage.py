@@ -102,12 +102,12 @@ class TestParts:
         more = layouts_of(FOLD, binding(T="float32"), ["parts"])
         assert more[: len(plain)] == plain
         assert [layout.replace("kspec::", "") for layout, _ in more[len(plain) :]] == [
-            "ToParts<Strided<8>>",
-            "ToParts<Lines>",
-            "ToParts<ShortLines>",
-            "ToParts<Columns>",
-            "ToParts<OfParts<Strided<8>>>",
-            "OfParts<Strided<8>>",
+            "ToAggregates<Strided<8>>",
+            "ToAggregates<Lines>",
+            "ToAggregates<ShortLines>",
+            "ToAggregates<Columns>",
+            "ToAggregates<FromAggregates<Strided<8>>>",
+            "FromAggregates<Strided<8>>",
         ]
         assert {layout_text(*one) for one in more[len(plain) :]} == {"parts"}
 

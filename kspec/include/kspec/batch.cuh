@@ -1,5 +1,5 @@
 // What a thread of a reduction has in registers: a Batch of packs, one of each input, and the
-// Partial result of what it has folded so far.
+// Partial result of what it has added so far.
 #pragma once
 
 #include "kspec/slots.cuh"
@@ -18,7 +18,7 @@ template <class Acc> struct Partial {
 };
 
 // Where an aligned pack of an input is; an input that does not move has one element.
-struct AlignedPlace {
+struct AlignedAccessor {
   ptrdiff_t offset;
   bool moving;
 
@@ -36,9 +36,10 @@ template <int K, class Input, int V> struct Own { Slot<Input, V> slot; };
 template <int V, class K, class... Inputs> struct Batch;
 template <int V, int... K, class... Inputs>
 struct Batch<V, Numbers<K...>, Inputs...> : Own<K, Inputs, V>... {
-  // `place(k)` is where input k has its pack.
-  template <class Place> __device__ inline void load(const Place& place, const Inputs&... inputs) {
-    (Own<K, Inputs, V>::slot.load(inputs, place(K)), ...);
+  // `accessor(k)` is where input k has its pack.
+  template <class Accessor>
+  __device__ inline void load(const Accessor& accessor, const Inputs&... inputs) {
+    (Own<K, Inputs, V>::slot.load(inputs, accessor(K)), ...);
   }
   // Copy the inputs that `which` has a bit for.
   __device__ inline void take(const Batch& other, unsigned long long which) {
@@ -50,7 +51,7 @@ struct Batch<V, Numbers<K...>, Inputs...> : Own<K, Inputs, V>... {
     return op._value(Own<K, Inputs, V>::slot.item(j)..., at, output);
   }
   template <class Op>
-  __device__ inline typename Op::_Acc fold(const Op& op, ptrdiff_t at, ptrdiff_t output) const {
+  __device__ inline typename Op::_Acc reduce(const Op& op, ptrdiff_t at, ptrdiff_t output) const {
     typename Op::_Acc total = map(op, 0, at, output);
 #pragma unroll
     for (int j = 1; j < V; ++j) total = op._reduce(total, map(op, j, at + j, output));

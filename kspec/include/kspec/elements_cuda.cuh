@@ -1,5 +1,5 @@
 // The loop on a GPU: which elements a thread takes, for each layout. One pack (or two elements) a
-// thread and no loop: the hardware hands out blocks faster than a resident grid walks.
+// thread and no loop: the hardware hands out blocks faster than a grid-stride loop.
 #pragma once
 
 #include "kspec/elements.cuh"
@@ -18,7 +18,7 @@ __device__ inline ptrdiff_t thread_number() {
 
 // ---- Flat
 
-template <int V> struct FlatPlace {
+template <int V> struct FlatAccessor {
   ptrdiff_t i;
   bool moving, aligned;
 
@@ -45,26 +45,27 @@ template <int N, class Op, class... Args, int... K>
 __device__ inline void each(const Elements<Flat, N>& elements, const Op& op, Numbers<K...>,
                             const Args&... args) {
   enum { V = PackSize<Args...>::value };
-  const auto place = [&](int k, ptrdiff_t i) {
-    return FlatPlace<V>{i, elements.moves(k), (elements.aligned >> k & 1) != 0};
+  const auto accessor = [&](int k, ptrdiff_t i) {
+    return FlatAccessor<V>{i, elements.moves(k), (elements.aligned >> k & 1) != 0};
   };
   const ptrdiff_t packs = (size_t)(elements.size() - elements.head - elements.tail) / V;
   const ptrdiff_t thread = thread_number();
   if (thread < packs) {
     const ptrdiff_t i = elements.head + thread * V;
-    compute_packs<V>(elements.packed(), op, i, Operand<Args, V, FlatPlace<V>>(args, place(K, i))...);
+    compute_packs<V>(elements.packed(), op, i,
+                     Operand<Args, V, FlatAccessor<V>>(args, accessor(K, i))...);
   } else if (V > 1 && thread < packs + elements.size() - packs * V) {
     // What no pack holds, element by element: before the first pack, and after the last.
     const ptrdiff_t rest = thread - packs;
     const ptrdiff_t i = rest < elements.head ? rest : rest + packs * V;
-    compute<1>(op, i, 1, All(), Operand<Args, 1, FlatPlace<1>>(
-        args, FlatPlace<1>{i, elements.moves(K), true})...);
+    compute<1>(op, i, 1, All(), Operand<Args, 1, FlatAccessor<1>>(
+        args, FlatAccessor<1>{i, elements.moves(K), true})...);
   }
 }
 
 // ---- Strided: two elements a thread, a block's width apart
 
-template <int V> struct StridedPlace {
+template <int V> struct StridedAccessor {
   ptrdiff_t offset[V];
   int count;
 
@@ -90,13 +91,13 @@ __device__ inline void each(const Elements<Strided<AXES>, N>& elements, const Op
   const Offsets<AXES, N> first(elements.axes, i);
   // The last thread may have a single element; it loads that twice.
   const Offsets<AXES, N> second(elements.axes, count == 2 ? i + width : i);
-  compute<V>(op, i, width, First{count}, Operand<Args, V, StridedPlace<V>>(
-      args, StridedPlace<V>{{first.offset[K], second.offset[K]}, count})...);
+  compute<V>(op, i, width, First{count}, Operand<Args, V, StridedAccessor<V>>(
+      args, StridedAccessor<V>{{first.offset[K], second.offset[K]}, count})...);
 }
 
 // ---- Rows: all threads of a row share one split of the index
 
-template <int V> struct RowsPlace {
+template <int V> struct RowsAccessor {
   ptrdiff_t offset;
   bool moving;
 
@@ -123,14 +124,14 @@ __device__ inline void each(const Elements<Rows, N>& elements, const Op& op, Num
   const ptrdiff_t i = row * length + inner;
   if (inner >= length || i >= elements.size()) return;
   const Offsets<8, N> at(elements.outer, row, Narrow());
-  compute<V>(op, i, 1, All(), Operand<Args, V, RowsPlace<V>>(
-      args, RowsPlace<V>{at.offset[K] + inner * elements.axes.strides[K][0],
+  compute<V>(op, i, 1, All(), Operand<Args, V, RowsAccessor<V>>(
+      args, RowsAccessor<V>{at.offset[K] + inner * elements.axes.strides[K][0],
                          elements.axes.strides[K][0] != 0})...);
 }
 
 // ---- Packs: V elements that follow each other in the order of the loop
 
-template <int V, class Loop> struct PacksPlace {
+template <int V, class Loop> struct PacksAccessor {
   const Loop& loop;
   const int k;
   const ptrdiff_t i, offset;
@@ -149,7 +150,7 @@ template <int V, class Loop> struct PacksPlace {
       else
         pack.load_each([&](int j) { return data[i + j]; });
     } else if (inside < V + beside || inside > loop.axes.extents[0] - beside) {
-      walk([&](int j, ptrdiff_t at) { pack.put(j, *element(data, Bytes{at})); });
+      for_each_element([&](int j, ptrdiff_t at) { pack.put(j, *element(data, Bytes{at})); });
     } else if (step == 0) {
       pack.fill(*element(data, Bytes{offset}));
     } else if (step == sizeof(T)) {
@@ -165,7 +166,7 @@ template <int V, class Loop> struct PacksPlace {
     else if (is_aligned() && inside >= V && loop.axes.strides[k][0] == sizeof(T))
       store_pack(element(data, Bytes{offset}), value);
     else
-      walk([&](int j, ptrdiff_t at) { *element(data, Bytes{at}) = value[j]; });
+      for_each_element([&](int j, ptrdiff_t at) { *element(data, Bytes{at}) = value[j]; });
   }
 
  private:
@@ -176,7 +177,7 @@ template <int V, class Loop> struct PacksPlace {
       pack.load_unaligned(data);
   }
   // Along the row; the index is split again only where the next row begins.
-  template <class Visit> __device__ inline void walk(const Visit& visit) const {
+  template <class Visit> __device__ inline void for_each_element(const Visit& visit) const {
     ptrdiff_t at = offset;
     int left = inside;
 #pragma unroll
@@ -195,20 +196,20 @@ template <int N, class Op, class... Args, int... K>
 __device__ inline void each(const Elements<Packs, N>& elements, const Op& op, Numbers<K...>,
                             const Args&... args) {
   enum { V = PackSize<Args...>::value };
-  typedef PacksPlace<V, Elements<Packs, N>> Place;
+  typedef PacksAccessor<V, Elements<Packs, N>> Accessor;
   const int size = (int)elements.size(), packs = size / V;
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
   if (thread < packs) {
     const int i = thread * V;
     const Offsets<8, N> at(elements.axes, (unsigned int)i, Narrow());
     const int inside = (int)(elements.axes.extents[0] - at.inner);
-    compute<V>(op, i, 1, All(), Operand<Args, V, Place>(
-        args, Place{elements, K, i, at.offset[K], inside})...);
+    compute<V>(op, i, 1, All(), Operand<Args, V, Accessor>(
+        args, Accessor{elements, K, i, at.offset[K], inside})...);
   } else if (V > 1 && thread < packs + size % V) {
     const int i = thread - packs + packs * V;
     const Offsets<8, N> at(elements.axes, (unsigned int)i, Narrow());
-    compute<1>(op, i, 1, All(), Operand<Args, 1, StridedPlace<1>>(
-        args, StridedPlace<1>{{at.offset[K]}, 1})...);
+    compute<1>(op, i, 1, All(), Operand<Args, 1, StridedAccessor<1>>(
+        args, StridedAccessor<1>{{at.offset[K]}, 1})...);
   }
 }
 
@@ -223,7 +224,7 @@ struct Inside {  // which elements of the tile exist
   __device__ inline bool all() const { return across >= TILE && down >= TILE; }
 };
 
-struct TilePlace {
+struct TileAccessor {
   ptrdiff_t offset, across, down;  // in bytes: of the first element, to the next ones
   Inside inside;
 
@@ -286,8 +287,8 @@ __device__ inline void each(const Elements<Tiles, N>& elements, const Op& op, Nu
   if (left <= 0 || below <= 0) return;
   const Inside inside{left < TILE ? (int)left : TILE, below < TILE ? (int)below : TILE};
   const Offsets<8, N> base(elements.outer, outer, Narrow());
-  compute<TILE * TILE>(op, 0, 0, inside, Operand<Args, TILE * TILE, TilePlace>(
-      args, TilePlace{base.offset[K] + i0 * elements.strides[K][0] + i1 * elements.strides[K][1],
+  compute<TILE * TILE>(op, 0, 0, inside, Operand<Args, TILE * TILE, TileAccessor>(
+      args, TileAccessor{base.offset[K] + i0 * elements.strides[K][0] + i1 * elements.strides[K][1],
                       elements.strides[K][0], elements.strides[K][1], inside})...);
 }
 

@@ -1,5 +1,5 @@
-// The loop on the CPU: a thread walks one contiguous chunk in runs along the innermost axis, so
-// that only a run's first element costs divisions and the compiler can vectorise the others.
+// The loop on the CPU: a thread iterates over one contiguous chunk in runs along the innermost axis,
+// so that only a run's first element costs divisions and the compiler can vectorise the others.
 #pragma once
 
 #include "kspec/elements.cuh"

@@ -14,8 +14,8 @@ struct Lines {};       // reductions along contiguous elements: a group of threa
 struct ShortLines {};  // the same for few elements: two outputs for each group
 struct Columns {};     // neighbouring outputs are neighbours in memory: packs of outputs
 
-// Reductions of an array that is in several places (kspec/parts.cuh).
-template <class Layout> struct ToParts {};  // to accumulators, not yet to outputs
-template <class Layout> struct OfParts {};  // of accumulators
+// Reductions of an array that is in several places (kspec/aggregates.cuh).
+template <class Layout> struct ToAggregates {};  // to accumulators, not yet to outputs
+template <class Layout> struct FromAggregates {};  // of accumulators
 
 }  // namespace kspec

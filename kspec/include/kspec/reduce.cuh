@@ -1,9 +1,10 @@
-// Reductions. Reduction<Layout, INPUTS, OUTPUTS> says which elements each output folds and how
-// threads and blocks share them; kspec/runtime/schedules/reduction_schedule.py packs the same structures. When there are
-// few outputs, `splits` blocks share each, and the last block to finish adds the partial results.
+// Reductions. Reduction<Layout, INPUTS, OUTPUTS> says which elements each output reduces and how
+// threads and blocks share them; kspec/runtime/schedules/reduction_schedule.py packs the same
+// structures. When there are few outputs, `splits` blocks share each, and the last block to finish
+// adds the partial results.
 //
 // The order of additions depends on the plan alone, so equal calls give equal bits. The user's
-// operation must be associative and commutative. Nothing is folded in but elements and, once for
+// operation must be associative and commutative. Nothing is combined but elements and, once for
 // each output, the identity.
 #pragma once
 
@@ -16,18 +17,18 @@
 namespace kspec {
 
 // Most threads of a block; kspec/runtime/schedules/reduction_schedule.py agrees.
-template <class Layout> struct MostThreads { enum { value = 256 }; };
-template <> struct MostThreads<Lines> { enum { value = 512 }; };
+template <class Layout> struct MaxThreads { enum { value = 256 }; };
+template <> struct MaxThreads<Lines> { enum { value = 512 }; };
 
 // How many of these a multiprocessor must have the registers for; 0: as the compiler likes. Left to
 // itself it spills some of lines to make room for a third block, which on an H200 costs 6 to 9 percent
 // of the speed; short lines are faster so. Columns want many rows in flight: what they keep for the
 // end of the kernel may have to wait in memory, but not what they work on.
-template <class Layout, class Acc, class... Inputs> struct FewestBlocks { enum { value = 0 }; };
-template <class Acc, class... Inputs> struct FewestBlocks<Lines, Acc, Inputs...> {
+template <class Layout, class Acc, class... Inputs> struct MinBlocks { enum { value = 0 }; };
+template <class Acc, class... Inputs> struct MinBlocks<Lines, Acc, Inputs...> {
   enum { value = 2 };
 };
-template <class Acc, class... Inputs> struct FewestBlocks<Columns, Acc, Inputs...> {
+template <class Acc, class... Inputs> struct MinBlocks<Columns, Acc, Inputs...> {
   enum {
     words = 16 * sizeof...(Inputs) + PackSize<Inputs...>::value * (int)((sizeof(Acc) + 3) / 4),
     value = words <= 20 ? 5 : words <= 36 ? 4 : 0
@@ -75,7 +76,7 @@ template <int INPUTS, int OUTPUTS> struct Reduction<Columns, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;
   ptrdiff_t length;
   ptrdiff_t columns;           // extent of the innermost kept axis
-  ptrdiff_t rows;              // each of `fold` elements of an output
+  ptrdiff_t rows;              // each of `merged` elements of an output
   unsigned long long held;     // bit k: all rows share the elements of input k
   int across;                  // threads of a block side by side
   int down;                    // and below each other
@@ -83,7 +84,7 @@ template <int INPUTS, int OUTPUTS> struct Reduction<Columns, INPUTS, OUTPUTS> {
   int tiles;                   // blocks along the columns
   int splits;
   int group;                   // splits whose results are joined first
-  int fold;                    // rows that are read as one
+  int merged;                  // rows that are read as one
   int leader;                  // input whose packs begin at an aligned address; -1: at the first
   int period;                  // rows after which alignment repeats; divides `down`
   int alone;                   // rows at both ends that do not have others on both sides
@@ -123,4 +124,4 @@ __device__ inline bool is_last_block(unsigned int* ticket, int count) {
 #include "kspec/reduce_columns.cuh"
 #include "kspec/reduce_lines.cuh"
 #endif
-#include "kspec/parts.cuh"
+#include "kspec/aggregates.cuh"

@@ -1,7 +1,7 @@
-// Reductions of neighbouring outputs: a thread folds a pack of columns, `across` threads of a block
+// Reductions of neighbouring outputs: a thread reduces a pack of columns, `across` threads of a block
 // lie side by side, and those below each other take different rows.
 //
-// Packs begin at aligned addresses. Where rows follow each other without gaps and are short, `fold`
+// Packs begin at aligned addresses. Where rows follow each other without gaps and are short, `merged`
 // of them are read as one that is a whole number of packs, and its columns of the same output are
 // joined at the end. Other rows may begin anywhere: a thread takes rows that begin alike, its pack
 // begins up to V - 1 columns before the place it has in an aligned row, and what it shares with
@@ -26,7 +26,7 @@ template <int V> struct ColumnPack {
 };
 
 // Where a pack is of which some elements are outside the row.
-template <int V> struct EdgePlace {
+template <int V> struct EdgeAccessor {
   const ColumnPack<V>& mine;
   ptrdiff_t offset, step;
 
@@ -36,7 +36,7 @@ template <int V> struct EdgePlace {
 };
 
 // The same for an input that all rows share; `offset` is that of the first column.
-template <int V> struct HeldPlace {
+template <int V> struct HeldAccessor {
   const ColumnPack<V>& mine;
   ptrdiff_t offset, step;
 
@@ -47,7 +47,7 @@ template <int V> struct HeldPlace {
   }
 };
 
-// Fold rows first, first + step, ... into a pack of totals: UNROLL of them are in flight at once.
+// Add rows first, first + step, ... into a pack of totals: UNROLL of them are in flight at once.
 template <class Op, int I, int O, int V, int... K, class... Inputs>
 __device__ inline void add_rows(const Op& op, const Reduction<Columns, I, O>& plan,
                                 const Offsets<8, I + O>& origin, ptrdiff_t output, ptrdiff_t first,
@@ -62,7 +62,7 @@ __device__ inline void add_rows(const Op& op, const Reduction<Columns, I, O>& pl
   for (int k = 0; k < I; ++k)
     base[k] = origin.offset[k] + (plan.held >> k & 1 ? 0 : mine.column * plan.kept.strides[k][0]);
   if (I > 1)
-    held.load([&](int k) { return HeldPlace<V>{mine, origin.offset[k], plan.kept.strides[k][0]}; },
+    held.load([&](int k) { return HeldAccessor<V>{mine, origin.offset[k], plan.kept.strides[k][0]}; },
               inputs...);
   bool some = false;  // there is nothing to start from but the first row
   const auto add = [&](Rows& one, ptrdiff_t row, bool begun) {
@@ -70,7 +70,7 @@ __device__ inline void add_rows(const Op& op, const Reduction<Columns, I, O>& pl
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const typename Op::_Acc mapped =
-          one.map(op, j, row * plan.fold + mine.late[j], output + mine.inner[j]);
+          one.map(op, j, row * plan.merged + mine.late[j], output + mine.inner[j]);
       total[j] = begun ? op._reduce(total[j], mapped) : mapped;
     }
   };
@@ -86,7 +86,7 @@ __device__ inline void add_rows(const Op& op, const Reduction<Columns, I, O>& pl
       const ptrdiff_t row = n < alone ? n : end - twice + n;
       rows[0].load(
           [&](int k) {
-            return EdgePlace<V>{mine, base[k] + row * plan.reduced.strides[k][0],
+            return EdgeAccessor<V>{mine, base[k] + row * plan.reduced.strides[k][0],
                                 plan.kept.strides[k][0]};
           },
           inputs...);
@@ -105,7 +105,7 @@ __device__ inline void add_rows(const Op& op, const Reduction<Columns, I, O>& pl
         rows[u].load(
             [&](int k) {
               const bool moves = plan.kept.strides[k][0] != 0 && !(plan.held >> k & 1);
-              return AlignedPlace{base[k] + along[k], moves};
+              return AlignedAccessor{base[k] + along[k], moves};
             },
             inputs...);
       }
@@ -146,7 +146,7 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
   const int x = threadIdx.x % plan.across, y = threadIdx.x / plan.across;
   const ptrdiff_t batch = blockIdx.x / plan.tiles, tile = blockIdx.x % plan.tiles;
   const unsigned int begin = (unsigned int)(batch * columns);  // the first output
-  const bool folded = plan.fold > 1;
+  const bool merged = plan.merged > 1;
   const ptrdiff_t row = (ptrdiff_t)blockIdx.y * down + y;
 
   // The block's columns are those from `start` to `stop`; of rows that are read as one, the first
@@ -154,11 +154,11 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
   int start = (int)tile * plan.span, shift;
   {
     const Offsets<8, I + O> origin(plan.kept, begin, Narrow());
-    shift = find_shift(plan, origin, folded ? 0 : row, folded ? 0 : start, numbers, inputs...);
+    shift = find_shift(plan, origin, merged ? 0 : row, merged ? 0 : start, numbers, inputs...);
   }
-  if (folded) start = shift ? V - shift : 0, shift = 0;
-  const int left = folded ? columns * plan.fold : columns - start;
-  const int stop = start + (folded || left < plan.span ? left : plan.span);
+  if (merged) start = shift ? V - shift : 0, shift = 0;
+  const int left = merged ? columns * plan.merged : columns - start;
+  const int stop = start + (merged || left < plan.span ? left : plan.span);
 
   Acc total[V];
   ColumnPack<V> mine;
@@ -167,13 +167,13 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
   if (live) {
     const Offsets<8, I + O> origin(plan.kept, begin, Narrow());
     mine.first = mine.column < 0 ? (int)-mine.column : 0;
-    mine.last = folded || columns - mine.column >= V ? V - 1 : (int)(columns - mine.column) - 1;
-    int late = folded ? (int)mine.column / columns : 0;
+    mine.last = merged || columns - mine.column >= V ? V - 1 : (int)(columns - mine.column) - 1;
+    int late = merged ? (int)mine.column / columns : 0;
     int inner = (int)mine.column - late * columns;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       mine.late[j] = late;
-      mine.inner[j] = folded ? inner : (int)mine.column + mine.nearest(j);
+      mine.inner[j] = merged ? inner : (int)mine.column + mine.nearest(j);
       if (++inner == columns) inner = 0, ++late;
     }
     const ptrdiff_t step = (ptrdiff_t)down * plan.splits;
@@ -226,7 +226,7 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
   __syncthreads();
 
   int width = stop - start;
-  if (folded) {
+  if (merged) {
     if (blockIdx.y == 0) {
       // What is behind the rows, up to a row and almost a pack, and what is before them: each
       // element goes to some column of its output.
@@ -255,7 +255,7 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
     width = columns;
     for (int c = threadIdx.x; c < columns; c += threads) {
 #pragma unroll 1
-      for (int late = 1; late < plan.fold; ++late)
+      for (int late = 1; late < plan.merged; ++late)
         shared[c] = op._reduce(shared[c], shared[c + late * columns]);
     }
     __syncthreads();
@@ -296,7 +296,7 @@ __device__ inline void reduce_columns(const Op& op, const Reduction<Columns, I, 
   }
   // Neighbouring threads write neighbouring outputs.
   for (int c = threadIdx.x; c < width; c += threads) {
-    const unsigned int output = begin + (folded ? (start + c) % columns : start + c);
+    const unsigned int output = begin + (merged ? (start + c) % columns : start + c);
     op._post(op._initial(shared[c]), Offsets<8, I + O>(plan.kept, output, Narrow()),
              (ptrdiff_t)output);
   }

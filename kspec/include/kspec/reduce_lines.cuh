@@ -1,4 +1,4 @@
-// Reductions along contiguous elements: 2^lanes threads fold each output, pack by pack.
+// Reductions along contiguous elements: 2^lanes threads reduce each output, pack by pack.
 #pragma once
 
 #include "kspec/batch.cuh"
@@ -81,7 +81,7 @@ __device__ inline Line<I> find_line(const Reduction<Lines, I, O>& plan, ptrdiff_
   return line;
 }
 
-// Fold the elements before and behind the packs, which are between `head` and `end`.
+// Add the elements before and behind the packs, which are between `head` and `end`.
 template <class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void add_edges(const Op& op, const Reduction<Lines, I, O>& plan,
                                  const Line<I>& line, ptrdiff_t end, int lane, int width,
@@ -115,12 +115,12 @@ __device__ inline void load_pack_of(Batch<V, Numbers<K...>, Inputs...>& batch,
   batch.load(
       [&](int k) {
         const ptrdiff_t step = plan.reduced.strides[k][0];
-        return AlignedPlace{line.base[k] + along[k] + line.head * (step / V), step != 0};
+        return AlignedAccessor{line.base[k] + along[k] + line.head * (step / V), step != 0};
       },
       inputs...);
 }
 
-// Fold packs in rounds: `first`, `first` + step, ... UNROLL of them are in flight at once. From the
+// Add packs in rounds: `first`, `first` + step, ... UNROLL of them are in flight at once. From the
 // last round to the first: what is read last is still in the cache when the next kernel begins,
 // which reads it first.
 template <class Op, int I, int O, int... K, class... Inputs>
@@ -138,7 +138,7 @@ __device__ inline void add_packs(const Op& op, const Reduction<Lines, I, O>& pla
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u)
       if (first + u * step < packs)
-        total.add(op, batch[u].fold(op, line.head + (first + u * step) * V, output));
+        total.add(op, batch[u].reduce(op, line.head + (first + u * step) * V, output));
   }
 }
 
@@ -152,7 +152,7 @@ __device__ inline void reduce_lines(const Op& op, const Reduction<Lines, I, O>& 
   const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
   const ptrdiff_t output =
       (ptrdiff_t)blockIdx.x * (blockDim.x >> plan.lanes) + (threadIdx.x >> plan.lanes);
-  // Threads beyond the last output fold nothing; they are there to shuffle.
+  // Threads beyond the last output reduce nothing; they are there to shuffle.
   const bool live = output < plan.outputs;
   const Line<I> line = find_line(plan, existing(plan, output), numbers, inputs...);
   const ptrdiff_t packs = live ? (plan.length - line.head) / V : 0;
@@ -210,7 +210,7 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
     for (int u = 0; u < UNROLL; ++u) {
       const int pack = lane + u * width;
       if (pack < packs[s])
-        total[s].add(op, batch[s][u].fold(op, head[s] + pack * V,
+        total[s].add(op, batch[s][u].reduce(op, head[s] + pack * V,
                                           existing(plan, output + s * groups)));
     }
   }

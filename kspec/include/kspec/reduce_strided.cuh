@@ -1,5 +1,5 @@
 // Reductions of any layout: `lanes` threads share each output, a block holds `rows` outputs, and
-// `splits` blocks share them when there are few. On a CPU a single thread walks each chunk.
+// `splits` blocks share them when there are few. On a CPU a single thread reduces each chunk.
 #pragma once
 
 #include "kspec/reduce.cuh"
@@ -16,10 +16,10 @@ template <int AXES, int INPUTS, int OUTPUTS> struct InputOffsets {
   }
 };
 
-// Fold `value` over the lanes of each output; lane 0 returns the total. `valid`: lanes that hold
+// Reduce `value` over the lanes of each output; lane 0 returns the total. `valid`: lanes that hold
 // something, the same for the whole block.
 template <class Op, class Acc>
-__device__ inline Acc fold_lanes(const Op& op, Acc value, Acc* shared, int slot, int lane, int lanes,
+__device__ inline Acc reduce_lanes(const Op& op, Acc value, Acc* shared, int slot, int lane, int lanes,
                                  int rows, ptrdiff_t valid) {
   shared[slot] = value;
   __syncthreads();
@@ -47,11 +47,11 @@ template <int AXES, int INPUTS, int OUTPUTS> struct StretchOffsets {
   }
 };
 
-// One thread walks a whole chunk here (the schedule of the host has one lane). It goes in
+// One thread reduces a whole chunk here (the schedule of the host has one lane). It goes in
 // stretches along the innermost axis: only the first element of each costs divisions, and
-// folding a stretch by itself keeps rounding errors from adding up over all elements.
+// reducing a stretch by itself keeps rounding errors from adding up over all elements.
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
-inline typename Op::_Acc fold_chunk(const Op& op, const Reduction<Strided<AXES>, INPUTS, OUTPUTS>& plan,
+inline typename Op::_Acc reduce_chunk(const Op& op, const Reduction<Strided<AXES>, INPUTS, OUTPUTS>& plan,
                                     const Offsets<AXES, INPUTS + OUTPUTS>& base, ptrdiff_t output,
                                     ptrdiff_t begin, ptrdiff_t end, int) {
   typedef StretchOffsets<AXES, INPUTS, OUTPUTS> At;
@@ -63,16 +63,16 @@ inline typename Op::_Acc fold_chunk(const Op& op, const Reduction<Strided<AXES>,
     if (stop > start + LONGEST) stop = start + LONGEST;
     if (stop > end) stop = end;
     const Offsets<AXES, INPUTS> first(plan.reduced, start);
-    typename Op::_Acc folded = op._map(At{base, first, plan.reduced, 0}, start, output);
+    typename Op::_Acc sum = op._map(At{base, first, plan.reduced, 0}, start, output);
     for (ptrdiff_t j = start + 1; j < stop; ++j)
-      folded = op._reduce(folded, op._map(At{base, first, plan.reduced, j - start}, j, output));
-    total = start == begin ? folded : op._reduce(total, folded);
+      sum = op._reduce(sum, op._map(At{base, first, plan.reduced, j - start}, j, output));
+    total = start == begin ? sum : op._reduce(total, sum);
   }
   return total;
 }
 #else
 template <class Op, int AXES, int INPUTS, int OUTPUTS>
-__device__ inline typename Op::_Acc fold_chunk(const Op& op,
+__device__ inline typename Op::_Acc reduce_chunk(const Op& op,
                                                const Reduction<Strided<AXES>, INPUTS, OUTPUTS>& plan,
                                                const Offsets<AXES, INPUTS + OUTPUTS>& base,
                                                ptrdiff_t output, ptrdiff_t begin, ptrdiff_t end,
@@ -100,7 +100,7 @@ __device__ inline void reduce(const Op& op, const Reduction<Strided<AXES>, INPUT
                               const Inputs&...) {
   typedef typename Op::_Acc Acc;
   static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
-  __shared__ __align__(16) unsigned char memory[MostThreads<Strided<AXES>>::value * sizeof(Acc)];
+  __shared__ __align__(16) unsigned char memory[MaxThreads<Strided<AXES>>::value * sizeof(Acc)];
   Acc* shared = reinterpret_cast<Acc*>(memory);
 
   const int thread = (int)threadIdx.x;
@@ -119,8 +119,8 @@ __device__ inline void reduce(const Op& op, const Reduction<Strided<AXES>, INPUT
   const ptrdiff_t end = begin + plan.chunk < plan.length ? begin + plan.chunk : plan.length;
   Acc total;
   if (live && begin + lane < end)
-    total = fold_chunk(op, plan, base, output, begin + lane, end, plan.lanes);
-  total = fold_lanes(op, total, shared, slot, lane, plan.lanes, plan.rows, end - begin);
+    total = reduce_chunk(op, plan, base, output, begin + lane, end, plan.lanes);
+  total = reduce_lanes(op, total, shared, slot, lane, plan.lanes, plan.rows, end - begin);
   if (plan.splits == 1) {
     if (live && lane == 0) op._post(op._initial(total), base, output);
     return;
@@ -135,7 +135,7 @@ __device__ inline void reduce(const Op& op, const Reduction<Strided<AXES>, INPUT
     for (int k = lane + plan.lanes; k < plan.splits; k += plan.lanes)
       total = op._reduce(total, mine[k]);
   }
-  total = fold_lanes(op, total, shared, slot, lane, plan.lanes, plan.rows, plan.splits);
+  total = reduce_lanes(op, total, shared, slot, lane, plan.lanes, plan.rows, plan.splits);
   if (live && lane == 0) op._post(op._initial(total), base, output);
 }
 

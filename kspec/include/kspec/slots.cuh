@@ -1,6 +1,6 @@
 // Slot<Arg, V>: the V elements of one operand that a thread works on, in registers.
 //
-// A Place says where in memory they are: `load<T, V>(data, pack)` and `store<T, V>(data, values)`.
+// An Accessor says where in memory they are: `load<T, V>(data, pack)` and `store<T, V>(data, values)`.
 #pragma once
 
 #include "kspec/operand.cuh"
@@ -13,49 +13,52 @@ template <class Arg, int V> struct Slot;
 template <class T, int V> struct Slot<In<T>, V> {
   Pack<typename Stored<T>::type, V> pack;
 
-  template <class Place> __device__ inline void load(const In<T>& argument, const Place& place) {
+  template <class Accessor>
+  __device__ inline void load(const In<T>& argument, const Accessor& accessor) {
     if (argument.data)
-      place.load(argument.data, pack);
+      accessor.load(argument.data, pack);
     else
       pack.fill(argument.value);
   }
-  template <class Place>
-  __device__ inline void load_packed(const In<T>& argument, const Place& place) {
-    pack.load(place.first(argument.data));
+  template <class Accessor>
+  __device__ inline void load_packed(const In<T>& argument, const Accessor& accessor) {
+    pack.load(accessor.first(argument.data));
   }
   __device__ inline T item(int j) const { return static_cast<T>(pack.get(j)); }
-  template <class Place> __device__ inline void store(const In<T>&, const Place&) const {}
+  template <class Accessor> __device__ inline void store(const In<T>&, const Accessor&) const {}
 };
 
 template <class T, int V> struct Slot<Out<T>, V> {
   T value[V];
 
-  template <class Place> __device__ inline void load(const Out<T>&, const Place&) {}
-  template <class Place> __device__ inline void load_packed(const Out<T>&, const Place&) {}
+  template <class Accessor> __device__ inline void load(const Out<T>&, const Accessor&) {}
+  template <class Accessor> __device__ inline void load_packed(const Out<T>&, const Accessor&) {}
   __device__ inline T& item(int j) { return value[j]; }
-  template <class Place> __device__ inline void store(const Out<T>& argument, const Place& place) {
-    place.store(argument.data, value);
+  template <class Accessor>
+  __device__ inline void store(const Out<T>& argument, const Accessor& accessor) {
+    accessor.store(argument.data, value);
   }
 };
 
 template <class T, int V> struct Slot<InOut<T>, V> {
   T value[V];
 
-  template <class Place> __device__ inline void load(const InOut<T>& argument, const Place& place) {
+  template <class Accessor>
+  __device__ inline void load(const InOut<T>& argument, const Accessor& accessor) {
     Pack<typename Stored<T>::type, V> pack;
-    place.load(stored(argument.data), pack);
+    accessor.load(stored(argument.data), pack);
     take(pack);
   }
-  template <class Place>
-  __device__ inline void load_packed(const InOut<T>& argument, const Place& place) {
+  template <class Accessor>
+  __device__ inline void load_packed(const InOut<T>& argument, const Accessor& accessor) {
     Pack<typename Stored<T>::type, V> pack;
-    pack.load(place.first(stored(argument.data)));
+    pack.load(accessor.first(stored(argument.data)));
     take(pack);
   }
   __device__ inline T& item(int j) { return value[j]; }
-  template <class Place>
-  __device__ inline void store(const InOut<T>& argument, const Place& place) {
-    place.store(argument.data, value);
+  template <class Accessor>
+  __device__ inline void store(const InOut<T>& argument, const Accessor& accessor) {
+    accessor.store(argument.data, value);
   }
 
  private:
@@ -66,17 +69,17 @@ template <class T, int V> struct Slot<InOut<T>, V> {
 };
 
 // One operand of a loop: its parameter, the elements in hand, and where they are.
-template <class Arg, int V, class Place> struct Operand {
+template <class Arg, int V, class Accessor> struct Operand {
   const Arg& argument;
-  const Place place;
+  const Accessor accessor;
   Slot<Arg, V> slot;
 
-  __device__ inline Operand(const Arg& argument, const Place& place)
-      : argument(argument), place(place) {}
-  __device__ inline void load() { slot.load(argument, place); }
-  __device__ inline void load_packed() { slot.load_packed(argument, place); }
+  __device__ inline Operand(const Arg& argument, const Accessor& accessor)
+      : argument(argument), accessor(accessor) {}
+  __device__ inline void load() { slot.load(argument, accessor); }
+  __device__ inline void load_packed() { slot.load_packed(argument, accessor); }
   __device__ inline decltype(auto) item(int j) { return slot.item(j); }
-  __device__ inline void store() { slot.store(argument, place); }
+  __device__ inline void store() { slot.store(argument, accessor); }
 };
 
 struct All {

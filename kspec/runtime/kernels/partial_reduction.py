@@ -8,7 +8,7 @@
 
 `partial` maps and reduces one block, `combine` makes one part of several, `finish` does so too and
 has the post-map and the identity.  They are the kernel itself in other layouts
-(``kspec/parts.cuh``): its spec says all that is needed.
+(``kspec/aggregates.cuh``): its spec says all that is needed.
 
 A part is bytes, which every array library has: an array of uint8 whose last axis is an
 accumulator.  Parts that are nothing (of empty blocks) have no accumulators.
@@ -28,7 +28,7 @@ from kspec.model.checks import NO_CHECKS, Checks
 from kspec.model.infer import Binding, bind_types, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
 from kspec.model.signature import Param
-from kspec.model.stages import of_parts, strided, to_parts
+from kspec.model.stages import from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.arguments.checks import checks_of_call, regions_of_operands
@@ -164,7 +164,7 @@ class SplitReduction:
         part = _operand(array, library)
         written = tuple(_as_output(param, part, outputs, size) for param in declaration.outputs)
         call = Call(call.inputs, written, call.device, library)
-        fold, loaded = kernel.fold(call, shape, reduced, False, binding, checks, to_parts)
+        fold, loaded = kernel.fold(call, shape, reduced, False, binding, checks, to_aggregates)
         head = _head(math.prod(outputs), length, part)
         operands = (*call.inputs, *written)
         stage = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
@@ -195,7 +195,7 @@ class SplitReduction:
             for param in self.kernel.declaration.outputs
         )
         call = Call(call.inputs, written, call.device, part.library)
-        fold, loaded = self._fold(joined, call, part, joined.outputs, (), to_parts, checks)
+        fold, loaded = self._fold(joined, call, part, joined.outputs, (), to_aggregates, checks)
         outputs = math.prod(joined.outputs)
         head = _head(outputs, joined.length, into) + _head(outputs, joined.length, part)
         operands, touched = (*call.inputs, *written), (*call.inputs, part, into)
@@ -358,7 +358,7 @@ class SplitReduction:
         else:
             processors = driver.multiprocessors(call.device.ordinal)
             fold = choose_strided(kept_axes, reduced_axes, processors)
-        wanted = tag(of_parts(fold.layout))
+        wanted = tag(from_aggregates(fold.layout))
         return fold, self.kernel.load(call, joined.binding, wanted, checks)
 
     def _size(self, call: Call, binding: Binding, stream: int) -> int:
@@ -371,7 +371,7 @@ class SplitReduction:
         answer = arrays.empty((1,), "int64", device)
         arrays.use_on(stream, answer)
         one = _operand(answer)
-        kernel = self.kernel.load(call, binding, to_parts(strided(1)), NO_CHECKS)
+        kernel = self.kernel.load(call, binding, to_aggregates(strided(1)), NO_CHECKS)
         declaration = self.kernel.declaration
         outputs = tuple(_as_output(param, one, (1,), 8) for param in declaration.outputs)
         inputs = sum(not operand.param.raw for operand in call.inputs)
@@ -472,6 +472,6 @@ def _as_output(param: Param, part: Any, shape: Shape, size: int) -> Operand:
 
 
 def _head(outputs: int, length: int, part: Operand) -> bytes:
-    """Pack ``Reduction<ToParts<...>>`` or ``Reduction<OfParts<...>>`` but for its plan."""
+    """Pack ``Reduction<ToAggregates<...>>``, or that of `FromAggregates`, but for its plan."""
     assert part.view is not None
     return struct.pack("2qP", outputs, length, part.view.ptr)

@@ -28,7 +28,7 @@ from kspec.runtime.schedules.strides import Axes
 MAX_ACCUMULATOR = 192  # bytes; the static_assert in reduce.cuh
 _MASK_BITS = 64  # inputs that a bit mask has room for
 _NARROW_LIMIT = 2**31  # outputs, or steps along several axes, that 32-bit indices count
-_STRIDED_THREADS = 256  # kspec::MostThreads of each layout
+_STRIDED_THREADS = 256  # kspec::MaxThreads of each layout
 _LINE_THREADS = 512
 _COLUMN_THREADS = 256
 _COLUMN_ROOM = 512  # accumulators of a block side by side

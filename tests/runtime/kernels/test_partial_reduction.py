@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.model.stages import COLUMNS, LINES, Specialization, of_parts, strided, to_parts
+from kspec.model.stages import (
+    COLUMNS,
+    LINES,
+    Specialization,
+    from_aggregates,
+    strided,
+    to_aggregates,
+)
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.partial_reduction import SplitReduction
@@ -276,7 +283,9 @@ class TestPrecompiled:
     def gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
 
-    @pytest.mark.parametrize("layout", [to_parts(LINES), to_parts(of_parts(strided(1)))])
+    @pytest.mark.parametrize(
+        "layout", [to_aggregates(LINES), to_aggregates(from_aggregates(strided(1)))]
+    )
     def test_the_advice_of_one_that_has_none(self, layout: str) -> None:
         wanted = Specialization("logsumexp", (("T", "float32"),), layout)
         entry = read_manifest(self.PACKAGE).module("norms")
@@ -288,6 +297,6 @@ class TestPrecompiled:
 
     def test_the_index_has_them(self) -> None:
         entry = read_manifest(self.PACKAGE).module("norms")
-        for layout in (LINES, COLUMNS, of_parts(strided(1))):
-            wanted = Specialization("l2norm", (("T", "float32"),), to_parts(layout))
+        for layout in (LINES, COLUMNS, from_aggregates(strided(1))):
+            wanted = Specialization("l2norm", (("T", "float32"),), to_aggregates(layout))
             assert wanted.name_expression in entry.precompiled
