@@ -98,13 +98,7 @@ THIRD_PARTY = {
     "ml_dtypes": ("runtime/memory/array_view.py",),
     "ziglang": ("compiler/host/command.py",),
     "pydantic": ("spec/",),
-    "jinja2": (
-        "render/",
-        "build/package/api.py",
-        "build/scaffold.py",
-        "build/report/page.py",
-        "build/package/catalogue.py",
-    ),
+    "jinja2": ("render/",),
     "hatchling": ("build/hook.py",),
     "typer": ("build/cli/",),
     "rich": (

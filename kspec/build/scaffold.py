@@ -21,13 +21,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import TemplateError
-
 from kspec.build.plan import RESERVED_STEMS
 from kspec.build.settings import CONFIGURATION, DEFAULT_ARCHS
-from kspec.errors import RenderError, SpecError
+from kspec.errors import SpecError
 from kspec.files import resolved
-from kspec.render.environment import template_environment
+from kspec.render.environment import render_template
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 
 # As packaging has it: what a distribution may be called.
@@ -180,7 +178,4 @@ def _check_free(folder: Path) -> None:
 
 
 def _render(name: str, names: Mapping[str, str]) -> str:
-    try:
-        return template_environment().get_template(f"project/{name}.j2").render(names)
-    except TemplateError as error:
-        raise RenderError(f"templates/project/{name}.j2: {error}") from error
+    return render_template(f"project/{name}.j2", names, f"templates/project/{name}.j2")

@@ -60,8 +60,22 @@ def template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # C++, not HTML
+        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
     )
+
+
+def render_template(name: str, values: Mapping[str, object], origin: str = "") -> str:
+    """Return the text that a template makes of some values; in HTML they are escaped.
+
+    Raises
+    ------
+    RenderError
+        If the template is broken; the message names `origin`, or else the template.
+    """
+    try:
+        return template_environment().get_template(name).render(values)
+    except TemplateError as error:
+        raise RenderError(f"{origin or name}: {error}") from error
 
 
 def load_templates() -> None:
@@ -186,11 +200,7 @@ def _render(
         "structs": structs,
         "kernels": tuple(_included_once(contexts)),
     }
-    try:
-        text = template_environment().get_template("file.cu.j2").render(values)
-    except TemplateError as error:
-        raise RenderError(f"{name}: {error}") from error
-    return _resume_lines(text, name)
+    return _resume_lines(render_template("file.cu.j2", values, name), name)
 
 
 def _included_once(contexts: Sequence[Context]) -> Iterator[Context]:

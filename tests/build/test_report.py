@@ -252,11 +252,13 @@ class TestPage:
     def test_bars(self, built: Path) -> None:
         size, registers, share = page_context(report_of(built), "toy").charts
         for chart in (size, registers, share):
-            assert len(chart.bars) == 3, "one for each kernel, for one architecture with figures"
-            assert all(bar.x + bar.width <= chart.width for bar in chart.bars)
-            assert all(bar.y + bar.height <= chart.height for bar in chart.bars)
-            assert 4 <= len(chart.ticks) <= 6
-        assert share.bars[0].tip == "shifts.shift, sm_90: 100"
+            assert len(chart.kernels) == 3
+            for _, bars in chart.kernels:
+                assert [bar.arch for bar in bars] == ["sm_90"], "PTX has no figures"
+            widths = [float(bar.percent) for _, bars in chart.kernels for bar in bars]
+            assert max(widths) == 100 and min(widths) > 0
+        kernel, (bar,) = share.kernels[0]
+        assert (kernel, bar.text, bar.percent) == ("shifts.shift", "100", "100.0")
 
     def test_the_table_sorts_and_filters(self, built: Path, tmp_path: Path) -> None:
         node = shutil.which("node")
@@ -279,5 +281,5 @@ class TestPage:
         path.write_text(path.read_text().replace('"sm_90", ', ""))
         build_project(toy)
         page = page_context(report_of(toy), "toy")
-        assert not any(chart.bars for chart in page.charts)
+        assert not any(chart.kernels for chart in page.charts)
         assert render_page(report_of(toy), "toy")

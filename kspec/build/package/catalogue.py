@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jinja2 import TemplateError
 
 from kspec.build.package import api, docs
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.properties import examples
 from kspec.build.tools import show
-from kspec.errors import RenderError, SpecError
+from kspec.errors import SpecError
 from kspec.files import naming
 from kspec.model import dtypes
 from kspec.model.signature import CParam, Param
-from kspec.render.environment import template_environment
+from kspec.render.environment import render_template
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
@@ -72,7 +71,7 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Page:
+class CataloguePage:
     """Context of ``catalogue.html.j2``."""
 
     title: str
@@ -87,11 +86,7 @@ def render_catalogue(plan: BuildPlan) -> str:
     RenderError
         If the template is broken.
     """
-    environment = template_environment().overlay(autoescape=True)
-    try:
-        return environment.get_template("catalogue.html.j2").render(page=make_page(plan))
-    except TemplateError as error:
-        raise RenderError(f"catalogue.html.j2: {error}") from error
+    return render_template("catalogue.html.j2", {"page": make_page(plan)})
 
 
 def write_catalogue(plan: BuildPlan, output: Path) -> Path:
@@ -104,7 +99,7 @@ def write_catalogue(plan: BuildPlan, output: Path) -> Path:
     return path
 
 
-def make_page(plan: BuildPlan) -> Page:
+def make_page(plan: BuildPlan) -> CataloguePage:
     """Return the contents of the page."""
     modules = tuple(
         Module(
@@ -115,7 +110,7 @@ def make_page(plan: BuildPlan) -> Page:
         )
         for unit in plan.units
     )
-    return Page(plan.settings.package_name, modules)
+    return CataloguePage(plan.settings.package_name, modules)
 
 
 def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
