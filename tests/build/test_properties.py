@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import kspec_kernels
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -316,9 +317,7 @@ def test_without_hypothesis(run, toy: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 SHIPPED = [
     subject
-    for subject in runner.subjects(
-        plan_project(ROOT), import_package(ROOT / "generated/kspec_kernels")
-    )
+    for subject in runner.subjects(plan_project(ROOT), kspec_kernels)
     if subject.kernel.backward is not None
 ]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import kspec_kernels
 import pytest
 
-from kspec.build.load import import_package
 from kspec.build.project import plan_project
 from kspec.build.properties.runner import Subject, subjects
 from kspec.build.properties.runner import test_kernel as check_kernel
@@ -16,8 +16,7 @@ NAMES = [spec.name for spec in plan_project(ROOT).specs if spec.reference]
 
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, Subject]:
-    plan = plan_project(ROOT)
-    found = subjects(plan, import_package(plan.settings.package_folder))
+    found = subjects(plan_project(ROOT), kspec_kernels)
     return {one.spec.name: one for one in found}
 
 

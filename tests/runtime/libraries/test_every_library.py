@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import kspec_kernels
 import numpy as np
 import pytest
 
 import kspec
-from kspec.build.load import import_package
 from kspec.build.project import plan_project
 from kspec.build.properties import examples
 from kspec.build.properties.examples import Call
@@ -27,8 +27,7 @@ every_library = pytest.mark.parametrize("library", LIBRARIES)
 
 @functools.cache
 def shipped() -> dict[str, Subject]:
-    plan = plan_project(ROOT)
-    found = subjects(plan, import_package(plan.settings.package_folder))
+    found = subjects(plan_project(ROOT), kspec_kernels)
     return {one.name: one for one in found if examples.has_example(one.spec)}
 
 
