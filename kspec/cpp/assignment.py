@@ -12,6 +12,7 @@ answer is the one that costs time and no correctness.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from enum import Enum
 
@@ -72,7 +73,7 @@ class _Statements:
             return self._if()
         if first in _LOOPS:
             self.place += 1
-            return _unless_nothing(self._looked_at(self._group()), self._statement())
+            return _unless_nothing(self._use_by(self._group()), self._statement())
         if first == "do":
             self.place += 1
             return _unless_nothing(self._statement())  # its condition is a statement for itself
@@ -80,7 +81,7 @@ class _Statements:
 
     def _if(self) -> _Does:
         self.place += 2 if self._peek(1) == "constexpr" else 1
-        condition, then, other = self._looked_at(self._group()), self._statement(), _Does.NOTHING
+        condition, then, other = self._use_by(self._group()), self._statement(), _Does.NOTHING
         if self._peek() == "else":
             self.place += 1
             other = self._statement()
@@ -94,18 +95,14 @@ class _Statements:
         self.place += 1
         statement = self.tokens[start : self.place]
         is_set = [one.text for one in statement[:2]] == [self.name, "="]
-        looked = self._looked_at(statement[2:] if is_set else statement)
+        looked = self._use_by(statement[2:] if is_set else statement)
         return _Does.SETS if is_set and looked is _Does.NOTHING else looked
 
-    def _looked_at(self, tokens: Sequence[Token]) -> _Does:
+    def _use_by(self, tokens: Sequence[Token]) -> _Does:
         """Return whether tokens can have to do with the variable."""
-        words = [one.text for one in tokens if one.kind == "word"]
-        hidden = self.expansion.hidden(words)
-        own = {
-            one.text
-            for before, one in zip([None, *tokens], tokens, strict=False)
-            if before is None or before.text not in _MEMBER
-        }
+        hidden = self.expansion.hidden(one.text for one in tokens if one.kind == "word")
+        members = {b.start for a, b in itertools.pairwise(tokens) if a.text in _MEMBER}
+        own = {one.text for one in tokens if one.start not in members}
         if (
             hidden is None
             or not hidden.union(own).isdisjoint({self.name, *_LEAVING})

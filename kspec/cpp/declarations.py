@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kspec.cpp.brackets import angle_end, end_at, group_end, outermost, split_at_commas
+from kspec.cpp.brackets import angle_end, end_at, group_end, split_at_commas
 from kspec.cpp.tokens import Token, spelled
 
 # Words whose parenthesis belongs to them and is not a list of parameters.
@@ -220,8 +220,3 @@ def without_template_head(statement: Sequence[Token]) -> list[Token]:
             return []
         tokens = tokens[end:]
     return tokens
-
-
-def words_of(tokens: Sequence[Token]) -> list[str]:
-    """Return the words of a statement outside of brackets and template argument lists."""
-    return [token.text for token in outermost(tokens) if token.kind == "word"]

@@ -11,15 +11,16 @@ compiler to resolve.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
+from kspec.cpp.names import integer_name
 from kspec.cpp.tokens import tokens_of
 
 # What to do about a kernel that its module does not have by name.
 ADVICE = 'declare it extern "C", or name an instance of a template, as in "k<float>"'
 
 _QUALIFIERS = ("const", "volatile")
-_INTEGERS = {"signed", "unsigned", "short", "long", "int", "char"}
 _BEFORE_NAMES = ("<", ",", "(", "*", "&", "&&")
 _BETWEEN_TYPES = frozenset(["<", ">", ",", "*", "&", "&&", "(", ")", "[", "]"])
 
@@ -78,10 +79,9 @@ def normal_form(expression: str) -> str:
 
 def _without_leading_colons(tokens: list[str]) -> list[str]:
     """Drop each ``::`` that only says that a name is a global one."""
-    before = ["<", *tokens]
     return [
         token
-        for previous, token in zip(before, tokens, strict=False)
+        for previous, token in itertools.pairwise(["<", *tokens])
         if token != "::" or previous not in _BEFORE_NAMES
     ]
 
@@ -90,15 +90,8 @@ def _type(words: list[str]) -> str:
     """Return the words of a type in one order."""
     qualifiers = sorted(word for word in words if word in _QUALIFIERS)
     others = [word for word in words if word not in _QUALIFIERS]
-    if others and _INTEGERS.issuperset(others):
-        others = [_integer(others)]
+    if integer := integer_name(others):
+        others = [integer]
     elif "double" in others:
         others.sort(reverse=True)
     return " ".join([*qualifiers, *others])
-
-
-def _integer(words: list[str]) -> str:
-    if "char" in words:  # whose three kinds are three types
-        return " ".join([*(word for word in words if word != "char"), "char"])
-    size = "short" if "short" in words else " ".join(["long"] * words.count("long")) or "int"
-    return f"unsigned {size}" if "unsigned" in words else size

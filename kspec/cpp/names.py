@@ -1,15 +1,16 @@
-"""Valid names of kernels and parameters in CUDA C++.
+"""Names in CUDA C++: those that kernels and parameters may have, and those of integer types.
 
 >>> name_problem("x"), name_problem("float")
 ('', "'float' is a C++ keyword")
 
-A word goes in; the problem with it, or an empty string, comes out.  `kspec.spec.parser` asks for
-every parameter, `kspec.spec.rules` for kernels and for names that only one kind reserves.
+`kspec.spec.parser` asks for the problem with the name of every parameter, `kspec.spec.rules` with
+those of kernels.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from kspec.limits import NAME
 
@@ -35,6 +36,23 @@ TAKEN = frozenset(
     bfloat16 size_t ptrdiff_t kspec cupy
     """.split()  # noqa: SIM905  (a list of words reads better)
 )
+
+_INTEGER_WORDS = frozenset({"signed", "unsigned", "short", "long", "int", "char"})
+
+
+def integer_name(words: Collection[str]) -> str:
+    """Return one spelling for every way to write a C integer type; empty for other words.
+
+    >>> integer_name(["long", "unsigned", "int"]), integer_name(["signed", "char"])
+    ('unsigned long', 'signed char')
+    """
+    if not words or not _INTEGER_WORDS.issuperset(words):
+        return ""
+    if "char" in words:  # whose three kinds are three types
+        sign = [word for word in ("unsigned", "signed") if word in words]
+        return " ".join([*sign[:1], "char"])
+    size = "short" if "short" in words else " ".join(["long"] * [*words].count("long")) or "int"
+    return f"unsigned {size}" if "unsigned" in words else size
 
 
 def is_identifier(word: str) -> bool:

@@ -23,24 +23,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kspec.cpp.names import KEYWORDS, is_identifier
 from kspec.errors import UnknownTypeError
 from kspec.limits import ITEM_BYTES, NESTING
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[<=|>]?\w+(?:\[\D[^\]]*\])?|[{}\[\]:,;@]|\S)')
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _MAX_ALIGNMENT = 16  # that of launch parameters
-# The words of C++20, the types of the other fields, and `at`, which every struct has.
-_RESERVED_WORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
-    constinit continue decltype default delete do double dynamic_cast else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new noexcept not
-    not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
-    return short signed sizeof static static_assert static_cast struct switch template this
-    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
-    wchar_t while xor xor_eq at complex float16 bfloat16
-"""
-_RESERVED = frozenset(re.findall(r"\w+", _RESERVED_WORDS))
+# C++ keywords (`restrict` is one of C), types of other fields, and `at`, which every struct has.
+_RESERVED = KEYWORDS - {"restrict"} | {"at", "complex", "float16", "bfloat16"}
 _OURS = ("float8_", "Struct_", "kspec", "__")
 
 
@@ -54,7 +44,7 @@ class FieldText:
     offset: int | None = None
 
     def __str__(self) -> str:
-        name = self.name if _IDENTIFIER.fullmatch(self.name) else json.dumps(self.name)
+        name = self.name if is_identifier(self.name) else json.dumps(self.name)
         extents = "".join(f"[{extent}]" for extent in self.shape)
         at = "" if self.offset is None else f" @ {self.offset}"
         return f"{name}: {self.type}{extents}{at}"
@@ -146,7 +136,7 @@ class _Parser:
         name = self._peek()
         if name.startswith('"') and len(name) > 1:
             name = str(json.loads(name))
-        elif not _IDENTIFIER.fullmatch(name):
+        elif not is_identifier(name):
             raise self._wrong("a field name")
         self._take()
         self.expect(":", "':'")
@@ -262,7 +252,7 @@ def member_names(struct: StructText) -> tuple[str, ...]:
     members = []
     for number, field in enumerate(struct.fields):
         name = field.name
-        if not _IDENTIFIER.fullmatch(name) or name in _RESERVED or name.startswith(_OURS):
+        if not is_identifier(name) or name in _RESERVED or name.startswith(_OURS):
             name = f"field_{number}"
             while name in taken:
                 name += "_"

@@ -7,7 +7,8 @@ r"""Located edits of a TOML text: one value changes, all else stays as its autho
 'types = { T = ["int8"] }  # why\nlayouts = ["Flat, 3"]\n'
 
 The positions are those of `kspec.spec.positions`; texts are valid TOML with ``\n`` only, and remain
-so.  `kspec.build.tools.trace` writes with these what a program has asked for.
+so.  `kspec.build.tools.trace` writes with these what a program has asked for.  tomlkit 0.15 does
+most of it, but leaves out a comma where it appends to an array that ends with a comment.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from kspec.cpp.brackets import angle_end, group_end, outermost, split_at_commas
 from kspec.cpp.declarations import QUALIFIERS
-from kspec.cpp.names import name_problem
+from kspec.cpp.names import integer_name, name_problem
 from kspec.cpp.tokens import Token, tokens_of
 from kspec.errors import SignatureSyntaxError
 from kspec.limits import PARAMS
@@ -23,9 +23,6 @@ _IGNORED = QUALIFIERS | {"__grid_constant__"}
 
 # Types whose arguments are objects with a handle, and the class of these.
 HANDLES = {"cudaTextureObject_t": "TextureObject", "cudaSurfaceObject_t": "SurfaceObject"}
-
-# Every order and every optional word of C's integer types.
-_INTEGER_WORDS = frozenset({"signed", "unsigned", "short", "long", "int", "char"})
 
 
 def parse_c_params(declared: str | Sequence[str]) -> tuple[CParam, ...]:
@@ -158,12 +155,4 @@ def normalize_ctype(ctype: str) -> str:
     >>> normalize_ctype("long unsigned  int"), normalize_ctype("complex< float >")
     ('unsigned long', 'complex<float>')
     """
-    words = ctype.split()
-    if not _INTEGER_WORDS.issuperset(words) or not words:
-        return _spelling([*tokens_of(ctype)])
-    unsigned = "unsigned" in words
-    if "char" in words:
-        sign = "unsigned " if unsigned else "signed " if "signed" in words else ""
-        return f"{sign}char"
-    size = "short" if "short" in words else " ".join(["long"] * words.count("long")) or "int"
-    return f"unsigned {size}" if unsigned else size
+    return integer_name(ctype.split()) or _spelling([*tokens_of(ctype)])

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import ClassVar, Protocol
 
 from kspec.cpp.fragments import identifiers, offset_of
-from kspec.cpp.names import name_problem
+from kspec.cpp.names import KEYWORDS, TAKEN, name_problem
 from kspec.model import dtypes
 from kspec.model.backward import COUNT, PREFIX
 from kspec.model.signature import Signature
@@ -24,11 +24,7 @@ from kspec.spec.faults import Fault
 
 _REDUCTION_WORDS = frozenset({"_J", "_i", "_in_ind", "_out_ind", "_ind", "_n", "a", "b"})
 # Words that are not variables, but look like some where nothing follows them.
-_KEYWORDS = re.compile(
-    r"true|false|sizeof|alignof|decltype|(static|const|reinterpret)_cast|const|volatile|constexpr"
-    r"|(un)?signed|short|char|int|long|float|double|bool|nullptr|auto|typename|template|operator"
-    r"|INFINITY|NAN|warpSize|(block|thread)Idx|(block|grid)Dim|i|n|_ind"
-)
+_NOT_VARIABLES = KEYWORDS | TAKEN | {"i", "n", "_ind"}
 # Constants of CUDA and of C, and the types of its headers.
 _CONSTANTS = re.compile(r"[A-Z][A-Z_0-9]*|M_\w+|CUDART_\w+|\w+_t")
 _CALLED = re.compile(r"\s*(?:\(|<|::|\{)")
@@ -170,7 +166,7 @@ def _is_variable(word: str, text: str) -> bool:
     """Return whether a word is an unknown variable: neither C++'s nor CUDA's."""
     if dtypes.is_known(word) or dtypes.from_ctype(word) is not None:
         return False
-    if _KEYWORDS.fullmatch(word) or _CONSTANTS.fullmatch(word):
+    if word in _NOT_VARIABLES or _CONSTANTS.fullmatch(word):
         return False
     places = [match.end() for match in re.finditer(rf"(?<![\w.:]){re.escape(word)}\b", text)]
     return bool(places) and not any(_CALLED.match(text, end) for end in places)
