@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.cpp.directives import header_names
+from kspec.cpp.options import DEFINE, valued_options
 from kspec.errors import SpecError
 from kspec.model.stages import CudaSource, Target
 
-_STANDARD_FLAGS = ("-std", "--std")
+STANDARD = ("-std", "--std")
 _OLDEST = 17  # the year of the C++ standard that headers need
 _ARCH_FLAGS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code")
 _INCLUDE_FLAGS = ("-I", "--include-path", "-include-path", "-isystem", "--system-include")
 _PRE_INCLUDE_FLAGS = ("-include", "--pre-include", "-pre-include")
-_DEFINE_FLAGS = ("-D", "--define-macro", "-define-macro")
 _RELOCATABLE_FLAGS = ("-dc", "--device-c")
 _RELOCATABLE_SWITCHES = ("-rdc", "--relocatable-device-code")
 _LIMIT_GROUPS = "_CG_LIMIT_INCLUDED_DEPENDENCIES"
@@ -127,7 +127,7 @@ class CompileOptions:
         yield f"-arch={self.arch.replace('lto_', 'compute_')}"
         if linked:
             yield "-dlto"
-        if named.isdisjoint(_STANDARD_FLAGS):
+        if named.isdisjoint(STANDARD):
             yield f"--std={self.standard}"
         if self.default_device and named.isdisjoint(_DEFAULT_DEVICE_FLAGS):
             yield "-default-device"
@@ -165,14 +165,12 @@ def raised_standard(options: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """
     raised = [*options]
     asked = ""
-    for place, option in enumerate(options):
-        name, equals, value = option.strip().partition("=")
-        if name not in _STANDARD_FLAGS or not (equals or place + 1 < len(options)):
-            continue
-        year = (value if equals else options[place + 1])[-2:]
+    for one in valued_options(options, STANDARD):
+        year = one.value[-2:]
         if year.isdigit() and (int(year) < _OLDEST or int(year) > 90):
-            asked = option if equals else f"{name} {options[place + 1]}"
-            raised[place + (not equals)] = f"{name}=c++{_OLDEST}" if equals else f"c++{_OLDEST}"
+            asked = " ".join(options[place] for place in one.places)
+            newer = f"c++{_OLDEST}"
+            raised[one.places[-1]] = f"{one.flag}={newer}" if len(one.places) == 1 else newer
     note = f"kspec: {asked} was raised to c++{_OLDEST}, which headers need" if asked else ""
     return tuple(raised), note
 
@@ -204,7 +202,7 @@ def include_dirs(options: tuple[str, ...]) -> tuple[str, ...]:
     >>> include_dirs(("-Ia", "-I", "b", "--include-path=c", "-DX"))
     ('a', 'b', 'c')
     """
-    return tuple(value for _, value in _valued(options, _INCLUDE_FLAGS) if value)
+    return tuple(one.value for one in valued_options(options, _INCLUDE_FLAGS) if one.value)
 
 
 def without_include_dirs(options: tuple[str, ...], directories: Container[str]) -> tuple[str, ...]:
@@ -215,9 +213,9 @@ def without_include_dirs(options: tuple[str, ...], directories: Container[str]) 
     """
     dropped = {
         place
-        for places, value in _valued(options, _INCLUDE_FLAGS)
-        if not value or str(Path(value)) in directories
-        for place in places
+        for one in valued_options(options, _INCLUDE_FLAGS)
+        if not one.value or str(Path(one.value)) in directories
+        for place in one.places
     }
     return tuple(word for place, word in enumerate(options) if place not in dropped)
 
@@ -228,7 +226,7 @@ def pre_includes(options: tuple[str, ...]) -> tuple[str, ...]:
     >>> pre_includes(("-include=a.h", "--pre-include", "b.h"))
     ('a.h', 'b.h')
     """
-    return tuple(value for _, value in _valued(options, _PRE_INCLUDE_FLAGS) if value)
+    return tuple(one.value for one in valued_options(options, _PRE_INCLUDE_FLAGS) if one.value)
 
 
 def defined_macros(options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -237,24 +235,5 @@ def defined_macros(options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     >>> defined_macros(("-DN=4", "-D", "H=<h.cuh>", "--define-macro=X"))
     (('N', '4'), ('H', '<h.cuh>'), ('X', '1'))
     """
-    parts = (value.partition("=") for _, value in _valued(options, _DEFINE_FLAGS))
+    parts = (one.value.partition("=") for one in valued_options(options, DEFINE))
     return tuple((name, text if equals else "1") for name, equals, text in parts)
-
-
-def _valued(
-    options: tuple[str, ...], flags: tuple[str, ...]
-) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield the value of each option among `flags`, and the places of its words."""
-    place = 0
-    while place < len(options):
-        word = options[place]
-        name, equals, value = word.partition("=")
-        if word in flags:
-            following = options[place + 1] if place + 1 < len(options) else ""
-            yield (place, place + 1), following
-            place += 1
-        elif equals and name in flags:
-            yield (place,), value
-        elif word[:2] in flags:
-            yield (place,), word[2:].strip()
-        place += 1

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 from kspec.cpp.directives import header_names
 from kspec.cpp.fragments import macros, unbalanced
-from kspec.cpp.macros import split_macros
 from kspec.cpp.names import KEYWORDS
+from kspec.cpp.options import split_macros
 
 _DEFINITION = re.compile(r"\bdefine\s+([A-Za-z_]\w*)(.*)", re.DOTALL)
 _WORD = re.compile(r"\b[A-Za-z_]\w*")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kspec.cpp.assignment import assigns_first
 from kspec.cpp.fragments import identifiers
-from kspec.cpp.macros import macro_names
+from kspec.cpp.options import macro_names
 from kspec.cpp.preambles import needs_global_scope
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration

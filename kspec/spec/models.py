@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.flow import changes, declared_addresses, declared_names, reads_threads
 from kspec.cpp.fragments import identifiers, macros, mentions, takes_address
-from kspec.cpp.macros import split_macros
+from kspec.cpp.options import split_macros
 from kspec.cpp.preambles import declares_variable, is_used_as_array, preamble_names
 from kspec.files import resolved
 from kspec.limits import SOURCE_BYTES

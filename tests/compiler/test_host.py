@@ -146,6 +146,15 @@ def test_headers_can_not_leave_the_source():
         compile_host(CudaSource("norms.cu", "", headers=(Header("../../x.h", ""),)))
 
 
+@pytest.mark.parametrize(
+    "options", [("-DN=3",), ("-D", "N=3"), ("--define-macro=N=3",), ("--define-macro", "N=3")]
+)
+def test_macros_in_every_spelling(options: tuple[str, ...]) -> None:
+    text = 'static_assert(N == 3, "N"); __global__ void k(int* x) { *x = N; }'
+    source = CudaSource("k.cu", text, name_expressions=("k",), options=options)
+    assert compile_host(source).symbols == {"k": "kspec_entry_0"}
+
+
 def test_debug_option_keeps_local_variables():
     text = 'extern "C" __global__ void k(int* x) { int kept_variable = x[0] + 1; x[1] = kept_variable; }'
     plain = compile_host(CudaSource("k.cu", text))

@@ -29,9 +29,10 @@ from kspec.compiler.host.preprocess import REFUSAL, line_markers
 from kspec.compiler.host.sanitize import link_flags, major_version, sanitize_flags
 from kspec.compiler.host.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
 from kspec.compiler.messages import parse_log
-from kspec.compiler.options import pre_includes, raised_standard
+from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_standard
 from kspec.compiler.programs import run_program
 from kspec.compiler.stopped import check_not_stopped, system_errors
+from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
 from kspec.errors import CompileError
 from kspec.files import ROOT, resolved
 from kspec.model.stages import CudaSource, Image, Target
@@ -171,7 +172,7 @@ def compile_host(
         tempfile.TemporaryDirectory(prefix="kspec-host-") as name,
     ):
         directory = Path(name)
-        unit = prepare_unit(source, _user_directives(source.options))
+        unit = prepare_unit(source, _directives(source.options))
         _write_sources(directory, source, unit)
         flags = _flags(source, compiler, unit.needs_std)
         # Not system directories: g++ would move its own behind them.
@@ -216,7 +217,6 @@ def _write(directory: Path, text: str) -> None:
 
 
 def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple[str, ...]:
-    includes = [value for option, value in _user_options(source.options) if option == "-I"]
     # Part of CUDA's own spelling for "let me step through it".
     debug = ("-O0", "-g") if {"-G", "--device-debug"} & set(source.options) else ()
     return (
@@ -225,51 +225,21 @@ def _flags(source: CudaSource, compiler: HostCompiler, needs_std: bool) -> tuple
         *debug,
         f"-DKSPEC_HOST_STD={int(needs_std)}",
         # Absolute, because the compiler runs elsewhere.
-        *(f"-I{Path(value).absolute()}" for value in includes),
+        *(f"-I{Path(name).absolute()}" for name in include_dirs(source.options)),
     )
 
 
-# The options a host compiler understands too; all others are for a device compiler.
-_LONG_OPTIONS = {"--define-macro": "-D", "--undefine-macro": "-U", "--include-path": "-I"}
-
-
-def _user_options(options: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the options we honour as pairs such as ``("-D", "N=4")``."""
-    pairs = []
-    remaining = iter(options)
-    for option in remaining:
-        name, _, value = option.partition("=")
-        if option in ("-D", "-I", "-U"):
-            pairs.append((option, next(remaining, "")))
-        elif option[:2] in ("-D", "-I", "-U"):
-            pairs.append((option[:2], option[2:]))
-        elif name in _LONG_OPTIONS:
-            pairs.append((_LONG_OPTIONS[name], value))
-        elif name in ("-std", "--std"):
-            pairs.append(("-std", value))
-    return pairs
-
-
-def _user_directives(options: tuple[str, ...]) -> list[str]:
+def _directives(options: tuple[str, ...]) -> list[str]:
     """Return options of the preprocessor as directives; headers come after all macros."""
-    lines = []
-    for option, value in _user_options(options):
-        name, equals, text = value.partition("=")
-        if option == "-D":
-            lines.append(f"#define {name} {text if equals else 1}")
-        elif option == "-U":
-            lines.append(f"#undef {name}")
-    return [*lines, *(f'#include "{name}"' for name in pre_includes(options))]
+    macros = map(macro_directive, valued_options(options, (*DEFINE, *UNDEFINE)))
+    return [*macros, *(f'#include "{name}"' for name in pre_includes(options))]
 
 
 def _standard(options: tuple[str, ...]) -> str:
     """Return the C++ standard asked for, but at least what the dialect headers need."""
-    years = [
-        int(value[-2:])
-        for option, value in _user_options(options)
-        if option == "-std" and value[-2:].isdigit()
-    ]
-    return f"c++{max([17, *(year for year in years if year < 90)])}"
+    years = [one.value[-2:] for one in valued_options(options, STANDARD)]
+    asked = [int(year) for year in years if year.isdigit() and int(year) < 90]
+    return f"c++{max([17, *asked])}"
 
 
 @dataclass(frozen=True)
@@ -352,9 +322,7 @@ def _error(log: str, source: CudaSource, flags: tuple[str, ...]) -> CompileError
 
 def _toolkits(source: CudaSource, directories: Sequence[Path]) -> list[Path]:
     """Return the directories that have headers of CUDA's own."""
-    named = [
-        Path(value).absolute() for name, value in _user_options(source.options) if name == "-I"
-    ]
+    named = (Path(name).absolute() for name in include_dirs(source.options))
     return [*directories, *filter(is_library, named)]
 
 
