@@ -318,7 +318,7 @@ class HostKernel:
         return PreparedLaunch(self, grid, block, shared_mem, params, regions)
 
     def _run(
-        self, sizes: Sequence[int], threads: int, timeout: float, options: runtime.LaunchOptions
+        self, sizes: Sequence[int], threads: int, timeout: float, options: runtime.NativeOptions
     ) -> None:
         """Run the kernel; `sizes` are grid, block, shared memory and address of parameters."""
         run = self._module._runtime
@@ -369,7 +369,7 @@ class HostKernel:
         return HostFault(kind, text, path, int(line or 0), shown)
 
 
-_PLAIN = runtime.LaunchOptions()
+_PLAIN = runtime.NativeOptions()
 _REGION = "QQP?7x"  # runtime.Region
 
 
@@ -409,7 +409,7 @@ class PreparedLaunch:
         self._options = _PLAIN
         module = kernel._module
         if module.sanitize:
-            self._options = runtime.LaunchOptions(
+            self._options = runtime.NativeOptions(
                 sum(_MODES.get(one, 0) for one in module.sanitize)
             )
             self._variables = _flat(module.variables)
@@ -452,13 +452,13 @@ _MODES = {**_TABLES, "bounds": 8}
 
 def _launch_options(
     module: HostModule, order: str, regions: Sequence[Region], cooperative: bool
-) -> runtime.LaunchOptions:
+) -> runtime.NativeOptions:
     name, _, seed = order.partition(":")
     regions = [*regions, *module.variables]
     table = (runtime.Region * max(1, len(regions)))(
         *(runtime.Region(one.ptr, one.nbytes, one.name.encode(), one.read_only) for one in regions)
     )
-    return runtime.LaunchOptions(
+    return runtime.NativeOptions(
         sum(_MODES.get(mode, 0) for mode in module.sanitize),
         ("forward", "reverse", "random").index(name),
         int(seed or 0),

@@ -51,7 +51,7 @@ class Region(ctypes.Structure):
     )
 
 
-class LaunchOptions(ctypes.Structure):
+class NativeOptions(ctypes.Structure):
     """`LaunchOptions` of ``rt/rt.cc``: what is checked, and in which order threads run."""
 
     _fields_ = (
@@ -109,7 +109,7 @@ def _load_runtime() -> Runtime:
     library = load_library(built_runtime(), "runtime")
     size, pointer, unsigned = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint
     launch_types = (pointer, pointer, *([unsigned] * 8), pointer, unsigned)
-    launch_types += (ctypes.c_int, ctypes.c_double, ctypes.POINTER(LaunchOptions))
+    launch_types += (ctypes.c_int, ctypes.c_double, ctypes.POINTER(NativeOptions))
     _declare(library.kspec_host_bind, unsigned, pointer)
     _declare(library.kspec_host_launch, ctypes.c_int, *launch_types)
     _declare(library.kspec_host_wait, ctypes.c_int)

@@ -42,6 +42,7 @@ from kspec.jit.types import MODES, type_of_constant
 from kspec.locks import make_lock
 from kspec.model.stages import CudaSource
 from kspec.pickling import ByName
+from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.runtime.modules.inspection import Inspection, inspect_source, lto_ir
 from kspec.runtime.modules.provider import (
@@ -230,7 +231,10 @@ class JitKernel(ByName, ViewCaller):
         if sanitize is None and order is None and timeout is None:
             self._routes.last(self, grid, block, args, shared_mem, stream, None)
         else:
-            self.prepare(grid, block, args, shared_mem, stream, sanitize, order, timeout).run()
+            options = LaunchOptions(
+                stream, shared_mem, sanitize=sanitize, order=order, timeout=timeout
+            )
+            self.prepare(grid, block, args, options).run()
 
     @property
     def cached_codes(self) -> dict[tuple[Type, ...], str]:

@@ -18,6 +18,7 @@ from kspec.model.checks import Checks, checking, current_checks, parse_checks, r
 from kspec.model.stages import RawSymbol, Target
 from kspec.runtime.arguments.checks import checks_of_call
 from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.driver.launch import LaunchOptions
 from tests.host.checked import Checked
 
 CODE = r"""
@@ -127,13 +128,14 @@ class TestPrecedence:
         for name in ("SANITIZE", "ORDER", "TIMEOUT"):
             monkeypatch.delenv(f"KSPEC_HOST_{name}", raising=False)
         cuda = Device("cuda", 0)
-        assert checks_of_call("k", HOST, None, "race", None, None) == Checks("race")
-        for values in (("race", None, None), (None, "reverse", None), (None, None, 1.0)):
+        assert checks_of_call("k", HOST, None, LaunchOptions(sanitize="race")) == Checks("race")
+        for asked in ({"sanitize": "race"}, {"order": "reverse"}, {"timeout": 1.0}):
             with pytest.raises(ArgumentTypeError, match=r"k: .* on the host device only"):
-                checks_of_call("k", cuda, None, *values)
+                checks_of_call("k", cuda, None, LaunchOptions(**asked))
         with checking("race"):
-            assert checks_of_call("k", cuda, Checks("race"), None, None, None) == Checks()
-        assert checks_of_call("k", cuda, None, "", "forward", None) == Checks()
+            assert checks_of_call("k", cuda, Checks("race")) == Checks()
+        nothing = LaunchOptions(sanitize="", order="forward")
+        assert checks_of_call("k", cuda, None, nothing) == Checks()
 
 
 class TestCalls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,16 @@ from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks, parse_checks, resol
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.driver.device import Device
+from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, LaunchOptions
 from kspec.runtime.libraries.array_access import numpy_address
 from kspec.runtime.memory.array_view import ArrayView, memory_bounds
 from kspec.runtime.memory.device_array import DeviceArray
 
 
 def checks_of_call(
-    name: str,
-    device: Device,
-    kernel: Checks | None,
-    sanitize: str | None,
-    order: str | None,
-    timeout: float | None,
+    name: str, device: Device, kernel: Checks | None, options: LaunchOptions = NO_OPTIONS
 ) -> Checks:
-    """Return the checks of a call: its keywords, over its kernel's, over the current ones.
+    """Return the checks of a call: its options', over its kernel's, over the current ones.
 
     Raises
     ------
@@ -36,11 +33,12 @@ def checks_of_call(
     CheckOptionError
         For a keyword's value that does not exist.
     """
+    asked_for = options.sanitize, options.order, options.timeout
     if device.is_host:
-        return resolve_checks(kernel, sanitize, order, timeout)
-    if sanitize is None and order is None and timeout is None:
+        return resolve_checks(kernel, *asked_for)
+    if asked_for == (None, None, None):
         return NO_CHECKS
-    asked = parse_checks(sanitize, order, timeout)
+    asked = parse_checks(*asked_for)
     if asked != NO_CHECKS and asked.sanitize != UNCHECKED:
         raise ArgumentTypeError(
             f"{name}: sanitize=, order= and timeout= exist on the host device only, and the "
@@ -49,11 +47,11 @@ def checks_of_call(
     return NO_CHECKS
 
 
-def plain_checks(kernel: Checks | None) -> dict[str, Any]:
-    """Return the keywords of a call that plans can repeat: with bounds or without, no more."""
+def repeatable(options: LaunchOptions, kernel: Checks | None) -> LaunchOptions:
+    """Return options that plans can repeat: with checks of bounds or without, no more."""
     now = resolve_checks(kernel, None, None, None)
     sanitize = ",".join(now.sanitize if now.sanitize == UNCHECKED else ())
-    return {"sanitize": sanitize, "order": "forward"}
+    return replace(options, sanitize=sanitize, order="forward", timeout=None)
 
 
 _LOOK_AT_ACCESSES = {"init", "memory", "race"}
@@ -90,12 +88,6 @@ def _follows_pointers(declaration: GeneratedDeclaration) -> bool:
     return any(param.raw or param.non_const for param in declaration.params.params)
 
 
-def for_plans(checks: Checks, modes: tuple[str, ...]) -> bool:
-    """Whether calls with these checks may be repeated by plans, which know bounds only."""
-    plain = checks.order == "forward" and checks.timeout is None
-    return plain and modes in ((), ("bounds",)) and checks.sanitize in ((), UNCHECKED)
-
-
 def regions_of_call(
     modes: tuple[str, ...], arguments: Iterable[tuple[str, Any, ArrayView | None]]
 ) -> tuple[Region, ...]:
@@ -118,10 +110,12 @@ def regions_of_call(
     )
 
 
-def regions_of_operands(modes: tuple[str, ...], operands: Iterable[Operand]) -> tuple[Region, ...]:
-    """Return the memory of classified arguments, when something is checked."""
+def host_options(
+    checks: Checks, modes: tuple[str, ...], operands: Iterable[Operand]
+) -> HostOptions:
+    """Return the options of the host device for a call with classified arguments."""
     named = ((operand.param.name, operand.value, operand.view) for operand in operands)
-    return regions_of_call(modes, named)
+    return HostOptions(checks, modes, regions_of_call(modes, named))
 
 
 def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:

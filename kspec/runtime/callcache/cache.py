@@ -41,6 +41,7 @@ from kspec.runtime.callcache.codegen import (
 )
 from kspec.runtime.callcache.dynamic_shape import Family
 from kspec.runtime.callcache.launch_plan import Plan, Prepared, make_plan
+from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.libraries.stream_order import stream_handle
 
 Route = Callable[..., Any]
@@ -146,8 +147,10 @@ def make_route(pattern: Pattern) -> Route:
     count = len(pattern.arguments)
 
     def check(kernel: Any, key: Hashable, *values: Any, kin: Hashable = None) -> Any:
-        keywords = dict(zip(pattern.keywords, values[count:], strict=True))
-        prepared: Prepared = kernel.prepare(values[:count], **keywords)
+        *given, stream = values[count:]
+        keywords = dict(zip(pattern.options, given, strict=True))
+        options = LaunchOptions(stream)
+        prepared: Prepared = kernel.prepare(values[:count], options=options, **keywords)
         result = prepared.run()
         if kin is not None and kin not in families:
             learn_family(kin, prepared)

@@ -25,7 +25,7 @@ from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype
 from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments.binding import Operand
-from kspec.runtime.arguments.checks import Guard, for_plans
+from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of
 from kspec.runtime.callcache.param_block import Block, Blocks
 from kspec.runtime.driver import stream as driver_streams
@@ -144,9 +144,10 @@ class Prepared:
     def _run_with_scratch(self, kernel: LoadedKernel, parameters: Sequence[bytes]) -> None:
         launch = self.launch
         with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
-            if launch.modes:
+            if launch.host.modes:
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
-                launch = replace(launch, regions=(*launch.regions, region))
+                regions = (*launch.host.regions, region)
+                launch = replace(launch, host=replace(launch.host, regions=regions))
             kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
 
     def counted(self, outputs: bool) -> list[tuple[Library, Any]]:
@@ -277,9 +278,9 @@ class Plan(Ordered, Blocks):
 def make_plan(prepared: Prepared) -> Plan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
     launch = prepared.launch
-    if prepared.kernel is None or not for_plans(launch.checks, launch.modes):
+    if prepared.kernel is None or not launch.host.is_repeatable:
         return None
-    if launch.modes and prepared.scratch:
+    if launch.host.modes and prepared.scratch:
         return None  # guards know arrays
     if prepared.scratch and driver_streams.is_of_thread(prepared.launch.stream):
         return None  # one handle, but as many streams as threads, which would share the memory
@@ -353,7 +354,7 @@ def _makers(prepared: Prepared) -> tuple[Maker, ...]:
 
 def _guard(prepared: Prepared) -> Guard | None:
     """Return a function that lists the memory of arrays for a launch; None if it needs none."""
-    if not prepared.launch.modes:
+    if not prepared.launch.host.modes:
         return None
     names = [one.param.name for one in prepared.operands if one.view is not None]
     return Guard(names, [False] * len(names), TypeError)
@@ -367,7 +368,7 @@ def _refusal(prepared: Prepared) -> Refusal | None:
     views = [one.view for one in prepared.operands if one.view is not None]
     conditions: list[Refusal] = []
     if prepared.device.is_host:
-        threads, made = config.host_threads(), prepared.launch.checks
+        threads, made = config.host_threads(), prepared.launch.host.checks
         conditions.append(
             lambda kernel, arrays: (
                 is_checked(kernel.checks, made) or config.host_threads() != threads

@@ -1,4 +1,11 @@
-"""The configuration of a launch: grid, block, shared memory, stream; checked before it starts."""
+"""Options of a launch: as callers give them (`LaunchOptions`), and checked (`Launch`).
+
+>>> make_launch((4,), (128,), LaunchOptions(shared_mem=1024)).grid
+(4, 1, 1)
+
+Three sources meet in a `Launch`: the call says grid, block and `LaunchOptions`; the kernel whether
+it is cooperative, and its limits of shared memory; `HostOptions` are the host device's alone.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +14,77 @@ import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.host.device import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID, Region
-from kspec.model.checks import NO_CHECKS, Checks
+from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks
 
 Three = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
+class LaunchOptions:
+    """Keywords of a call that say how its kernel is launched.
+
+    Attributes
+    ----------
+    stream : stream or None
+        Where to queue the kernel; None: the current stream of the first array's library.
+    shared_mem : int
+        Dynamic shared memory in bytes. This and the next two are of raw kernels.
+    cluster : tuple of int or None
+        Blocks of a thread-block cluster.
+    pdl : bool
+        Programmatic dependent launch.
+    sanitize, order, timeout : optional
+        Checks on the host device (`kspec.Checks`); None: as the kernel or its surroundings say.
+    """
+
+    stream: Any = None
+    shared_mem: int = 0
+    cluster: Sequence[int] | None = None
+    pdl: bool = False
+    sanitize: str | None = None
+    order: str | None = None
+    timeout: float | None = None
+
+
+NO_OPTIONS = LaunchOptions()
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """Options of a launch that exist on the host device only.
+
+    Attributes
+    ----------
+    checks : Checks
+        Checks of the launch.
+    modes : tuple of str
+        Instrumentation of the kernel.
+    regions : tuple of Region
+        The memory of the array arguments, for that.
+    """
+
+    checks: Checks = NO_CHECKS
+    modes: tuple[str, ...] = ()
+    regions: tuple[Region, ...] = ()
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether repeated launches keep to it: these check bounds, and nothing else."""
+        checks = self.checks
+        plain = checks.order == "forward" and checks.timeout is None
+        return plain and self.modes in ((), ("bounds",)) and checks.sanitize in ((), UNCHECKED)
+
+
+NO_HOST_OPTIONS = HostOptions()
+
+
+@dataclass(frozen=True)
 class Launch:
-    """Options of a kernel launch.
+    """A checked launch of a kernel.
 
     Attributes
     ----------
@@ -27,12 +94,8 @@ class Launch:
         Dynamic shared memory in bytes.
     stream : int
         Handle.
-    checks : Checks
-        Checks, on the host device.
-    modes : tuple of str
-        Instrumentation of the kernel, on the host device.
-    regions : tuple of Region
-        The memory of the array arguments, for that.
+    host : HostOptions
+        Options of the host device.
     cooperative : bool
         Whether all blocks are to be resident, so that they can wait for each other.
     cluster : tuple of int or None
@@ -51,9 +114,7 @@ class Launch:
     block: Three
     shared_mem: int = 0
     stream: int = 0
-    checks: Checks = NO_CHECKS
-    modes: tuple[str, ...] = ()
-    regions: tuple[Region, ...] = ()
+    host: HostOptions = NO_HOST_OPTIONS
     cooperative: bool = False
     cluster: Three | None = None
     pdl: bool = False
@@ -71,16 +132,25 @@ class Launch:
 def make_launch(
     grid: Sequence[int],
     block: Sequence[int],
-    shared_mem: int = 0,
+    options: LaunchOptions = NO_OPTIONS,
     stream: int = 0,
-    checks: Checks = NO_CHECKS,
-    modes: tuple[str, ...] = (),
-    regions: tuple[Region, ...] = (),
+    host: HostOptions = NO_HOST_OPTIONS,
     cooperative: bool = False,
-    cluster: Sequence[int] | None = None,
-    pdl: bool = False,
 ) -> Launch:
     """Return a checked launch; one- and two-dimensional sizes are padded with 1.
+
+    Parameters
+    ----------
+    grid, block : tuple of int
+        Blocks, and threads of each.
+    options : LaunchOptions
+        As the call has them, but for the stream.
+    stream : int
+        Handle.
+    host : HostOptions
+        Checks on the host device.
+    cooperative : bool
+        Whether all blocks are to be resident.
 
     Raises
     ------
@@ -96,12 +166,14 @@ def make_launch(
     if threads > MAX_BLOCK_THREADS:
         raise LaunchError(f"block {full_block} has {threads} threads; at most {MAX_BLOCK_THREADS}")
     try:
-        nbytes = operator.index(shared_mem)
+        nbytes = operator.index(options.shared_mem)
     except TypeError:
-        raise ArgumentTypeError(f"shared_mem must be an integer, not {shared_mem!r}") from None
+        raise ArgumentTypeError(
+            f"shared_mem must be an integer, not {options.shared_mem!r}"
+        ) from None
     if nbytes < 0:
         raise LaunchError(f"shared_mem is {nbytes}; it cannot be negative")
-    full_cluster = None if cluster is None else three("cluster", cluster)
+    full_cluster = None if options.cluster is None else three("cluster", options.cluster)
     if full_cluster is not None:
         _check_sizes("cluster", full_cluster, full_grid)
         if any(blocks % each for blocks, each in zip(full_grid, full_cluster, strict=True)):
@@ -109,16 +181,7 @@ def make_launch(
                 f"grid {full_grid} is not a multiple of cluster {full_cluster}: both count blocks"
             )
     return Launch(
-        full_grid,
-        full_block,
-        nbytes,
-        stream,
-        checks,
-        modes,
-        regions,
-        cooperative,
-        full_cluster,
-        bool(pdl),
+        full_grid, full_block, nbytes, stream, host, cooperative, full_cluster, bool(options.pdl)
     )
 
 

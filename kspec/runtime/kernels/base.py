@@ -176,10 +176,11 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         outputs = len(declaration.outputs)
         return make_route(Pattern(tuple(arguments), new, options, outputs, returned, grows))
 
-    def _bound(self, prepared: Prepared, again: Callable[..., Any]) -> Bound:
-        """Return a prepared call with its arguments fixed; `again` takes them to be checked."""
-        again = functools.partial(again, *(one.value for one in prepared.operands))
+    def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
+        """Return a prepared call with its arguments fixed; `call` takes them to be checked."""
+        values = [one.value for one in prepared.operands]
         on_host, stream = prepared.device.is_host, prepared.launch.stream
+        again = functools.partial(call, *values, stream=stream)
         in_full: Callable[[], bool] | None = None
         if prepared.scratch and (on_host or driver_streams.is_of_thread(stream)):
             # Scratch memory cannot be shared: on the host a launch may fail halfway and the next
@@ -190,7 +191,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             ordinal = prepared.device.ordinal
             in_full = functools.partial(driver_streams.is_capturing, ordinal, stream)
         elif on_host and prepared.kernel is not None:
-            made = prepared.launch.checks
+            made = prepared.launch.host.checks
             in_full = lambda: is_checked(self.checks, made)  # noqa: E731
         blocks = None
         if prepared.kernel is not None:

@@ -21,14 +21,14 @@ from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments.binding import Call
 from kspec.runtime.arguments.checks import (
     checks_of_call,
+    host_options,
     modes_of_call,
-    plain_checks,
-    regions_of_operands,
+    repeatable,
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.launch import Launch
+from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
@@ -120,7 +120,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         if other is not None:
             _checked_block_size(self.__name__, block_size)
             dispatch.check_count(declaration, args)
-            keywords = _given(
+            given = _given(
                 size=size,
                 block_size=block_size,
                 stream=stream,
@@ -128,13 +128,14 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                 order=order,
                 timeout=timeout,
             )
-            return other.__cupy_override_elementwise_kernel__(self, *args, **keywords)
-        prepared = self.prepare(args, size, block_size, stream, sanitize, order, timeout)
+            return other.__cupy_override_elementwise_kernel__(self, *args, **given)
+        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+        prepared = self.prepare(args, size, block_size, options)
         result = prepared.run()
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
-        options = "size", "block_size"
-        self._routes.learn(args, lambda: self._route(args, options, returned, grows=True))
+        keywords = "size", "block_size"
+        self._routes.learn(args, lambda: self._route(args, keywords, returned, grows=True))
         return result
 
     def bind(
@@ -155,21 +156,17 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
-        plain = plain_checks(self.checks)
-        prepared = self.prepare(args, size, block_size, stream, **plain)
-        handle = prepared.launch.stream
-        again = functools.partial(self, size=size, block_size=block_size, stream=handle)
-        return self._bound(prepared, again)
+        options = repeatable(LaunchOptions(stream), self.checks)
+        prepared = self.prepare(args, size, block_size, options)
+        call = functools.partial(self, size=size, block_size=block_size)
+        return self._bound(prepared, call)
 
     def prepare(
         self,
         args: Sequence[Any],
         size: int = -1,
         block_size: int | None = None,
-        stream: Any = None,
-        sanitize: str | None = None,
-        order: str | None = None,
-        timeout: float | None = None,
+        options: LaunchOptions = NO_OPTIONS,
     ) -> Prepared:
         """Check a call, with parameters and errors as those of the call, and make its outputs."""
         threads = _checked_block_size(self.__name__, block_size)
@@ -180,11 +177,11 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         inferred = infer(declaration, *call.types(), size=size)
         shape, binding = inferred.loop, inferred.binding
         call = self._with_outputs(call, shape, binding, size)
-        checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
+        checks = checks_of_call(self.__name__, call.device, self.checks, options)
         if 0 in shape:
             made_by = None if given else call.library
             return Prepared(self._result(call), device=call.device, library=made_by)
-        handle = dispatch.resolve_stream(call, stream)
+        handle = dispatch.resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
         loop = make_loop(declaration, operands, shape, binding, call.device)
         wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
@@ -192,11 +189,10 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
         grid, block = _geometry(self.__name__, loop.walk, threads, size_of(shape), call.device)
-        regions = regions_of_operands(modes, operands)
         return Prepared(
             self._result(call),
             kernel,
-            Launch(grid, block, 0, handle, checks, modes, regions),
+            Launch(grid, block, 0, handle, host_options(checks, modes, operands)),
             binding,
             call.device,
             lambda scratch: loop.walk.elements,
@@ -204,7 +200,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             loop.views,
             given,
             growth=None if modes else _growth(loop.growth, threads),
-            named=stream is not None,
+            named=options.stream is not None,
             library=None if given else call.library,
         )
 

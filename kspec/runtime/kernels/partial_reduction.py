@@ -31,7 +31,7 @@ from kspec.model.signature import Param
 from kspec.model.stages import from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments.binding import Call, Operand
-from kspec.runtime.arguments.checks import checks_of_call, regions_of_operands
+from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
@@ -164,7 +164,8 @@ class SplitReduction:
         part = _operand(array, library)
         written = tuple(_as_output(param, part, outputs, size) for param in declaration.outputs)
         call = Call(call.inputs, written, call.device, library)
-        fold, loaded = kernel.fold(call, shape, reduced, False, binding, checks, to_aggregates)
+        modes = modes_of_call(checks, call.device, declaration)
+        fold, loaded = kernel.fold(call, shape, reduced, False, binding, modes, to_aggregates)
         head = _head(math.prod(outputs), length, part)
         operands = (*call.inputs, *written)
         stage = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
@@ -359,7 +360,8 @@ class SplitReduction:
             processors = driver.multiprocessors(call.device.ordinal)
             fold = choose_strided(kept_axes, reduced_axes, processors)
         wanted = tag(from_aggregates(fold.layout))
-        return fold, self.kernel.load(call, joined.binding, wanted, checks)
+        modes = modes_of_call(checks, call.device, self.kernel.declaration)
+        return fold, self.kernel.load(call, joined.binding, wanted, modes)
 
     def _size(self, call: Call, binding: Binding, stream: int) -> int:
         """Return the bytes of an accumulator; the kernel is asked for those of the user's types."""
@@ -371,8 +373,9 @@ class SplitReduction:
         answer = arrays.empty((1,), "int64", device)
         arrays.use_on(stream, answer)
         one = _operand(answer)
-        kernel = self.kernel.load(call, binding, to_aggregates(strided(1)), NO_CHECKS)
         declaration = self.kernel.declaration
+        modes = modes_of_call(NO_CHECKS, device, declaration)
+        kernel = self.kernel.load(call, binding, to_aggregates(strided(1)), modes)
         outputs = tuple(_as_output(param, one, (1,), 8) for param in declaration.outputs)
         inputs = sum(not operand.param.raw for operand in call.inputs)
         kept = Axes((1,), ((0,),) * (inputs + len(outputs)))
@@ -424,13 +427,12 @@ class _Stage:
         `named`: whether the caller has named the stream.
         """
         head, fold = self.head, self.fold  # not the operands, whose arrays would live as long
-        modes = self.kernel.modes
-        regions = regions_of_operands(modes, self.touched)
+        host = host_options(checks, self.kernel.modes, self.touched)
         grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         return Prepared(
             None,
             self.kernel,
-            Launch(grid, block, 0, stream, checks, modes, regions),
+            Launch(grid, block, 0, stream, host),
             self.binding,
             call.device,
             lambda scratch: head + fold.pack(scratch),
@@ -454,7 +456,7 @@ def check_splittable(kernel: ReductionCallable) -> None:
 
 
 def _checks(kernel: ReductionCallable, device: Device) -> Checks:
-    return checks_of_call(kernel.__name__, device, kernel.checks, None, None, None)
+    return checks_of_call(kernel.__name__, device, kernel.checks)
 
 
 def _operand(array: Any, library: Library | None = None) -> Any:

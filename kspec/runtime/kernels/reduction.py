@@ -9,7 +9,6 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
-from kspec.model.checks import Checks
 from kspec.model.declaration import PLACES, ReductionDeclaration
 from kspec.model.infer import Binding, infer, param_dtype
 from kspec.model.shapes import Shape
@@ -19,14 +18,14 @@ from kspec.runtime.arguments import permuted
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.arguments.checks import (
     checks_of_call,
+    host_options,
     modes_of_call,
-    plain_checks,
-    regions_of_operands,
+    repeatable,
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.launch import Launch
+from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import member_of
@@ -109,7 +108,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                 if route is not None:
                     return route(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
         args = given_of(a0, a1, a2, a3, a4, *rest)
-        prepared = self.prepare(args, axis, keepdims, stream, out, sanitize, order, timeout)
+        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+        prepared = self.prepare(args, axis, keepdims, out, options)
         result = prepared.run()
         values = (*args, *self._given_outputs(args, out))
         returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
@@ -136,22 +136,17 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
-        plain = plain_checks(self.checks)
-        prepared = self.prepare(args, axis, keepdims, stream, out, **plain)
-        handle = prepared.launch.stream
-        again = functools.partial(self, axis=axis, keepdims=keepdims, stream=handle)
-        return self._bound(prepared, again)
+        options = repeatable(LaunchOptions(stream), self.checks)
+        prepared = self.prepare(args, axis, keepdims, out, options)
+        return self._bound(prepared, functools.partial(self, axis=axis, keepdims=keepdims))
 
     def prepare(
         self,
         args: Sequence[Any],
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
-        stream: Any = None,
         out: Any = None,
-        sanitize: str | None = None,
-        order: str | None = None,
-        timeout: float | None = None,
+        options: LaunchOptions = NO_OPTIONS,
     ) -> Prepared:
         """Check a call, with parameters and errors as those of the call, and make its outputs."""
         declaration = self.declaration
@@ -162,25 +157,24 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         shape, reduced, binding = inferred.loop, inferred.reduced, inferred.binding
         out_shape = inferred.shape
         call = self.with_outputs(call, out_shape, binding)
-        checks = checks_of_call(self.__name__, call.device, self.checks, sanitize, order, timeout)
+        checks = checks_of_call(self.__name__, call.device, self.checks, options)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in out_shape:
             made_by = None if given else call.library
             return Prepared(result, device=call.device, library=made_by)
-        handle = dispatch.resolve_stream(call, stream)
+        handle = dispatch.resolve_stream(call, options.stream)
         call = replace(call, stream=handle)
         operands = (*call.inputs, *call.outputs)
         views = permuted.views(declaration, call, shape, reduced, keepdims)
         ndims = tuple(view.ndim for view in views)
-        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, checks, view_ndims=ndims)
-        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         modes = modes_of_call(checks, call.device, declaration)
-        regions = regions_of_operands(modes, operands)
+        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, modes, view_ndims=ndims)
+        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
         return Prepared(
             result,
             kernel,
-            Launch(grid, block, 0, handle, checks, modes, regions),
+            Launch(grid, block, 0, handle, host_options(checks, modes, operands)),
             binding,
             call.device,
             fold.pack,
@@ -189,7 +183,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             given,
             scratch=fold.scratch(_accumulator_size(declaration, binding)),
             tickets=fold.tickets,
-            named=stream is not None,
+            named=options.stream is not None,
             library=None if given else call.library,
         )
 
@@ -251,7 +245,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         reduced: tuple[int, ...],
         keepdims: bool,
         binding: Binding,
-        checks: Checks,
+        modes: tuple[str, ...],
         tag: Callable[[str], str] = str,
         view_ndims: tuple[int, ...] = (),
     ) -> tuple[Fold, LoadedKernel]:
@@ -268,7 +262,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         )
 
         def load(layout_tag: str) -> LoadedKernel:
-            return self.load(call, binding, tag(layout_tag), checks, view_ndims)
+            return self.load(call, binding, tag(layout_tag), modes, view_ndims)
 
         if call.device.is_host:
             fold = choose_host(kept_axes, reduced_axes)
@@ -289,14 +283,13 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         call: Call,
         binding: Binding,
         layout_tag: str,
-        checks: Checks,
+        modes: tuple[str, ...],
         view_ndims: tuple[int, ...] = (),
     ) -> LoadedKernel:
         """Return the kernel of a layout."""
         raw_ndims = (*dispatch.raw_ndims(call.inputs), *view_ndims)
         wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
         self._loader.check_captured(wanted, call.device, call.stream)
-        modes = modes_of_call(checks, call.device, self.declaration)
         return self._loader.kernel(wanted, call.device, modes)
 
 

@@ -58,7 +58,7 @@ class HostKernel:
     def launch(self, launch: Launch, params: ParameterBlock) -> None:
         """Run the kernel."""
         self._check(launch, params)
-        checks = launch.checks
+        checks = launch.host.checks
         self._kernel.launch(
             launch.grid,
             launch.block,
@@ -66,7 +66,7 @@ class HostKernel:
             launch.shared_mem,
             checks.timeout,
             checks.order,
-            launch.regions,
+            launch.host.regions,
             cooperative=launch.cooperative,
         )
 
@@ -76,7 +76,7 @@ class HostKernel:
             return functools.partial(launch_in_full, self, launch, params)
         self._check(launch, params)
         start: Start = self._kernel.prepare(
-            launch.grid, launch.block, params.address, launch.shared_mem, launch.regions
+            launch.grid, launch.block, params.address, launch.shared_mem, launch.host.regions
         )
         return start
 

@@ -16,7 +16,14 @@ from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
 from kspec.runtime.arguments.checks import checks_of_call, modes_of_call
 from kspec.runtime.driver.device import Device, default_device
-from kspec.runtime.driver.launch import about, make_launch, three
+from kspec.runtime.driver.launch import (
+    NO_OPTIONS,
+    HostOptions,
+    LaunchOptions,
+    about,
+    make_launch,
+    three,
+)
 from kspec.runtime.modules.attributes import KernelAttributes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
@@ -150,22 +157,15 @@ class RawCaller(KernelAttributes):
                     raise ArgumentTypeError(f"{self.name}: {error}") from None
             self._routes.last(self, grid, block, args, shared_mem, stream, more)
         else:
-            self.prepare(
-                grid, block, args, shared_mem, stream, sanitize, order, timeout, cluster, pdl
-            ).run()
+            options = LaunchOptions(stream, shared_mem, cluster, pdl, sanitize, order, timeout)
+            self.prepare(grid, block, args, options).run()
 
     def prepare(
         self,
         grid: tuple[int, ...],
         block: tuple[int, ...],
         args: Sequence[Any],
-        shared_mem: int = 0,
-        stream: Any = None,
-        sanitize: str | None = None,
-        order: str | None = None,
-        timeout: float | None = None,
-        cluster: tuple[int, ...] | None = None,
-        pdl: bool = False,
+        options: LaunchOptions = NO_OPTIONS,
     ) -> PreparedRaw:
         """Check a call, with parameters and errors as those of the call."""
         name, params = self.name, self._params
@@ -189,22 +189,12 @@ class RawCaller(KernelAttributes):
             )
             types = tuple(number_type(param, known) for param in params)
             written = tuple(param.pointer and not param.const for param in params)
-        checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
+        checks = checks_of_call(name, device, self.checks, options)
         modes = modes_of_call(checks, device)
-        handle, regions = stream_of(stream, library, device, operands), regions_of(modes, operands)
+        handle = stream_of(options.stream, library, device, operands)
+        host = HostOptions(checks, modes, regions_of(modes, operands))
         with about(name):
-            launch = make_launch(
-                grid,
-                block,
-                shared_mem,
-                handle,
-                checks,
-                modes,
-                regions,
-                self._cooperative,
-                cluster,
-                pdl,
-            )
+            launch = make_launch(grid, block, options, handle, host, self._cooperative)
         launch = self._with_attributes(launch)
         symbol = RawSymbol(self._expression(bound, device, operands))
         self._loader.check_captured(symbol, device, handle)
@@ -213,11 +203,11 @@ class RawCaller(KernelAttributes):
             # Inline checks do not tell reads from writes: those of tables do.
             modes = tuple(sorted({*modes, "memory"} - {"bounds"}))
             kernel = self._loader.kernel(symbol, device, modes)
-            launch = replace(launch, modes=modes)
+            launch = replace(launch, host=replace(host, modes=modes))
         if params is None:
             check_floats(operands, kernel.parameter_sizes)
         parameters = with_structs(operands, parameters, kernel.parameter_sizes)
-        named = stream is not None
+        named = options.stream is not None
         return PreparedRaw(
             kernel, launch, device, operands, parameters, types, named=named, written=written
         )

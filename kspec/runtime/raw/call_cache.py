@@ -32,7 +32,7 @@ import numpy as np
 from kspec.model import dtypes
 from kspec.model.checks import Checks
 from kspec.model.signature import CParam
-from kspec.runtime.arguments.checks import Guard, for_plans
+from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import HANDLES, POINTER, STRUCT, is_cupys, kind_of, needs_cuda
 from kspec.runtime.callcache.cache import Memo, Refused, Route, Routes, types_of
 from kspec.runtime.callcache.codegen import (
@@ -46,7 +46,7 @@ from kspec.runtime.callcache.codegen import (
 from kspec.runtime.callcache.launch_plan import Ordered, Refusal, is_checked, lent
 from kspec.runtime.callcache.param_block import Blocks
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.launch import Launch, Three
+from kspec.runtime.driver.launch import Launch, LaunchOptions, Three
 from kspec.runtime.libraries.array_access import Access, access_of
 from kspec.runtime.libraries.registry import Library
 from kspec.runtime.libraries.stream_order import after_launch, stream_handle
@@ -57,7 +57,11 @@ from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.marshal import ParameterBlock
 
 More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
-_NO_MORE: More = (None, False)
+
+
+def options_of(shared_mem: int, stream: Any, more: More | None) -> LaunchOptions:
+    """Return the options of a repeated call that is checked in full after all."""
+    return LaunchOptions(stream, shared_mem, *more or ())
 
 
 @dataclass(frozen=True)
@@ -148,9 +152,8 @@ def _find(
     more: More | None,
 ) -> None:
     """Answer a call by the route for its arguments, or in full."""
-    cluster, pdl = more or _NO_MORE
     if type(args) is not tuple and type(args) is not list:  # an iterator can be read once
-        kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
+        kernel.prepare(grid, block, args, options_of(shared_mem, stream, more)).run()
         return
     routes = kernel._routes
     route = routes[types_of(args)]
@@ -158,7 +161,7 @@ def _find(
         routes.last = route
         route(kernel, grid, block, args, shared_mem, stream, more)
         return
-    kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
+    kernel.prepare(grid, block, args, options_of(shared_mem, stream, more)).run()
     routes.learn(args, lambda: _route_of(args, kernel._params, kernel._chooses))
 
 
@@ -310,7 +313,7 @@ def _converter(operand: RawArgument, dtype: str, size: int) -> Callable[[Any], b
 
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> RawPlan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
-    if not for_plans(prepared.launch.checks, prepared.launch.modes) or prepared.launch.cooperative:
+    if not prepared.launch.host.is_repeatable or prepared.launch.cooperative:
         return None
     for operand, value in zip(prepared.operands, pattern.values, strict=True):
         view = operand.view
@@ -332,7 +335,7 @@ def refusal_of(prepared: PreparedRaw) -> Refusal | None:
     lazy = torch and any(dtypes.lookup(view.dtype).kind == "c" for view in views)
     if not prepared.device.is_host:
         return _any_conjugate if lazy else None
-    made = prepared.launch.checks
+    made = prepared.launch.host.checks
     if not lazy:
         return lambda kernel, arrays: is_checked(kernel.checks, made)
     return lambda kernel, arrays: is_checked(kernel.checks, made) or _any_conjugate(kernel, arrays)
@@ -340,7 +343,7 @@ def refusal_of(prepared: PreparedRaw) -> Refusal | None:
 
 def guard_of(prepared: PreparedRaw, pattern: RawPattern) -> Guard | None:
     """Return a function that lists the memory of arrays for a launch; None if it needs none."""
-    if not prepared.launch.modes:
+    if not prepared.launch.host.modes:
         return None
     kernel: Any = prepared.kernel  # of the host device
     pairs = [
@@ -351,7 +354,7 @@ def guard_of(prepared: PreparedRaw, pattern: RawPattern) -> Guard | None:
         if value.access is not None
     ]
     labels, may_write = [label for label, _ in pairs], [writes for _, writes in pairs]
-    fixed = handle_regions(prepared.launch.modes, prepared.operands)
+    fixed = handle_regions(prepared.launch.host.modes, prepared.operands)
     return Guard(labels, may_write, Refused, fixed)
 
 
@@ -380,8 +383,7 @@ def make_raw_route(
         if type(args) not in (tuple, list) or types_of(args) != pattern.types:
             find(kernel, grid, block, args, shared_mem, stream, more)
             return
-        cluster, pdl = more or _NO_MORE
-        prepared = kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl)
+        prepared = kernel.prepare(grid, block, args, options_of(shared_mem, stream, more))
         prepared.run()
         if key is not None and key not in memo.plans:
             memo.learn(key, lambda: make_plan(prepared, pattern))

@@ -6,7 +6,6 @@ same source on the host device.  Calls are in `raw_call`, kernels that specs dec
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +19,11 @@ from kspec.model.raw.c_params import declared_params
 from kspec.model.raw.param_checks import HEADER, Place, param_checks
 from kspec.model.signature import CParam
 from kspec.model.stages import CudaSource, Header, Image, RawSymbol
-from kspec.runtime.arguments.checks import plain_checks
+from kspec.runtime.arguments.checks import repeatable
 from kspec.runtime.callcache.launch_plan import is_checked
 from kspec.runtime.callcache.param_block import Blocks
 from kspec.runtime.driver.device import HOST, Device, default_device, parse_device
+from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.memory.symbol import Symbol, symbol_of
 from kspec.runtime.modules.module import LoadedModule
@@ -210,17 +210,12 @@ class RawKernel(RawCaller):
             Calling it, without arguments, launches the kernel.
         """
         args = listed_arguments(self.name, args)
-        options: dict[str, Any] = {
-            "shared_mem": shared_mem,
-            "stream": stream,
-            "cluster": cluster,
-            "pdl": pdl,
-        }
-        prepared = self.prepare(grid, block, args, **plain_checks(self.checks), **options)
-        again = functools.partial(self, grid, block, args, **options)
-        made = prepared.launch.checks
+        options = LaunchOptions(stream, shared_mem, cluster, pdl)
+        prepared = self.prepare(grid, block, args, repeatable(options, self.checks))
+        made = prepared.launch.host.checks
         in_full = (lambda: is_checked(self.checks, made)) if prepared.device.is_host else None
         blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
+        again = lambda: self.prepare(grid, block, args, options).run()  # noqa: E731
         return Bound(blocks, again, in_full, counted=prepared.counted())
 
     def compile(self, log_stream: Any = None) -> None:

@@ -36,7 +36,7 @@ from kspec.model.raw.launch_rules import BUILTINS, evaluate
 from kspec.model.signature import CParam
 from kspec.runtime.callcache.codegen import compile_route
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.driver.launch import about, make_launch
+from kspec.runtime.driver.launch import LaunchOptions, about, make_launch
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.raw.declared import RawCallable
 from kspec.runtime.raw.typed_args import declared_arguments, pack_declared
@@ -224,7 +224,8 @@ class _Completion:
             If a number does not fit its parameter.
         """
         with about(self.kernel):
-            make_launch(grid or (1,), block or (1,), shared_mem or 0)  # what is given must be right
+            # What is given must be right.
+            make_launch(grid or (1,), block or (1,), LaunchOptions(shared_mem=shared_mem or 0))
         operands = declared_arguments(self.kernel, self.params, args)
         names = _Names(self, operands)
         values = list(args)

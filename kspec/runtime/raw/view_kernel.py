@@ -20,11 +20,17 @@ from kspec.model.checks import Checks
 from kspec.model.shapes import size_of
 from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
-from kspec.runtime.arguments.checks import checks_of_call, for_plans, modes_of_call
+from kspec.runtime.arguments.checks import checks_of_call, modes_of_call
 from kspec.runtime.callcache.cache import Route, types_of
 from kspec.runtime.callcache.launch_plan import Ordered
 from kspec.runtime.callcache.param_block import Blocks
-from kspec.runtime.driver.launch import about, make_launch
+from kspec.runtime.driver.launch import (
+    NO_OPTIONS,
+    HostOptions,
+    LaunchOptions,
+    about,
+    make_launch,
+)
 from kspec.runtime.libraries.aliasing import check_writable
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.memory.array_view import ArrayView
@@ -37,6 +43,7 @@ from kspec.runtime.raw.call_cache import (
     Value,
     guard_of,
     make_raw_route,
+    options_of,
     refusal_of,
 )
 from kspec.runtime.raw.untyped_args import (
@@ -49,7 +56,6 @@ from kspec.runtime.raw.untyped_args import (
 from kspec.runtime.schedules import marshal
 
 _WIDE = 2**31  # bytes
-_NO_MORE: More = (None, False)
 # Python integers beyond 32 bits have another type; NumPy's warn when they are compared with these.
 _IS_NARROW = "type({x}) is int and -2147483648 <= {x} <= 2147483647"
 
@@ -127,13 +133,7 @@ class ViewCaller:
         grid: tuple[int, ...],
         block: tuple[int, ...],
         args: Sequence[Any],
-        shared_mem: int = 0,
-        stream: Any = None,
-        sanitize: str | None = None,
-        order: str | None = None,
-        timeout: float | None = None,
-        cluster: tuple[int, ...] | None = None,
-        pdl: bool = False,
+        options: LaunchOptions = NO_OPTIONS,
     ) -> PreparedRaw:
         """Check a call, with parameters and errors as those of the call."""
         name = self.name
@@ -150,26 +150,16 @@ class ViewCaller:
             _pack(one, dtype, written)
             for one, dtype, written in zip(operands, found.types, found.written, strict=True)
         )
-        checks = checks_of_call(name, device, self.checks, sanitize, order, timeout)
+        checks = checks_of_call(name, device, self.checks, options)
         modes = modes_of_call(checks, device)
-        handle, regions = stream_of(stream, library, device, operands), regions_of(modes, operands)
+        handle = stream_of(options.stream, library, device, operands)
+        host = HostOptions(checks, modes, regions_of(modes, operands))
         with about(name):
-            launch = make_launch(
-                grid,
-                block,
-                shared_mem,
-                handle,
-                checks,
-                modes,
-                regions,
-                found.cooperative,
-                cluster,
-                pdl,
-            )
+            launch = make_launch(grid, block, options, handle, host, found.cooperative)
         symbol = RawSymbol(found.name)
         found.loader.check_captured(symbol, device, handle)
         kernel = found.loader.kernel(symbol, device, modes)
-        named = stream is not None
+        named = options.stream is not None
         return _Prepared(
             kernel,
             launch,
@@ -227,7 +217,6 @@ def find_view_route(
     more: More | None,
 ) -> None:
     """Answer a call by the route for its arguments, or in full."""
-    cluster, pdl = more or _NO_MORE
     routes = kernel._routes
     is_listed = type(args) is tuple or type(args) is list
     route = routes[types_of(args)] if is_listed else None
@@ -235,7 +224,7 @@ def find_view_route(
         routes.last = route
         route(kernel, grid, block, args, shared_mem, stream, more)
         return
-    kernel.prepare(grid, block, args, shared_mem, stream, cluster=cluster, pdl=pdl).run()
+    kernel.prepare(grid, block, args, options_of(shared_mem, stream, more)).run()
     if is_listed:
         routes.learn(args, lambda: _route_of(args))
 
@@ -303,7 +292,7 @@ def _packer(prepared: PreparedRaw) -> Callable[..., None]:
 def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> ViewPlan | None:
     """Return the plan of a call; None if the next one like it must be checked again."""
     assert isinstance(prepared, _Prepared)
-    if not for_plans(prepared.launch.checks, prepared.launch.modes) or prepared.launch.cooperative:
+    if not prepared.launch.host.is_repeatable or prepared.launch.cooperative:
         return None
     for operand in prepared.operands:
         view = operand.view

@@ -25,6 +25,7 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import array_access as access
 from kspec.runtime.libraries.registry import CuPy, NumPy, Own, Torch
@@ -202,7 +203,7 @@ class TestRaw:
         kernel = kspec.RawKernel("", "f")
         for _ in range(6):
             kernel((3, 2), (64,), args, shared_mem=32)
-        kernel.prepare((3, 2), (64,), args, 32).run()
+        kernel.prepare((3, 2), (64,), args, LaunchOptions(shared_mem=32)).run()
         assert fake.prepared == 1
         assert fake.launches == [fake.launches[0]] * 7
 

@@ -15,7 +15,7 @@ import kspec
 from kspec.model.stages import Image
 from kspec.runtime.driver import function as driver_kernel
 from kspec.runtime.driver import module as driver_module
-from kspec.runtime.driver.launch import Launch, make_launch
+from kspec.runtime.driver.launch import Launch, LaunchOptions, make_launch
 from kspec.runtime.modules.cuda import CudaKernel, CudaModule
 from kspec.runtime.modules.module import readable
 from kspec.runtime.schedules.marshal import ParameterBlock
@@ -215,11 +215,11 @@ class TestTooLarge:
             self.check(kernel, make_launch((1,), (385,)))
 
     def test_shared_memory(self, kernel: CudaKernel) -> None:
-        self.check(kernel, make_launch((1,), (1,), 45056))
+        self.check(kernel, make_launch((1,), (1,), LaunchOptions(shared_mem=45056)))
         with pytest.raises(kspec.LaunchError, match=r"45057 .* may have 45056; .* at most 228352"):
-            self.check(kernel, make_launch((1,), (1,), 45057))
+            self.check(kernel, make_launch((1,), (1,), LaunchOptions(shared_mem=45057)))
         with pytest.raises(kspec.LaunchError, match=r"this device has 228352 for it"):
-            self.check(kernel, make_launch((1,), (1,), 228353))
+            self.check(kernel, make_launch((1,), (1,), LaunchOptions(shared_mem=228353)))
 
     def test_the_driver_refuses(self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*given: Any) -> None:
@@ -251,17 +251,17 @@ class TestTooLarge:
 
     def test_clusters(self, kernel: CudaKernel, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[Any] = kernel.told  # type: ignore[attr-defined]
-        launch = make_launch((16,), (32,), cluster=(8,), pdl=True)
+        launch = make_launch((16,), (32,), LaunchOptions(cluster=(8,), pdl=True))
         assert self.check(kernel, launch) == launch
         assert told == []
-        self.check(kernel, make_launch((16,), (32,), cluster=(16,)))
+        self.check(kernel, make_launch((16,), (32,), LaunchOptions(cluster=(16,))))
         assert told == ["large"]
         monkeypatch.setattr(type(self), "capability", (8, 6))
         with pytest.raises(
             kspec.LaunchError, match=r"^axpy: .* need compute capability 9\.0, and GPU has 8\.6"
         ):
             self.check(kernel, launch)
-        alone = make_launch((16,), (32,), pdl=True)
+        alone = make_launch((16,), (32,), LaunchOptions(pdl=True))
         assert not self.check(kernel, alone).pdl
 
 
