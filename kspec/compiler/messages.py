@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kspec.compiler.explain import explain
+from kspec.cpp.directives import unescaped
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError
 from kspec.model.stages import CudaSource
@@ -229,7 +230,7 @@ def _source_lines(source: CudaSource) -> _Text:
         for line in body.splitlines():
             directive = _LINE.match(line)
             if directive:
-                path, number = re.sub(r"\\(.)", r"\1", directive[2]), int(directive[1])
+                path, number = unescaped(directive[2]), int(directive[1])
                 continue
             section = _SECTION.match(line)
             kernel = section[1] or "" if section else kernel

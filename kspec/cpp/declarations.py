@@ -132,7 +132,7 @@ def parse_declaration(statement: Sequence[Token]) -> Declaration | None:
         return None
     found = [_declarator(part) for part in split_at_commas(tokens[index:])]
     declarators = tuple(one for one in found if one is not None)
-    if not declarators:
+    if found[0] is None:  # an expression
         return None
     return Declaration(frozenset(specifiers), attributes, spelled(kind), declarators)
 

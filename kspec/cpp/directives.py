@@ -21,6 +21,8 @@ from kspec.cpp.tokens import newlines, tokens_of
 
 _SPLICE = re.compile(r"\\[ \t]*\r?\n")
 _LINE = re.compile(r"^[^\S\n]*(?:\#|%:|\?\?=)(?P<rest>(?:\\[ \t]*\r?\n|[^\n])*)", re.MULTILINE)
+_LINE_DIRECTIVE = re.compile(r"^#line [^\n]*\n", re.MULTILINE)
+_ESCAPED = re.compile(r"\\(.)")
 _PARTS = re.compile(r"\s*(\w+)\s*(.*?)\s*", re.DOTALL)
 _COMMENT = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 # A header's name, or a macro in its place.
@@ -161,6 +163,26 @@ def named_by(macro: str, definitions: Sequence[tuple[str, str]]) -> tuple[str, .
             else:
                 pending.append(body)
     return tuple(found)
+
+
+def line_directive(line: int, path: str) -> str:
+    """Return the directive that says where the next line of a text comes from."""
+    return f'#line {line} "{escaped(path)}"'
+
+
+def without_line_directives(text: str) -> str:
+    """Return a text without its ``#line`` directives."""
+    return _LINE_DIRECTIVE.sub("", text)
+
+
+def escaped(text: str) -> str:
+    """Return a text as C++ spells it between quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def unescaped(text: str) -> str:
+    """Return the text that C++ spells so between quotes."""
+    return _ESCAPED.sub(r"\1", text) if "\\" in text else text
 
 
 def _blanked(text: str) -> str:

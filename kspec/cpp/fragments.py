@@ -42,16 +42,20 @@ def _code(text: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
+def code_of(text: str) -> list[Token]:
+    """Return the tokens of a text and of its directives, without comments."""
+    return [token for token in _code(text) if token.kind != "comment"]
+
+
 @functools.lru_cache(maxsize=128)
 def _words(fragment: str) -> Mapping[str, int]:
     """Return the identifiers of a fragment, member names left out, and where they first occur."""
     found: dict[str, int] = {}
     before = ""
-    for kind, text, start, _ in _code(fragment):
+    for kind, text, start, _ in code_of(fragment):
         if kind == "word" and before not in _MEMBER:
             found.setdefault(text, start)
-        if kind != "comment":
-            before = text
+        before = text
     return found
 
 
@@ -113,7 +117,7 @@ def tokens(fragment: str) -> str:
 
 def template_parameters(text: str) -> tuple[str, ...]:
     """Return the words that ``typename`` or ``class`` introduces in `text`."""
-    code = [one for one in _code(text) if one.kind != "comment" and one.text != "..."]
+    code = [one for one in code_of(text) if one.text != "..."]
     pairs = itertools.pairwise(code)
     found = (b.text for a, b in pairs if a.text in ("typename", "class") and b.kind == "word")
     return tuple(dict.fromkeys(found))
@@ -167,7 +171,7 @@ def dangling_operator(text: str) -> int:
     >>> dangling_operator("x * // y"), dangling_operator("x++")
     (2, -1)
     """
-    last = next((token for token in reversed(_code(text)) if token.kind != "comment"), None)
+    last = next(reversed(code_of(text)), None)
     if last is None or last.kind != "mark" or last.text in ("++", "--"):
         return -1
     return last.start if last.text[-1] in _OPERATORS else -1
@@ -180,9 +184,9 @@ def takes_address(name: str, fragment: str) -> bool:
     (True, False)
     """
     before = ""
-    for token in _code(fragment):
+    for token in code_of(fragment):
         if token.text == name and before == "&":
             return True
-        if token.text != "(" and token.kind != "comment":  # of &(name)
+        if token.text != "(":  # of &(name)
             before = token.text
     return False

@@ -55,6 +55,12 @@ def integer_name(words: Collection[str]) -> str:
     return f"unsigned {size}" if "unsigned" in words else size
 
 
+def leading_identifier(text: str) -> str:
+    """Return the C identifier that a text begins with; empty if there is none."""
+    found = _IDENTIFIER.match(text)
+    return found[0] if found else ""
+
+
 def is_identifier(word: str) -> bool:
     """Return whether `word` has the form of a C identifier."""
     return _IDENTIFIER.fullmatch(word) is not None

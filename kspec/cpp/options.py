@@ -10,13 +10,13 @@ the directives; `kspec.spec.models` looks for names in them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kspec.cpp.names import leading_identifier
+
 DEFINE = ("-D", "--define-macro", "-define-macro")
 UNDEFINE = ("-U", "--undefine-macro", "-undefine-macro")
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class ValuedOption(NamedTuple):
@@ -64,7 +64,7 @@ def split_macros(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ..
     found = [
         one
         for one in valued_options(options, (*DEFINE, *UNDEFINE))
-        if _NAME.match(one.value.strip())
+        if leading_identifier(one.value.strip())
     ]
     moved = {place for one in found for place in one.places}
     rest = (word for place, word in enumerate(options) if place not in moved)
@@ -73,5 +73,5 @@ def split_macros(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ..
 
 def macro_names(directives: Sequence[str]) -> tuple[str, ...]:
     """Return the names that directives define, each once."""
-    names = (_NAME.match(line.removeprefix("#define ")) for line in directives)
-    return tuple(dict.fromkeys(name[0] for name in names if name))
+    defined = (line.removeprefix("#define ") for line in directives)
+    return tuple(dict.fromkeys(filter(None, map(leading_identifier, defined))))

@@ -12,34 +12,30 @@ is an array, `kspec.render.context` where the preamble of a spec file's kernel g
 
 from __future__ import annotations
 
-import re
+import itertools
+from collections.abc import Iterator, Sequence
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
-# Comments, literals (quotes in numbers separate digits), directives, parameters of templates.
-_NOT_CODE = re.compile(
-    r"""//[^\n]* | /\*.*?(?:\*/|\Z) | "(?:\\.|[^"\\\n])*"
-    | \b\d[\w.]*(?:'[\w.]+)* | '(?:\\.|[^'\\\n])*'
-    | ^[ \t]*\#(?:\\\n|[^\n])* | \btemplate\s*<[^<>;{]*>""",
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-_BRACKETS = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-# A statement that begins with a type and a name.
-_TYPE = r"(?:(?:const|unsigned|static|long)\s+)*[\w:]+(?:<[^;]*>)?[\s*&]+"
-_VARIABLE = rf"(?:^|[;{{{{}}}}(])\s*{_TYPE}{{}}\s*[=;,({{{{\[]"
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-# The specialization of another namespace's template, and more of a namespace that headers have.
-_GLOBAL = re.compile(
-    r"\btemplate\s*<\s*>[^<;{(]*\w\s*::|\bnamespace\s+(?:std|cuda|thrust|kspec|cupy)\b"
-)
+from kspec.cpp.brackets import outermost
+from kspec.cpp.declarations import parse_declaration
+from kspec.cpp.directives import directives_of
+from kspec.cpp.fragments import code_of
+from kspec.cpp.names import leading_identifier
+from kspec.cpp.tokens import Token, tokens_of
+
+_LEAVING = frozenset({"return", "goto", "case"})
+_CONTROL = frozenset({"for", "if", "while", "switch"})
+_BEFORE_BLOCKS = frozenset({";", "{", "}", ")", "else", "do"})  # other braces are of values
+# Where the name of what a template declares is over.
+_ENDS = frozenset({"<", ";", "{", "("})
+# Namespaces that headers have.
+_OF_HEADERS = frozenset({"std", "cuda", "thrust", "kspec", "cupy"})
 
 
 def preamble_names(text: str) -> frozenset[str]:
     """Return the words of a preamble outside of all brackets, and its macros."""
-    code = _NOT_CODE.sub(" ", text)
-    while (inner := _BRACKETS.sub(" ", code)) != code:
-        code = inner
-    return frozenset(_WORD.findall(code)) | frozenset(_MACRO.findall(text))
+    words = (token.text for token in outermost([*tokens_of(text)]) if token.kind == "word")
+    defined = (one.operand for one in directives_of(text) if one.word == "define")
+    return frozenset(words).union(map(leading_identifier, defined))
 
 
 def declares_variable(name: str, statements: str) -> bool:
@@ -48,7 +44,26 @@ def declares_variable(name: str, statements: str) -> bool:
     >>> declares_variable("n", "int n = 3;"), declares_variable("n", "int k = 2 * n;")
     (True, False)
     """
-    return re.search(_VARIABLE.format(name), _NOT_CODE.sub(" ", statements)) is not None
+    found = map(parse_declaration, _statements([*tokens_of(statements)]))
+    return any(
+        one.name == name and one.tokens[0].text != "("  # that of a call
+        for each in found
+        if each and each.type not in _LEAVING and each.type.count("<") == each.type.count(">")
+        for one in each.declarators
+    )
+
+
+def _statements(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """Yield statements up to their semicolons, those in blocks and in conditions as well."""
+    start = 0
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1].text if place else ";"
+        ends = token.text in (";", "}") or (token.text == "{" and before in _BEFORE_BLOCKS)
+        if ends:
+            yield tokens[start:place]
+        if ends or (token.text == "(" and before in _CONTROL):
+            start = place + 1
+    yield tokens[start:]
 
 
 def is_used_as_array(name: str, text: str) -> bool:
@@ -57,9 +72,17 @@ def is_used_as_array(name: str, text: str) -> bool:
     >>> is_used_as_array("x", "y = (x)[0]"), is_used_as_array("x", "y = 2 * x")
     (True, False)
     """
-    return re.search(rf"\b{name}\b[\s)]*(?:\[|\.|->)", _COMMENT.sub(" ", text)) is not None
+    code = [token.text for token in code_of(text) if token.text != ")"]
+    return any(a == name and b in ("[", ".", "->") for a, b in itertools.pairwise(code))
 
 
 def needs_global_scope(preamble: str) -> bool:
-    """Return whether C++ allows a preamble in the global namespace only."""
-    return _GLOBAL.search(_COMMENT.sub(" ", preamble)) is not None
+    """Return whether C++ allows a preamble in the global namespace only.
+
+    That has the specialization of another namespace's template, and more of one that headers have.
+    """
+    code = [token.text for token in code_of(preamble)]
+    if any(a == "namespace" and b in _OF_HEADERS for a, b in itertools.pairwise(code)):
+        return True
+    heads = (code[k + 3 :] for k in range(len(code)) if code[k : k + 3] == ["template", "<", ">"])
+    return any("::" in itertools.takewhile(lambda x: x not in _ENDS, head) for head in heads)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kspec.cpp.assignment import assigns_first
+from kspec.cpp.directives import line_directive
 from kspec.cpp.fragments import identifiers
 from kspec.cpp.options import macro_names
 from kspec.cpp.preambles import needs_global_scope
@@ -92,7 +93,7 @@ def _with_rows(text: str, rows: Sequence[int], path: str) -> str:
     for number, line in enumerate(lines):
         continued = number > 0 and lines[number - 1].endswith("\\")
         if number and rows[number] != rows[number - 1] + 1 and not continued:
-            told.append(f'#line {rows[number]} "{path}"')
+            told.append(line_directive(rows[number], path))
         told.append(line)
     return "\n".join(told)
 

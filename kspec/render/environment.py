@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
+from kspec.cpp.directives import line_directive
 from kspec.errors import RenderError
 from kspec.files import ROOT, check_unpacked
 from kspec.model.definitions import definitions_for
@@ -221,5 +222,5 @@ def _resume_lines(text: str, name: str) -> str:
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if line == _RESUME:
-            lines[number - 1] = f'#line {number + 1} "{name}"'
+            lines[number - 1] = line_directive(number + 1, name)
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kspec.cpp.directives import line_directive
 from kspec.model import dtypes
 from kspec.model.dtypes import Field
 from kspec.spec.struct_tables import Struct
@@ -25,14 +26,14 @@ def struct_checks(structs: Iterable[Struct], path: str) -> tuple[str, ...]:
 def _checks(struct: Struct, path: str) -> Iterator[str]:
     name, row = struct.name, dtypes.lookup(struct.dtype)
     for field in row.fields:
-        yield f'#line {struct.lines.get(field.name, struct.line)} "{path}"'
+        yield line_directive(struct.lines.get(field.name, struct.line), path)
         member = f"{name}::{field.member}"
         where = f"KSPEC_OFFSET({name}, {field.member}) == {field.offset}"
         size = f"sizeof({member}) == {field.itemsize}"
         kind = f"kspec::is_field_kind<decltype({member})>('{field.dtype.kind}')"
         message = f"{name}.{field.name} is {_described(field)} at byte {field.offset} {_ELSE}"
         yield f'static_assert({where} && {size} && {kind}, "{message}");'
-    yield f'#line {struct.line} "{path}"'
+    yield line_directive(struct.line, path)
     size = f"sizeof({name}) == {row.itemsize} && alignof({name}) == {row.alignment}"
     message = f"{name} has {row.itemsize} bytes, aligned to {row.alignment}, {_ELSE}"
     yield f'static_assert({size}, "{message}");'

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kspec.build.report.lock import Row
 from kspec.build.report.revisions import Snapshot
+from kspec.cpp.directives import without_line_directives
 from kspec.model.declaration import Declaration, RawDeclaration
 from kspec.model.manifest import ModuleEntry
 
-_LINE_DIRECTIVE = re.compile(r"^#line [^\n]*\n", re.MULTILINE)
 # Kernel with its module, name expression, architecture.
 _Place = tuple[str, str, str]
 
@@ -230,5 +229,5 @@ def _texts(before: Snapshot, after: Snapshot) -> Iterator[TextChange]:
 
 
 def _lines(text: str) -> list[str]:
-    lines = _LINE_DIRECTIVE.sub("", text).splitlines(keepends=True)
+    lines = without_line_directives(text).splitlines(keepends=True)
     return [line if line.endswith("\n") else f"{line}\n" for line in lines]

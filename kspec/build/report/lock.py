@@ -30,6 +30,7 @@ from typing import Any
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit, make_unit
 from kspec.compiler.headers import carry_headers
+from kspec.cpp.directives import without_line_directives
 from kspec.errors import ManifestError
 from kspec.files import explain, read_regular
 from kspec.model.manifest import ImageEntry
@@ -41,7 +42,6 @@ VERSION = 1
 FILE_NAME = "kspec.lock"
 _HEAD = "# What `kspec build` compiled. It writes this file; commit it, and read the diff.\n"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_LINE_DIRECTIVE = re.compile(r"^#line [^\n]*\n", re.MULTILINE)
 # Keys of a row, in this order, and the figures that they are.
 _FIGURES = {
     "registers": "registers",
@@ -211,7 +211,7 @@ def source_digest(source: CudaSource) -> str:
     """Return the digest of a source, wherever its lines come from."""
     source = carry_headers(source)
     content = {
-        "text": _LINE_DIRECTIVE.sub("", source.text),
+        "text": without_line_directives(source.text),
         "headers": sorted([header.name, header.text] for header in source.headers),
         "options": source.options,
         "backend": source.backend,

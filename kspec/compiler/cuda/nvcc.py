@@ -28,6 +28,7 @@ from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.stopped import check_not_stopped, system_errors
+from kspec.cpp.directives import line_directive
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.model.stages import CudaSource, Image, Target
 
@@ -155,8 +156,7 @@ def _host_build(compiler: str) -> str:
 def _write(directory: Path, source: CudaSource) -> tuple[Path, Path]:
     """Write the source and the headers it carries; return its file and their directory."""
     unit, include = directory / "kernel.cu", directory / "include"
-    name = source.name.replace("\\", "\\\\").replace('"', '\\"')
-    unit.write_text(f'#line 1 "{name}"\n{source.text}\n', encoding="utf-8")
+    unit.write_text(f"{line_directive(1, source.name)}\n{source.text}\n", encoding="utf-8")
     include.mkdir()
     (directory / "tmp").mkdir()
     write_headers(include, source)

@@ -25,6 +25,7 @@ from kspec.compiler.cuda.toolkit import bindings_of
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.stopped import check_not_stopped
+from kspec.cpp.directives import line_directive
 from kspec.errors import CompileError
 from kspec.model.stages import CudaSource, Figures, Image, Target
 
@@ -142,9 +143,8 @@ def _library() -> ModuleType:
 @contextmanager
 def _program(source: CudaSource) -> Iterator[tuple[Any, Any]]:
     library: Any = _library()
-    name = source.name.replace("\\", "\\\\").replace('"', '\\"')
     result, program = library.nvrtcCreateProgram(
-        f'#line 1 "{name}"\n{source.text}'.encode(),
+        f"{line_directive(1, source.name)}\n{source.text}".encode(),
         f"{_NOWHERE}{source.name}".encode(),
         len(source.headers),
         [header.text.encode() for header in source.headers],

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kspec.cpp.directives import INCLUDES, header_names
+from kspec.cpp.directives import INCLUDES, header_names, unescaped
 from kspec.cpp.tokens import newlines, tokens_of
 
 # Marks our own messages in a compiler's log.
@@ -135,13 +135,3 @@ def user_spans(
         elif mine[-1] and not before:
             start = marker.start
     return [*spans, (start, end)] if mine[-1] else spans
-
-
-def escaped(path: str) -> str:
-    """Return a path as a directive spells it, between its quotes."""
-    return path.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def unescaped(path: str) -> str:
-    """Return a path that is spelled between the quotes of a directive."""
-    return re.sub(r"\\(.)", r"\1", path) if "\\" in path else path

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kspec.compiler.host.preprocess import GUARD, REFUSAL, LineMarker, escaped, user_spans
+from kspec.compiler.host.preprocess import GUARD, REFUSAL, LineMarker, user_spans
 from kspec.compiler.host.preprocess import line_markers as markers_of
 from kspec.compiler.host.shared_memory import SharedDeclaration, parse_shared
 from kspec.cpp.brackets import call_start, end_at, group_end, outermost
 from kspec.cpp.declarations import parse_declaration, split_attributes, without_template_head
+from kspec.cpp.directives import escaped
 from kspec.cpp.tokens import Token, newlines, spelled, tokens_of
 
 _NO_ASM = f"inline PTX (asm) {REFUSAL}; {GUARD}"

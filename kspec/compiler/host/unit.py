@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.compiler.host.positions import Positions, site
-from kspec.compiler.host.preprocess import escaped, prepare
+from kspec.compiler.host.preprocess import prepare
 from kspec.compiler.host.rewrite import Entry, rewrite
+from kspec.cpp.directives import line_directive
 from kspec.cpp.name_expressions import normal_form
 from kspec.files import ROOT, is_file
 from kspec.model.stages import CudaSource, Header
@@ -90,19 +91,21 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     lines = [
         "#define KSPEC_HOST_REWRITE 1",
         '#include "kspec_host.h"',
-        '#line 1 "<options>"',
+        line_directive(1, "<options>"),
         front.text,
     ]
-    lines += [_line_directive(source.name), main.text]
+    lines += [line_directive(1, source.name), main.text]
     for index, expression in enumerate(source.name_expressions):
-        lines.append(_line_directive(f"<name expression {expression}>"))
+        lines.append(line_directive(1, f"<name expression {expression}>"))
         lines.append(f"KSPEC_HOST_NAMED({index}, {_plain(expression)})")
     included = main.includes.union(*(text.includes for text in (front, *texts.values())))
     foreign = included - texts.keys() - _LIGHT_HEADERS
     return PreparedUnit(
         source,
         "\n".join(lines) + "\n",
-        tuple(Header(name, f"{_line_directive(name)}\n{one.text}") for name, one in texts.items()),
+        tuple(
+            Header(name, f"{line_directive(1, name)}\n{one.text}") for name, one in texts.items()
+        ),
         any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign),
     )
 
@@ -158,7 +161,3 @@ def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = 
 
 def _plain(expression: str) -> str:
     return expression.strip().lstrip("&")
-
-
-def _line_directive(name: str) -> str:
-    return f'#line 1 "{escaped(name)}"'

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kspec.cpp.directives import escaped, line_directive
 from kspec.cpp.name_expressions import is_expression, template_arguments
 from kspec.cpp.tokens import tokens_of
 from kspec.diagnostics import counted
@@ -51,7 +52,7 @@ class Place:
     def directive(self, number: int = -1) -> str:
         """Return the ``#line`` for a parameter, or for the list."""
         line = self.lines[min(max(number, 0), len(self.lines) - 1)]
-        return f'#line {self.whole if self.whole and number < 0 else line} "{self.path}"'
+        return line_directive(self.whole if self.whole and number < 0 else line, self.path)
 
 
 def param_checks(
@@ -123,8 +124,7 @@ def _condition(parameter: str, param: CParam, bound: dict[str, str]) -> str:
 
 
 def _assertion(condition: str, message: str) -> str:
-    quoted = message.replace("\\", "\\\\").replace('"', '\\"')
-    return f'static_assert({condition}, "{quoted}");'
+    return f'static_assert({condition}, "{escaped(message)}");'
 
 
 def _namespaces(text: str) -> list[str]:
