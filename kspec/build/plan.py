@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from kspec import limits
 from kspec.build.settings import Settings
+from kspec.compiler.carrying import leads_out
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
@@ -162,9 +163,10 @@ def _headers(
         path = PurePosixPath(name)
         file = next((root / name for root in roots if is_file(root / name)), None)
         leaves = file is not None and not _is_inside(file, settings.project)
-        if ".." in path.parts or path.is_absolute() or leaves:
+        if ".." in path.parts or path.is_absolute() or leads_out(name) or leaves:
+            shown = path.name if leads_out(name) else name
             raise SpecError(
-                f"{spec_file.path}: header {name!r} is outside the folder "
+                f"{spec_file.path}: header {shown!r} is outside the folder "
                 f"{settings.specs!r}, so it cannot be shipped with the package"
             )
     looked_at = (

@@ -11,16 +11,18 @@ as.  One that has other definitions becomes an ``#error``.
 
 NVRTC looks a header given in memory up by the exact spelling of its ``#include`` and does not
 try the includer's directory (measured, 13.0), so a header found beside its includer is renamed
-to its path below the search directory, in the including text too.
+to its path below the search directory, in the including text too.  So is one whose name leads out
+of it (``../x.h``, ``/home/me/x.h``): compilers that read files get all headers in one folder.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from kspec.cpp.directives import Directive, HeaderName, definitions, header_names, named_by
 from kspec.cpp.tokens import newlines
@@ -29,6 +31,7 @@ from kspec.files import is_file
 from kspec.limits import SOURCE_BYTES
 from kspec.model.stages import Header
 
+_ROOT, _UP = "_root", "_up"  # stand for "/" and ".." in names of headers
 _UNKNOWN = "#error #{} is not supported: keys of the cache need the name of each header; write it"
 
 
@@ -81,7 +84,7 @@ class _Search:
     def _first(self, name: str, roots: Sequence[Path]) -> _Found | None:
         for root in roots:
             if self._is_file(root / name):
-                return _Found(name, root / name, root)
+                return _Found(_contained(name), root / name, root)
         return None
 
     def _behind(self, name: str, includer: _Found) -> _Found | None:
@@ -90,19 +93,34 @@ class _Search:
         found = self._first(name, self.roots[start:])
         if found is None:
             return None
-        return _Found(f"_{self.roots.index(found.root)}/{name}", found.path, found.root)
+        return _Found(f"_{self.roots.index(found.root)}/{found.name}", found.path, found.root)
 
     def _beside(self, path: Path, root: Path) -> _Found:
         """Name a header by its path below its root, unless that name means another file."""
         name = Path(os.path.relpath(path, root)).as_posix()
         first = self._first(name, self.roots)
         if first is not None and not first.path.samefile(path):
-            name = f"_{self.roots.index(root)}/{name}"
-        return _Found(name, path, root)
+            return _Found(f"_{self.roots.index(root)}/{_contained(name)}", path, root)
+        return _Found(_contained(name), path, root)
 
     def _is_file(self, path: Path) -> bool:
         self.looked_at[path] = None
         return is_file(path)
+
+
+def leads_out(name: str) -> bool:
+    """Return whether a header, by the name it is carried under, is outside its search directory."""
+    return not {_ROOT, _UP}.isdisjoint(PurePosixPath(name).parts)
+
+
+def _contained(name: str) -> str:
+    """Return a header's name, or one that does not lead out of its search directory."""
+    path = PurePosixPath(posixpath.normpath(name))
+    if not path.is_absolute() and path.parts[:1] != ("..",):
+        return name
+    parts = path.relative_to(path.anchor).parts
+    root = [_ROOT] if path.is_absolute() else []
+    return "/".join([*root, *(_UP if part == ".." else part for part in parts)])
 
 
 def collect(

@@ -91,6 +91,15 @@ def test_a_header_beside_its_includer_is_respelled(package: Path) -> None:
     assert found[0].text == '#include "lib/b.cuh" // sibling\n#include "c.cuh"\n'
 
 
+def test_a_header_outside_its_directory_is_respelled(package: Path, tmp_path: Path) -> None:
+    user = write(tmp_path / "user", {"a.cuh": '#include "../b.cuh"\n'})
+    write(tmp_path, {"b.cuh": "// b\n", "c.cuh": "// c\n"})
+    found = collect_headers(f'#include "a.cuh"\n#include "{tmp_path}/c.cuh"\n', [user])
+    assert names(found.headers) == ["a.cuh", "_up/b.cuh", f"_root{tmp_path}/c.cuh"]
+    assert found.headers[0].text == '#include "_up/b.cuh"\n'
+    assert found.texts == (f'#include "a.cuh"\n#include "_root{tmp_path}/c.cuh"\n',)
+
+
 def test_same_name_in_two_directories(package: Path, tmp_path: Path) -> None:
     one = write(
         tmp_path / "one", {"a/x.cuh": '#include "detail.cuh"\n', "a/detail.cuh": "#define A 1\n"}

@@ -209,6 +209,18 @@ def test_cucomplex_in_a_users_header(tmp_path: Path, place: ArrayDevice) -> None
     np.testing.assert_array_equal(place.numpy(z), [1 + 2j])
 
 
+@pytest.mark.parametrize("spelled", ["{0}/two.cuh", "../two.cuh"])
+def test_a_header_outside_of_the_folders(spelled: str, tmp_path: Path, place: ArrayDevice) -> None:
+    (tmp_path / "two.cuh").write_text('#include "inner/one.cuh"\n#define TWO (ONE + 1)\n')
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/one.cuh").write_text("#define ONE 1\n")
+    include = f'#include "{spelled.format(tmp_path)}"'
+    code = include + '\nextern "C" __global__ void k(int* x) { *x = TWO; }'
+    x = place.zeros(1, "int32")
+    kspec.RawKernel(code, "k", (f"-I{tmp_path}/inner",))((1,), (1,), (x,))
+    np.testing.assert_array_equal(place.numpy(x), [2])
+
+
 def test_translating_one_source_leaves_others_alone(place: ArrayDevice) -> None:
     code = (
         "#include <cuComplex.h>\n"
