@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kspec.cpp.names import leading_identifier
 from kspec.cpp.tokens import newlines, tokens_of
 
 _SPLICE = re.compile(r"\\[ \t]*\r?\n")
@@ -31,7 +32,6 @@ INCLUDES = frozenset(["include", "include_next", "import"])
 _INCLUDED = re.compile(rf"({_NAME}|\w+|.+)", re.DOTALL)
 _CONDITIONS = frozenset(["if", "elif"])
 _ASKED = re.compile(rf"\b__has_include(_next)?\s*\(\s*({_NAME})\s*\)")
-_DEFINED = re.compile(r"(\w+)(?!\()(?:\s+(.*))?", re.DOTALL)
 _IS_NAME = re.compile(_NAME)
 # Most texts have plain includes only: those are found without reading every token.
 _WORDS = re.compile(r"include|import|embed")
@@ -130,14 +130,19 @@ def _names(directive: Directive) -> list[HeaderName]:
     return []
 
 
+def macro_definitions(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the macros that a text defines, each with its parameters and replacement."""
+    if "define" not in _SPLICE.sub("", text):
+        return ()
+    defined = [one.operand for one in directives_of(text) if one.word == "define"]
+    names = map(leading_identifier, defined)
+    return tuple((name, one.removeprefix(name)) for name, one in zip(names, defined, strict=True))
+
+
 def definitions(text: str) -> tuple[tuple[str, str], ...]:
     """Return the macros without parameters that a text defines, each with its replacement."""
-    if "define" not in text:
-        return ()
-    matches = (
-        _DEFINED.fullmatch(one.operand) for one in directives_of(text) if one.word == "define"
-    )
-    return tuple((match[1], match[2] or "") for match in matches if match)
+    found = macro_definitions(text)
+    return tuple((name, body.strip()) for name, body in found if not body.startswith("("))
 
 
 def named_by(macro: str, definitions: Sequence[tuple[str, str]]) -> tuple[str, ...] | None:

@@ -13,15 +13,14 @@ definition of it, and for those of the macros among them.  `kspec.cpp.assignment
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kspec.cpp.directives import header_names
-from kspec.cpp.fragments import macros, unbalanced
+from kspec.cpp.directives import HeaderName, header_names, macro_definitions
+from kspec.cpp.fragments import unbalanced
 from kspec.cpp.names import KEYWORDS
 from kspec.cpp.options import split_macros
 
-_DEFINITION = re.compile(r"\bdefine\s+([A-Za-z_]\w*)(.*)", re.DOTALL)
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 # Headers whose macros do not stand for variables of kernels.
 _OURS = ("kspec/", "cupy/")
@@ -55,12 +54,11 @@ class Expansion:
         bodies: dict[str, tuple[str, ...]] = {}
         macro_options, others = split_macros(options)
         for text in (*texts, *macro_options):
-            for definition in macros(text).splitlines():
-                if found := _DEFINITION.search(definition):
-                    bodies[found[1]] = (*bodies.get(found[1], ()), found[2])
+            for name, body in macro_definitions(text):
+                bodies[name] = (*bodies.get(name, ()), body)
         searched = any(map(_SEARCHED.match, others))
         unseen = any(map(_READ_FIRST.match, others)) or any(
-            _is_unseen(name, quote, searched) for text in texts for quote, name in _included(text)
+            _is_unseen(one, searched) for text in texts for one in header_names(text)
         )
         return cls(bodies, unseen, KEYWORDS.union(variables))
 
@@ -89,14 +87,8 @@ class Expansion:
         return "\n".join(body for word in sorted(every) for body in self.bodies.get(word, ()))
 
 
-def _included(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the opening quote and the name of each header that a text includes."""
-    for one in header_names(text):
-        yield (one.text[0], one.name) if one.is_literal else ("", one.text)
-
-
-def _is_unseen(name: str, quote: str, searched: bool) -> bool:
+def _is_unseen(header: HeaderName, searched: bool) -> bool:
     """Return whether a header may be the user's; `searched`: directories of theirs are."""
-    if name.startswith(_OURS):
+    if header.is_literal and header.name.startswith(_OURS):
         return False
-    return searched if quote == "<" else True
+    return searched or not header.text.startswith("<")

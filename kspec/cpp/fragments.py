@@ -17,11 +17,11 @@ import re
 from collections.abc import Mapping
 
 from kspec.cpp.brackets import CLOSING, OPENING
+from kspec.cpp.directives import macro_definitions
 from kspec.cpp.tokens import Token, tokens_of
 
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _CONDITION = re.compile(r"[ \t]*(?:#|%:)[ \t]*(?:if|el)")
-_CONTINUED = re.compile(r"\\\r?\n")
 _MEMBER = frozenset([".", "->"])
 _LITERALS = frozenset(["comment", "string", "char", "number"])
 # Operators after which an operand has to come; the last character of their spelling.
@@ -79,21 +79,7 @@ def macros(preamble: str) -> str:
 
     A definition that goes on in another line is joined.
     """
-    return "\n".join(directives(preamble, "define"))
-
-
-def directives(text: str, name: str) -> tuple[str, ...]:
-    r"""Return the preprocessor's lines of one name, each in one line and without comments.
-
-    >>> directives("int i;  // all\n# define A 3\n", "define")
-    ('# define A 3',)
-    """
-    code = _without_comments(_CONTINUED.sub("", text))
-    return tuple(re.findall(rf"^[ \t]*(?:#|%:)[ \t]*{name}\b[^\n]*", code, re.MULTILINE))
-
-
-def _without_comments(text: str) -> str:
-    return _without(text, frozenset(["comment"]))
+    return "\n".join(f"#define {name}{body}" for name, body in macro_definitions(preamble))
 
 
 def _without(text: str, kinds: frozenset[str]) -> str:

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 
 from kspec.cpp.brackets import outermost
 from kspec.cpp.declarations import parse_declaration
-from kspec.cpp.directives import directives_of
+from kspec.cpp.directives import macro_definitions
 from kspec.cpp.fragments import code_of
-from kspec.cpp.names import leading_identifier
 from kspec.cpp.tokens import Token, tokens_of
 
 _LEAVING = frozenset({"return", "goto", "case"})
@@ -34,8 +33,7 @@ _OF_HEADERS = frozenset({"std", "cuda", "thrust", "kspec", "cupy"})
 def preamble_names(text: str) -> frozenset[str]:
     """Return the words of a preamble outside of all brackets, and its macros."""
     words = (token.text for token in outermost([*tokens_of(text)]) if token.kind == "word")
-    defined = (one.operand for one in directives_of(text) if one.word == "define")
-    return frozenset(words).union(map(leading_identifier, defined))
+    return frozenset(words).union(name for name, _ in macro_definitions(text))
 
 
 def declares_variable(name: str, statements: str) -> bool:

@@ -25,7 +25,6 @@ from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile
 
-_IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
 # In a C++ template `p.at<0>()` is a comparison, unless the word `template` says otherwise.
 _FIELD_BY_NUMBER = re.compile(r"(\.|->)(\s*at\s*<[^<>;()]*>\s*\()")
 _HOISTED = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
@@ -46,7 +45,7 @@ class Fragment:
 
     def mentions(self, name: str) -> bool:
         """Whether `name` occurs as an identifier."""
-        return name in _IDENTIFIER.findall(self.text)
+        return name in identifiers(self.text)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kspec import limits
+from kspec.cpp.directives import header_names, macro_definitions
 from kspec.cpp.fragments import (
     dangling_operator,
     end_of_expression,
     identifiers,
-    macros,
     offset_of,
     template_parameters,
     unbalanced,
@@ -143,12 +143,11 @@ def balanced(
     """Check that brackets, quotes and comments match in each fragment, unless macros hide some."""
     hidden = any(option.startswith(("-include", "--pre-include")) for option in options)
     # A header of the user's is in quotes, or in a directory that the options name.
-    own = '["<]' if any(option.startswith(("-I", "--include")) for option in options) else '"'
+    own = ('"', "<") if any(one.startswith(("-I", "--include")) for one in options) else '"'
     texts = (preamble, *fragments.values())
-    defined = [line for text in texts for line in macros(text).splitlines()]
-    bodies = [re.sub(r"^\s*(?:#|%:)\s*define", "", text) for text in (*defined, *options)]
-    included = any(re.search(rf"#\s*include\s*{own}", text) for text in texts)
-    if hidden or included or any(map(unbalanced, bodies)):
+    bodies = [body for text in texts for _, body in macro_definitions(text)]
+    included = any(one.text.startswith(own) for text in texts for one in header_names(text))
+    if hidden or included or any(map(unbalanced, (*bodies, *options))):
         return
     for field, text in fragments.items():
         found = unbalanced(text)
@@ -260,7 +259,8 @@ def example_is_small(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Fault]:
 
 def kernels_exist(text: str, name_expressions: tuple[str, ...]) -> Iterator[Fault]:
     """Check that raw code mentions the kernels it is asked for, as far as its own text tells."""
-    if "__global__" not in text or "##" in text or re.search(r'#\s*include\s*"', text):
+    includes = any(one.text.startswith('"') for one in header_names(text))
+    if "__global__" not in text or "##" in text or includes:
         return  # a macro or a header may make the name
     words = set(identifiers(text))
     for index, expression in enumerate(name_expressions):
@@ -405,7 +405,7 @@ def reduce_type_is_known(
 
 def _is_nobodys(name: str, preamble: str, options: tuple[str, ...]) -> bool:
     """Return whether a plain name is surely no type: neither C++'s nor CUDA's nor the user's."""
-    elsewhere = re.search(r"#\s*include|##", preamble) or any(map(_DEFINES.match, options))
+    elsewhere = header_names(preamble) or "##" in preamble or any(map(_DEFINES.match, options))
     return (
         re.fullmatch(r"[A-Za-z]\w*", name) is not None
         and dtypes.from_ctype(name) is None

@@ -38,11 +38,11 @@ def test_offset_of() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("int i;\n # define A \\\n i\n#undef A\n", " # define A  i"),
+        ("int i;\n # define A \\\n i\n#undef A\n", "#define A  i"),
         ("#def\\\nine A i", "#define A i"),
-        ("/* a */ # /* b */ define A /* c\n d */ i // e", "  #   define A   i  "),
-        ("%:define A i", "%:define A i"),
-        ("#define A i\r\nint j;", "#define A i\r"),
+        ("/* a */ # /* b */ define A /* c\n d */ i // e", "#define A            i"),
+        ("%:define A i", "#define A i"),
+        ("#define A i\r\nint j;", "#define A i"),
         ('const char* text = "\\\n#define A i";', ""),
         ("// #define A i\n/*\n#define B i\n*/", ""),
     ],

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import ClassVar, Protocol
 
+from kspec.cpp.directives import header_names
 from kspec.cpp.fragments import identifiers, offset_of
 from kspec.cpp.names import KEYWORDS, TAKEN, name_problem
 from kspec.model import dtypes
@@ -140,7 +141,8 @@ def _words(spec: Differentiable, where: tuple[str, str], text: str) -> Iterator[
     if not elsewhere.intersection(grads) and not any(one.startswith(PREFIX) for one in words):
         message = f"uses no gradient of an output ({', '.join(grads)}), so it cannot be one"
         yield Fault(where, message, offset=0, length=len(text.split("\n")[0]))
-    hidden = re.search(r"#\s*include|##", spec.preamble) or any(
+    hidden = header_names(spec.preamble) or "##" in spec.preamble
+    hidden = hidden or any(
         option.startswith(("-I", "-D", "-include", "--")) for option in spec.options
     )
     known = {*spec.inputs.names, *spec.outputs.names, *grads, *elsewhere, *spec.placeholders}
