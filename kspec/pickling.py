@@ -13,7 +13,7 @@ import sys
 from typing import Any, Self
 
 
-class ByName:
+class PickledByName:
     """Base of objects that are pickled by their qualified name.
 
     Those without such a name are pickled as the arguments they were made from. A copy of one is

@@ -139,7 +139,7 @@ def replace_folder(folder: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:
             else:
                 with naming(folder / name):
                     path.write_bytes(content)
-        _swap(staging, folder)
+        _put_in_place(staging, folder)
     finally:
         _remove(staging)
     return tuple(sorted(changed))
@@ -162,7 +162,7 @@ def _recover(folder: Path) -> None:
         _remove(path)
 
 
-def _swap(staging: Path, folder: Path) -> None:
+def _put_in_place(staging: Path, folder: Path) -> None:
     """Put the staged folder in the place of the other."""
     if not folder.exists():
         staging.rename(folder)

@@ -18,7 +18,7 @@ from kspec.build import images
 from kspec.build.atomic_replace import exclusive, replace_folder
 from kspec.build.images import Built, Progress, ignore_progress
 from kspec.build.package import files, stale
-from kspec.build.package.source_map import place_all
+from kspec.build.package.source_map import map_to_specs
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.report import budgets
 from kspec.build.report.locking import LockUpdate, update_lock
@@ -124,7 +124,7 @@ def _compiled(plan: BuildPlan, intact: Mapping[str, Built], progress: Progress) 
         return images.build_images(plan, intact, progress)
     except CompileError as error:
         settings = plan.settings
-        found = by_place(place_all(error.diagnostics, settings.project, settings.specs))
+        found = by_place(map_to_specs(error.diagnostics, settings.project, settings.specs))
         shown = "\n".join(map(str, found))
         raise CompileError(shown, error.source, error.options, error.target, found) from None
 

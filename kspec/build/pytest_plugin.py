@@ -108,7 +108,7 @@ class Kernels:
         """Collect the project's spec files."""
         if file_path.suffix != ".toml" or file_path.parent != self.specs:
             return None
-        return SpecFile.from_parent(parent, path=file_path, kernels=self)
+        return SpecFileCollector.from_parent(parent, path=file_path, kernels=self)
 
     def subjects(self, stem: str, config: pytest.Config) -> list[Subject]:
         """Return the kernels of a spec file that have a reference."""
@@ -144,7 +144,7 @@ class Kernels:
             self._subjects[one.name.partition(".")[0]].append(one)
 
 
-class SpecFile(pytest.File):
+class SpecFileCollector(pytest.File):
     """A spec file."""
 
     def __init__(self, *, kernels: Kernels, **keywords: Any) -> None:

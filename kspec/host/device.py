@@ -426,7 +426,7 @@ class PreparedLaunch:
         regions += self._variables
         count = len(regions) // 4
         if count > self._options.region_count or not count:
-            self._table = (runtime.Region * max(1, count))()
+            self._table = (runtime.RegionRecord * max(1, count))()
             self._options.regions = self._table
         self._options.region_count = count
         _pack_regions(count)(self._table, 0, *regions)
@@ -455,8 +455,11 @@ def _launch_options(
 ) -> runtime.NativeOptions:
     name, _, seed = order.partition(":")
     regions = [*regions, *module.variables]
-    table = (runtime.Region * max(1, len(regions)))(
-        *(runtime.Region(one.ptr, one.nbytes, one.name.encode(), one.read_only) for one in regions)
+    table = (runtime.RegionRecord * max(1, len(regions)))(
+        *(
+            runtime.RegionRecord(one.ptr, one.nbytes, one.name.encode(), one.read_only)
+            for one in regions
+        )
     )
     return runtime.NativeOptions(
         sum(_MODES.get(mode, 0) for mode in module.sanitize),

@@ -24,8 +24,8 @@ FAULT, INTERRUPT, PRINTED, RUNS = 1, 2, 4, 8
 LEAVE, TAKE, APART = 0, 1, 2
 
 
-class Fault(ctypes.Structure):
-    """`Fault` of ``rt/state.h``: why a launch failed."""
+class FaultRecord(ctypes.Structure):
+    """`FaultRecord` of ``rt/state.h``: why a launch failed."""
 
     _fields_ = (
         ("kind", ctypes.c_char * 40),
@@ -40,8 +40,8 @@ class Fault(ctypes.Structure):
     )
 
 
-class Region(ctypes.Structure):
-    """`Region` of ``rt/state.h``: memory of an argument."""
+class RegionRecord(ctypes.Structure):
+    """`RegionRecord` of ``rt/state.h``: memory of an argument."""
 
     _fields_ = (
         ("begin", ctypes.c_size_t),
@@ -58,7 +58,7 @@ class NativeOptions(ctypes.Structure):
         ("modes", ctypes.c_uint),
         ("order", ctypes.c_int),
         ("seed", ctypes.c_uint64),
-        ("regions", ctypes.POINTER(Region)),
+        ("regions", ctypes.POINTER(RegionRecord)),
         ("region_count", ctypes.c_uint),
         ("cooperative", ctypes.c_bool),
     )
@@ -114,7 +114,7 @@ def _load_runtime() -> Runtime:
     _declare(library.kspec_host_launch, ctypes.c_int, *launch_types)
     _declare(library.kspec_host_wait, ctypes.c_int)
     _declare(library.kspec_host_cancel, None)
-    _declare(library.kspec_host_fault, ctypes.POINTER(Fault))
+    _declare(library.kspec_host_fault, ctypes.POINTER(FaultRecord))
     _declare(library.kspec_host_printed, pointer)
     _declare(library.kspec_host_printed_size, size)
     _declare(library.kspec_host_allocate, pointer, size, size)

@@ -41,7 +41,7 @@ from kspec.jit.syntax.functions import LANGUAGE, parameter_names, parameter_type
 from kspec.jit.types import MODES, type_of_constant
 from kspec.locks import make_lock
 from kspec.model.stages import CudaSource
-from kspec.pickling import ByName
+from kspec.pickling import PickledByName
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.runtime.modules.inspection import Inspection, inspect_source, lto_ir
@@ -93,7 +93,7 @@ def rawkernel(
     return decorate
 
 
-class DeviceFunction(ByName):
+class DeviceFunction(PickledByName):
     """A function that kernels call.
 
     Parameters
@@ -123,7 +123,7 @@ class DeviceFunction(ByName):
         raise JitRuntimeError(f"{self.__name__} is a device function: kernels call it")
 
 
-class JitKernel(ByName, ViewCaller):
+class JitKernel(PickledByName, ViewCaller):
     """A kernel made of a Python function.
 
     It is launched by ``kernel[grid, block](x, y)`` or by ``kernel((grid,), (block,), (x, y))``.

@@ -50,7 +50,7 @@ _OF_NAMESPACES = frozenset({"_dir", "name"})
 
 
 @dataclass(frozen=True)
-class Argument:
+class OperatorArgument:
     """One argument of an operator.
 
     Attributes
@@ -96,7 +96,7 @@ class Operator:
     """
 
     declaration: Declaration
-    arguments: tuple[Argument, ...]
+    arguments: tuple[OperatorArgument, ...]
     results: int
     overload: str = ""
 
@@ -106,7 +106,7 @@ class Operator:
         return ".".join(filter(None, (self.declaration.name, self.overload)))
 
     @property
-    def parameters(self) -> tuple[Argument, ...]:
+    def parameters(self) -> tuple[OperatorArgument, ...]:
         """The arguments that are parameters of the kernel."""
         params = self.declaration.params or ()
         names = [param.name for param in params]
@@ -158,21 +158,21 @@ def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Ope
     """Return the overload in which some of the inputs are numbers."""
     elementwise = isinstance(declaration, ElementwiseDeclaration)
     arguments = [
-        Argument(param.name, _number(param.type))
+        OperatorArgument(param.name, _number(param.type))
         if param.name in numbers or param.name in declaration.scalars
-        else Argument(param.name, ARRAY, param.non_const)
+        else OperatorArgument(param.name, ARRAY, param.non_const)
         for param in declaration.inputs
     ]
     written = outputs_are_given(declaration)
     if written:
-        arguments += [Argument(param.name, ARRAY, True) for param in declaration.outputs]
+        arguments += [OperatorArgument(param.name, ARRAY, True) for param in declaration.outputs]
     plain = {param.name for param in declaration.params if not param.raw}
     arrays = [one.name for one in arguments if one.is_array]
     if elementwise and arrays and plain.isdisjoint(arrays):
-        arguments.append(Argument(_SIZE, "SymInt"))
+        arguments.append(OperatorArgument(_SIZE, "SymInt"))
     if not elementwise:
-        arguments.append(Argument("axis", "int[1]?", default="None"))
-        arguments.append(Argument("keepdims", "bool", default="False"))
+        arguments.append(OperatorArgument("axis", "int[1]?", default="None"))
+        arguments.append(OperatorArgument("keepdims", "bool", default="False"))
     overload = _overload(declaration.inputs.names, numbers)
     results = 0 if written else len(declaration.outputs)
     return Operator(declaration, tuple(arguments), results, overload)
@@ -264,19 +264,21 @@ def _raw_operator(declaration: RawDeclaration) -> Operator:
     for param in params:
         if param.name in defaults:
             one = _raw_argument(param)
-            arguments.append(Argument(one.name, f"{one.type}?", default="None", keyword=True))
+            arguments.append(
+                OperatorArgument(one.name, f"{one.type}?", default="None", keyword=True)
+            )
     sizes = ("int[]?", "None") if declaration.rules.complete else ("int[]", "")
     for name in ("grid", "block"):
-        arguments.append(Argument(name, sizes[0], default=sizes[1], keyword=True))
-    arguments.append(Argument("shared_mem", "int?", default="None", keyword=True))
+        arguments.append(OperatorArgument(name, sizes[0], default=sizes[1], keyword=True))
+    arguments.append(OperatorArgument("shared_mem", "int?", default="None", keyword=True))
     return Operator(declaration, tuple(arguments), 0)
 
 
-def _raw_argument(param: CParam) -> Argument:
+def _raw_argument(param: CParam) -> OperatorArgument:
     if param.pointer:
-        return Argument(param.name, ARRAY, not param.const)
+        return OperatorArgument(param.name, ARRAY, not param.const)
     row = _row(param.type)
-    return Argument(param.name, "Scalar" if row is None else _NUMBERS[row.kind])
+    return OperatorArgument(param.name, "Scalar" if row is None else _NUMBERS[row.kind])
 
 
 def _row(ctype: str) -> dtypes.DType | None:

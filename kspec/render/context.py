@@ -49,7 +49,7 @@ class Fragment:
 
 
 @dataclass(frozen=True)
-class Origin:
+class FragmentOrigin:
     """Positions of the fragments of one kernel.
 
     Attributes
@@ -67,7 +67,7 @@ class Origin:
     rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def in_file(cls, spec_file: SpecFile, kernel: str) -> Origin:
+    def in_file(cls, spec_file: SpecFile, kernel: str) -> FragmentOrigin:
         """Return the positions of the fields of one kernel of a spec file."""
         lines = {key: line for (name, key), line in spec_file.lines.items() if name == kernel}
         rows = {key: lines for (name, key), lines in spec_file.rows.items() if name == kernel}
@@ -98,7 +98,7 @@ def _with_rows(text: str, rows: Sequence[int], path: str) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class PreambleScope:
     """Scope of the preamble of a kernel.
 
     The only kernel of a translation unit has it in the global namespace, as in CuPy. Kernels of
@@ -117,7 +117,7 @@ class Place:
     typedefs: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, spec: ElementwiseSpec | ReductionSpec, binding: Binding | None) -> Place:
+    def of(cls, spec: ElementwiseSpec | ReductionSpec, binding: Binding | None) -> PreambleScope:
         """Return the place of a spec's preamble."""
         if binding is None:
             return cls("" if needs_global_scope(spec.preamble) else _scope(spec.name))
@@ -251,7 +251,7 @@ def included(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def elementwise_context(
-    spec: ElementwiseSpec, origin: Origin, binding: Binding | None
+    spec: ElementwiseSpec, origin: FragmentOrigin, binding: Binding | None
 ) -> ElementwiseContext:
     """Return the strings of an elementwise kernel.
 
@@ -266,7 +266,7 @@ def elementwise_context(
         unit: type placeholders are typedefs then, for the preamble too.
     """
     declaration = spec.declaration()
-    place = Place.of(spec, binding)
+    place = PreambleScope.of(spec, binding)
     head, tail = _surroundings(spec, place)
     fragments = {field: origin.fragment(field, text) for field, text in spec.fragments.items()}
     operands = [param for param in declaration.params if not param.raw]
@@ -311,7 +311,7 @@ def elementwise_context(
 
 
 def reduction_context(
-    spec: ReductionSpec, origin: Origin, binding: Binding | None
+    spec: ReductionSpec, origin: FragmentOrigin, binding: Binding | None
 ) -> ReductionContext:
     """Return the strings of a reduction kernel; parameters as for `elementwise_context`."""
     declaration = spec.declaration()
@@ -322,7 +322,7 @@ def reduction_context(
     post_map = origin.fragment("post_map", spec.post_map)
     arguments = parameters.arguments(declaration, declaration.outputs.names)
     op_template, op_arguments = _op_template(declaration, bound=binding is not None)
-    place = Place.of(spec, binding)
+    place = PreambleScope.of(spec, binding)
     head, tail = _surroundings(spec, place)
     preamble = _preamble(spec, origin, place)
     post_locals = _scalars(declaration, post_map)
@@ -378,7 +378,7 @@ def reduction_context(
 
 
 def raw_context(
-    specs: Sequence[RawSpec], origin: Origin, checks: tuple[str, ...] = ()
+    specs: Sequence[RawSpec], origin: FragmentOrigin, checks: tuple[str, ...] = ()
 ) -> RawContext:
     """Return the strings of raw kernels with the same code.
 
@@ -390,7 +390,7 @@ def raw_context(
 
 
 def _surroundings(
-    spec: ElementwiseSpec | ReductionSpec, place: Place
+    spec: ElementwiseSpec | ReductionSpec, place: PreambleScope
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the lines before and after a kernel: its macros and includes, the macros' end.
 
@@ -462,7 +462,9 @@ def _accumulator(declaration: ReductionDeclaration) -> str:
     return dtypes.lookup(output.type).accumulator
 
 
-def _preamble(spec: ElementwiseSpec | ReductionSpec, origin: Origin, place: Place) -> Fragment:
+def _preamble(
+    spec: ElementwiseSpec | ReductionSpec, origin: FragmentOrigin, place: PreambleScope
+) -> Fragment:
     """Return the preamble as it stands in its place."""
     # Includes are replaced by empty lines: the lines after them keep their numbers.
     text = _HOISTED.sub("", spec.preamble) if place.scope else spec.preamble

@@ -19,10 +19,10 @@ from kspec.errors import RenderError
 from kspec.files import ROOT, check_unpacked
 from kspec.model.definitions import definitions_for
 from kspec.model.raw.param_checks import HEADER as PARAMS_HEADER
-from kspec.model.raw.param_checks import Place, param_checks
+from kspec.model.raw.param_checks import ParamLines, param_checks
 from kspec.model.stages import CudaSource
 from kspec.render import context
-from kspec.render.context import Binding, Origin
+from kspec.render.context import Binding, FragmentOrigin
 from kspec.render.includes import includes_for, types_of
 from kspec.render.structs import HEADER, struct_checks
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -107,7 +107,7 @@ def render_file(spec_file: SpecFile) -> str:
                 sources.add(spec.text)
                 contexts.append(_raw_context(spec.text, spec_file))
         else:
-            origin = Origin.in_file(spec_file, spec.name)
+            origin = FragmentOrigin.in_file(spec_file, spec.name)
             contexts.append(_generated_context(spec, origin, None))
     generated = _generated(spec_file.specs)
     raw = [spec for spec in spec_file.specs if isinstance(spec, RawSpec)]
@@ -133,7 +133,7 @@ def render_specs(specs: Sequence[Spec], name: str, binding: Binding | None = Non
     contexts: list[Context] = []
     for spec in specs:
         # Without a file, messages point at the argument: "<sq.operation>(1): error: ...".
-        origin = Origin(spec.name, None)
+        origin = FragmentOrigin(spec.name, None)
         if isinstance(spec, RawSpec):
             contexts.append(context.raw_context([spec], origin))
         else:
@@ -154,7 +154,7 @@ def _generated(specs: Sequence[Spec]) -> tuple[ElementwiseSpec | ReductionSpec, 
 
 
 def _generated_context(
-    spec: ElementwiseSpec | ReductionSpec, origin: Origin, binding: Binding | None
+    spec: ElementwiseSpec | ReductionSpec, origin: FragmentOrigin, binding: Binding | None
 ) -> Context:
     if isinstance(spec, ElementwiseSpec):
         return context.elementwise_context(spec, origin, binding)
@@ -178,14 +178,14 @@ def _param_checks(spec: RawSpec, spec_file: SpecFile) -> Iterator[str]:
         return iter(())
     lines = spec_file.param_lines(spec.name, len(spec.params))
     expressions = spec.declaration().name_expressions
-    return param_checks(spec.name, expressions, spec.params, Place(spec_file.path, lines))
+    return param_checks(spec.name, expressions, spec.params, ParamLines(spec_file.path, lines))
 
 
-def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> Origin:
+def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> FragmentOrigin:
     """Return the place of a raw kernel's code: its own file, or the spec file."""
     if spec.source:
-        return Origin((PurePosixPath(spec_file.path).parent / spec.source).as_posix(), {})
-    return Origin.in_file(spec_file, spec.name)
+        return FragmentOrigin((PurePosixPath(spec_file.path).parent / spec.source).as_posix(), {})
+    return FragmentOrigin.in_file(spec_file, spec.name)
 
 
 def _render(

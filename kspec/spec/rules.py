@@ -30,7 +30,7 @@ from kspec.cpp.fragments import (
 from kspec.cpp.name_expressions import template_arguments
 from kspec.cpp.names import name_problem
 from kspec.model import dtypes
-from kspec.model.raw.expressions import ExpressionError, Scope, parse_expression
+from kspec.model.raw.expressions import ExpressionError, ExpressionScope, parse_expression
 from kspec.model.raw.launch_rules import Default, constant_problem, scope_of
 from kspec.model.signature import CParam, Signature
 from kspec.spec.faults import Fault
@@ -343,7 +343,7 @@ def _fits(number: int, row: dtypes.DType) -> bool:
 
 
 def _expression_faults(
-    location: tuple[str | int, ...], rule: str, text: str, scope: Scope
+    location: tuple[str | int, ...], rule: str, text: str, scope: ExpressionScope
 ) -> Iterator[Fault]:
     try:
         problems = tuple(constant_problem(rule, parse_expression(text, scope)))

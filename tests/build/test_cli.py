@@ -192,7 +192,9 @@ def test_things_are_counted_in_english(run, tmp_path: Path) -> None:
 
 
 def test_the_demo_table_fits_80_columns() -> None:
-    row = demo.Row("m.a_kernel_with_a_rather_long_name", "cuda:0", "complex128", (2048, 1024), 1e-7)
+    row = demo.DemoRow(
+        "m.a_kernel_with_a_rather_long_name", "cuda:0", "complex128", (2048, 1024), 1e-7
+    )
     console = Console(width=80, file=io.StringIO())
     console.print(demo.demo_table([replace(row, seconds=0.01, numpy_seconds=0.2)]))
     text = console.file.getvalue()

@@ -168,7 +168,7 @@ def test_the_command_says_which_file(run, toy: Path, monkeypatch: pytest.MonkeyP
     def fail(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a/b.fatbin")
 
-    monkeypatch.setattr(atomic_replace, "_swap", fail)
+    monkeypatch.setattr(atomic_replace, "_put_in_place", fail)
     status, _, err = run("build", "--project", toy)
     assert status == 1 and "kspec: a/b.fatbin: No space left on device" in err
 

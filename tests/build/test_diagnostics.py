@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kspec.build.cli.diagnostics import annotation, coloured
-from kspec.build.package.source_map import place_all
+from kspec.build.package.source_map import map_to_specs
 from kspec.build.project import build_project
 from kspec.build.report.findings import findings_of
 from kspec.diagnostics import Diagnostic
@@ -219,9 +219,9 @@ def test_annotations_are_escaped(tmp_path: Path) -> None:
 def test_a_spec_that_changed_meanwhile(tmp_path: Path) -> None:
     """Whatever the file says by now, nothing is lost and nothing fails."""
     one = Diagnostic("error", "odd", "specs/a.toml", 7, 5, 2, "y = xx")
-    assert place_all([one], tmp_path, "specs") == (one,)
+    assert map_to_specs([one], tmp_path, "specs") == (one,)
     (tmp_path / "specs").mkdir()
     for text in ("", "[raw", "[raw.f]\ncode = 'y'\n", "\n" * 6 + "# y = xx"):
         (tmp_path / "specs/a.toml").write_text(text)
-        (placed,) = place_all([one], tmp_path, "specs")
+        (placed,) = map_to_specs([one], tmp_path, "specs")
         assert (placed.message, placed.line) == ("odd", 7)

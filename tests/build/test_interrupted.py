@@ -51,7 +51,7 @@ def test_while_writing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files_of(toy / PACKAGE)
     change(toy)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic_replace, "_swap", _interrupt)
+        patch.setattr(atomic_replace, "_put_in_place", _interrupt)
         build_project(toy)
     assert files_of(toy / PACKAGE) == before
     assert [path.name for path in (toy / "generated").iterdir() if path.is_dir()] == ["toy_kernels"]
@@ -138,7 +138,7 @@ class TestSwap:
         assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["package"]
         assert (folder / "file").read_text() == "package"
 
-    def test_a_half_done_swap_is_undone(self, tmp_path: Path) -> None:
+    def test_a_half_done_replacement_is_undone(self, tmp_path: Path) -> None:
         (tmp_path / ".package.retired").mkdir()
         (tmp_path / ".package.retired/file").write_text("old")
         with atomic_replace.exclusive(tmp_path / "package"):

@@ -10,7 +10,7 @@ from kspec.build.images import unit_key
 from kspec.build.package import files
 from kspec.build.project import build_project, plan_project
 from kspec.build.report import lock as locks
-from kspec.build.report.lock import Lock, LockedKernel, Row
+from kspec.build.report.lock import Lock, LockedKernel, LockRow
 from kspec.compiler.cuda.nvrtc import nvrtc_build
 from kspec.errors import ManifestError
 from kspec.model.stages import Figures
@@ -24,8 +24,8 @@ LOCK = Lock(
             'nvrtc "x"',
             "5f0c",
             (
-                Row("l2norm<float>", "sm_90", Figures(40, 32, 16, -1, 8, 1920)),
-                Row("l2norm<float>", "compute_80"),
+                LockRow("l2norm<float>", "sm_90", Figures(40, 32, 16, -1, 8, 1920)),
+                LockRow("l2norm<float>", "compute_80"),
             ),
         ),
         LockedKernel("norms", "größe", "nvrtc", "aa", ()),

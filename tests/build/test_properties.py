@@ -19,7 +19,7 @@ import kspec
 from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
 from kspec.build.properties import runner
-from kspec.build.properties.case import Case, Layout, Operand, Values
+from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Values
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.strategies import cases
 from kspec.errors import SpecError
@@ -157,7 +157,7 @@ operands = st.builds(
 
 @given(operands)
 @settings(max_examples=examples(100))
-def test_what_is_printed_makes_the_array_that_was_used(operand: Operand) -> None:
+def test_what_is_printed_makes_the_array_that_was_used(operand: ArrayArgument) -> None:
     assert operand.values is not None
     names = {"np": np}
     array = eval(operand.source(), names)
@@ -170,11 +170,11 @@ def test_what_is_printed_makes_the_array_that_was_used(operand: Operand) -> None
 
 
 def test_blocks_and_views() -> None:
-    layout = Layout((1, 0), (1, 0), (2, -3))
+    layout = ArrayLayout((1, 0), (1, 0), (2, -3))
     assert layout.block((4, 5)) == (15, 9)
     assert layout.view(np.zeros((15, 9))).shape == (4, 5)
     assert layout.source() == ".transpose((1, 0))[1::2, ::-3]"
-    assert Layout.plain(2).source() == ""
+    assert ArrayLayout.plain(2).source() == ""
     assert Values((1, 2)).make((3,), "int8").tolist() == [1, 2, 1]
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kspec.compiler.host.positions import Place, Positions, site
+from kspec.compiler.host.positions import Positions, SourcePosition, site
 from kspec.model.stages import CudaSource
 
 WRITTEN = """\
@@ -52,7 +52,7 @@ def test_original(line, word, nth, place):
         offset = PREPROCESSED.index(word, offset + 1)
     assert word in line_start
     found = Positions(PREPROCESSED, CudaSource("k.cu", WRITTEN)).original(offset)
-    assert found == Place("k.cu", *place)
+    assert found == SourcePosition("k.cu", *place)
 
 
 def test_logs():

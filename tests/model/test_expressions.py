@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kspec.model.raw.c_params import parse_c_params
-from kspec.model.raw.expressions import ExpressionError, Number, Scope, parse_expression
+from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
 from kspec.model.raw.launch_rules import LaunchRules, evaluate, scope_of
 
 PARAMS = parse_c_params("int n, const float* x, bool flag, long long m, float a, T b, Pair p")
@@ -123,7 +123,7 @@ def test_refused(text: str) -> None:
 def test_every_problem_is_reported_where_it_is() -> None:
     text = "  é + lenght * x.size(n) - 1.5"
     with pytest.raises(ExpressionError) as caught:
-        parse_expression(text, Scope({"n": Number("v0"), "length": Number("v1")}))
+        parse_expression(text, ExpressionScope({"n": Number("v0"), "length": Number("v1")}))
     found = [(text[one.offset :][: one.length], one.message) for one in caught.value.problems]
     assert [where for where, _ in found] == ["é", "lenght", "x.size", "1.5"]
     assert found[1][1] == "unknown name 'lenght'; did you mean 'length'?"

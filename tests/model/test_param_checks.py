@@ -11,7 +11,7 @@ import pytest
 import kspec
 from kspec.compiler import compile_source
 from kspec.model.raw.c_params import parse_c_params
-from kspec.model.raw.param_checks import HEADER, Place, param_checks
+from kspec.model.raw.param_checks import HEADER, ParamLines, param_checks
 from kspec.model.stages import HOST, CudaSource, Target
 from tests.devices import ArrayDevice, device, place
 
@@ -71,7 +71,7 @@ extern "C" __global__ void k(%s) {}
 
 
 def checked(text: str, name: str, expressions: list[str], params: str, *options: str) -> CudaSource:
-    lines = param_checks(name, expressions, parse_c_params(params), Place("a.toml", (7,)))
+    lines = param_checks(name, expressions, parse_c_params(params), ParamLines("a.toml", (7,)))
     code = "\n".join([f'#include "{HEADER}"', '#line 1 "k.cu"', text, *lines])
     return CudaSource("k.cu", code, tuple(expressions), options=options)
 
@@ -87,7 +87,7 @@ def test_what_is_the_same(target: Target) -> None:
         line
         for number, (_, declared) in enumerate(SAME)
         for line in param_checks(
-            f"k{number}", [f"k{number}"], parse_c_params(declared), Place("a.toml")
+            f"k{number}", [f"k{number}"], parse_c_params(declared), ParamLines("a.toml")
         )
     ]
     source = CudaSource("k.cu", "\n".join([f'#include "{HEADER}"', text, *lines]))
@@ -134,7 +134,7 @@ def test_macros_of_options_reach_no_name_of_the_checks(target: Target) -> None:
     options = ("-DREAL=float", "-DN=3", "-DPointers=7", "-DU=3", "-DIndex=2", "-DKernel=k")
     source = checked(text, "k", [], "float* x", *options)
     compile_source(source, target)
-    lines = param_checks("k", ["k"], parse_c_params("float* x"), Place("a.toml"))
+    lines = param_checks("k", ["k"], parse_c_params("float* x"), ParamLines("a.toml"))
     compile_source(replace(source, text="\n".join([source.text, *lines])), target)
 
 
@@ -151,7 +151,7 @@ def test_plain_names_are_found_in_namespaces(target: Target) -> None:
     params = parse_c_params("P* p, int n")
     for declared, fits in ((params, True), (params[:1], False)):
         lines = [f'#include "{HEADER}"', text]
-        lines += param_checks("k", ["k"], declared, Place("a.toml"), text)
+        lines += param_checks("k", ["k"], declared, ParamLines("a.toml"), text)
         source = CudaSource("k.cu", "\n".join(lines))
         if fits:
             compile_source(source, target)
@@ -204,6 +204,6 @@ class TestConstructors:
 )
 def test_braces_that_open_nothing(text: str) -> None:
     source = f"namespace a {{ const auto c = {text}; }} namespace b::inline c {{ }}"
-    lines = list(param_checks("k", ["k"], parse_c_params("int n"), Place("a.toml"), source))
+    lines = list(param_checks("k", ["k"], parse_c_params("int n"), ParamLines("a.toml"), source))
     namespaces = [line for line in lines if line.startswith("using")]
     assert namespaces == ["using namespace ::a;", "using namespace ::b::c;"]

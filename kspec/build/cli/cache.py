@@ -22,7 +22,7 @@ app.add_typer(commands, name="cache", no_args_is_help=True)
 @commands.command()
 def info(form: FormOption = Form.text) -> None:
     """Print where compiled kernels are kept, how many, and how often they were found."""
-    report = cache.look(config.cache_dir(), config.cache_layers(), config.cache_size())
+    report = cache.examine(config.cache_dir(), config.cache_layers(), config.cache_size())
     print(json.dumps(report.as_json(), indent=2) if form is Form.json else _text(report))
 
 
@@ -50,7 +50,7 @@ def verify(
     form: FormOption = Form.text,
 ) -> None:
     """Check every compiled kernel; exit with 1 if damaged ones are left."""
-    report = cache.look(config.cache_dir(), config.cache_layers(), config.cache_size())
+    report = cache.examine(config.cache_dir(), config.cache_layers(), config.cache_size())
     own = cache.damaged(report.folder.path)
     left = cache.repair(own) if repair else own
     layers = [one for layer in report.layers for one in cache.damaged(layer.path)]

@@ -50,7 +50,7 @@ def exit_code(error: KspecError) -> int:
 
 
 @dataclass
-class Report:
+class CommandReport:
     """The findings and the summary of one command.
 
     Attributes
@@ -103,9 +103,9 @@ class Report:
 
 
 @contextlib.contextmanager
-def reporting(command: str, project: Path, form: Format) -> Iterator[Report]:
+def reporting(command: str, project: Path, form: Format) -> Iterator[CommandReport]:
     """Give a report to fill; print it at the end, an error that ends the command included."""
-    report = Report(form, project, command)
+    report = CommandReport(form, project, command)
     status = 0
     try:
         with system_refusals():

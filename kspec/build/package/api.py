@@ -129,7 +129,7 @@ class PackageContext:
 
 
 @dataclass
-class _Names:
+class _FreeNames:
     """Hands out Python names, each once."""
 
     taken: set[str] = field(default_factory=lambda: set(_MODULE_NAMES))
@@ -189,7 +189,7 @@ def _module_names(unit: Unit) -> dict[str, str]:
     """Return the Python names of a module's kernels and structs."""
     file = unit.spec_file
     declared = [*(spec.name for spec in file.specs), *(struct.name for struct in file.structs)]
-    names = _Names()
+    names = _FreeNames()
     return {name: names.take(name) for name in declared}
 
 
@@ -201,12 +201,12 @@ def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
     """Return the functions of one module, in the order of its spec file."""
     specs = unit.spec_file.specs
     taken = _module_names(unit)
-    module = _Names()
+    module = _FreeNames()
     module.taken |= set(taken.values())
     names = [taken[spec.name] for spec in specs]
     callees = [module.take(f"_{spec.name}") for spec in specs]
     return tuple(
-        _function(spec, name, callee, docs.Place.of(unit.spec_file, spec, unit.archs))
+        _function(spec, name, callee, docs.SpecLocation.of(unit.spec_file, spec, unit.archs))
         for spec, name, callee in zip(specs, names, callees, strict=True)
     )
 
@@ -270,7 +270,7 @@ def _words(function: FunctionContext) -> Iterator[str]:
         yield from _WORD.findall(one.returns)
 
 
-def _function(spec: Spec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:
     if isinstance(spec, ElementwiseSpec):
         return _elementwise(spec, name, callee, place)
     if isinstance(spec, ReductionSpec):
@@ -279,7 +279,7 @@ def _function(spec: Spec, name: str, callee: str, place: docs.Place) -> Function
 
 
 def _elementwise(
-    spec: ElementwiseSpec, name: str, callee: str, place: docs.Place
+    spec: ElementwiseSpec, name: str, callee: str, place: docs.SpecLocation
 ) -> FunctionContext:
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
     declaration = spec.declaration()
@@ -302,7 +302,9 @@ def _elementwise(
     return _generated(spec, name, callee, doc, call, parameters, result)
 
 
-def _reduction(spec: ReductionSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+def _reduction(
+    spec: ReductionSpec, name: str, callee: str, place: docs.SpecLocation
+) -> FunctionContext:
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
     scalars = spec.declaration().scalars
     arrays = [param for param in spec.inputs if param.name not in scalars and not param.raw]
@@ -378,7 +380,7 @@ def _generated(
     )
 
 
-def _raw(spec: RawSpec, name: str, callee: str, place: docs.Place) -> FunctionContext:
+def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:
     rules = spec.launch_rules
     sizes = ["grid: Dim3 | None = None", "block: Dim3 | None = None"] if rules.complete else []
     parameters = [] if rules.complete else ["grid: Dim3", "block: Dim3"]
@@ -427,7 +429,7 @@ def _raw_type(param: CParam) -> str:
 
 
 def _python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:
-    names = _Names()
+    names = _FreeNames()
     return tuple(names.take(param.name) for param in params)
 
 

@@ -31,7 +31,7 @@ FILE_NAME = "index.html"
 
 
 @dataclass(frozen=True)
-class Argument:
+class ArgumentRow:
     """One row of a kernel's table of arguments."""
 
     name: str
@@ -51,7 +51,7 @@ class Kernel:
     details: tuple[str, ...]
     signature: str
     steps: tuple[tuple[str, str], ...]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentRow, ...]
     coverage: tuple[str, ...]
     archs: str
     example: str
@@ -130,7 +130,7 @@ def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
             tuple(_coverage(spec)),
             ", ".join(unit.archs),
             _example(plan.settings.package_name, unit, spec, function),
-            str(docs.Place.of(unit.spec_file, spec)),
+            str(docs.SpecLocation.of(unit.spec_file, spec)),
             texts[spec.name],
             show.show_kernel(plan, f"{unit.stem}.{spec.name}", "source").strip("\n"),
         )
@@ -172,21 +172,21 @@ def _steps(spec: Spec) -> Iterator[tuple[str, str]]:
             yield name, textwrap.dedent(text).strip()
 
 
-def _arguments(spec: Spec) -> Iterator[Argument]:
+def _arguments(spec: Spec) -> Iterator[ArgumentRow]:
     """Yield the rows of a kernel's table of arguments."""
     if isinstance(spec, RawSpec):
         for param in spec.params or ():
-            yield Argument(param.name, *_raw_row(spec, param))
+            yield ArgumentRow(param.name, *_raw_row(spec, param))
         return
     scalars = spec.declaration().scalars
     for one in spec.inputs:
         shape = "number" if one.name in scalars else _shape(one, "broadcast with the others")
         role = "input, written too" if one.non_const else "input"
-        yield Argument(one.name, one.type, shape, role)
+        yield ArgumentRow(one.name, one.type, shape, role)
     reducing = isinstance(spec, ReductionSpec)
     made = "the inputs' without the reduced axes" if reducing else "the broadcast shape"
     for one in spec.outputs:
-        yield Argument(one.name, one.type, _shape(one, made), "output")
+        yield ArgumentRow(one.name, one.type, _shape(one, made), "output")
 
 
 def _shape(param: Param, otherwise: str) -> str:

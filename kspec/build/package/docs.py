@@ -24,7 +24,7 @@ Lines = list[str]
 
 
 @dataclass(frozen=True)
-class Place:
+class SpecLocation:
     """Place of a declaration, ``specs/norms.toml``, line 4, and the targets of its kernel."""
 
     path: str
@@ -32,7 +32,7 @@ class Place:
     archs: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, spec_file: SpecFile, spec: Spec, archs: tuple[str, ...] = ()) -> Place:
+    def of(cls, spec_file: SpecFile, spec: Spec, archs: tuple[str, ...] = ()) -> SpecLocation:
         """Return the place of a spec in its file."""
         return cls(spec_file.path, spec_file.lines[spec.name, "name"], archs)
 
@@ -72,7 +72,7 @@ def struct_doc(struct: Struct, spec_file: SpecFile) -> str:
 
 
 def elementwise_doc(
-    spec: ElementwiseSpec, inputs: Sequence[str], outputs: Sequence[str], place: Place
+    spec: ElementwiseSpec, inputs: Sequence[str], outputs: Sequence[str], place: SpecLocation
 ) -> tuple[str, ...]:
     """Return the docstring of an elementwise function."""
     lines = [*_summary(spec), "", *_heading("Parameters")]
@@ -104,7 +104,7 @@ def elementwise_doc(
 
 
 def reduction_doc(
-    spec: ReductionSpec, inputs: Sequence[str], outputs: Sequence[str], place: Place
+    spec: ReductionSpec, inputs: Sequence[str], outputs: Sequence[str], place: SpecLocation
 ) -> tuple[str, ...]:
     """Return the docstring of a reduction function."""
     scalars = spec.declaration().scalars
@@ -141,7 +141,7 @@ def reduction_doc(
     return _safe(lines)
 
 
-def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...]:
+def raw_doc(spec: RawSpec, words: Sequence[str], place: SpecLocation) -> tuple[str, ...]:
     """Return the docstring of a function that launches a raw kernel."""
     rules = spec.launch_rules
     lines = [*_summary(spec), "", *_heading("Parameters")]
@@ -185,7 +185,7 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: Place) -> tuple[str, ...
 
 
 def operator_doc(
-    spec: Spec, one: Operator, either: Collection[str], place: Place
+    spec: Spec, one: Operator, either: Collection[str], place: SpecLocation
 ) -> tuple[str, ...]:
     """Return the docstring of a function that calls an operator.
 
@@ -301,7 +301,10 @@ def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lin
 
 
 def _notes(
-    spec: ElementwiseSpec | ReductionSpec, what: str, place: Place, steps: Iterable[tuple[str, str]]
+    spec: ElementwiseSpec | ReductionSpec,
+    what: str,
+    place: SpecLocation,
+    steps: Iterable[tuple[str, str]],
 ) -> Lines:
     lines = [*_heading("Notes"), *_wrapped(f"{what}, declared in {place}::"), ""]
     given = [(name, textwrap.dedent(text).strip()) for name, text in steps if text.strip()]
@@ -313,7 +316,7 @@ def _notes(
     return [*lines, "", *_coverage(spec, place)]
 
 
-def _coverage(spec: ElementwiseSpec | ReductionSpec, place: Place) -> Lines:
+def _coverage(spec: ElementwiseSpec | ReductionSpec, place: SpecLocation) -> Lines:
     """Describe the placeholders and the precompiled dtypes."""
     letters = spec.placeholders
     if not letters:

@@ -6,7 +6,7 @@ shows the file's own line, and names the kernel whose table it is in.
 
 ::
 
-    place_all([Diagnostic("error", "", "specs/a.toml", 7, 9, source_line="y = x * n")], ...)
+    map_to_specs([Diagnostic("error", "", "specs/a.toml", 7, 9, source_line="y = x * n")], ...)
     # column 22, source_line 'operation = "y = x * n"', kernel "square"
 
 The runtime has no spec files; there findings stay as the compiler made them.
@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 _INSTANTIATED = re.compile(r"at line (\d+) of (\S+?\.toml)")
 
 
-def place_all(
+def map_to_specs(
     found: Iterable[Diagnostic], project: Path, specs: str, outside: bool = True
 ) -> tuple[Diagnostic, ...]:
     """Return findings at their places in a project, each once.
@@ -48,8 +48,8 @@ def place_all(
         Whether to keep findings about text that is not the project's: kspec's own headers.
     """
     reader = _Files(project, specs)
-    placed = [reader.place(one) for one in found]
-    kept = [one for one in placed if outside or reader.is_own(one.path)]
+    mapped = [reader.map(one) for one in found]
+    kept = [one for one in mapped if outside or reader.is_own(one.path)]
     # One mistake is found again for every architecture, and in every schedule of a reduction.
     once: dict[tuple[object, ...], Diagnostic] = {}
     for one in kept:
@@ -112,17 +112,17 @@ class _Files:
     def is_own(self, path: str) -> bool:
         return bool(path) and (self._project / path).is_file()
 
-    def place(self, one: Diagnostic) -> Diagnostic:
+    def map(self, one: Diagnostic) -> Diagnostic:
         """Return a finding where it is in the project, as far as it is there."""
         beside = f"{self._specs}/{one.path}"
         if one.path and not self.is_own(one.path) and self.is_own(beside):
             one = replace(one, path=beside)
         if not one.path:
             return one
-        placed = one if self.is_own(one.path) else self._of_generated(one)
-        told = tuple(line for line in placed.details if not _INTERNAL.search(line))
-        placed = replace(placed, details=told)
-        return self._in_spec(placed) if one.path.endswith(".toml") else placed
+        mapped = one if self.is_own(one.path) else self._of_generated(one)
+        told = tuple(line for line in mapped.details if not _INTERNAL.search(line))
+        mapped = replace(mapped, details=told)
+        return self._in_spec(mapped) if one.path.endswith(".toml") else mapped
 
     def _read_spec(self, path: str) -> _Spec | None:
         try:

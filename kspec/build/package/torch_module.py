@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from kspec.build.package import api, docs
 from kspec.build.plan import BuildPlan, Unit
-from kspec.model.operators import ARRAY, Argument, Operator, operators, refusal
+from kspec.model.operators import ARRAY, Operator, OperatorArgument, operators, refusal
 from kspec.spec.models import Spec
 
 FILE_NAME = "torch.py"
@@ -75,12 +75,12 @@ def _functions(unit: Unit) -> Iterator[TorchFunction]:
     for spec, function in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
         declaration = spec.declaration()
         if not refusal(declaration) and not getattr(declaration, "forward", ""):
-            place = docs.Place.of(unit.spec_file, spec)
+            place = docs.SpecLocation.of(unit.spec_file, spec)
             yield _function(spec, function.name, operators(declaration), place)
 
 
 def _function(
-    spec: Spec, name: str, overloads: tuple[Operator, ...], place: docs.Place
+    spec: Spec, name: str, overloads: tuple[Operator, ...], place: docs.SpecLocation
 ) -> TorchFunction:
     first = overloads[0]
     numbers = {
@@ -106,7 +106,7 @@ def _function(
     )
 
 
-def _parameter(one: Argument, numbers: Mapping[str, str]) -> str:
+def _parameter(one: OperatorArgument, numbers: Mapping[str, str]) -> str:
     """Return a parameter of a function; `numbers` are types of parameters that may be numbers."""
     plain = one.type.removesuffix("?")
     type_ = _TYPES.get(plain, plain)

@@ -1,7 +1,7 @@
 """One call of a kernel, as data: it can be made, given to the reference, and printed as Python.
 
->>> steps = Layout((1, 0), (0, 0), (1, -2))
->>> x = Operand("x", (2, 3), "float32", Values((1.0, 2.0)), steps)
+>>> steps = ArrayLayout((1, 0), (0, 0), (1, -2))
+>>> x = ArrayArgument("x", (2, 3), "float32", Values((1.0, 2.0)), steps)
 >>> x.source()
 'np.zeros((6, 2), "float32").transpose((1, 0))[::1, ::-2]'
 >>> x.make().tolist()
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.build.properties.examples import Call
+from kspec.build.properties.examples import ExampleCall
 from kspec.model import dtypes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
@@ -82,7 +82,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArrayLayout:
     """Layout of an array in memory: a C-ordered block, transposed, then sliced.
 
     Attributes
@@ -98,14 +98,14 @@ class Layout:
     steps: Shape
 
     @classmethod
-    def plain(cls, ndim: int) -> Layout:
+    def plain(cls, ndim: int) -> ArrayLayout:
         """Return that of a C-ordered array."""
         return cls(tuple(range(ndim)), (0,) * ndim, (1,) * ndim)
 
     @property
     def is_plain(self) -> bool:
         """Whether the array is all of its block, in C order."""
-        return self == Layout.plain(len(self.order))
+        return self == ArrayLayout.plain(len(self.order))
 
     def block(self, shape: Shape) -> Shape:
         """Return the shape of the block that holds an array of this shape."""
@@ -137,14 +137,14 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Operand:
+class ArrayArgument:
     """An array argument; `values` is None where the kernel only writes, so it starts with zeros."""
 
     name: str
     shape: Shape
     dtype: str
     values: Values | None
-    layout: Layout
+    layout: ArrayLayout
 
     def content(self) -> Array:
         """Return its elements as a C-ordered array."""
@@ -193,20 +193,20 @@ class Case:
 
     spec: Spec
     function: str
-    operands: tuple[Operand, ...]
+    operands: tuple[ArrayArgument, ...]
     scalars: tuple[tuple[str, Any], ...] = ()
     casts: Mapping[str, str] = field(default_factory=dict)
     order: tuple[Any, ...] = ()
     written: tuple[str, ...] = ()
     keywords: tuple[tuple[str, Any], ...] = ()
 
-    def call(self) -> Call:
+    def call(self) -> ExampleCall:
         """Return it as the reference sees it: plain arrays."""
         values: dict[str, Any] = {one.name: one.content() for one in self.operands}
         for name, value in self.scalars:
             cast = self.casts.get(name)
             values[name] = np.asarray(value).astype(numpy_dtype(cast)) if cast else value
-        return Call(self.spec, values, self.order, self.written, dict(self.keywords))
+        return ExampleCall(self.spec, values, self.order, self.written, dict(self.keywords))
 
     def run(self, function: Any, device: Device) -> tuple[Array, ...]:
         """Call the generated function on a device; return the results as NumPy arrays."""
@@ -286,7 +286,7 @@ class Case:
         return f"np.asarray({name})" if name in self.casts else name
 
 
-def _assignments(one: Operand, device: Device) -> list[str]:
+def _assignments(one: ArrayArgument, device: Device) -> list[str]:
     values = "" if one.values is None else one.values.source(one.shape, one.dtype)
     if device.is_host:
         lines = [f"{one.name} = {one.source()}"]

@@ -55,7 +55,7 @@ _INTEGER_SPAN = 100  # random integers reach this far if the example does not sa
 
 
 @dataclass(frozen=True)
-class Call:
+class ExampleCall:
     """A kernel with arguments.
 
     Attributes
@@ -96,7 +96,7 @@ def has_example(spec: Spec) -> bool:
     return spec.example is not None and spec.reference is not None
 
 
-def make_call(spec: Spec, types: Mapping[str, str] | None = None) -> Call:
+def make_call(spec: Spec, types: Mapping[str, str] | None = None) -> ExampleCall:
     """Return a call with the random arguments of the spec's example; equal each time.
 
     Parameters
@@ -122,7 +122,7 @@ def make_call(spec: Spec, types: Mapping[str, str] | None = None) -> Call:
 
 
 def run_call(
-    call: Call, function: Callable[..., Any], place: Callable[[Array], Any] = np.copy
+    call: ExampleCall, function: Callable[..., Any], place: Callable[[Array], Any] = np.copy
 ) -> tuple[Any, ...]:
     """Call the generated function once; return its results, on their device.
 
@@ -139,7 +139,7 @@ def run_call(
 
 
 def bind_call(
-    call: Call, function: Callable[..., Any], place: Callable[[Array], Any] = np.copy
+    call: ExampleCall, function: Callable[..., Any], place: Callable[[Array], Any] = np.copy
 ) -> Callable[[], tuple[Any, ...]]:
     """Return a function that makes the call, with its arguments placed already."""
     placed = {
@@ -163,7 +163,7 @@ def bind_call(
     return make
 
 
-def expected(call: Call, exact: bool = True) -> tuple[Array, ...]:
+def expected(call: ExampleCall, exact: bool = True) -> tuple[Array, ...]:
     """Evaluate the reference of a call's spec.
 
     Parameters
@@ -209,7 +209,7 @@ def worst_error(got: Sequence[Array], want: Sequence[Array]) -> float:
     return max((_error(a, b) for a, b in zip(got, want, strict=True)), default=0.0)
 
 
-def tolerance(call: Call, results: Sequence[Array]) -> float:
+def tolerance(call: ExampleCall, results: Sequence[Array]) -> float:
     """Return the error that a result may have: the example's, or by the least precise dtype."""
     example = call.spec.example
     given = example.tolerance if example is not None else None
@@ -253,7 +253,7 @@ def _exact(value: Any) -> Any:
 
 def _generated_call(
     spec: ElementwiseSpec | ReductionSpec, example: Example, types: Mapping[str, str]
-) -> Call:
+) -> ExampleCall:
     bindings = spec.bindings()
     binding = {letter: "float32" for letter in spec.placeholders}
     binding |= dict(bindings[0]) if bindings else {}
@@ -276,10 +276,10 @@ def _generated_call(
     elif example.size is not None:
         keywords = {"size": example.size}
     returns = isinstance(spec, ReductionSpec) or not spec.no_return
-    return Call(spec, values, tuple(order), () if returns else tuple(written), keywords)
+    return ExampleCall(spec, values, tuple(order), () if returns else tuple(written), keywords)
 
 
-def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Call:
+def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> ExampleCall:
     values: dict[str, Any] = {}
     given = (*example.shapes, *example.scalars)
     params = {
@@ -310,7 +310,7 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Call
     keywords |= {"shared_mem": example.shared_mem} if example.shared_mem else {}
     if spec.launch_rules.complete and example.grid:
         keywords |= {"grid": example.grid, "block": example.block}
-    return Call(spec, values, order, (writable[-1],), keywords)
+    return ExampleCall(spec, values, order, (writable[-1],), keywords)
 
 
 def _template_arguments(spec: RawSpec, example: Example) -> dict[str, str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from kspec.build.properties import examples
-from kspec.build.properties.case import Case, Layout, Operand, Shape, Values
+from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Shape, Values
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.signature import Param
@@ -70,7 +70,7 @@ def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, fun
     example = spec.example or _NO_EXAMPLE
     binding = draw(st.sampled_from(bindings_of(spec)))
     shapes, loop = draw(_shapes(spec, example))
-    operands: list[Operand] = []
+    operands: list[ArrayArgument] = []
     scalars: list[tuple[str, Any]] = []
     casts: dict[str, str] = {}
     numbers = _numbers_instead(spec, draw)
@@ -92,8 +92,8 @@ def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, fun
         for param in spec.outputs:
             dtype = binding.get(param.type, param.type)
             shape = example.shapes[param.name] if param.raw else result
-            layout = draw(_layouts(shape)) if not param.raw else Layout.plain(len(shape))
-            operands.append(Operand(param.name, shape, dtype, None, layout))
+            layout = draw(_layouts(shape)) if not param.raw else ArrayLayout.plain(len(shape))
+            operands.append(ArrayArgument(param.name, shape, dtype, None, layout))
             order.append(param.name)
             written.append(param.name)
     returns = isinstance(spec, ReductionSpec) or not spec.no_return
@@ -128,7 +128,9 @@ def _raw_cases(draw: st.DrawFn, spec: RawSpec, function: str) -> Case:
             shape = value.shape if size is None else (size,) * value.ndim
             dtype = dtype_name(value.dtype)
             values = draw(_values(dtype, example))
-            operands.append(Operand(name, shape, dtype, values, Layout.plain(len(shape))))
+            operands.append(
+                ArrayArgument(name, shape, dtype, values, ArrayLayout.plain(len(shape)))
+            )
         else:
             scalars.append((name, value))
     return Case(
@@ -224,7 +226,7 @@ def _broadcastable(draw: st.DrawFn, loop: Shape) -> Shape:
 
 
 def _loop_shape(
-    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[Operand], drawn: Shape
+    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[ArrayArgument], drawn: Shape
 ) -> Shape:
     """Return the broadcast shape of the drawn arrays; some have become numbers."""
     raw = {one.name for one in spec.inputs if one.raw}
@@ -250,7 +252,7 @@ def _numbers_instead(spec: ElementwiseSpec | ReductionSpec, draw: st.DrawFn) -> 
 
 
 def _outputs_needed(
-    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[Operand], example: Example
+    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[ArrayArgument], example: Example
 ) -> bool:
     arrays = {one.name for one in operands}
     known = {one.type for one in spec.inputs if one.name in arrays}
@@ -293,7 +295,7 @@ def takes_axes(spec: ReductionSpec) -> bool:
     scalars = spec.declaration().scalars
     given = spec.example.scalars if spec.example else {}
     operands = tuple(
-        Operand(one.name, (2, 3), binding.get(one.type, one.type), ones, Layout.plain(2))
+        ArrayArgument(one.name, (2, 3), binding.get(one.type, one.type), ones, ArrayLayout.plain(2))
         for one in spec.inputs
         if one.name not in scalars
     )
@@ -316,8 +318,10 @@ def _number(param: Param, dtype: str, example: Example) -> st.SearchStrategy[Any
 
 
 @st.composite
-def _operand(draw: st.DrawFn, name: str, shape: Shape, dtype: str, example: Example) -> Operand:
-    return Operand(name, shape, dtype, draw(_values(dtype, example)), draw(_layouts(shape)))
+def _operand(
+    draw: st.DrawFn, name: str, shape: Shape, dtype: str, example: Example
+) -> ArrayArgument:
+    return ArrayArgument(name, shape, dtype, draw(_values(dtype, example)), draw(_layouts(shape)))
 
 
 def _values(dtype: str, example: Example) -> st.SearchStrategy[Values]:
@@ -360,11 +364,11 @@ def _elements(dtype: str, example: Example, special: bool = True) -> st.SearchSt
 
 
 @st.composite
-def _layouts(draw: st.DrawFn, shape: Shape) -> Layout:
-    plain = Layout.plain(len(shape))
+def _layouts(draw: st.DrawFn, shape: Shape) -> ArrayLayout:
+    plain = ArrayLayout.plain(len(shape))
     if not shape or draw(st.booleans()):
         return plain
     order = tuple(draw(st.permutations(range(len(shape)))))
     steps = tuple(draw(st.sampled_from([1, 2, -1, 3, -2])) for _ in shape)
     starts = tuple(draw(st.integers(0, 1)) if step > 0 else 0 for step in steps)
-    return Layout(order, starts, steps)
+    return ArrayLayout(order, starts, steps)

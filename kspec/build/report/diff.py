@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.build.report.lock import Row
+from kspec.build.report.lock import LockRow
 from kspec.build.report.revisions import Snapshot
 from kspec.cpp.directives import without_line_directives
 from kspec.model.declaration import Declaration, RawDeclaration
@@ -208,7 +208,7 @@ def _rows(snapshot: Snapshot) -> dict[_Place, dict[str, int]]:
         for name in names
     }
     return {
-        (kernels[module.stem, name], name, arch): Row(name, arch, figures).numbers
+        (kernels[module.stem, name], name, arch): LockRow(name, arch, figures).numbers
         for module in snapshot.manifest.modules
         if module.image
         for arch, found in module.image.figures.items()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kspec.build.images import Built
-from kspec.build.package.source_map import place_all
+from kspec.build.package.source_map import map_to_specs
 from kspec.build.plan import BuildPlan, Unit
 from kspec.compiler.messages import parse_log
 from kspec.cpp.name_expressions import normal_form
@@ -58,9 +58,9 @@ def findings_of(
         found += unit.spec_file.warnings
         warnings = [one for log in built.logs for one in parse_log(log, unit.source)]
         warnings = [one for one in warnings if one.severity != "error"]
-        found += place_all(warnings, settings.project, settings.specs, outside=verbose)
+        found += map_to_specs(warnings, settings.project, settings.specs, outside=verbose)
         spills = _spills(unit, built, 0 if verbose else _OWN_SPILL)
-        found += place_all(spills, settings.project, settings.specs)
+        found += map_to_specs(spills, settings.project, settings.specs)
     return by_place(found)
 
 

@@ -53,7 +53,7 @@ _FIGURES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class LockRow:
     """One specialization for one architecture; PTX has no figures.
 
     Attributes
@@ -98,7 +98,7 @@ class LockedKernel:
     name: str
     compiler: str
     source: str
-    rows: tuple[Row, ...]
+    rows: tuple[LockRow, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -118,7 +118,7 @@ class Lock:
         return tuple(sorted({kernel.compiler for kernel in self.kernels}))
 
     @property
-    def rows(self) -> Iterator[tuple[LockedKernel, Row]]:
+    def rows(self) -> Iterator[tuple[LockedKernel, LockRow]]:
         """Every row, with its kernel."""
         return ((kernel, row) for kernel in self.kernels for row in kernel.rows)
 
@@ -225,11 +225,11 @@ def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKerne
     for spec in unit.spec_file.specs:
         names = dict.fromkeys(one.name_expression for one in specializations(spec))
         if names:
-            rows = tuple(Row(name, arch) for name in names for arch in _archs(plan))
+            rows = tuple(LockRow(name, arch) for name in names for arch in _archs(plan))
             yield LockedKernel(unit.stem, spec.name, compiler, _digest(unit, spec, plan), rows)
 
 
-def _compiled(row: Row, entry: ImageEntry) -> Row:
+def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:
     figures = entry.figures.get(row.arch, {}).get(row.name, Figures())
     return replace(row, figures=replace(figures, constant_bytes=-1))  # many do not say
 
@@ -243,9 +243,9 @@ def _archs(plan: BuildPlan) -> Iterable[str]:
     return (target.arch for target in plan.settings.configured)
 
 
-def _rows(tables: Iterable[Mapping[str, Any]]) -> tuple[Row, ...]:
+def _rows(tables: Iterable[Mapping[str, Any]]) -> tuple[LockRow, ...]:
     return tuple(
-        Row(
+        LockRow(
             table["name"],
             table["arch"],
             Figures(**{name: table[key] for key, name in _FIGURES.items() if key in table}),
@@ -254,7 +254,7 @@ def _rows(tables: Iterable[Mapping[str, Any]]) -> tuple[Row, ...]:
     )
 
 
-def _row_text(row: Row) -> str:
+def _row_text(row: LockRow) -> str:
     numbers = "".join(f", {key} = {number}" for key, number in row.numbers.items())
     return f"{{ name = {_string(row.name)}, arch = {_string(row.arch)}{numbers} }}"
 

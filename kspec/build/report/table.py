@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec.build.plan import BuildPlan
-from kspec.build.report.lock import Lock, LockedKernel, Row
+from kspec.build.report.lock import Lock, LockedKernel, LockRow
 from kspec.build.report.occupancy import Occupancy, occupancy
 from kspec.build.tools.show import UnknownKernelError
 from kspec.errors import SpecError
@@ -56,7 +56,7 @@ class Line:
     kernel: str
     name: str
     arch: str
-    row: Row
+    row: LockRow
     threads: int
     occupancy: Occupancy | None
 
@@ -171,7 +171,7 @@ def _data(line: Line) -> dict[str, Any]:
     return data
 
 
-def _line(kernel: LockedKernel, row: Row, threads: dict[tuple[str, str], int]) -> Line:
+def _line(kernel: LockedKernel, row: LockRow, threads: dict[tuple[str, str], int]) -> Line:
     block = threads.get((kernel.name, row.name), _RAW_THREADS)
     numbers, found = row.numbers, None
     if "registers" in numbers:

@@ -2,7 +2,7 @@
 
 ::
 
-    report = look(config.cache_dir(), config.cache_layers())
+    report = examine(config.cache_dir(), config.cache_layers())
     clear(report.folder.path, age=30 * 86400)
     damaged(report.folder.path)
 
@@ -108,7 +108,7 @@ class Damage:
         return {"path": str(self.file.path), "bytes": self.file.size, "reason": self.reason}
 
 
-def look(directory: Path, layers: Sequence[Path], limit: int) -> CacheReport:
+def examine(directory: Path, layers: Sequence[Path], limit: int) -> CacheReport:
     """Return the contents of a cache; nothing is changed."""
     return CacheReport(
         _folder(directory, layer=False),

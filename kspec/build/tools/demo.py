@@ -31,7 +31,7 @@ _RUNS = 5
 
 
 @dataclass(frozen=True)
-class Row:
+class DemoRow:
     """One kernel on one device; times in seconds.  `problem` says why it is wrong, if it is."""
 
     kernel: str
@@ -49,7 +49,9 @@ def count_rows(plan: BuildPlan, devices: tuple[Device, ...]) -> int:
     return len(devices) * sum(map(examples.has_example, plan.specs))
 
 
-def run_demo(plan: BuildPlan, package: ModuleType, devices: tuple[Device, ...]) -> Iterator[Row]:
+def run_demo(
+    plan: BuildPlan, package: ModuleType, devices: tuple[Device, ...]
+) -> Iterator[DemoRow]:
     """Run every kernel that has an example and a reference.
 
     Raises
@@ -76,22 +78,24 @@ def run_demo(plan: BuildPlan, package: ModuleType, devices: tuple[Device, ...]) 
 
 def _row(
     name: str,
-    call: examples.Call,
+    call: examples.ExampleCall,
     device: Device,
     numpy_seconds: float,
     measure: Callable[[], tuple[float, float, str]],
-) -> Row:
+) -> DemoRow:
     try:
         error, seconds, problem = measure()
     except ToolNotFoundError:
         raise
     except KspecError as failure:
         error, seconds, problem = np.nan, np.nan, f"{type(failure).__name__}: {failure}"
-    return Row(name, str(device), call.dtype, call.shape, error, seconds, numpy_seconds, problem)
+    return DemoRow(
+        name, str(device), call.dtype, call.shape, error, seconds, numpy_seconds, problem
+    )
 
 
 def _measure(
-    call: examples.Call, function: Callable[..., Any], device: Device, want: tuple[Any, ...]
+    call: examples.ExampleCall, function: Callable[..., Any], device: Device, want: tuple[Any, ...]
 ) -> tuple[float, float, str]:
     make = examples.bind_call(call, function, lambda array: _place(array, device))
     got = tuple(np.asarray(_fetch(one)) for one in make())
@@ -125,7 +129,7 @@ def _median_time(function: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
-def demo_table(rows: list[Row]) -> Table:
+def demo_table(rows: list[DemoRow]) -> Table:
     """Return the rows as one table, which fits 80 columns; times are in milliseconds."""
     table = Table(
         title="Every shipped kernel against its NumPy reference",

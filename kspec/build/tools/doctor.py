@@ -306,7 +306,7 @@ def _cache() -> Iterable[Row]:
         fix = "export KSPEC_CACHE_DIR=/a/folder/of/yours"
         yield Row("cache", "folder", BROKEN, f"{folder} {what}", without, fix)
         return
-    report = cache.look(folder, (), 0).folder
+    report = cache.examine(folder, (), 0).folder
     free = shutil.disk_usage(nearest).free / 2**20
     found = f"{folder}: {report.entries} images, {report.size / 2**20:.0f} MiB"
     found += f"; {free / 1024:.0f} GiB free"

@@ -16,7 +16,7 @@ from kspec.build.plan import BuildPlan, Unit
 from kspec.errors import ManifestError, SpecError
 from kspec.model.manifest import ImageEntry
 from kspec.render import context, render_file, specializations
-from kspec.render.context import Origin
+from kspec.render.context import FragmentOrigin
 from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
 
 
@@ -74,7 +74,7 @@ def _signature(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
 
 
 def _context(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
-    origin = Origin.in_file(unit.spec_file, spec.name)
+    origin = FragmentOrigin.in_file(unit.spec_file, spec.name)
     if isinstance(spec, RawSpec):
         return pprint.pformat(context.raw_context([spec], origin))
     if isinstance(spec, ElementwiseSpec):

@@ -3,7 +3,8 @@ r"""Places in a preprocessed text in, places in the user's text out.
 ::
 
     text = '# 3 "k.cu"\\nx = (2 * y) + zz;\n'        # of "x = TWICE(y) + zz;"
-    Positions(text, source).original(text.index("zz"))    # Place(path='k.cu', line=3, column=16)
+    Positions(text, source).original(text.index("zz"))
+    # SourcePosition(path='k.cu', line=3, column=16)
 
 A preprocessor keeps lines, but its columns are those of expanded macros.  The tokens of a line are
 therefore matched with those that the user wrote; a token out of a macro stands where its name does.
@@ -31,7 +32,7 @@ _COMPARED = 200_000  # pairs of tokens
 _ARGUMENTS = 40  # lines that arguments of a macro may have where no other text follows
 
 
-class Place(NamedTuple):
+class SourcePosition(NamedTuple):
     """A position in the user's text; column 0 if that is not known."""
 
     path: str
@@ -69,7 +70,7 @@ class Positions:
         path = _SITE.sub("", marker.path)
         return path, marker.line + self._text.count("\n", marker.end, offset)
 
-    def original(self, offset: int) -> Place:
+    def original(self, offset: int) -> SourcePosition:
         """Return the user's position of an offset in the text."""
         path, line = self.line(offset)
         pieces, until = self._pieces(path, line, offset)
@@ -80,9 +81,9 @@ class Positions:
             matched = self._matched[pieces[0]] = _Matched(expanded, "\n".join(lines))
         token = matched.counterpart(offset)
         if token is None:
-            return Place(path, line, 0)
+            return SourcePosition(path, line, 0)
         before = matched.written[: token.start]
-        return Place(path, line + before.count("\n"), token.start - before.rfind("\n"))
+        return SourcePosition(path, line + before.count("\n"), token.start - before.rfind("\n"))
 
     def in_log(self, log: str) -> str:
         """Return a compiler's log with the places of the user's text."""

@@ -32,7 +32,7 @@ from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, DefaultArgument, ShapedArray, trace
 from kspec.fusion.tracing.proxies import Proxy
 from kspec.locks import make_lock
-from kspec.pickling import ByName
+from kspec.pickling import PickledByName
 from kspec.runtime.arguments.binding import check_alignment
 from kspec.runtime.callcache.launch_plan import ALIGNMENT
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
@@ -111,7 +111,7 @@ def fuse(
     return Fused(function, kernel_name, device, options)
 
 
-class Fused(ByName):
+class Fused(PickledByName):
     """A function that runs as few kernels.
 
     Parameters

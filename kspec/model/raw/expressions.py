@@ -8,7 +8,7 @@ Names are integers, or have integers as attributes; there are ``+ - * // %``, co
 ``or``, ``not``, ``a if c else b``, ``min``, ``max`` and ``ceil_div``, all as in Python.  Nothing
 else is accepted, so that what comes out can be compiled.
 
->>> scope = Scope({"n": Number("a0"), "x": Attributes("an array", {"size": "prod(s1)"})})
+>>> scope = ExpressionScope({"n": Number("a0"), "x": Attributes("an array", {"size": "prod(s1)"})})
 >>> parse_expression("ceil_div(x.size, n) + 1", scope).python
 '((-(-prod(s1) // a0)) + 1)'
 
@@ -58,17 +58,17 @@ class Attributes:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedName:
     """A name that exists, and why it cannot be used."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Scope:
+class ExpressionScope:
     """The names of an expression."""
 
-    names: Mapping[str, Number | Attributes | Refused]
+    names: Mapping[str, Number | Attributes | RefusedName]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class ExpressionError(ValueError):
         super().__init__("; ".join(problem.message for problem in problems))
 
 
-def parse_expression(text: str, scope: Scope) -> Expression:
+def parse_expression(text: str, scope: ExpressionScope) -> Expression:
     """Check an expression.
 
     Raises
@@ -166,7 +166,7 @@ _ALLOWED = (
 class _Translator:
     """Walks a syntax tree; each method returns Python text, in parentheses where needed."""
 
-    def __init__(self, source: str, scope: Scope) -> None:
+    def __init__(self, source: str, scope: ExpressionScope) -> None:
         self._source = source
         self._names = scope.names
         self.problems: list[Problem] = []
@@ -216,7 +216,7 @@ class _Translator:
         if isinstance(known, Attributes):
             message = f"{node.id!r} is {known.what}, not an integer; it has {known.listed}"
             return self._wrong(node, message)
-        if isinstance(known, Refused):
+        if isinstance(known, RefusedName):
             return self._wrong(node, f"{node.id!r} {known.reason}")
         return self._wrong(node, self._unknown(node.id))
 
@@ -258,7 +258,7 @@ class _Translator:
             return known
         if known is None:
             self._wrong(node.value, self._unknown(node.value.id))
-        elif isinstance(known, Refused):
+        elif isinstance(known, RefusedName):
             self._wrong(node.value, f"{node.value.id!r} {known.reason}")
         else:
             self._wrong(node, f"{node.value.id!r} is a number and has no attributes")
@@ -323,7 +323,7 @@ class _Translator:
         return python
 
     def _unknown(self, name: str) -> str:
-        usable = [one for one, known in self._names.items() if not isinstance(known, Refused)]
+        usable = [one for one, known in self._names.items() if not isinstance(known, RefusedName)]
         near = difflib.get_close_matches(name, usable, 1)
         if near:
             return f"unknown name {name!r}; did you mean {near[0]!r}?"

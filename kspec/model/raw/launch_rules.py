@@ -20,10 +20,10 @@ from kspec.model import dtypes
 from kspec.model.raw.expressions import (
     Attributes,
     Expression,
+    ExpressionScope,
     Number,
     Problem,
-    Refused,
-    Scope,
+    RefusedName,
     parse_expression,
 )
 from kspec.model.signature import CParam
@@ -93,7 +93,7 @@ class LaunchRules:
         )
 
 
-def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) -> Scope:
+def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) -> ExpressionScope:
     """Return the names that an expression of `rule` may use.
 
     A parameter's Python name is made of its position: ``v2`` its value, ``s2`` its shape, ``i2``
@@ -110,7 +110,7 @@ def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) ->
     """
     names = {param.name: _name(position, param) for position, param in enumerate(params)}
     if rule == "defaults":
-        names |= dict.fromkeys(defaulted, Refused("has a default itself"))
+        names |= dict.fromkeys(defaulted, RefusedName("has a default itself"))
     sizes = {"block": "b", "grid": "g"}
     seen = {"grid": ("block",), "shared_mem": ("block", "grid")}.get(rule, ())
     for name, letter in sizes.items():
@@ -118,11 +118,13 @@ def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) ->
             axes = {axis: f"{letter}{number}" for number, axis in enumerate("xyz")}
             names[name] = Attributes(f"the {name}", axes)
         else:
-            names[name] = Refused("is not known yet: first come defaults, then block, then grid")
-    return Scope(names)
+            names[name] = RefusedName(
+                "is not known yet: first come defaults, then block, then grid"
+            )
+    return ExpressionScope(names)
 
 
-def _name(position: int, param: CParam) -> Number | Attributes | Refused:
+def _name(position: int, param: CParam) -> Number | Attributes | RefusedName:
     if param.pointer:
         numbers = {
             "size": f"prod(s{position})",
@@ -133,7 +135,7 @@ def _name(position: int, param: CParam) -> Number | Attributes | Refused:
     row = dtypes.from_ctype(param.type)
     if row is not None and row.kind in "iub":
         return Number(f"v{position}", condition=row.kind == "b")
-    return Refused(f"is declared {param}, not an integer")
+    return RefusedName(f"is declared {param}, not an integer")
 
 
 def constant_problem(rule: str, expression: Expression) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 >>> from kspec.model.raw.c_params import parse_c_params
 >>> params = parse_c_params("const float* x, int n")
->>> for line in param_checks("k", ["k"], params, Place("a.toml", (3, 4))):
+>>> for line in param_checks("k", ["k"], params, ParamLines("a.toml", (3, 4))):
 ...     print(line.partition(', "')[0])
 #line 3 "a.toml"
 static_assert(kspec::parameter_count<decltype(&k)>() == 2
@@ -32,7 +32,7 @@ HEADER = "kspec/params.cuh"
 
 
 @dataclass(frozen=True)
-class Place:
+class ParamLines:
     """Places of declared parameters.
 
     Attributes
@@ -59,7 +59,7 @@ def param_checks(
     name: str,
     expressions: Sequence[str],
     params: Sequence[CParam],
-    place: Place,
+    place: ParamLines,
     text: str = "",
 ) -> Iterator[str]:
     """Yield the lines that check the parameters of a kernel's instances.

@@ -16,7 +16,7 @@ from kspec.errors import ArgumentTypeError, CompileError, LoadError, NotSupporte
 from kspec.files import explain, read_regular
 from kspec.model.checks import Checks
 from kspec.model.raw.c_params import declared_params
-from kspec.model.raw.param_checks import HEADER, Place, param_checks
+from kspec.model.raw.param_checks import HEADER, ParamLines, param_checks
 from kspec.model.signature import CParam
 from kspec.model.stages import CudaSource, Header, Image, RawSymbol
 from kspec.runtime.arguments.checks import repeatable
@@ -404,7 +404,7 @@ class RawModule:
             return None
         source = self._source
         count = len(params)
-        place = Place("<params>", tuple(range(1, count + 1)) or (1,), count + 1)
+        place = ParamLines("<params>", tuple(range(1, count + 1)) or (1,), count + 1)
         checks = param_checks(name, [name], params, place, source.text)
         lines = [f'#include "{HEADER}"', f'#line 1 "{source.name}"', source.text, *checks]
         return _loader(replace(source, text="\n".join(lines)))

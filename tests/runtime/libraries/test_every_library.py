@@ -14,7 +14,7 @@ import pytest
 import kspec
 from kspec.build.project import plan_project
 from kspec.build.properties import examples
-from kspec.build.properties.examples import Call
+from kspec.build.properties.examples import ExampleCall
 from kspec.build.properties.runner import Subject, subjects
 from kspec.spec.models import RawSpec
 from tests.libraries import FIRST, LIBRARIES, Library
@@ -53,7 +53,7 @@ def _wide_jax() -> Iterator[None]:
     jax.config.update("jax_enable_x64", before)
 
 
-def run(call: Call, function: Callable[..., Any], library: Library) -> tuple[Any, ...]:
+def run(call: ExampleCall, function: Callable[..., Any], library: Library) -> tuple[Any, ...]:
     """Return the results of a call with arrays of a library; skip dtypes that it does not have."""
     arrays = [value for value in call.values.values() if isinstance(value, np.ndarray)]
     missing = [one.dtype for one in arrays if not library.has(one.dtype)]
@@ -65,7 +65,7 @@ def run(call: Call, function: Callable[..., Any], library: Library) -> tuple[Any
     )
 
 
-def written_to(call: Call) -> set[str]:
+def written_to(call: ExampleCall) -> set[str]:
     """Return the arguments of an example that the kernel writes to."""
     if isinstance(call.spec, RawSpec):
         params = call.spec.params or ()
