@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -12,6 +13,7 @@ from kspec.fusion.functions.table import (
     FUNCTIONS,
     MISSING,
     array_of,
+    define,
     delivered,
     fused_function,
     mask_of,
@@ -146,7 +148,7 @@ def _part(tracer: Tracer, given: Any, name: str) -> Proxy:
     if x.weak:
         return _part_of_number(tracer, tracer.counted(x), name)
     if dtypes.lookup(x.value.dtype).kind != "c":
-        return x if name == "real" else x.make_view(lambda _: _full(tracer, x, 0, None).value, None)
+        return x if name == "real" else x.make_view(lambda _: _full(tracer, x, 0).value, None)
     dtype = dtypes.real_part(x.value.dtype)
     return x.make_view(lambda value: tracer.graph.apply(name, (value,), dtype), None)
 
@@ -222,44 +224,8 @@ def _inexact(tracer: Tracer, given: Any) -> Any:
     return tracer.wrap(tracer.convert(value, types.common((kind, "float"))))
 
 
-def _define_like(name: str, number: int) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        dtype: Any = None,
-        order: str = "K",
-        subok: bool = True,
-        shape: Any = None,
-        *,
-        device: Any = None,
-    ) -> Proxy:
-        return _full(tracer, a, number, dtype, name, shape)
-
-    FUNCTIONS[name] = defined
-
-
-@fused_function
-def full_like(
-    tracer: Tracer,
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Proxy:
-    """``np.full_like``."""
-    return _full(tracer, a, fill_value, dtype, "full_like", shape)
-
-
-def _full(
-    tracer: Tracer, a: Any, number: Any, dtype: Any, name: str = "full_like", shape: Any = None
-) -> Proxy:
+def _full(tracer: Tracer, a: Any, number: Any, dtype: Any = None, name: str = "full_like") -> Proxy:
     """Return a number that has an array's shape, or elements that fit it."""
-    if shape is not None:
-        refuse(f"{name}: shape= is not fused; pass the function an array of that shape")
     x = array_of(tracer, a, name)
     to = types.dtype_name(x.dtype if dtype is None else dtype)
     value = tracer.convert(tracer.operand(number, name)[0], to)
@@ -270,6 +236,13 @@ def _full(
     return made
 
 
-for _name, _number in {"zeros_like": 0, "ones_like": 1, "empty_like": 0}.items():
-    _define_like(_name, _number)
+def _full_like(tracer: Tracer, given: dict[str, Any], name: str, number: int | None) -> Proxy:
+    if given.get("shape") is not None:
+        refuse(f"{name}: shape= is not fused; pass the function an array of that shape")
+    value = given["fill_value"] if number is None else number
+    return _full(tracer, next(iter(given.values())), value, given.get("dtype"), name)
+
+
+for _name, _number in {"zeros_like": 0, "ones_like": 1, "empty_like": 0, "full_like": None}.items():
+    define(_name, functools.partial(_full_like, name=_name, number=_number))
 FUNCTIONS["round"] = FUNCTIONS["around"]

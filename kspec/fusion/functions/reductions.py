@@ -1,9 +1,15 @@
-"""Functions that make the elements along axes one."""
+"""Reductions: NumPy's functions that combine the elements along axes.
+
+Each has the parameters of NumPy's function, read from it, and a function that computes its node.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from kspec.errors import ShapeError
 from kspec.fusion import types
-from kspec.fusion.functions.table import FUNCTIONS, MISSING, array_of, delivered, fused_function
+from kspec.fusion.functions.table import array_of, define, delivered
 from kspec.fusion.graph import Node
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy
@@ -20,159 +26,133 @@ from kspec.model import dtypes
 from kspec.model.shapes import check_not_empty
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
-
-_WITH_AXES = frozenset({"mean", "var", "std"})  # what NumPy looks for axes of, where there are none
-
-
-def _reduced(
-    tracer: Tracer,
-    a: Any,
-    axis: Any,
-    keepdims: bool,
-    out: Any,
-    compute: Callable[[Node, tuple[int, ...]], Node],
-    name: str,
-) -> Any:
-    x = array_of(tracer, a, name)
-    ndim = len(x.value.shape)
-    if ndim == 0 and name not in _WITH_AXES and axis in (0, -1):
-        axis = None  # as for NumPy's numbers
-    axes = tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
-    result = tracer.wrap(_kept(tracer, compute(x.value, axes), axes, ndim) if keepdims
-                         else compute(x.value, axes))  # fmt: skip
-    if isinstance(out, Proxy) and out.value.sizes != result.value.sizes:
-        raise ShapeError(
-            f"{name}: out= has shape {out.value.sizes}, the result {result.value.sizes}"
-        )
-    return delivered((result,), (out,), name)
+_WITH_AXES = frozenset({"mean", "var", "std"})  # NumPy raises for axes of numbers
+Axes = tuple[int, ...]
 
 
-def _kept(tracer: Tracer, value: Node, axes: tuple[int, ...], ndim: int) -> Node:
+@dataclass(frozen=True)
+class _Reduction:
+    """One call of a reduction.
+
+    Attributes
+    ----------
+    tracer : Tracer
+        Of the fused function.
+    name : str
+        NumPy's name of the reduction.
+    options : dict of str to object
+        Its arguments by the names of NumPy's parameters, those that were given.
+    """
+
+    tracer: Tracer
+    name: str
+    options: dict[str, Any]
+
+    @property
+    def dtype(self) -> str | None:
+        """The dtype that was asked for."""
+        dtype = self.options.get("dtype")
+        return None if dtype is None else types.dtype_name(dtype)
+
+    @property
+    def skips_nan(self) -> bool:
+        """Whether elements that are NaN are left out."""
+        return self.name.startswith("nan")
+
+    def held(self, dtype: str) -> str:
+        """Return the dtype of a sum for an output: one that holds both, as in NumPy."""
+        out = self.options.get("out")
+        if out is None:
+            return dtype
+        return types.common((dtype, self.tracer.operand(out, "out")[0].dtype))
+
+    def reduce(self, function: str, value: Node, axes: Axes, dtype: str) -> Node:
+        """Return a reduction over axes; without axes the elements stay as they are."""
+        graph = self.tracer.graph
+        if not axes:
+            if function in ("argmax", "argmin"):
+                return graph.apply("filled", (graph.constant(0, "int64"), value), "int64")
+            return graph.cast(value, dtype)
+        if function in _WITHOUT_IDENTITY:
+            extents = [one.size for one in value.shape]
+            if function in ("argmax", "argmin") and 0 in [extents[k] for k in axes]:
+                raise ValueError(f"attempt to get {function} of an empty sequence")
+            check_not_empty(function, extents, axes, ())  # NumPy refuses empty outputs too
+        return graph.reduce(function, value, axes, dtype)
+
+    def count(self, value: Node, axes: Axes, dtype: str) -> Node:
+        """Return the number of elements along axes."""
+        return self.tracer.graph.count([value.shape[k] for k in axes], dtype)
+
+    def result(self, compute: Compute) -> Any:
+        """Return the result, written to ``out=`` if that was given."""
+        x = array_of(self.tracer, self.options["a"], self.name)
+        axis, out = self.options.get("axis"), self.options.get("out")
+        ndim = len(x.value.shape)
+        if ndim == 0 and self.name not in _WITH_AXES and axis in (0, -1):
+            axis = None  # as for NumPy's numbers
+        every = tuple(range(ndim))
+        axes = every if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
+        value = compute(self, x.value, axes)
+        if self.options.get("keepdims"):
+            value = _kept(self.tracer, value, axes, ndim)
+        result = self.tracer.wrap(value)
+        if isinstance(out, Proxy) and out.value.sizes != result.value.sizes:
+            raise ShapeError(
+                f"{self.name}: out= has shape {out.value.sizes}, the result {result.value.sizes}"
+            )
+        return delivered((result,), (out,), self.name)
+
+
+Compute = Callable[[_Reduction, Node, Axes], Node]
+
+
+def _call(tracer: Tracer, options: dict[str, Any], name: str, compute: Compute) -> Any:
+    """Return the result of a reduction."""
+    if options.pop("where", True) is not True or "initial" in options:
+        refuse(f"{name}: where= and initial= are not fused; select with np.where first")
+    return _Reduction(tracer, name, options).result(compute)
+
+
+def _kept(tracer: Tracer, value: Node, axes: Axes, ndim: int) -> Node:
     """Return a result with the axes that are gone, of extent 1."""
     if not value.shape and not ndim:
         return value
     return tracer.graph.index(value, tuple(None if k in axes else slice(None) for k in range(ndim)))
 
 
-def _reduce(tracer: Tracer, function: str, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
-    """Return a reduction over axes; without axes the elements stay as they are."""
-    if not axes:
-        if function in ("argmax", "argmin"):
-            return tracer.graph.apply("filled", (tracer.graph.constant(0, "int64"), value), "int64")
-        return tracer.graph.cast(value, dtype)
-    if function in _WITHOUT_IDENTITY:
-        extents = [one.size for one in value.shape]
-        if function in ("argmax", "argmin") and 0 in [extents[k] for k in axes]:
-            raise ValueError(f"attempt to get {function} of an empty sequence")
-        check_not_empty(function, extents, axes, ())  # NumPy refuses empty outputs too
-    return tracer.graph.reduce(function, value, axes, dtype)
+def _total(call: _Reduction, value: Node, axes: Axes, function: str) -> Node:
+    has_out = call.options.get("out") is not None
+    to = call.dtype or (call.held(value.dtype) if has_out else types.total(value.dtype))
+    if call.skips_nan:
+        value = _without_nan(call.tracer, value, 0 if function == "sum" else 1)
+    return call.reduce(function, call.tracer.graph.cast(value, to), axes, to)
 
 
-def _count(tracer: Tracer, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
-    return tracer.graph.count([value.shape[k] for k in axes], dtype)
+def _extreme(call: _Reduction, value: Node, axes: Axes) -> Node:
+    return call.reduce(call.name, value, axes, value.dtype)
 
 
-def _refuse_where(name: str, where: Any, initial: Any) -> None:
-    if where is not True or initial is not MISSING:
-        refuse(f"{name}: where= and initial= are not fused; select with np.where first")
+def _truth(call: _Reduction, value: Node, axes: Axes) -> Node:
+    return call.reduce(call.name, call.tracer.graph.cast(value, "bool"), axes, "bool")
 
 
-def _held(tracer: Tracer, dtype: str, out: Any) -> str:
-    """Return the dtype of a sum for an output: one that holds both, as in NumPy."""
-    if out is None:
-        return dtype
-    return types.common((dtype, tracer.operand(out, "out")[0].dtype))
+def _position(call: _Reduction, value: Node, axes: Axes, function: str, worst: float) -> Node:
+    if not isinstance(call.options.get("axis"), int | np.integer | None):
+        raise TypeError(f"{call.name}: axis must be an integer or None")
+    if call.skips_nan:
+        value = _without_nan(call.tracer, value, worst)
+    return call.reduce(function, value, axes, "int64")
 
 
-def _define_total(name: str, function: str) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = MISSING,
-        where: Any = True,
-    ) -> Any:
-        _refuse_where(name, where, initial)
-
-        def compute(value: Node, axes: tuple[int, ...]) -> Node:
-            to = types.total(value.dtype) if out is None else _held(tracer, value.dtype, out)
-            if dtype is not None:
-                to = types.dtype_name(dtype)
-            if name.startswith("nan"):
-                value = _without_nan(tracer, value, 0 if function == "sum" else 1)
-            return _reduce(tracer, function, tracer.graph.cast(value, to), axes, to)
-
-        return _reduced(tracer, a, axis, keepdims, out, compute, name)
-
-    FUNCTIONS[name] = defined
+def _ptp(call: _Reduction, value: Node, axes: Axes) -> Node:
+    pair = (call.reduce(function, value, axes, value.dtype) for function in ("max", "min"))
+    return call.tracer.ufunc("subtract", tuple(map(call.tracer.wrap, pair)))[0].value
 
 
-def _define_extreme(name: str, function: str) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = MISSING,
-        where: Any = True,
-        dtype: Any = None,
-    ) -> Any:
-        _refuse_where(name, where, initial)
-
-        def compute(value: Node, axes: tuple[int, ...]) -> Node:
-            return _reduce(tracer, function, value, axes, value.dtype)
-
-        return _reduced(tracer, a, axis, keepdims, out, compute, name)
-
-    FUNCTIONS[name] = defined
-
-
-def _define_truth(name: str) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        dtype: Any = None,
-    ) -> Any:
-        _refuse_where(name, where, MISSING)
-
-        def compute(value: Node, axes: tuple[int, ...]) -> Node:
-            return _reduce(tracer, name, tracer.graph.cast(value, "bool"), axes, "bool")
-
-        return _reduced(tracer, a, axis, keepdims, out, compute, name)
-
-    FUNCTIONS[name] = defined
-
-
-def _define_position(name: str, function: str, worst: float) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        *,
-        keepdims: bool = False,
-        dtype: Any = None,
-    ) -> Any:
-        if axis is not None and not isinstance(axis, int | np.integer):
-            raise TypeError(f"{name}: axis must be an integer or None")
-
-        def compute(value: Node, axes: tuple[int, ...]) -> Node:
-            if name.startswith("nan"):
-                value = _without_nan(tracer, value, worst)
-            return _reduce(tracer, function, value, axes, "int64")
-
-        return _reduced(tracer, a, axis, keepdims, out, compute, name)
-
-    FUNCTIONS[name] = defined
+def _count_nonzero(call: _Reduction, value: Node, axes: Axes) -> Node:
+    graph = call.tracer.graph
+    return call.reduce("sum", graph.cast(graph.cast(value, "bool"), "int64"), axes, "int64")
 
 
 def _has_nan(dtype: str) -> bool:
@@ -201,10 +181,9 @@ def _wide(dtype: str) -> str:
     return "float32" if row.itemsize < 4 else dtype
 
 
-def _narrow(tracer: Tracer, dtype: str, wanted: Any, out: Any) -> str:
-    if wanted is not None:
-        return types.dtype_name(wanted)
-    return _held(tracer, dtype if _has_nan(dtype) else "float64", out)
+def _narrow(call: _Reduction, dtype: str) -> str:
+    """Return the dtype of a mean."""
+    return call.dtype or call.held(dtype if _has_nan(dtype) else "float64")
 
 
 def _refuse_integers(name: str, given: bool) -> None:
@@ -212,101 +191,64 @@ def _refuse_integers(name: str, given: bool) -> None:
         refuse(f"{name}: dtype= of integers is not fused; convert the result with astype")
 
 
-def _refuse_complex(name: str, *given: str) -> None:
-    if any(dtypes.lookup(one).kind == "c" for one in given):
-        refuse(f"{name}: dtype= of or for complex numbers is not fused; convert with astype")
-
-
-def _mean_of(
-    tracer: Tracer, value: Node, axes: tuple[int, ...], skipping: bool
-) -> tuple[Node, Node]:
+def _mean_and_count(call: _Reduction, value: Node, axes: Axes, skipping: bool) -> tuple[Node, Node]:
     """Return mean and count, in the wide type."""
-    graph, wide = tracer.graph, _wide(value.dtype)
+    graph, wide = call.tracer.graph, _wide(value.dtype)
     real = dtypes.real_part(wide)
     if skipping:
         there = graph.apply("isnan", (value,), "bool")
         there = graph.apply("logical_not", (there,), "bool")
-        count = _reduce(tracer, "sum", graph.cast(there, "int64"), axes, "int64")
-        value = _without_nan(tracer, value, 0)
+        count = call.reduce("sum", graph.cast(there, "int64"), axes, "int64")
+        value = _without_nan(call.tracer, value, 0)
         number = graph.cast(count, real)
     else:
-        number = _count(tracer, value, axes, real)
-    total = graph.cast(_reduce(tracer, "sum", value, axes, value.dtype), wide)
+        number = call.count(value, axes, real)
+    total = graph.cast(call.reduce("sum", value, axes, value.dtype), wide)
     return graph.apply("divide", (total, graph.cast(number, wide)), wide), number
 
 
-def _define_mean(name: str) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-    ) -> Any:
-        _refuse_where(name, where, MISSING)
-
-        def compute(value: Node, axes: tuple[int, ...]) -> Node:
-            skipping = name == "nanmean" and _has_nan(value.dtype)
-            to = _narrow(tracer, value.dtype, dtype, out)
-            kept = _wide(to)
-            if not _has_nan(to):  # that was asked for: the sum is one of integers
-                _refuse_integers(name, skipping)
-                kept = to
-            found, _ = _mean_of(tracer, tracer.graph.cast(value, kept), axes, skipping)
-            return tracer.graph.cast(found, to)
-
-        return _reduced(tracer, a, axis, keepdims, out, compute, name)
-
-    FUNCTIONS[name] = defined
+def _mean(call: _Reduction, value: Node, axes: Axes) -> Node:
+    graph = call.tracer.graph
+    skipping = call.skips_nan and _has_nan(value.dtype)
+    to = _narrow(call, value.dtype)
+    kept = _wide(to)
+    if not _has_nan(to):  # that was asked for: the sum is one of integers
+        _refuse_integers(call.name, skipping)
+        kept = to
+    found, _ = _mean_and_count(call, graph.cast(value, kept), axes, skipping)
+    return graph.cast(found, to)
 
 
-def _define_spread(name: str) -> None:
-    def defined(
-        tracer: Tracer,
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        correction: Any = None,
-    ) -> Any:
-        _refuse_where(name, where, MISSING)
-        if correction is not None and ddof:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        graph = tracer.graph
-        less = float(ddof if correction is None else correction)
-
-        def compute(value: Node, axes: tuple[int, ...]) -> Node:
-            narrow = _narrow(tracer, value.dtype, dtype, out)
-            if dtype is not None:
-                _refuse_integers(name, not _has_nan(narrow))
-                _refuse_complex(name, value.dtype, narrow)
-            to = dtypes.real_part(narrow)
-            wide = graph.cast(value, _wide(narrow))
-            real = _wide(to)
-            skipping = name.startswith("nan") and _has_nan(value.dtype)
-            if skipping or not axes or dtypes.lookup(wide.dtype).kind == "c":
-                squares, number = _squares_in_two(tracer, wide, axes, skipping, real)
-            else:  # of one pass over the elements
-                squares = graph.reduce("squares", wide, axes, real)
-                number = _count(tracer, value, axes, real)
-            if less:
-                number = graph.apply("subtract", (number, graph.constant(less, real)), real)
-                number = _without_negative(tracer, number, skipping)
-            found = graph.apply("divide", (squares, number), real)
-            if name.endswith("std"):
-                found = graph.apply("sqrt", (found,), real)
-            return graph.cast(found, to)
-
-        return _reduced(tracer, a, axis, keepdims, out, compute, name)
-
-    FUNCTIONS[name] = defined
+def _spread(call: _Reduction, value: Node, axes: Axes) -> Node:
+    """Return a variance, or its square root for the name of a standard deviation."""
+    graph = call.tracer.graph
+    ddof, correction = call.options.get("ddof", 0), call.options.get("correction")
+    if correction is not None and ddof:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    less = float(ddof if correction is None else correction)
+    narrow = _narrow(call, value.dtype)
+    if call.dtype is not None:
+        _refuse_integers(call.name, not _has_nan(narrow))
+        if "c" in (dtypes.lookup(value.dtype).kind, dtypes.lookup(narrow).kind):
+            refuse(
+                f"{call.name}: dtype= of or for complex numbers is not fused; convert with astype"
+            )
+    to = dtypes.real_part(narrow)
+    wide = graph.cast(value, _wide(narrow))
+    real = _wide(to)
+    skipping = call.skips_nan and _has_nan(value.dtype)
+    if skipping or not axes or dtypes.lookup(wide.dtype).kind == "c":
+        squares, number = _squares_in_two(call, wide, axes, skipping, real)
+    else:  # of one pass over the elements
+        squares = graph.reduce("squares", wide, axes, real)
+        number = call.count(value, axes, real)
+    if less:
+        number = graph.apply("subtract", (number, graph.constant(less, real)), real)
+        number = _without_negative(call.tracer, number, skipping)
+    found = graph.apply("divide", (squares, number), real)
+    if call.name.endswith("std"):
+        found = graph.apply("sqrt", (found,), real)
+    return graph.cast(found, to)
 
 
 def _without_negative(tracer: Tracer, number: Node, skipping: bool) -> Node:
@@ -320,59 +262,42 @@ def _without_negative(tracer: Tracer, number: Node, skipping: bool) -> Node:
 
 
 def _squares_in_two(
-    tracer: Tracer, wide: Node, axes: tuple[int, ...], skipping: bool, real: str
+    call: _Reduction, wide: Node, axes: Axes, skipping: bool, real: str
 ) -> tuple[Node, Node]:
     """Return the sum of squared deviations from the mean, which is found first, and the count."""
-    graph = tracer.graph
-    mean, number = _mean_of(tracer, wide, axes, skipping)
+    graph = call.tracer.graph
+    mean, number = _mean_and_count(call, wide, axes, skipping)
     if axes:
-        mean = _kept(tracer, mean, axes, len(wide.shape))
+        mean = _kept(call.tracer, mean, axes, len(wide.shape))
     difference = graph.apply("subtract", (wide, mean), wide.dtype)
     if skipping:
-        difference = _without_nan(tracer, difference, 0, of=wide)
+        difference = _without_nan(call.tracer, difference, 0, of=wide)
     if dtypes.lookup(wide.dtype).kind == "c":
         other = graph.apply("conjugate", (difference,), wide.dtype)
         square = graph.apply("multiply", (difference, other), wide.dtype)
         square = graph.apply("real", (square,), real)
     else:
         square = graph.apply("multiply", (difference, difference), real)
-    return _reduce(tracer, "sum", square, axes, real), number
+    return call.reduce("sum", square, axes, real), number
 
 
-@fused_function
-def ptp(tracer: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """``np.ptp``."""
-
-    def compute(value: Node, axes: tuple[int, ...]) -> Node:
-        high = _reduce(tracer, "max", value, axes, value.dtype)
-        low = _reduce(tracer, "min", value, axes, value.dtype)
-        return tracer.ufunc("subtract", (tracer.wrap(high), tracer.wrap(low)))[0].value
-
-    return _reduced(tracer, a, axis, keepdims, out, compute, "ptp")
-
-
-@fused_function
-def count_nonzero(tracer: Tracer, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """``np.count_nonzero``."""
-
-    def compute(value: Node, axes: tuple[int, ...]) -> Node:
-        ones = tracer.graph.cast(tracer.graph.cast(value, "bool"), "int64")
-        return _reduce(tracer, "sum", ones, axes, "int64")
-
-    return _reduced(tracer, a, axis, keepdims, None, compute, "count_nonzero")
-
-
-for _name, _of in {"sum": "sum", "prod": "prod", "nansum": "sum", "nanprod": "prod"}.items():
-    _define_total(_name, _of)
-for _name in ("max", "min", "nanmax", "nanmin"):
-    _define_extreme(_name, _name)
-for _name in ("any", "all"):
-    _define_truth(_name)
-for _name in ("argmax", "nanargmax"):
-    _define_position(_name, "argmax", -math.inf)
-for _name in ("argmin", "nanargmin"):
-    _define_position(_name, "argmin", math.inf)
-for _name in ("mean", "nanmean"):
-    _define_mean(_name)
-for _name in ("var", "std", "nanvar", "nanstd"):
-    _define_spread(_name)
+_COMPUTATIONS: dict[str, Compute] = {
+    **{name: functools.partial(_total, function=name) for name in ("sum", "prod")},
+    **{f"nan{name}": functools.partial(_total, function=name) for name in ("sum", "prod")},
+    **dict.fromkeys(("max", "min", "nanmax", "nanmin"), _extreme),
+    **dict.fromkeys(("any", "all"), _truth),
+    **dict.fromkeys(
+        ("argmax", "nanargmax"), functools.partial(_position, function="argmax", worst=-math.inf)
+    ),
+    **dict.fromkeys(
+        ("argmin", "nanargmin"), functools.partial(_position, function="argmin", worst=math.inf)
+    ),
+    **dict.fromkeys(("mean", "nanmean"), _mean),
+    **dict.fromkeys(("var", "std", "nanvar", "nanstd"), _spread),
+    "ptp": _ptp,
+    "count_nonzero": _count_nonzero,
+}
+# CuPy's reductions are all called with a dtype.
+_DTYPE = inspect.Parameter("dtype", inspect.Parameter.KEYWORD_ONLY, default=None)
+for _name, _compute in _COMPUTATIONS.items():
+    define(_name, functools.partial(_call, name=_name, compute=_compute), [_DTYPE], ["mean"])

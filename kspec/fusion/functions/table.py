@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 from kspec.fusion import types
 from kspec.fusion.refusals import refuse
@@ -45,6 +48,40 @@ def fused_function(function: FunctionT) -> FunctionT:
     """Put a function into the table."""
     FUNCTIONS[function.__name__.rstrip("_")] = function
     return function
+
+
+def define(
+    name: str,
+    function: Callable[[Tracer, dict[str, Any]], Any],
+    more: Sequence[inspect.Parameter] = (),
+    without: Sequence[str] = (),
+) -> None:
+    """Put a function into the table that has the parameters of NumPy's.
+
+    Parameters
+    ----------
+    name : str
+        Of NumPy's function.
+    function : callable
+        Takes a tracer, and the arguments that were given by the names of their parameters.
+    more : sequence of inspect.Parameter, optional
+        Parameters that NumPy's function lacks.
+    without : sequence of str, optional
+        NumPy's parameters that are not fused.
+    """
+    numpys = inspect.signature(getattr(np, name)).parameters
+    params = [one for key, one in numpys.items() if key not in without]
+    params += [one for one in more if one.name not in numpys]
+    tracer = inspect.Parameter("tracer", inspect.Parameter.POSITIONAL_ONLY)
+    signature = inspect.Signature([tracer, *params])
+
+    def defined(*args: Any, **keywords: Any) -> Any:
+        given = signature.bind(*args, **keywords).arguments
+        tracer = given.pop("tracer")
+        return function(tracer, {k: one for k, one in given.items() if one is not np._NoValue})
+
+    defined.__signature__ = signature  # type: ignore[attr-defined]
+    FUNCTIONS[name] = defined
 
 
 def array_of(tracer: Tracer, given: Any, name: str) -> Proxy:

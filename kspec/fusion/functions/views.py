@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from kspec.fusion import types
-from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function
+from kspec.fusion.functions.table import FUNCTIONS, array_of, define, fused_function
 from kspec.fusion.graph import ArrayInput, Dim, Node, View
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy
@@ -121,43 +122,38 @@ def is_view_with(x: Proxy, wanted: tuple[int, ...]) -> bool:
     return breaks <= {int(one) for one in np.cumprod(wanted[::-1])}
 
 
-@fused_function
-def transpose(tracer: Tracer, a: Any, axes: Any = None) -> Proxy:
-    """``np.transpose``."""
-    x = array_of(tracer, a, "transpose")
-    ndim = len(x.value.shape)
-    order = tuple(reversed(range(ndim))) if axes is None else normalize_axis_tuple(axes, ndim)
-    if len(order) != ndim:
-        raise ValueError("axes don't match array")
-    graph = tracer.graph
+def _rearranged(tracer: Tracer, given: dict[str, Any], name: str) -> Proxy:
+    """Return a view whose axes are moved, reversed or dropped, as NumPy's function does it.
+
+    NumPy is asked with an array that has another stride for each axis, which finds them again; its
+    elements are never read.
+    """
+    (first, array), *rest = given.items()
+    x = array_of(tracer, array, name)
+    sizes = x.value.sizes
+    marked = as_strided(np.empty(1, "i1"), sizes, tuple(range(1, len(sizes) + 1)))
+    strides = getattr(np, name)(**{first: marked, **dict(rest)}).strides
+    kept = [abs(stride) - 1 for stride in strides]
+    dropped = [axis for axis in range(len(sizes)) if axis not in kept]
+    moved = _permuted(x, (*kept, *dropped))
+    if not dropped and min(strides, default=0) >= 0:
+        return moved
+    # The ellipsis makes it a view, not an element, even if no axis is left.
+    return moved[
+        (*(slice(None, None, -1 if one < 0 else 1) for one in strides), *[0] * len(dropped), ...)
+    ]
+
+
+def _permuted(x: Proxy, order: tuple[int, ...]) -> Proxy:
+    graph = x.tracer.graph
     inverse = tuple(int(one) for one in np.argsort(order))
     return x.make_view(
         lambda value: graph.permute(value, order), lambda value: graph.permute(value, inverse)
     )
 
 
-@fused_function
-def swapaxes(tracer: Tracer, a: Any, axis1: int, axis2: int) -> Proxy:
-    """``np.swapaxes``."""
-    x = array_of(tracer, a, "swapaxes")
-    order = list(range(x.ndim))
-    first, second = (normalize_axis_index(one, x.ndim) for one in (axis1, axis2))
-    order[first], order[second] = order[second], order[first]
-    return transpose(tracer, x, order)
-
-
-@fused_function
-def moveaxis(tracer: Tracer, a: Any, source: Any, destination: Any) -> Proxy:
-    """``np.moveaxis``."""
-    x = array_of(tracer, a, "moveaxis")
-    places = np.moveaxis(np.empty((1,) * x.ndim), source, destination)
-    del places  # raises what NumPy raises
-    sources = normalize_axis_tuple(source, x.ndim)
-    targets = normalize_axis_tuple(destination, x.ndim)
-    order = [axis for axis in range(x.ndim) if axis not in sources]
-    for target, axis in sorted(zip(targets, sources, strict=True)):
-        order.insert(target, axis)
-    return transpose(tracer, x, order)
+for _name in ("transpose", "swapaxes", "moveaxis", "squeeze", "flip"):
+    define(_name, functools.partial(_rearranged, name=_name))
 
 
 @fused_function
@@ -167,29 +163,6 @@ def expand_dims(tracer: Tracer, a: Any, axis: Any) -> Proxy:
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     places = normalize_axis_tuple(axes, x.ndim + len(axes))
     return x[tuple(None if k in places else slice(None) for k in range(x.ndim + len(axes)))]
-
-
-@fused_function
-def squeeze(tracer: Tracer, a: Any, axis: Any = None) -> Proxy:
-    """``np.squeeze``."""
-    x = array_of(tracer, a, "squeeze")
-    sizes = x.value.sizes
-    if axis is None:
-        axes = tuple(k for k, size in enumerate(sizes) if size == 1)
-    else:
-        axes = normalize_axis_tuple(axis, x.ndim)
-        if any(sizes[k] != 1 for k in axes):
-            raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    # The ellipsis makes it a view, not an element, even if no axis is left.
-    return x[(*(0 if k in axes else slice(None) for k in range(x.ndim)), ...)]
-
-
-@fused_function
-def flip(tracer: Tracer, m: Any, axis: Any = None) -> Proxy:
-    """``np.flip``."""
-    x = array_of(tracer, m, "flip")
-    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return x[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(x.ndim))]
 
 
 @fused_function
