@@ -13,6 +13,7 @@ element-by-element functions to what these read: they cost nothing there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -56,15 +57,13 @@ class Node:
         Type of its elements.
     shape : tuple of Dim
         Extents; empty for numbers.
+    operands : tuple of Node
+        The values it is computed from.
     """
 
     dtype: str
     shape: Shape
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """The values it is computed from."""
-        return ()
+    operands: tuple[Node, ...] = field(default=(), kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -72,8 +71,8 @@ class Node:
         return tuple(dim.size for dim in self.shape)
 
     def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type; deeper parts are left out."""
-        raise NotImplementedError
+        """Return its expression without its type; deeper operands are left out."""
+        return _expression(self, depth)
 
     def __str__(self) -> str:
         extents = f" [{', '.join(map(str, self.shape))}]" if self.shape else ""
@@ -86,20 +85,12 @@ class ArrayInput(Node):
 
     position: int
 
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        return f"x{self.position}"
-
 
 @dataclass(frozen=True, eq=False)
 class ScalarInput(Node):
     """A scalar that the function is called with: another one each time."""
 
     position: int
-
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        return f"s{self.position}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,20 +99,12 @@ class Constant(Node):
 
     value: bool | int | float | complex
 
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        return repr(self.value)
-
 
 @dataclass(frozen=True, eq=False)
 class Count(Node):
     """Number of elements of some axes together."""
 
     dims: Shape
-
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        return f"count({', '.join(map(str, self.dims))})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,76 +115,38 @@ class Elementwise(Node):
     """
 
     function: str
-    inputs: tuple[Node, ...]
     definition: str = ""
     of_numbers: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "of_numbers", all(map(is_number, self.inputs)))
+        object.__setattr__(self, "of_numbers", all(map(is_number, self.operands)))
 
+
+class _OfOneInput(Node):
     @property
-    def operands(self) -> tuple[Node, ...]:
-        """The values it is computed from."""
-        return self.inputs
-
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        name = self.dtype if self.function == "cast" else self.function
-        if self.definition:
-            name = name.partition("::")[0].rpartition("_")[0]
-        return f"{name}({_listed(self.inputs, depth)})"
+    def input(self) -> Node:
+        """The only operand."""
+        return self.operands[0]
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Node):
+class Reduce(_OfOneInput):
     """Elements along axes made one; the axes are gone."""
 
     function: str
-    input: Node
     axes: tuple[int, ...]
 
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """The values it is computed from."""
-        return (self.input,)
-
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        axes = " ".join(map(str, self.axes))
-        return f"{self.function}({_listed(self.operands, depth)}, axes {axes})"
-
 
 @dataclass(frozen=True, eq=False)
-class Stored(Node):
+class Stored(_OfOneInput):
     """A value that has to be in memory: for a view that no function of elements can be moved to."""
 
-    input: Node
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """The values it is computed from."""
-        return (self.input,)
-
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        return f"stored({_listed(self.operands, depth)})"
-
 
 @dataclass(frozen=True, eq=False)
-class View(Node):
+class View(_OfOneInput):
     """Elements of a value in memory, at other places."""
 
-    input: Node
     ops: tuple[ViewOp, ...]
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """The values it is computed from."""
-        return (self.input,)
-
-    def describe(self, depth: int = _DEPTH) -> str:
-        """Return its expression without its type."""
-        return self.input.describe(depth) + "".join(map(str, self.ops))
 
 
 Input = ArrayInput | ScalarInput
@@ -240,7 +185,7 @@ class Graph:
         """Return the number of elements of axes, which the next call may change."""
         dims = tuple(dim for dim in dims if dim.size != 1 or dim.source is not None)
         if all(dim.source is None for dim in dims):
-            return self.constant(_product(dims), dtype)
+            return self.constant(math.prod(dim.size for dim in dims), dtype)
         return self._once(("count", dims, dtype), lambda: Count(dtype, (), dims))
 
     def apply(
@@ -252,7 +197,9 @@ class Graph:
             return inputs[0]
         shape = broadcast([one.shape for one in inputs])
         key = "apply", function, tuple(map(id, inputs)), dtype
-        return self._once(key, lambda: Elementwise(dtype, shape, function, inputs, definition))
+        return self._once(
+            key, lambda: Elementwise(dtype, shape, function, definition, operands=inputs)
+        )
 
     def cast(self, value: Node, dtype: str) -> Node:
         """Return a value in another type."""
@@ -262,7 +209,7 @@ class Graph:
         """Return a reduction over axes."""
         shape = tuple(dim for axis, dim in enumerate(value.shape) if axis not in axes)
         key = "reduce", function, id(value), axes, dtype
-        return self._once(key, lambda: Reduce(dtype, shape, function, value, axes))
+        return self._once(key, lambda: Reduce(dtype, shape, function, axes, operands=(value,)))
 
     def index(self, value: Node, index: Index) -> Node:
         """Return elements by a basic index with one entry for each axis."""
@@ -302,7 +249,9 @@ class Graph:
         """Return a value that is in memory."""
         if not isinstance(value, Elementwise):
             return value
-        return self._once(("stored", id(value)), lambda: Stored(value.dtype, value.shape, value))
+        return self._once(
+            ("stored", id(value)), lambda: Stored(value.dtype, value.shape, operands=(value,))
+        )
 
     def anything(self, sizes: tuple[int, ...]) -> Node:
         """Return an array of some extents, whatever its elements are."""
@@ -373,7 +322,7 @@ class Graph:
             if not ops:
                 return source
         key = "view", id(source), ops
-        return self._once(key, lambda: View(value.dtype, shape, source, ops))
+        return self._once(key, lambda: View(value.dtype, shape, ops, operands=(source,)))
 
     def _indexed(self, shape: Shape, index: Index) -> Iterable[Dim]:
         dims = iter(shape)
@@ -434,9 +383,9 @@ def _moved_with(value: Node, op: ViewOp) -> list[tuple[Node, ViewOp]]:
     if not isinstance(value, Elementwise) or _is_still(value, op):
         return []
     if op.kind != "index":
-        return [(one, op) for one in value.inputs]
+        return [(one, op) for one in value.operands]
     index = op.detail
-    return [(one, ViewOp("index", _index_of(one, value, index))) for one in value.inputs]
+    return [(one, ViewOp("index", _index_of(one, value, index))) for one in value.operands]
 
 
 def _index_of(value: Node, whole: Node, index: Index) -> Index:
@@ -467,13 +416,24 @@ def is_number(value: Node) -> bool:
     return isinstance(value, Scalar) or (isinstance(value, Elementwise) and value.of_numbers)
 
 
-def _listed(values: Iterable[Node], depth: int) -> str:
-    """Return the expressions of a function's operands."""
-    return ", ".join(one.describe(depth - 1) for one in values) if depth else "..."
-
-
-def _product(dims: Iterable[Dim]) -> int:
-    result = 1
-    for dim in dims:
-        result *= dim.size
-    return result
+def _expression(node: Node, depth: int) -> str:
+    """Return the expression of a node, and those of its operands down to a depth."""
+    if isinstance(node, View):
+        return _expression(node.input, depth) + "".join(map(str, node.ops))
+    listed = ", ".join(_expression(one, depth - 1) for one in node.operands) if depth else "..."
+    match node:
+        case ArrayInput(position=position):
+            return f"x{position}"
+        case ScalarInput(position=position):
+            return f"s{position}"
+        case Constant(value=value):
+            return repr(value)
+        case Count(dims=dims):
+            return f"count({', '.join(map(str, dims))})"
+        case Elementwise(function=function, definition=definition):
+            if definition:
+                function = function.partition("::")[0].rpartition("_")[0]
+            return f"{node.dtype if function == 'cast' else function}({listed})"
+        case Reduce(function=function, axes=axes):
+            return f"{function}({listed}, axes {' '.join(map(str, axes))})"
+    return f"stored({listed})"

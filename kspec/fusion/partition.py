@@ -9,7 +9,7 @@ their results alone is computed at its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kspec.fusion.graph import (
@@ -128,15 +128,27 @@ def partition(graph: Graph, outputs: Sequence[Output]) -> Partition:
     return _Partitioner(graph, outputs).result()
 
 
-def reachable(roots: Iterable[Node]) -> list[Node]:
-    """Return values and all they are made from, operands first."""
+def reachable(
+    roots: Iterable[Node], known: Collection[Node] = (), through: type[Node] = Node
+) -> list[Node]:
+    """Return nodes and all they are computed from, operands first.
+
+    Parameters
+    ----------
+    roots : iterable of Node
+        The nodes.
+    known : collection of Node, optional
+        Nodes that are left out, with their operands.
+    through : type, optional
+        Class of the nodes whose operands are followed.
+    """
     found: dict[Node, None] = {}
     pending = [(root, False) for root in reversed(list(roots))]
     while pending:
         value, done = pending.pop()
-        if value in found:
+        if value in found or value in known:
             continue
-        if done:
+        if done or not isinstance(value, through):
             found[value] = None
         else:
             pending.append((value, True))
@@ -234,7 +246,7 @@ class _Partitioner:
         if not isinstance(value, Elementwise):
             return None
         found: Producer | None = None
-        for one in value.inputs:
+        for one in value.operands:
             if is_number(one):
                 continue
             producer = self.producer(one)
@@ -306,7 +318,7 @@ def leaves(roots: Iterable[Node], stops: Callable[[Node], bool]) -> Iterator[Nod
             continue
         seen.add(value)
         if isinstance(value, Elementwise) and not stops(value):
-            pending += reversed(value.inputs)
+            pending += reversed(value.operands)
         else:
             yield value
 
@@ -326,6 +338,6 @@ def _writes(group: FusionGroup) -> bool:
     )
 
 
-def arguments_of(value: Node) -> set[int]:
-    """Return the arguments that a value in memory is a view of."""
-    return {one.position for one in reachable([value]) if isinstance(one, ArrayInput)}
+def arguments_of(*values: Node) -> set[int]:
+    """Return the positions of the arrays that values are computed from, or are views of."""
+    return {one.position for one in reachable(values) if isinstance(one, ArrayInput)}

@@ -8,17 +8,17 @@ call whose arguments agree in types and in which extents are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kspec.fusion import functions, types
 from kspec.fusion.functions import call_kernel
 from kspec.fusion.functions.from_cupy import cupy_tracing
-from kspec.fusion.graph import ArrayInput, Dim, Node, Shape, is_number
+from kspec.fusion.graph import Dim, Node, Shape, is_number
 from kspec.fusion.lower import LoweredKernel, lower
 from kspec.fusion.numbers import Number, Recipe
-from kspec.fusion.partition import Output, Partition, partition, reachable
+from kspec.fusion.partition import Output, Partition, arguments_of, partition
 from kspec.fusion.rows import RowProgram, row_program, wants_rows
 from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
@@ -209,7 +209,8 @@ def _phases(
     """Return the writes to arguments that share memory with others, one by one."""
     writes, names = tracer.writes, list(names)
     several = len(writes) > 1 or bool(outputs)
-    reads = [_arguments([one.value]) for one in writes] + [_arguments(one.value for one in outputs)]
+    reads = [arguments_of(one.value) for one in writes]
+    reads.append(arguments_of(*(one.value for one in outputs)))
     newest = {position: position for position in range(len(names))}
     found: list[Phase] = []
     for number, one in enumerate(writes):
@@ -229,11 +230,6 @@ def _phases(
             newest[position] = len(names)
             names.append(names[position])
     return tuple(found)
-
-
-def _arguments(values: Iterable[Node]) -> set[int]:
-    """Return the positions of the arguments that values are computed from."""
-    return {one.position for one in reachable(values) if isinstance(one, ArrayInput)}
 
 
 def _dims(position: int, sizes: Sequence[int]) -> Shape:

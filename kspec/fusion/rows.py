@@ -121,7 +121,7 @@ def row_program(
     if not all(map(_is_known_view, reachable(out.value for out in outputs))):
         return None
     expanded = _without_squares(graph, outputs, count)
-    program = _Writer(graph, expanded, name, names, domain, count)
+    program = _Writer(expanded, name, names, domain, count)
     return replace(program.result(), options=options) if program.is_possible() else None
 
 
@@ -142,7 +142,7 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
 
     def change(value: Node) -> Node:
         if isinstance(value, Elementwise):
-            inputs = [known[one] for one in value.inputs]
+            inputs = [known[one] for one in value.operands]
             return graph.apply(value.function, inputs, value.dtype, value.definition)
         if isinstance(value, Reduce):
             element = known[value.input]
@@ -170,14 +170,12 @@ class _Writer:
 
     def __init__(
         self,
-        graph: Graph,
         outputs: Sequence[Output],
         name: str,
         names: Sequence[str],
         domain: Node,
         count: int,
     ) -> None:
-        self._graph = graph
         self._outputs = outputs
         self._name = name
         self._argument_names = names
@@ -231,7 +229,7 @@ class _Writer:
     def _kind_of_function(self, value: Elementwise, by_shape: str | None) -> str | None:
         rows = self._domain.sizes[: -self._count]
         framed = rows + (1,) * self._count
-        inputs = [one for one in value.inputs if not is_number(one)]
+        inputs = [one for one in value.operands if not is_number(one)]
         kinds = {self._kind(one) for one in inputs}
         if None in kinds:
             return None
@@ -282,7 +280,7 @@ class _Writer:
             needed[one.input].add(stages[one.input])
         for value in reversed(self._values):
             if self._is_element(value) and isinstance(value, Elementwise) and needed[value]:
-                for one in value.inputs:
+                for one in value.operands:
                     if self._is_element(one):
                         needed[one].add(min(needed[value]))
         self._needed = needed
@@ -368,7 +366,6 @@ class _Writer:
             if one in self._variables and not self._is_element(one)
         }
         self._saved: dict[Node, Variable] = {}
-        self._temporaries = 0
         for loop in range(self._last + 1):
             yield from self._loop(loop)
 
