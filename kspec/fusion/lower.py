@@ -7,7 +7,7 @@ of an element become statements of `kspec.ir`, which are checked and printed as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.cpp.names import name_problem
@@ -28,16 +28,23 @@ from kspec.fusion.partition import (
     FusionGroup,
     Output,
     Partition,
-    Producer,
     ReductionGroup,
-    leaves,
     reachable,
 )
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.check import check
 from kspec.ir.emit import emit, emit_expression
-from kspec.ir.memory import FunctionCall
-from kspec.ir.nodes import Assign, BuiltinCall, Cast, Const, Expression, Let, Name, Statement
+from kspec.ir.nodes import (
+    Assign,
+    BuiltinCall,
+    Cast,
+    Const,
+    Expression,
+    FunctionCall,
+    Let,
+    Name,
+    Statement,
+)
 from kspec.model import dtypes
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
@@ -180,7 +187,7 @@ class Body:
 
     def expression(self, value: Node) -> Expression:
         """Return an expression of a value; what it needs is in the statements in front."""
-        for one in reachable_within(value, self._known):
+        for one in reachable([value], self._known, Elementwise):
             self._known[one] = self._make(one)
         return self._known[value]
 
@@ -200,7 +207,7 @@ class Body:
         if isinstance(value, Constant):
             return Const(value.value, value.dtype)
         assert isinstance(value, Elementwise)
-        inputs = tuple(self._known[one] for one in value.inputs)
+        inputs = tuple(self._known[one] for one in value.operands)
         if value.function == "filled":
             return inputs[0]
         if value.function == "cast":
@@ -214,22 +221,6 @@ def definitions(values: Iterable[Node]) -> list[str]:
     """Return the C++ that has to be in front of functions of elements, each once."""
     functions = (one for one in values if isinstance(one, Elementwise))
     return list(dict.fromkeys(one.definition for one in functions if one.definition))
-
-
-def reachable_within(value: Node, known: Mapping[Node, Expression]) -> Iterator[Node]:
-    """Return the values to compute for a value, operands first."""
-    done: set[Node] = set(known)
-    pending = [(value, False)]
-    while pending:
-        one, ready = pending.pop()
-        if one in done:
-            continue
-        if ready or not isinstance(one, Elementwise):
-            done.add(one)
-            yield one
-        else:
-            pending.append((one, True))
-            pending += [(operand, False) for operand in reversed(one.inputs)]
 
 
 class _Lowering:
@@ -285,7 +276,7 @@ class _Lowering:
         """
         body = Body(self._params, "r")
         for one in writes:
-            for value in reachable_within(one.value, self._params):
+            for value in reachable([one.value], self._params, Elementwise):
                 if is_number(value) and _is_called(value):
                     body.expression(value)
         return body
@@ -403,7 +394,7 @@ def _is_called(value: Node) -> bool:
     """Return whether a value is that of a function, not of an operator."""
     if not isinstance(value, Elementwise) or value.function not in BUILTINS:
         return False
-    return "(" in BUILTINS[value.function].spelling(*(one.dtype for one in value.inputs))
+    return "(" in BUILTINS[value.function].spelling(*(one.dtype for one in value.operands))
 
 
 def _let_cast(body: Body, value: Expression, acc: Accumulator) -> Expression:
@@ -421,6 +412,3 @@ def _views_of(results: Iterable[Node], known: Mapping[Node, Expression]) -> dict
 
 def _braced(ctype: str, members: Sequence[str | None]) -> str:
     return f"{ctype}{{{', '.join(map(str, members))}}}"
-
-
-__all__ = ["Body", "LoweredKernel", "Names", "Producer", "leaves", "lower"]

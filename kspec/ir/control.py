@@ -14,8 +14,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kspec.ir.memory import Element, FieldAccess
-from kspec.ir.nodes import Assign, Expression, Let, Name
+from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Let, Name
 from kspec.ir.types import BufferType, Type
 
 

@@ -4,6 +4,9 @@
 >>> x = Name("x", "float32")
 >>> print(emit([Let("t0", BuiltinCall("multiply", (x, Const(2.0, "float32")), "float32"))]))
 const float t0 = x * 2.0f;
+>>> y = Name("y", ArrayType("float32", 1, contiguous=True))
+>>> emit_expression(Element(y, (Name("i", "int32"),), "float32"))
+'y.data[i]'
 """
 
 from __future__ import annotations
@@ -11,19 +14,35 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.device import DEVICE
-from kspec.ir.emit_memory import memory_text, place_text
-from kspec.ir.memory import Element
-from kspec.ir.nodes import Assign, BuiltinCall, Cast, Const, Expression, Let, Name, Statement
-from kspec.ir.types import ctype
+from kspec.ir.nodes import (
+    Assign,
+    BuiltinCall,
+    Cast,
+    Const,
+    Element,
+    Expression,
+    Extent,
+    FieldAccess,
+    FunctionCall,
+    Let,
+    Name,
+    Slice,
+    Statement,
+    Subarray,
+)
+from kspec.ir.types import ArrayType, BufferType, ctype
 from kspec.model import dtypes
 
 # C++ computes in wider types, so that a result is cut off where more is done with it.
 _NARROW = frozenset({"int8", "uint8", "int16", "uint16", "float16", "bfloat16"})
 _PARENTHESES = re.compile(r"\(.*\)")
+# What Python's `None` is for a slice with a negative step: beyond either end.
+_BEYOND = "9223372036854775807LL"
+_BEFORE = "(-9223372036854775807LL - 1)"
 _SUFFIXES = {"uint32": "u", "int64": "LL", "uint64": "ULL"}
 
 
@@ -53,14 +72,94 @@ def emit_expression(expression: Expression) -> str:
         if expression.type in _NARROW and not template.startswith("kspec::"):
             return f"static_cast<{ctype(expression.type)}>({text})"
         return f"({text})" if _is_operator(template) else text
-    return memory_text(expression, emit_expression)
+    return _memory(expression)
 
 
 def emit_place(target: Expression) -> str:
     """Return the target of an assignment as C++."""
     if isinstance(target, Element):
-        return place_text(target, emit_expression)
+        return _element(target)
     return emit_expression(target)
+
+
+def _memory(one: Expression) -> str:
+    """Return an expression about memory as C++."""
+    if isinstance(one, Element):
+        place = _element(one)
+        of_user = isinstance(one.memory.type, ArrayType)
+        return f"kspec::truth({place})" if one.type == "bool" and of_user else place
+    if isinstance(one, Subarray):
+        return _subarray(one)
+    if isinstance(one, Extent):
+        axis = f"[{one.axis}]" if one.axis >= 0 else ""
+        return f"{emit_expression(one.array)}.{one.what}{axis}"
+    if isinstance(one, FieldAccess):
+        return f"{emit_expression(one.record)}.{one.name}"
+    assert isinstance(one, FunctionCall)
+    return f"{one.function}({', '.join(map(emit_expression, one.args))})"
+
+
+def _element(one: Element) -> str:
+    """Return an element as an assignable expression."""
+    memory, indices = emit_expression(one.memory), [emit_expression(index) for index in one.indices]
+    type_ = one.memory.type
+    if isinstance(type_, ArrayType):
+        if type_.ndim == 0:
+            return f"(*{memory}.data)"
+        if type_.ndim == 1 and type_.contiguous:
+            return f"{memory}.data[{indices[0]}]"
+        return f"{memory}({', '.join(indices)})"
+    assert isinstance(type_, BufferType)
+    return f"{memory}[{_offset(type_, indices)}]"
+
+
+def _offset(type_: BufferType, indices: Sequence[str]) -> str:
+    """Return the number of an element, or of the first one of a row."""
+    if type_.shape is None:
+        return indices[0]
+    terms = []
+    for axis, index in enumerate(indices):
+        rest = math.prod(type_.shape[axis + 1 :])
+        terms.append(index if rest == 1 else f"{index} * {rest}")
+    return " + ".join(terms)
+
+
+def _subarray(one: Subarray) -> str:
+    text = emit_expression(one.memory)
+    type_ = one.memory.type
+    if isinstance(type_, BufferType):
+        numbers = [emit_expression(index) for index in one.indices if not isinstance(index, Slice)]
+        return f"({text} + ({_offset(type_, numbers)}))"
+    assert isinstance(type_, ArrayType)
+    axis, flat = 0, type_.contiguous
+    for index in one.indices:
+        if not isinstance(index, Slice):
+            text = f"{text}.row<{axis}>({emit_expression(index)})"
+            flat = flat and axis == 0
+            continue
+        if axis == 0 and flat and index.step is None:
+            start = "0" if index.start is None else emit_expression(index.start)
+            stop = _BEYOND if index.stop is None else emit_expression(index.stop)
+            text = f"{text}.span({start}, {stop})"
+        else:
+            text = f"{text}.slice<{axis}>({_slice(index)})"
+            flat = False
+        axis += 1
+    return text
+
+
+def _slice(slice_: Slice) -> str:
+    step = "1" if slice_.step is None else emit_expression(slice_.step)
+    backwards = f"({step}) < 0"
+    known = step.strip("()-LU").isdecimal()
+    ends = (_BEYOND, _BEFORE) if known and "-" in step else ("0", _BEYOND)
+    texts = []
+    for one, end, other in ((slice_.start, ends[0], _BEYOND), (slice_.stop, ends[1], _BEFORE)):
+        if one is not None:
+            texts.append(emit_expression(one))
+        else:
+            texts.append(end if known else f"{backwards} ? {other} : {end}")
+    return ", ".join([*texts, step])
 
 
 def literal(value: complex, dtype: str) -> str:

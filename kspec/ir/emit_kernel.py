@@ -1,7 +1,7 @@
 """Functions in, CUDA C++ out: the text of a kernel, with the lines of the user's file.
 
 >>> from kspec.ir.control import Function, Store
->>> from kspec.ir.memory import Element
+>>> from kspec.ir.nodes import Element
 >>> from kspec.ir.nodes import Const, Name
 >>> from kspec.ir.types import ArrayType
 >>> x = Name("x", ArrayType("float32", 1, contiguous=True))

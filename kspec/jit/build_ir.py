@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 
-from kspec.ir.check_kernel import check_function
+from kspec.ir.check import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, IteratorType, Type

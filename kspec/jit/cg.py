@@ -17,8 +17,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kspec.ir.memory import Element, FunctionCall
-from kspec.ir.nodes import BuiltinCall, Expression
+from kspec.ir.nodes import BuiltinCall, Element, Expression, FunctionCall
 from kspec.ir.types import ArrayType, BufferType, ObjectType, Type
 from kspec.jit import operations
 from kspec.jit.device_calls import known, named

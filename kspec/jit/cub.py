@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.ir.memory import Element, FieldAccess, FunctionCall
-from kspec.ir.nodes import Const, Expression, Name
+from kspec.ir.nodes import Const, Element, Expression, FieldAccess, FunctionCall, Name
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope

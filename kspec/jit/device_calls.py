@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from kspec.ir.control import Print, Reserve
-from kspec.ir.memory import Element
-from kspec.ir.nodes import BuiltinCall, Const, Expression, Name
+from kspec.ir.nodes import BuiltinCall, Const, Element, Expression, Name
 from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from kspec.ir.device import EFFECTS
-from kspec.ir.memory import Element, Extent, FieldAccess, FunctionCall, Subarray
-from kspec.ir.nodes import BuiltinCall, Cast, Const, Expression, Name
+from kspec.ir.nodes import (
+    BuiltinCall,
+    Cast,
+    Const,
+    Element,
+    Expression,
+    Extent,
+    FieldAccess,
+    FunctionCall,
+    Name,
+    Subarray,
+)
 
 
 def pure(value: Expression) -> bool:

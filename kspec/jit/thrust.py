@@ -15,8 +15,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kspec.ir.memory import FunctionCall
-from kspec.ir.nodes import BuiltinCall, Expression, Let, Name
+from kspec.ir.nodes import BuiltinCall, Expression, FunctionCall, Let, Name
 from kspec.ir.types import BufferType, IteratorType, Type
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope

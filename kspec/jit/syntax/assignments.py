@@ -10,8 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from kspec.ir.control import Declare, KernelStatement, Reference, Store
-from kspec.ir.memory import Element, FieldAccess
-from kspec.ir.nodes import Assign, Expression, Let, Name
+from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Let, Name
 from kspec.ir.types import ArrayType, BufferType, is_memory
 from kspec.jit import operations, types
 from kspec.jit.effects import pure

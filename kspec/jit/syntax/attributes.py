@@ -7,8 +7,7 @@ import types as python_types
 
 import numpy as np
 
-from kspec.ir.memory import Extent, FieldAccess
-from kspec.ir.nodes import BuiltinCall, Expression
+from kspec.ir.nodes import BuiltinCall, Expression, Extent, FieldAccess
 from kspec.ir.types import ArrayType, BufferType, ObjectType
 from kspec.jit.builtins import DeviceNumber, Dim3
 from kspec.jit.scope import Scope

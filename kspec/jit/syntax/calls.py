@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kspec.ir.memory import Extent
-from kspec.ir.nodes import BuiltinCall, Expression
+from kspec.ir.builtins import BUILTINS, UNSUPPORTED
+from kspec.ir.nodes import BuiltinCall, Expression, Extent, FunctionCall
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
 from kspec.jit import cg, device_calls, operations, thrust, types
 from kspec.jit.builtins import DeviceBuiltin
@@ -184,7 +184,6 @@ def _cast(scope: Scope, node: ast.AST, kind: type, args: Sequence[Value]) -> Val
         part = "float64"
         real = converted(operations.scalar(scope, node, args[0]), part)
         imag = converted(operations.scalar(scope, node, args[1]), part)
-        from kspec.ir.memory import FunctionCall
 
         return FunctionCall("complex<double>", (real, imag), "complex128")
     if len(args) != 1:
@@ -205,7 +204,6 @@ def cast_to(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression
 def _ufunc(
     scope: Scope, node: ast.AST, name: str, args: Sequence[Value], keywords: Keywords
 ) -> Value:
-    from kspec.ir.builtins import BUILTINS, UNSUPPORTED
 
     dtype = None
     for word, value in keywords.items():

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.ir.control import Function
-from kspec.ir.memory import FunctionCall
-from kspec.ir.nodes import Expression, Name
+from kspec.ir.nodes import Expression, FunctionCall, Name
 from kspec.ir.types import Type, is_memory
 from kspec.jit import operations
 from kspec.jit.capture import Captured, capture

@@ -8,8 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kspec.ir.memory import Element, Extent, Slice, Subarray
-from kspec.ir.nodes import BuiltinCall, Const, Expression
+from kspec.ir.nodes import BuiltinCall, Const, Element, Expression, Extent, Slice, Subarray
 from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope
