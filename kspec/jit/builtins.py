@@ -21,8 +21,8 @@ def _refuse(name: str) -> NoReturn:
     raise RuntimeError(f"{_PREFIX}.{name} means something in kernels only")
 
 
-class DeviceBuiltin:
-    """A function that kernels may call.
+class DeviceName:
+    """A name that kernels know.
 
     Attributes
     ----------
@@ -37,52 +37,26 @@ class DeviceBuiltin:
     def __repr__(self) -> str:
         return f"{_PREFIX}.{self.name}"
 
+
+class DeviceBuiltin(DeviceName):
+    """A function that kernels may call."""
+
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Raise `RuntimeError`: there are no threads outside of kernels."""
         _refuse(self.name)
 
 
-class Dim3:
+class Dim3(DeviceName):
     """Three numbers of a thread: ``x``, ``y`` and ``z``."""
 
-    def __init__(self, name: str, doc: str) -> None:
-        self.name = name
-        self.__doc__ = doc
-
-    def __repr__(self) -> str:
-        return f"{_PREFIX}.{self.name}"
-
-    @property
-    def x(self) -> Any:
-        """The first."""
-        _refuse(f"{self.name}.x")
-
-    @property
-    def y(self) -> Any:
-        """The second."""
-        _refuse(f"{self.name}.y")
-
-    @property
-    def z(self) -> Any:
-        """The third."""
-        _refuse(f"{self.name}.z")
+    def __getattr__(self, name: str) -> Any:
+        if name in ("x", "y", "z"):
+            _refuse(f"{self.name}.{name}")
+        raise AttributeError(f"'Dim3' object has no attribute {name!r}")
 
 
-class DeviceNumber:
-    """A number that kernels know.
-
-    Attributes
-    ----------
-    name : str
-        As users write it.
-    """
-
-    def __init__(self, name: str, doc: str) -> None:
-        self.name = name
-        self.__doc__ = doc
-
-    def __repr__(self) -> str:
-        return f"{_PREFIX}.{self.name}"
+class DeviceNumber(DeviceName):
+    """A number that kernels know."""
 
 
 threadIdx = Dim3("threadIdx", "Index of the thread in its block.")

@@ -257,10 +257,6 @@ class Proxy:
         wanted = shape[0] if len(shape) == 1 else shape
         return self._function("reshape", wanted, order=order, copy=copy)
 
-    def ravel(self, order: str = "C") -> Proxy:
-        """Return it with one axis."""
-        return self._function("ravel", order=order)
-
     def flatten(self, order: str = "C") -> Proxy:
         """Return its present value with one axis."""
         return self._function("reshape", -1, order=order, copy=True)
@@ -269,14 +265,6 @@ class Proxy:
         """Return it with its axes in another order."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self._function("transpose", order)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Proxy:
-        """Return it with two axes changed for each other."""
-        return self._function("swapaxes", axis1, axis2)
-
-    def squeeze(self, axis: Any = None) -> Proxy:
-        """Return it without axes of extent 1."""
-        return self._function("squeeze", axis)
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Proxy:
         """Return it in another type."""
@@ -388,6 +376,9 @@ class Proxy:
     __abs__ = unary("absolute")
     __invert__ = unary("invert")
 
+    ravel = method_of("ravel")
+    swapaxes = method_of("swapaxes")
+    squeeze = method_of("squeeze")
     sum = method_of("sum")
     prod = method_of("prod")
     min = method_of("min")

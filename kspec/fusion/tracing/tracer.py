@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -49,46 +50,13 @@ class Write:
     renewed: tuple[int, ...]
 
 
-class Functions(Protocol):
-    """NumPy's and CuPy's functions on proxies, as their protocols ask for them.
-
-    `kspec.fusion.functions` has them; its docstrings say what these take.
-    """
-
-    def call_ufunc(
-        self,
-        tracer: Tracer,
-        name: str,
-        method: str,
-        inputs: Sequence[Any],
-        keywords: dict[str, Any],
-        /,
-    ) -> Any:
-        """Return a ufunc of proxies."""
-
-    def call_function(
-        self, tracer: Tracer, function: Any, args: Sequence[Any], keywords: dict[str, Any], /
-    ) -> Any:
-        """Return one of NumPy's functions of proxies."""
-
-    def call_named(
-        self, tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[str, Any], /
-    ) -> Any:
-        """Return the function of a name of proxies."""
-
-    def call_kernel(
-        self, tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict[str, Any], /
-    ) -> Any:
-        """Return one of CuPy's ufuncs, or a kernel of kspec's, of proxies."""
-
-
 class Tracer:
     """Makes proxies, and remembers which arguments were written to.
 
     Parameters
     ----------
-    functions : Functions
-        Functions that take proxies.
+    functions : module
+        `kspec.fusion.functions`, which is above this one.
     count : int, optional
         Arguments of the function.
     overlaps : sequence of (int, int), optional
@@ -106,7 +74,7 @@ class Tracer:
     """
 
     def __init__(
-        self, functions: Functions, count: int = 0, overlaps: Sequence[tuple[int, int]] = ()
+        self, functions: ModuleType, count: int = 0, overlaps: Sequence[tuple[int, int]] = ()
     ) -> None:
         self.functions = functions
         self.graph = Graph()

@@ -97,18 +97,6 @@ def condition(scope: Scope, node: ast.expr) -> Known | Expression:
     return converted(one, "bool")
 
 
-def _constant(scope: Scope, node: ast.Constant) -> Value:
-    return Known(node.value)
-
-
-def _name(scope: Scope, node: ast.Name) -> Value:
-    return scope.read(node)
-
-
-def _tuple(scope: Scope, node: ast.Tuple) -> Value:
-    return TupleValue(tuple(evaluate(scope, one) for one in node.elts))
-
-
 def _binary(scope: Scope, node: ast.BinOp) -> Value:
     left, right = operations.in_order(scope, _both(scope, node.left, node.right))
     return binary(scope, node, node.op, left, right)
@@ -170,10 +158,7 @@ def _folded(scope: Scope, node: ast.AST, python: Callable[..., Any], *values: Kn
 
 def _unary(scope: Scope, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
-        test = condition(scope, node.operand)
-        if isinstance(test, Known):
-            return Known(not test.value)
-        return BuiltinCall("logical_not", (test,), "bool")
+        return _negated(condition(scope, node.operand))
     value = evaluate(scope, node.operand)
     python, name = _UNARY[type(node.op)]
     if isinstance(value, Known):
@@ -192,6 +177,13 @@ def _compare(scope: Scope, node: ast.Compare) -> Value:
             values[k + 1] = operations.once(scope, values[k + 1])
         parts.append(_compared(scope, node, op, values[k], values[k + 1]))
     return _all_of(parts)
+
+
+def _negated(test: Value) -> Value:
+    """Return the opposite of a known truth value, or of an expression that is a bool."""
+    if isinstance(test, Known):
+        return Known(not test.value)
+    return BuiltinCall("logical_not", (test,), "bool")  # type: ignore[arg-type]
 
 
 def _all_of(parts: Sequence[Value]) -> Value:
@@ -227,11 +219,7 @@ def _compared(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: Va
             return Known(sign == "!=")
         pairs = zip(left.items, right.items, strict=True)
         same = _all_of([_compared(scope, node, ast.Eq(), a, b) for a, b in pairs])
-        if sign == "==":
-            return same
-        if isinstance(same, Known):
-            return Known(not same.value)
-        return BuiltinCall("logical_not", (same,), "bool")  # type: ignore[arg-type]
+        return same if sign == "==" else _negated(same)
     mixed = _mixed_integers(scope, node, left, right)
     if mixed is not None:
         return BuiltinCall(name, mixed, "bool")
@@ -271,11 +259,7 @@ def _contained(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: V
             result = same
         else:
             result = BuiltinCall("logical_or", (result, same), "bool")  # type: ignore[arg-type]
-    if isinstance(op, ast.In):
-        return result
-    if isinstance(result, Known):
-        return Known(not result.value)
-    return BuiltinCall("logical_not", (result,), "bool")  # type: ignore[arg-type]
+    return result if isinstance(op, ast.In) else _negated(result)
 
 
 def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
@@ -323,51 +307,36 @@ def _if_expression(scope: Scope, node: ast.IfExp) -> Value:
     return choose(scope, node, test, first, second)
 
 
+def _like(scope: Scope, node: ast.AST, value: Value, other: Value) -> Expression:
+    """Return a value of the IR, a known one of the dtype that the other has."""
+    dtype = None
+    if isinstance(value, Known) and not isinstance(other, Known):
+        type_ = operations.materialized(scope, node, other).type
+        dtype = type_ if isinstance(type_, str) else None
+    return operations.materialized(scope, node, value, dtype)
+
+
 def choose(scope: Scope, node: ast.AST, test: Expression, first: Value, second: Value) -> Value:
     """Return one of two values of one type."""
-    if isinstance(first, Known) and not isinstance(second, Known):
-        b = operations.materialized(scope, node, second)
-        a = operations.materialized(
-            scope, node, first, str(b.type) if isinstance(b.type, str) else None
-        )
-    elif isinstance(second, Known) and not isinstance(first, Known):
-        a = operations.materialized(scope, node, first)
-        b = operations.materialized(
-            scope, node, second, str(a.type) if isinstance(a.type, str) else None
-        )
-    else:
-        a, b = (
-            operations.materialized(scope, node, first),
-            operations.materialized(scope, node, second),
-        )
+    a, b = _like(scope, node, first, second), _like(scope, node, second, first)
     if a.type != b.type:
         message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.float64(...)"
         raise scope.problem(node, TypeError, message)
     return BuiltinCall("where", (test, a, b), a.type)
 
 
-def _attribute(scope: Scope, node: ast.Attribute) -> Value:
-    return attributes.attribute(scope, node, evaluate(scope, node.value))
-
-
-def _subscript(scope: Scope, node: ast.Subscript) -> Value:
-    return indexing.subscript(scope, node)
-
-
-def _call(scope: Scope, node: ast.Call) -> Value:
-    return calls.call(scope, node)
-
-
 _HANDLERS: dict[type[ast.AST], Callable[[Scope, Any], Value]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Tuple: _tuple,
+    ast.Constant: lambda scope, node: Known(node.value),
+    ast.Name: Scope.read,
+    ast.Tuple: lambda scope, node: TupleValue(tuple(evaluate(scope, one) for one in node.elts)),
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
     ast.Compare: _compare,
     ast.BoolOp: _boolean,
     ast.IfExp: _if_expression,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.Call: _call,
+    ast.Attribute: lambda scope, node: attributes.attribute(
+        scope, node, evaluate(scope, node.value)
+    ),
+    ast.Subscript: indexing.subscript,
+    ast.Call: calls.call,
 }
