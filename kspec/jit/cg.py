@@ -13,15 +13,11 @@ for all threads that have waited.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kspec.ir.nodes import BuiltinCall, Element, Expression, FunctionCall
-from kspec.ir.types import ArrayType, BufferType, ObjectType, Type
-from kspec.jit import operations
-from kspec.jit.device_calls import known, named
-from kspec.jit.scope import Scope
+from kspec.ir.types import ObjectType, Type, is_memory
+from kspec.jit.call_site import CallSite
 from kspec.jit.syntax import indexing
 from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
 
@@ -58,42 +54,38 @@ class GroupFunction:
     def __repr__(self) -> str:
         return f"kspec.jit.cg.{self.name}"
 
-    def compile_call(
-        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
-    ) -> Value:
+    def compile_call(self, site: CallSite) -> Value:
         """Return the value of a call of it in a kernel."""
-        scope.program.headers.add("cooperative_groups.h")
-        name, words = f"cg.{self.name}", dict(keywords)
+        site = replace(site, name=f"jit.cg.{self.name}")
+        site.scope.program.headers.add("cooperative_groups.h")
         if self.name in ("this_grid", "this_thread_block"):
-            named(scope, node, name, args, words)
+            site.bind()
             type_ = _GRID if self.name == "this_grid" else _BLOCK
             return FunctionCall(f"cooperative_groups::{self.name}", (), type_)
         if self.name == "memcpy_async":
-            return _copy(scope, node, args, words)
-        given = named(scope, node, name, args, words, *_WORDS[self.name])
+            return _copy(site)
+        given = site.bind(*_WORDS[self.name])
         if self.name == "wait_prior" and not isinstance(given[1], Known):
-            raise scope.problem(
-                node, ValueError, "jit.cg.wait_prior: the number must be a constant"
-            )
-        return method(scope, node, Method(_group(scope, node, given[0]), "sync"), ())
+            raise site.problem(ValueError, f"{site.name}: the number must be a constant")
+        return method(replace(site, args=()), Method(_group(site, given[0]), "sync"))
 
 
-def method(scope: Scope, node: ast.AST, one: Method, args: Sequence[Value]) -> Value:
+def method(site: CallSite, one: Method) -> Value:
     """Return a method of a group."""
     type_ = one.owner.type
     found = _METHODS.get(type_, {}) if isinstance(type_, ObjectType) else {}
     if one.name not in found:
-        raise scope.problem(node, TypeError, f"{type_} has no method {one.name!r}")
-    if args:
-        raise scope.problem(node, TypeError, f"{one.name}() takes no arguments")
+        raise site.problem(TypeError, f"{type_} has no method {one.name!r}")
+    if site.args:
+        raise site.problem(TypeError, f"{one.name}() takes no arguments")
     if type_ == _GRID and one.name == "sync":
-        scope.program.cooperative = True
+        site.scope.program.cooperative = True
     return BuiltinCall(f"group.{one.name}", (one.owner,), found[one.name])
 
 
-def _group(scope: Scope, node: ast.AST, value: Value) -> Expression:
+def _group(site: CallSite, value: Value) -> Expression:
     if isinstance(value, Known | TupleValue | Method) or value.type not in (_BLOCK, _GRID):
-        raise scope.problem(node, TypeError, f"{described(value)} is not a group")
+        raise site.problem(TypeError, f"{described(value)} is not a group")
     return value
 
 
@@ -101,34 +93,26 @@ _WORDS = {"sync": ("group",), "wait": ("group",), "wait_prior": ("group", "stage
 _COPY = "group", "dst", "dst_idx", "src", "src_idx", "size", "aligned_size="
 
 
-def _copy(scope: Scope, node: ast.AST, args: Sequence[Value], words: dict[str, Value]) -> Value:
-    given = named(scope, node, "cg.memcpy_async", args, words, *_COPY)
-    group = _group(scope, node, given[0])
+def _copy(site: CallSite) -> Value:
+    given = site.bind(*_COPY)
+    group = _group(site, given[0])
     if not isinstance(given[6], Known):
-        raise scope.problem(
-            node, ValueError, "jit.cg.memcpy_async: aligned_size must be a constant"
-        )
-    known(scope, node, "cg.memcpy_async", "aligned_size", given[6])
-    places = [_address(scope, node, given[k], given[k + 1]) for k in (1, 3)]
+        raise site.problem(ValueError, f"{site.name}: aligned_size must be a constant")
+    places = [_address(site, given[k], given[k + 1]) for k in (1, 3)]
     assert isinstance(places[0].args[0], Element)
-    scope.mark_written(places[0].args[0].memory)
-    size = converted(operations.scalar(scope, node, given[5]), "int64")
-    scope.program.headers.add("kspec/cooperative.cuh")
+    site.scope.mark_written(places[0].args[0].memory)
+    size = converted(site.scalar(given[5]), "int64")
+    site.scope.program.headers.add("kspec/cooperative.cuh")
     return FunctionCall("kspec::copy_by_group", (group, *places, size), "")
 
 
-def _address(scope: Scope, node: ast.AST, array: Value, index: Value) -> BuiltinCall:
-    is_array = not isinstance(array, Known | TupleValue | Method) and isinstance(
-        array.type, ArrayType | BufferType
-    )
-    if isinstance(array, Known | TupleValue | Method) or not is_array:
-        raise scope.problem(
-            node, TypeError, f"jit.cg.memcpy_async copies arrays, not {described(array)}"
-        )
+def _address(site: CallSite, array: Value, index: Value) -> BuiltinCall:
+    if isinstance(array, Known | TupleValue | Method) or not is_memory(array.type):
+        raise site.problem(TypeError, f"{site.name} copies arrays, not {described(array)}")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
-    element = indexing.of_memory(scope, node, array, indices)
+    element = indexing.of_memory(site.scope, site.node, array, indices)
     if not isinstance(element, Element):
-        raise scope.problem(node, TypeError, "jit.cg.memcpy_async: the index is that of a row")
+        raise site.problem(TypeError, f"{site.name}: the index is that of a row")
     return BuiltinCall("address", (element,), ObjectType("void*"))
 
 

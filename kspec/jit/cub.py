@@ -16,8 +16,6 @@ function of two values.  16-bit floats are computed in float32, and rounded once
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +24,7 @@ import numpy as np
 from kspec.ir.nodes import Const, Element, Expression, FieldAccess, FunctionCall, Name
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import operations, types
-from kspec.jit.scope import Scope
+from kspec.jit.call_site import CallSite
 from kspec.jit.values import Known, Value, constant, converted, described
 from kspec.model import dtypes
 
@@ -54,12 +52,10 @@ class BinaryOperator:
     def __repr__(self) -> str:
         return f"kspec.jit.cub.{self.name}"
 
-    def compile_call(
-        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
-    ) -> Value:
+    def compile_call(self, site: CallSite) -> Value:
         """Return the operator itself: CUB has objects of classes."""
-        if args or keywords:
-            raise scope.problem(node, TypeError, f"{self!r} takes no arguments")
+        if site.args or site.keywords:
+            raise site.problem(TypeError, f"{self!r} takes no arguments")
         return Known(self)
 
 
@@ -100,17 +96,14 @@ class Collective:
         """The type of its shared memory."""
         return Storage(dtypes.canonical_name(f"{{slots: {self.working}[32]}}"))
 
-    def compile_call(
-        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
-    ) -> Value:
+    def compile_call(self, site: CallSite) -> Value:
         """Return the algorithm with its memory."""
         wanted = self.TempStorage.storage_dtype
-        if len(args) != 1 or keywords:
-            raise scope.problem(node, TypeError, f"{self.name} takes its storage")
-        storage = args[0]
+        if len(site.args) != 1 or site.keywords:
+            raise site.problem(TypeError, f"{self.name} takes its storage")
+        storage = site.args[0]
         if not isinstance(storage, Element) or storage.type != wanted:
-            raise scope.problem(
-                node,
+            raise site.problem(
                 TypeError,
                 f"{self.name} takes an element of jit.shared_memory({self.name}.TempStorage, 1), "
                 f"not {described(storage)}",
@@ -138,53 +131,50 @@ class BoundMethod:
     instance: CollectiveInstance
     name: str
 
-    def compile_call(
-        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
-    ) -> Value:
+    def compile_call(self, site: CallSite) -> Value:
         """Return the result of the method."""
         algorithm = self.instance.algorithm
         function, words = _METHODS[algorithm.name][self.name]
-        if keywords or len(args) != len(words):
+        if site.keywords or len(site.args) != len(words):
             message = f"{algorithm.name}.{self.name} takes {', '.join(words)}"
-            raise scope.problem(node, TypeError, message)
-        given = dict(zip(words, args, strict=True))
+            raise site.problem(TypeError, message)
+        given = dict(zip(words, site.args, strict=True))
         dtype, working = algorithm.dtype, algorithm.working
-        value = _exact(scope, node, given["value"], dtype)
+        value = _exact(site, given["value"], dtype)
         slots = FieldAccess(self.instance.storage, "slots", BufferType(working, (32,)))
         operands: list[Expression] = [slots, converted(value, working)]
         if function == "block_exclusive_scan":
-            initial = operations.assignable(scope, node, given.get("initial", Known(0)), dtype)
+            initial = site.assignable(given.get("initial", Known(0)), dtype)
             operands.append(converted(initial, working))
-        operands.append(_operator(scope, node, given.get("op", Known(Sum)), working))
-        scope.program.headers.add(_HEADER)
+        operands.append(_operator(site, given.get("op", Known(Sum)), working))
+        site.scope.program.headers.add(_HEADER)
         return converted(FunctionCall(f"kspec::{function}", tuple(operands), working), dtype)
 
 
-def _exact(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
+def _exact(site: CallSite, value: Value, dtype: str) -> Expression:
     if isinstance(value, Known) and value.is_number:
-        with scope.at(node):
-            return constant(value.value, dtype, scope.mode)
-    one = operations.materialized(scope, node, value)
+        with site.scope.at(site.node):
+            return constant(value.value, dtype, site.scope.mode)
+    one = operations.materialized(site.scope, site.node, value)
     if one.type != dtype:
-        raise scope.problem(node, TypeError, f"this is of {dtype}, not {one.type}")
+        raise site.problem(TypeError, f"this is of {dtype}, not {one.type}")
     return one
 
 
-def _operator(scope: Scope, node: ast.AST, op: Value, dtype: str) -> Expression:
+def _operator(site: CallSite, op: Value, dtype: str) -> Expression:
     """Return the C++ function for two values."""
     value = op.value if isinstance(op, Known) else None
     if isinstance(value, BinaryOperator):
         return FunctionCall(value.functor, (), _FUNCTOR)
     python = getattr(value, "device_function", None)
     if python is None:
-        raise scope.problem(
-            node, TypeError, "an operator is jit.cub.Sum(), Max(), Min(), or a device function"
-        )
+        message = "an operator is jit.cub.Sum(), Max(), Min(), or a device function"
+        raise site.problem(TypeError, message)
     zero = Const(0, dtype)
-    made = scope.call_device(node, python, (zero, zero), {})
+    made = site.scope.call_device(site.node, python, (zero, zero), {})
     assert isinstance(made, FunctionCall)
     if made.type != dtype:
-        raise scope.problem(node, TypeError, f"the operator returns {made.type}, not {dtype}")
+        raise site.problem(TypeError, f"the operator returns {made.type}, not {dtype}")
     return Name(made.function, _FUNCTOR)
 
 

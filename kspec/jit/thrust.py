@@ -12,12 +12,13 @@ They are kspec's own (``kspec/sequential.cuh``): they compile with NVRTC and run
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kspec.ir.nodes import BuiltinCall, Expression, FunctionCall, Let, Name
 from kspec.ir.types import BufferType, IteratorType, Type
 from kspec.jit import operations, types
+from kspec.jit.call_site import CallSite
 from kspec.jit.scope import Scope
 from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
 
@@ -105,56 +106,51 @@ class Algorithm:
     def __repr__(self) -> str:
         return f"kspec.jit.thrust.{self.name}"
 
-    def compile_call(
-        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
-    ) -> Value:
+    def compile_call(self, site: CallSite) -> Value:
         """Return the value of a call of it in a kernel."""
+        args = site.args
         if args and isinstance(args[0], Known) and isinstance(args[0].value, Policy):
             args = args[1:]
         least = sum("=" not in one for one in self.params)
-        if keywords or not least <= len(args) <= len(self.params):
+        if site.keywords or not least <= len(args) <= len(self.params):
             most = f" to {len(self.params)}" if least < len(self.params) else ""
-            raise scope.problem(
-                node,
+            raise site.problem(
                 TypeError if len(args) < least else NotImplementedError,
                 f"jit.thrust.{self.name} takes {least}{most} arguments, no operators",
             )
-        scope.program.headers.add(_HEADER)
-        return self._result(scope, node, self._operands(scope, node, args))
+        site.scope.program.headers.add(_HEADER)
+        return self._result(site, self._operands(site, args))
 
-    def _operands(self, scope: Scope, node: ast.AST, args: Sequence[Value]) -> list[Expression]:
+    def _operands(self, site: CallSite, args: Sequence[Value]) -> list[Expression]:
         found: list[Expression] = []
         for k, param in enumerate(self.params):
             value = args[k] if k < len(args) else Known(int(param.partition("=")[2]))
             if param[0] == "v":
-                found.append(operations.assignable(scope, node, value, _dtype(found[0])))
+                found.append(site.assignable(value, _dtype(found[0])))
                 continue
             if isinstance(value, Known | TupleValue | Method) or not _is_iterator(value.type):
-                raise scope.problem(
-                    node,
+                raise site.problem(
                     TypeError,
                     f"jit.thrust.{self.name}: argument {k} is {described(value)}, not an iterator "
                     "such as x.begin()",
                 )
             if param[0] == "e" and _place(value.type) != _place(found[-1].type):
-                raise scope.problem(
-                    node, TypeError, f"from {found[-1].type} to {value.type}: not of one array"
-                )
+                message = f"from {found[-1].type} to {value.type}: not of one array"
+                raise site.problem(TypeError, message)
             if param[0] == "o":
                 if isinstance(value.type, IteratorType) and not value.type.is_memory:
-                    raise scope.problem(
-                        node,
+                    raise site.problem(
                         TypeError,
                         f"jit.thrust.{self.name}: argument {k} is written to, and a {value.type} "
                         "cannot be",
                     )
-                scope.mark_written(_array_of(value))
+                site.scope.mark_written(_array_of(value))
             found.append(value)
         if any(word in self.name for word in _ORDERED) and types.kind(_dtype(found[0])) == "c":
-            raise scope.problem(node, TypeError, f"jit.thrust.{self.name}: complex have no order")
+            raise site.problem(TypeError, f"jit.thrust.{self.name}: complex have no order")
         return found
 
-    def _result(self, scope: Scope, node: ast.AST, given: list[Expression]) -> Value:
+    def _result(self, site: CallSite, given: list[Expression]) -> Value:
         args, result = tuple(given), self.result
         if "," in result:
             names = result.split(",")
@@ -163,8 +159,8 @@ class Algorithm:
             # A number of elements, by which two iterators move.
             numbers = [one for one in result.split("+") if one.isdecimal()]
             function = "same" if "same" in result else self.name
-            name = scope.fresh("count")
-            scope.out.append(Let(name, _invoke(function, args, "int64")))
+            name = site.scope.fresh("count")
+            site.scope.out.append(Let(name, _invoke(function, args, "int64")))
             count = Name(name, "int64")
             moved = [(args[int(one)], count) for one in numbers]
             return TupleValue(
@@ -197,24 +193,22 @@ class Numbers:
     def __repr__(self) -> str:
         return f"kspec.jit.thrust.{self.name}"
 
-    def compile_call(
-        self, scope: Scope, node: ast.AST, args: Sequence[Value], keywords: Mapping[str, Value]
-    ) -> Value:
+    def compile_call(self, site: CallSite) -> Value:
         """Return the value of a call of it in a kernel."""
-        if keywords or not 1 <= len(args) <= self.most:
+        args = site.args
+        if site.keywords or not 1 <= len(args) <= self.most:
             wanted = "1 argument" if self.most == 1 else f"1 to {self.most} arguments"
-            raise scope.problem(node, TypeError, f"jit.thrust.{self.name} takes {wanted}")
-        scope.program.headers.add(_HEADER)
-        value = operations.scalar(scope, node, args[0])
+            raise site.problem(TypeError, f"jit.thrust.{self.name} takes {wanted}")
+        site.scope.program.headers.add(_HEADER)
+        value = site.scalar(args[0])
         dtype = str(value.type)
         if self.kind == "Counting" and types.kind(dtype) not in "iu":
-            raise scope.problem(
-                node, TypeError, f"jit.thrust.{self.name}: counts integers, not {dtype}"
-            )
+            message = f"jit.thrust.{self.name}: counts integers, not {dtype}"
+            raise site.problem(TypeError, message)
         given = [value]
         if self.most > 1:
             place = args[1] if len(args) > 1 else Known(0)
-            given.append(operations.assignable(scope, node, place, "int64"))
+            given.append(site.assignable(place, "int64"))
         function = f"kspec::make_{self.kind.lower()}"
         return FunctionCall(function, tuple(given), IteratorType(dtype, self.kind))
 
@@ -245,12 +239,12 @@ def _array_of(value: Expression) -> Expression:
     return value
 
 
-def ends_of(scope: Scope, node: ast.AST, array: Expression, name: str) -> Expression:
+def ends_of(site: CallSite, array: Expression, name: str) -> Expression:
     """Return ``x.begin()`` or ``x.end()``."""
     dtype = getattr(array.type, "dtype", "")
     if getattr(array.type, "ndim", 0) != 1:
-        raise scope.problem(node, TypeError, f"{array.type} has no {name}(): it has not one axis")
-    scope.program.headers |= {"kspec/view.cuh", _HEADER}
+        raise site.problem(TypeError, f"{array.type} has no {name}(): it has not one axis")
+    site.scope.program.headers |= {"kspec/view.cuh", _HEADER}
     return FunctionCall(f"kspec::{name}_of", (array,), IteratorType(dtype))
 
 
