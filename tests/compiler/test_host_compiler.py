@@ -17,6 +17,7 @@ import kspec
 from kspec.compiler import image_key, key
 from kspec.compiler.host import command as host_compiler
 from kspec.compiler.host.command import HostCompiler, find_compiler
+from kspec.compiler.host.compile import compile_host
 from kspec.errors import ToolNotFoundError, ToolStoppedError
 from kspec.host import shared_objects
 from kspec.model.stages import HOST, CudaSource, Target
@@ -39,6 +40,16 @@ def test_the_compiler_asked_for_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("KSPEC_CXX", "no-such-compiler -O1")
     with pytest.raises(ToolNotFoundError, match="no-such-compiler -O1"):
         find_compiler()
+
+
+def test_a_program_that_is_not_a_compiler(tmp_path: Path) -> None:
+    """It was said that the system had stopped it."""
+    silent = tmp_path / "c++"
+    silent.write_text("#!/bin/sh\n")
+    silent.chmod(0o755)
+    compiler = host_compiler.describe((str(silent),))
+    with pytest.raises(ToolNotFoundError, match=r"wrote no shared object; let KSPEC_CXX name a"):
+        compile_host(SOURCE, compiler)
 
 
 def test_a_command_with_an_open_quote_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import platform
 import re
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_
 from kspec.compiler.programs import run_program
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
-from kspec.errors import CompileError
+from kspec.errors import CompileError, ToolNotFoundError
 from kspec.files import ROOT, resolved
 from kspec.model.stages import CudaSource, Image, Target
 
@@ -162,7 +163,7 @@ def compile_host(
     CompileError
         With the compiler's log, positions those of the text (``#line`` directives count).
     ToolNotFoundError
-        When the machine has no C++ compiler.
+        When the machine has no C++ compiler, or a program that is none was asked for.
     ToolStoppedError
         When it was killed, or had no memory or space.
     """
@@ -197,11 +198,21 @@ def compile_host(
             log = Positions(text.text, source).in_log(log)
         if failed:
             raise _error(log, source, flags)
-        code = (directory / "kernel.so").read_bytes()
+        code = _shared_object(directory, compiler)
     symbols = {entry.name: entry.symbol for entry in text.entries}
     note = raised_standard(source.options)[1]  # the dialect needs that, whatever is included
     shown = "\n".join(part for part in (note, log) if part)
     return Image("so", str(Target("host", sanitize)), code, symbols, log=shown)
+
+
+def _shared_object(directory: Path, compiler: HostCompiler) -> bytes:
+    path = directory / "kernel.so"
+    if not path.exists():
+        raise ToolNotFoundError(
+            f"no host compiler: {shlex.join(compiler.command)} wrote no shared object; let "
+            "KSPEC_CXX name a C++ compiler"
+        )
+    return path.read_bytes()
 
 
 def _write_sources(directory: Path, source: CudaSource, unit: PreparedUnit) -> None:
