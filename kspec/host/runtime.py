@@ -3,7 +3,7 @@
 >>> load_runtime().launch   # kspec_host_launch in rt/rt.cc
 <...>
 
-`kspec.host.device` is the only user.
+The other modules of this package are its only users.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
-from kspec.locks import make_lock
+from kspec.locks import Turn, make_lock
+
+# A launch and the reading of its outcome belong together; the runtime runs one at a time anyway.
+LAUNCHING = Turn()
 
 # Outcome of rt.cc
 FAULT, INTERRUPT, PRINTED, RUNS = 1, 2, 4, 8

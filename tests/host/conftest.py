@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.host.device import HostBuffer, HostModule, allocate, load_module
+from kspec.host.buffers import HostBuffer
+from kspec.host.modules import LoadedModule, load_module
 from kspec.model.stages import CudaSource, Target
 from tests.compiling import compiled
 
@@ -29,7 +30,7 @@ class Program:
     def __init__(self, text: str, names: Sequence[str] = (), **options: Any) -> None:
         source = CudaSource("test.cu", text, tuple(names), **options)
         self.image = compiled(source, Target("host"))
-        self.module: HostModule = load_module(self.image)
+        self.module: LoadedModule = load_module(self.image)
 
     def __call__(
         self,
@@ -56,7 +57,7 @@ def build() -> Callable[..., Program]:
 
 def buffer_of(array: np.ndarray) -> tuple[HostBuffer, np.ndarray]:
     """Return a host buffer holding a copy of `array`, and the array that views it."""
-    buffer = allocate(array.nbytes)
+    buffer = HostBuffer(array.nbytes)
     raw = (ctypes.c_char * max(1, array.nbytes)).from_address(buffer.ptr)
     view = np.frombuffer(raw, dtype=array.dtype, count=array.size).reshape(array.shape)
     view[...] = array

@@ -10,7 +10,7 @@ import pytest
 
 from kspec.errors import HostFault, LaunchError
 from kspec.host import locate
-from kspec.host.device import allocate, check_canaries
+from kspec.host.buffers import HostBuffer, check_canaries
 
 from .conftest import Program, buffer_of
 
@@ -142,7 +142,7 @@ def test_store_into_the_slack_of_a_buffer(program):
 
 
 def test_canaries_can_be_checked_without_a_launch():
-    buffer = allocate(3)
+    buffer = HostBuffer(3)
     ctypes.memset(buffer.ptr + 3, 0, 1)
     with pytest.raises(HostFault, match="offset 3 of buffer") as caught:
         check_canaries()

@@ -12,7 +12,7 @@ import pytest
 
 import kspec
 from kspec.errors import HostFault
-from kspec.host.device import HostBuffer, allocate, check_canaries
+from kspec.host.buffers import HostBuffer, check_canaries
 
 ADD = """
 extern "C" __global__ void add(int* x, int n, int a) { if (threadIdx.x < n) x[threadIdx.x] += a; }
@@ -32,7 +32,7 @@ def fill(buffer: HostBuffer, value: int) -> None:
 @pytest.fixture(scope="module")
 def crowd() -> Iterator[list[HostBuffer]]:
     """So many buffers that later ones are pooled."""
-    buffers = [allocate(64) for _ in range(9000)]
+    buffers = [HostBuffer(64) for _ in range(9000)]
     yield buffers
     for buffer in buffers:
         buffer.free()
@@ -56,7 +56,7 @@ def test_more_arrays_than_mappings() -> None:
 @pytest.mark.parametrize("alignment", [1, 16, 256, 4096])
 @pytest.mark.parametrize("nbytes", [0, 1, 7, 16, 100, 4096, 40_000, 70_000, 1 << 20])
 def test_pooled_buffers(crowd: list[HostBuffer], nbytes: int, alignment: int) -> None:
-    buffers = [allocate(nbytes, alignment) for _ in range(40)]
+    buffers = [HostBuffer(nbytes, alignment) for _ in range(40)]
     spans = sorted((one.ptr, one.ptr + max(1, one.nbytes)) for one in buffers)
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
     assert all(one.ptr % alignment == 0 for one in buffers)
@@ -67,7 +67,7 @@ def test_pooled_buffers(crowd: list[HostBuffer], nbytes: int, alignment: int) ->
         assert ctypes.string_at(buffer.ptr, nbytes) == bytes([number]) * nbytes
     for buffer in buffers[::2]:
         buffer.free()
-    again = [allocate(nbytes, alignment) for _ in range(20)]
+    again = [HostBuffer(nbytes, alignment) for _ in range(20)]
     for buffer in again:
         fill(buffer, 99)
     for number, buffer in list(enumerate(buffers))[1::2]:
@@ -82,7 +82,7 @@ def test_pooled_buffers(crowd: list[HostBuffer], nbytes: int, alignment: int) ->
 def test_damage_beside_pooled_buffers(
     crowd: list[HostBuffer], nbytes: int, offset: int, kind: str
 ) -> None:
-    buffer = allocate(nbytes)
+    buffer = HostBuffer(nbytes)
     place = offset if offset < 0 else nbytes
     ctypes.memset(buffer.ptr + place, 1, 1)
     with pytest.raises(HostFault, match=f"buffer-{kind}: the byte at offset {place} of buffer"):
@@ -103,7 +103,7 @@ def test_a_wrong_index_between_pooled_buffers(crowd: list[HostBuffer]) -> None:
 def test_pools_give_memory_back(crowd: list[HostBuffer]) -> None:
     before = mappings()
     for _ in range(3):
-        buffers = [allocate(1000) for _ in range(5000)]
+        buffers = [HostBuffer(1000) for _ in range(5000)]
         fill(buffers[-1], 1)
         for buffer in buffers:
             buffer.free()

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from kspec.host.device import allocate
+from kspec.host.buffers import HostBuffer
 from tests.host.checked import COMPILERS, FINE, Checked, place_of
 
 TEXT = (
@@ -98,7 +98,7 @@ def test_atomic(program: Checked, floats: np.ndarray, name: str, snippet: str) -
 
 
 def test_buffer_of_the_device(program: Checked) -> None:
-    buffer = allocate(99)  # the last float lies half outside
+    buffer = HostBuffer(99)  # the last float lies half outside
     program("store", 1, 64, buffer, 23)
     fault = program.fault("store", 1, 64, buffer, 24)
     assert fault.kind == "illegal-address" and "offset 96 of buffer #" in fault.message

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.host import device as host
+from kspec.host import modules
 from kspec.runtime.modules import provider
 from kspec.runtime.once import RecentMap
 
@@ -170,7 +170,7 @@ def test_a_module_dropped_during_a_launch_of_another() -> None:
     flags[0] = 1
     thread.join()
     settle()
-    assert len(host._dropped) <= 1  # what the settling itself has dropped
+    assert len(modules._dropped) <= 1  # what the settling itself has dropped
 
 
 class Value:

@@ -6,7 +6,7 @@
 
 The compiler runs twice: as the preprocessor, and on its output as `kspec.compiler.host.rewrite`
 changed it. The headers in ``kspec/host/include`` are the CUDA dialect, `kspec.compiler.host.unit`
-puts all of it together, and `kspec.host.device` loads and launches the result.
+puts all of it together, and `kspec.host.modules` loads and launches the result.
 """
 
 from __future__ import annotations

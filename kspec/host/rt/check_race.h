@@ -112,7 +112,7 @@ static void add_thread(Text* text, const Worker* worker, const Access& access) {
   if (access.block != worker->job->check->race->ordering.clocks.block)
     text->add(" of block (%u,%u,%u)", block % grid[0], block / grid[0] % grid[1],
               block / grid[0] / grid[1]);
-  if (access.pc) text->add("<@%x>", access.pc);  // host/device.py puts file and line here
+  if (access.pc) text->add("<@%x>", access.pc);  // host/faults.py puts file and line here
 }
 
 static const char* advice(const Incoming& now, const Access& earlier) {

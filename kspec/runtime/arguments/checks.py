@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError
-from kspec.host.device import PreparedLaunch, Region, bounds_mode, label_address
+from kspec.host.kernels import PreparedLaunch, Region, label_address
+from kspec.host.modules import bounds_mode
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks, parse_checks, resolve_checks
 from kspec.model.declaration import GeneratedDeclaration

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec import config
-from kspec.host.device import Region
+from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype

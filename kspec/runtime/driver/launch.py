@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, LaunchError
-from kspec.host.device import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID, Region
+from kspec.host.kernels import Region
+from kspec.host.limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks
 
 Three = tuple[int, int, int]

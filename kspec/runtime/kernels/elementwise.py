@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
-from kspec.host.device import MAX_BLOCK_THREADS
+from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, infer, param_dtype
 from kspec.model.shapes import Shape, size_of

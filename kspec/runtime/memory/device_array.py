@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kspec.errors import UnsupportedDTypeError
-from kspec.host import device as host
+from kspec.host import buffers
 from kspec.model import dtypes
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
@@ -357,7 +357,7 @@ def array_maker(
     if device.is_host:
 
         def make_on_host() -> DeviceArray:
-            memory = host.allocate(nbytes, _ALIGNMENT)
+            memory = buffers.HostBuffer(nbytes, _ALIGNMENT)
             return DeviceArray(memory, memory.ptr, shape, strides, dtype, device)
 
         return make_on_host

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from kspec.errors import DriverError, NotSupportedError
-from kspec.host import device as host
-from kspec.host.device import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
+from kspec.host import modules
+from kspec.host.limits import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
 from kspec.model.stages import Image
 from kspec.runtime.driver.function import ATTRIBUTES
 from kspec.runtime.driver.graph import GraphStart
@@ -123,7 +123,7 @@ class HostModule:
     def __init__(self, image: Image, home: LoadedModule | None = None) -> None:
         self.mapping = dict(image.symbols)
         kept = home._module if isinstance(home, HostModule) else None
-        self._module: host.HostModule = host.load_module(image, kept)
+        self._module: modules.LoadedModule = modules.load_module(image, kept)
 
     def get_kernel(self, symbol: str) -> HostKernel:
         """Return a kernel by its symbol; raise `LoadError` if there is none."""

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, LaunchError
-from kspec.host.device import MAX_BLOCK, MAX_GRID
+from kspec.host.limits import MAX_BLOCK, MAX_GRID
 from kspec.model import dtypes
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import Expression

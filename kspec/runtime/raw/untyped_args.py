@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
-from kspec.host.device import Region
+from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.runtime.arguments.checks import regions_of_call
 from kspec.runtime.arguments.opaque import (

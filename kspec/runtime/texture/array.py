@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
-from kspec.host import device as host
+from kspec.host import buffers
 from kspec.model import dtypes
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device, parse_device
@@ -85,7 +85,7 @@ class CUDAarray(Handle):
             if flags & (cudaArrayLayered | cudaArrayCubemap):
                 raise NotSupportedError("the host device has no layered arrays and no cubes")
             rows = max(1, height) * max(1, depth)
-            self._memory = host.allocate(width * rows * self.channels.itemsize)
+            self._memory = buffers.HostBuffer(width * rows * self.channels.itemsize)
             ctypes.memset(self._memory.ptr, 0, self._memory.nbytes)
             self.ptr = self._memory.ptr
             return

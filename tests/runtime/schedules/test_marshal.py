@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kspec.compiler import ImageCache, compile_source
 from kspec.config import cache_dir
 from kspec.errors import ArgumentTypeError
-from kspec.host.device import load_module
+from kspec.host.modules import load_module
 from kspec.model import dtypes
 from kspec.model.definitions import definitions_for, headers_for
 from kspec.model.stages import HOST as HOST_TARGET
