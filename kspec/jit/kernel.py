@@ -155,7 +155,7 @@ class JitKernel(PickledByName, ViewCaller):
         }
         self._kernels: dict[tuple[Type, ...], tuple[JitProgram, ViewKernel, str]] = {}
         self._lock = make_lock()
-        self.forget()
+        self._forget()
 
     @property
     def name(self) -> str:
@@ -188,7 +188,7 @@ class JitKernel(PickledByName, ViewCaller):
     ) -> None:
         if keywords:
             args = self._bound(args, keywords)
-        self._routes.last(self, grid, block, args, shared_mem, stream, None)
+        self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
 
     def __call__(
         self,
@@ -229,7 +229,7 @@ class JitKernel(PickledByName, ViewCaller):
             If the sizes are impossible.
         """
         if sanitize is None and order is None and timeout is None:
-            self._routes.last(self, grid, block, args, shared_mem, stream, None)
+            self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
         else:
             options = LaunchOptions(
                 stream, shared_mem, sanitize=sanitize, order=order, timeout=timeout
@@ -325,7 +325,7 @@ class JitKernel(PickledByName, ViewCaller):
         return tuple(bound.arguments[name] for name in self._names)
 
     def _given(self, args: Sequence[Any]) -> tuple[Type, ...]:
-        return tuple(map(self._type_of, self._names, self.operands(self.complete(args))))
+        return tuple(map(self._type_of, self._names, self.operands(args)))
 
     def _type_of(self, name: str, operand: RawArgument) -> Type:
         view, value = operand.view, operand.value
@@ -353,7 +353,7 @@ class JitKernel(PickledByName, ViewCaller):
             entry = self._kernels.get(given)
             if entry is not None and entry[0].is_stale():
                 entry = None
-                self.forget()
+                self._forget()
             if entry is None:
                 entry = self._make(given)
                 self._kernels[given] = entry

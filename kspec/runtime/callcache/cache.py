@@ -1,13 +1,14 @@
 """Repeated calls: the types of the arguments in, a function that only looks up the launch plan out.
 
 The checks of a call take ten times as long as its launch, and depend on little: of each array the
-dtype, shape, strides, device and alignment, of each scalar the type, options and stream.  A `Route`
-is a function that makes a key of that, for arguments of certain types, and launches the plan
-(`kspec.runtime.callcache.launch_plan`) that an equal call has left behind.  Whatever is out of the
-ordinary, an exception among them, leaves through the full checks, which say what is wrong.
+dtype, shape, strides, device and alignment, of each scalar the type, options and stream.  A
+`CacheEntry` is for arguments of certain types. Its function makes a key of all that, and launches
+the plan (`kspec.runtime.callcache.launch_plan`) that an equal call has left behind.  Whatever is
+out of the ordinary, an exception among them, leaves through the full checks, which say what is
+wrong.
 
-The function is generated, without loops: for three arrays that halves the time.  For ``T x, T y
--> T z`` with CuPy's arrays, and z to be made::
+The function is generated (`kspec.runtime.callcache.codegen`).  For ``T x, T y -> T z`` with CuPy's
+arrays, and z to be made::
 
     def call(kernel, a0, a1, a2, a3, a4, size, block_size, stream):
         key = None
@@ -28,30 +29,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kspec.locks import make_lock
 from kspec.model.declaration import PLACES
-from kspec.runtime.callcache.codegen import (
-    Pattern,
-    compile_route,
-    has_family,
-    render_family,
-    render_route,
-)
-from kspec.runtime.callcache.dynamic_shape import Family
-from kspec.runtime.callcache.launch_plan import Plan, Prepared, make_plan
+from kspec.runtime.callcache.codegen import CallType, compile_call, render_call, render_dynamic
+from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
+from kspec.runtime.callcache.launch_plan import Prepared, make_plan
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.libraries.stream_order import stream_handle
 
-Route = Callable[..., Any]
+CallFunction = Callable[..., Any]
 PlanT = TypeVar("PlanT")
 
-MAX_PLANS = 256  # of one route; a plan takes about 3 KB
-FIRST_PLANS = 8  # of one route, made at once
+MAX_PLANS = 256  # of one entry; a plan takes about 3 KB
+FIRST_PLANS = 8  # of one entry, made at once
 _MAX_SEEN = 1024  # keys
-_MAX_ROUTES = 64  # of one kernel
-_MAX_FAMILIES = 64  # of one route
+_MAX_ENTRIES = 64  # of one kernel
+_MAX_DYNAMIC = 64  # of one entry
 _REPLACED = 16  # of so many keys that come again, one gets a plan when there are too many
 
 
@@ -59,8 +55,8 @@ class Refused(Exception):
     """A call has to be checked in full."""
 
 
-class Memo(Generic[PlanT]):
-    """The plans of one route, for the first keys and those that come twice.
+class PlanCache(Generic[PlanT]):
+    """The plans of one entry, for the first keys and those that come twice.
 
     Shapes that change at every call leave next to none. Looking up needs no lock; the oldest plan
     goes when there are too many.
@@ -107,11 +103,55 @@ class Absent:
 ABSENT = Absent()  # what a positional parameter holds that no argument was given for
 
 
-class Routes(dict[tuple[type, ...], Route | None]):
-    """The routes of one kernel, by the types of the arguments; copies begin without any.
+@dataclass(frozen=True)
+class CacheInfo:
+    """Contents of a kernel's call cache, from ``kernel.cache_info()``.
+
+    A call whose types, shapes, strides, device and options were seen before launches a *plan*
+    without checks. Calls of ever new shapes share a dynamic-shape plan, if the kernel allows it.
+
+    Attributes
+    ----------
+    entries : int
+        Combinations of argument types that have a function of their own.
+    plans : int
+        Launch plans of all entries.
+    dynamic_plans : int
+        Dynamic-shape plans of all entries.
+    max_entries, max_plans : int
+        Limits: entries of the kernel, and plans of each entry. The oldest plan goes first.
+    """
+
+    entries: int = 0
+    plans: int = 0
+    dynamic_plans: int = 0
+    max_entries: int = _MAX_ENTRIES
+    max_plans: int = MAX_PLANS
+
+    def __add__(self, other: CacheInfo) -> CacheInfo:
+        return CacheInfo(
+            self.entries + other.entries,
+            self.plans + other.plans,
+            self.dynamic_plans + other.dynamic_plans,
+            self.max_entries + other.max_entries,
+            self.max_plans,
+        )
+
+
+class CallCache(dict[tuple[type, ...], CallFunction | None]):
+    """The functions of one kernel, by the types of the arguments; copies begin without any.
 
     Fewer arguments than `PLACES` are followed by `ABSENT`.
+
+    Attributes
+    ----------
+    entries : dict
+        What is behind the functions, by the same types.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: dict[tuple[type, ...], CacheEntry] = {}
 
     def __missing__(self, types: tuple[type, ...]) -> None:
         return None
@@ -119,19 +159,30 @@ class Routes(dict[tuple[type, ...], Route | None]):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), ()
 
-    def learn(self, arguments: Sequence[object], make: Callable[[], Route | None]) -> None:
-        """Take note of the types of a call that was made; the second such call makes a route."""
+    def learn(self, arguments: Sequence[object], make: Callable[[], CacheEntry | None]) -> None:
+        """Take note of the types of a call that was made; the second such call makes an entry."""
         types = types_of(arguments)
         if types not in self:
-            if len(self) >= _MAX_ROUTES:
+            if len(self) >= _MAX_ENTRIES:
                 self.clear()
+                self.entries.clear()
             self[types] = None
             return
-        self[types] = make()
+        entry = make()
+        if entry is not None:
+            self.entries[types] = entry
+            self[types] = entry.call
+
+    def info(self) -> CacheInfo:
+        """Return what there is now."""
+        entries = list(self.entries.values())
+        plans = sum(len(entry.cache.plans) for entry in entries)
+        dynamic = sum(len(entry.dynamic_plans) for entry in entries)
+        return CacheInfo(len(entries), plans, dynamic)
 
 
 def types_of(arguments: Sequence[object]) -> tuple[type, ...]:
-    """Return the key of `Routes`."""
+    """Return the key of a `CallCache`."""
     return (*map(type, arguments), *[Absent] * (PLACES - len(arguments)))
 
 
@@ -140,46 +191,76 @@ def given_of(*places: object) -> tuple[Any, ...]:
     return tuple(place for place in places if place is not ABSENT)
 
 
-def make_route(pattern: Pattern) -> Route:
-    """Return the function for a pattern."""
-    memo: Memo[Plan] = Memo()
-    families: dict[Hashable, Family] = {}
-    count = len(pattern.arguments)
+class CacheEntry:
+    """Calls of one type: the function that answers them, and its plans.
 
-    def check(kernel: Any, key: Hashable, *values: Any, kin: Hashable = None) -> Any:
+    Parameters
+    ----------
+    calls : CallType
+        The calls.
+
+    Attributes
+    ----------
+    call : callable
+        The function.
+    cache : PlanCache
+        The plans.
+    dynamic_plans : dict
+        Dynamic-shape plans.
+    """
+
+    def __init__(self, calls: CallType) -> None:
+        self.calls = calls
+        self.cache: PlanCache[Any] = PlanCache()
+        self.dynamic_plans: dict[Hashable, DynamicShapePlan] = {}
+        self._names: dict[str, Any] = {
+            "Refused": Refused,
+            "check": self.check,
+            "comes_again": self.cache.comes_again,
+            "dynamic_plans": self.dynamic_plans,
+            "integers": math.gcd,  # takes integers only: 2.0, which is none, equals 2
+            "miss": self.check,
+            "plans": self.cache.plans,
+            "prod": math.prod,
+            "stream_handle": stream_handle,
+        }
+        for access in calls.accesses:
+            self._names |= access.names
+        exec(compile_call(render_call(calls)), self._names)
+        self.call: CallFunction = self._names["call"]
+
+    def prepare(self, kernel: Any, values: Sequence[Any]) -> Any:
+        """Check a call of this type in full; `values` are those of `CallType.passed`."""
+        count = len(self.calls.arguments)
         *given, stream = values[count:]
-        keywords = dict(zip(pattern.options, given, strict=True))
-        options = LaunchOptions(stream)
-        prepared: Prepared = kernel.prepare(values[:count], options=options, **keywords)
+        keywords = dict(zip(self.calls.options, given, strict=True))
+        return kernel.prepare(values[:count], options=LaunchOptions(stream), **keywords)
+
+    def make_plan(self, prepared: Any) -> Any:
+        """Return the plan of a call; None if the next one like it must be checked again."""
+        return make_plan(prepared)
+
+    def check(self, kernel: Any, key: Hashable, *values: Any, shapeless: Hashable = None) -> Any:
+        """Answer a call that has no plan, and make one if it is worth it.
+
+        `key` finds it again, `shapeless` what it has in common with calls of other shapes.
+        """
+        prepared = self.prepare(kernel, values)
         result = prepared.run()
-        if kin is not None and kin not in families:
-            learn_family(kin, prepared)
-        elif key is not None and key not in memo.plans:
-            memo.learn(key, lambda: make_plan(prepared))
-            if len(memo.plans) >= FIRST_PLANS and "family" not in names and has_family(pattern):
-                exec(compile_route(render_family(pattern)), names)
-                names["miss"] = names["family"]
+        if shapeless is not None and shapeless not in self.dynamic_plans:
+            self._learn_dynamic(shapeless, prepared)
+        elif key is not None and key not in self.cache.plans:
+            self.cache.learn(key, lambda: self.make_plan(prepared))
+            names = self._names
+            many = len(self.cache.plans) >= FIRST_PLANS
+            if many and "dynamic" not in names and self.calls.has_dynamic_shape:
+                exec(compile_call(render_dynamic(self.calls)), names)
+                names["miss"] = names["dynamic"]
         return result
 
-    def learn_family(kin: Hashable, prepared: Prepared) -> None:
+    def _learn_dynamic(self, shapeless: Hashable, prepared: Prepared) -> None:
         plan = make_plan(prepared) if prepared.growth is not None else None
         if plan is not None:
-            if len(families) >= _MAX_FAMILIES:
-                families.clear()
-            families[kin] = Family(prepared, plan)
-
-    names: dict[str, Any] = {
-        "Refused": Refused,
-        "check": check,
-        "comes_again": memo.comes_again,
-        "families": families,
-        "miss": check,
-        "plans": memo.plans,
-        "prod": math.prod,
-        "stream_handle": stream_handle,
-    }
-    for access in pattern.accesses:
-        names |= access.names
-    exec(compile_route(render_route(pattern)), names)
-    route: Route = names["call"]
-    return route
+            if len(self.dynamic_plans) >= _MAX_DYNAMIC:
+                self.dynamic_plans.clear()
+            self.dynamic_plans[shapeless] = DynamicShapePlan(prepared, plan)

@@ -1,14 +1,15 @@
-"""Patterns of repeated calls, and the text of the functions that answer them.
+"""The generator of call code: the text of the functions that answer repeated calls.
 
-`render_route` and `render_family` write what `kspec.runtime.callcache.cache` compiles: straight
-lines without loops, which for three arrays takes half the time of one.
+One generator serves generated, raw and jitted kernels: a `CallType` says how arguments arrive, what
+a launch plan depends on, and what a call returns.  The text has no loops, which for three arrays
+halves the time of a call.  `kspec.runtime.callcache.cache` compiles it.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 
 import numpy as np
@@ -20,42 +21,110 @@ from kspec.runtime.libraries.array_access import Access, access_of
 
 _SCALARS = (bool, int, float, complex, np.generic)
 _LOW = ALIGNMENT - 1  # bits of an address
+_ADDRESS = "{p}"
 
 
 @dataclass(frozen=True)
-class Argument:
-    """Properties of an argument that call code relies on.
+class ArgumentCode:
+    """Expressions about one argument, ``{x}``, of all calls of one type.
 
     Attributes
     ----------
     access : Access or None
-        How it is read; None: it is a scalar or a texture.
+        How it is read; None if it is not an array.
+    key : {"key", "exact", "flat", "bare"}
+        Which row of its `Access` a plan depends on: the kernel sees the elements, their strides
+        too, an address of contiguous elements, or only an address.
     written : bool
-        Whether the kernel writes to it.
-    exact : bool
-        Whether the kernel sees its strides.
-    texture : bool
-        Whether it is a texture that knows its device.
+        Whether the kernel writes to it, so that it must not be read-only.
+    varies : bool
+        Whether that is so of some calls only; plans know which.
+    packed : str
+        Value for the parameter buffer, with ``{p}`` for the address and ``{convert}`` for the
+        plan's conversion to bytes.
+    format : str
+        Format of that value in `struct`; empty for bytes of a declared parameter.
+    doubtful : str
+        Condition under which another value may be packed although it is equal.
+    place : str
+        Elements of a key: the place of a texture or another handle.
     """
 
-    access: Access | None
+    access: Access | None = None
+    key: str = "key"
     written: bool = False
-    exact: bool = False
-    texture: bool = False
+    varies: bool = False
+    packed: str = "{convert}({x})"
+    format: str = ""
+    doubtful: str = ""
+    place: str = ""
+
+    @classmethod
+    def of_array(
+        cls, access: Access, key: str = "key", *, written: bool = False, varies: bool = False
+    ) -> ArgumentCode:
+        """Return the code for an array, of which a kernel is passed the address."""
+        return cls(access, key, written, varies, _ADDRESS, "P")
+
+    def numbered(self, number: int) -> ArgumentCode:
+        """Return the expressions about the argument in the variable ``a0``, ``a1`` ..."""
+        name = f"a{number}"
+        words = {"x": name, "p": f"p{number}", "convert": f"plan.convert[{number}]"}
+        return replace(
+            self,
+            access=None if self.access is None else self.access.named(name),
+            packed=self.packed.format(**words),
+            doubtful=self.doubtful.format(**words),
+            place=self.place.format(**words),
+        )
+
+    @property
+    def keyed(self) -> list[str]:
+        """Elements of a key."""
+        access = self.access
+        found = [self.place]
+        if access is not None:
+            found += [getattr(access, self.key), access.writable if self.written else ""]
+        return [one for one in found if one]
+
+    @property
+    def refusals(self) -> list[str]:
+        """Conditions under which a call is checked in full."""
+        access = self.access
+        if access is None:
+            return []
+        found = [access.refused, access.scattered if self.key == "flat" else ""]
+        return [one for one in found if one]
+
+
+def argument_code(
+    value: object, *, written: bool = False, exact: bool = False
+) -> ArgumentCode | None:
+    """Return the code for an argument of a generated kernel; None if there is none for its type."""
+    access = access_of(type(value))
+    if access is not None:
+        return ArgumentCode.of_array(access, "exact" if exact else "key", written=written)
+    if kind_of(value) == TEXTURE:
+        return ArgumentCode(
+            place="" if needs_cuda(value) else "{x}.device.kind, {x}.device.ordinal"
+        )
+    return ArgumentCode() if isinstance(value, _SCALARS) else None
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """Calls that differ in values only.
+class CallType:
+    """Calls that one function answers: they differ in values only.
+
+    Here arguments arrive one by one; `kspec.runtime.raw.call_cache` has calls with a grid.
 
     Attributes
     ----------
-    arguments : tuple of Argument
+    arguments : tuple of ArgumentCode
         In their order, at least one of them an array.
+    options : tuple of str
+        Parameters of the function, behind the arguments, that plans depend on.
     new : int
         Outputs that are to be made, of the library of the first array.
-    options : tuple of str
-        Keywords that the result depends on.
     outputs : int
         Outputs altogether.
     returned : {"none", "one", "tuple"}
@@ -64,17 +133,45 @@ class Pattern:
         Whether calls of any shape may have everything else in common.
     """
 
-    arguments: tuple[Argument, ...]
-    new: int
-    options: tuple[str, ...]
-    outputs: int
-    returned: str
+    arguments: tuple[ArgumentCode, ...]
+    options: tuple[str, ...] = ()
+    new: int = 0
+    outputs: int = 0
+    returned: str = "none"
     grows: bool = False
+
+    is_aligned = True  # whether plans depend on the alignment of arrays
+
+    @functools.cached_property
+    def code(self) -> tuple[ArgumentCode, ...]:
+        """Expressions about the arguments, with the names of variables."""
+        return tuple(one.numbered(k) for k, one in enumerate(self.arguments))
 
     @property
     def given(self) -> tuple[str, ...]:
         """Names of the arguments."""
         return tuple(f"a{k}" for k in range(len(self.arguments)))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Parameters of the function, after the kernel."""
+        places = (f"a{k}" for k in range(max(PLACES, len(self.arguments))))
+        return (*places, *self.options, "stream")
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Names of the values that the checks of a call need."""
+        return (*self.given, *self.options, "stream")
+
+    @property
+    def opening(self) -> list[str]:
+        """First lines, which set the arguments."""
+        return []
+
+    @property
+    def keyed(self) -> list[str]:
+        """First elements of keys."""
+        return []
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -89,118 +186,116 @@ class Pattern:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """Access to the arrays, with their names in place."""
-        rows = zip(self.given, self.arguments, strict=True)
-        return tuple(one.access.named(name) for name, one in rows if one.access)
+        """Access to the arrays, with the names of variables."""
+        return tuple(one.access for one in self.code if one.access)
+
+    @property
+    def made_accesses(self) -> tuple[Access, ...]:
+        """Access to the outputs that are to be made, likewise."""
+        first = next(one.access for one in self.arguments if one.access)
+        return tuple(map(first.named, self.made))
 
     @property
     def streams(self) -> tuple[str, ...]:
         """Expressions for the current streams of the libraries, that of the first array first."""
-        rows = zip(self.given, self.arguments, strict=True)
-        return streams_of((name, one.access) for name, one in rows if one.access)
+        found: dict[str, str] = {}  # one for each library
+        rows = [one.access for one in self.arguments if one.access]
+        for access, named in zip(rows, self.accesses, strict=True):
+            found.setdefault(access.stream, named.stream)
+        return tuple(found.values())
 
     @property
-    def keywords(self) -> tuple[str, ...]:
-        """Keywords of a call, behind the arguments."""
-        return (*self.options, "stream")
-
-
-def argument_of(value: object, *, written: bool = False, exact: bool = False) -> Argument | None:
-    """Return the properties of an argument for call code; None if no call code takes its type."""
-    access = access_of(type(value))
-    texture = kind_of(value) == TEXTURE
-    if access is None and not texture and not isinstance(value, _SCALARS):
-        return None
-    return Argument(access, written, exact, texture and not needs_cuda(value))
-
-
-def has_family(pattern: Pattern) -> bool:
-    """Return whether there is a function of `render_family` for a pattern."""
-    exact = any(one.exact for one in pattern.arguments)
-    return pattern.grows and not exact and all(map(_uneven, pattern.accesses))
+    def has_dynamic_shape(self) -> bool:
+        """Whether there is a function of `render_dynamic`."""
+        exact = any(one.key == "exact" for one in self.arguments)
+        return self.grows and not exact and all(map(_uneven, self.accesses))
 
 
 @functools.lru_cache(maxsize=256)
-def compile_route(text: str) -> CodeType:
-    """Return the code of a generated function; patterns of many kernels share it."""
+def compile_call(text: str) -> CodeType:
+    """Return the code of a generated function; many kernels share it."""
     return compile(text, "<kspec call>", "exec")
 
 
-def render_route(pattern: Pattern) -> str:
-    """Return the text of ``call``, which looks a plan up."""
-    places = [f"a{k}" for k in range(max(PLACES, len(pattern.given)))]
-    parts = []
-    for one, access in zip(_arrays(pattern), pattern.accesses, strict=True):
-        parts.append(access.exact if one.exact else access.key)
-        parts += [access.writable] if one.written and access.writable else []
-    parts += _textures(pattern)
-    each = ", ".join(f"{_pointer(name)} & {_LOW}" for name in pattern.arrays)
+def render_call(calls: CallType) -> str:
+    """Return the text of ``call``, which looks up the launch plan."""
+    keyed = [*calls.keyed, *_keyed(calls)]
+    if calls.is_aligned:
+        each = ", ".join(f"{_pointer(name)} & {_LOW}" for name in calls.arrays)
+        keyed.append(f"low and ({each},)")
+    doubts = [one.doubtful for one in calls.code if one.doubtful]
     body = [
-        *_read(pattern),
-        *streams(pattern.streams),
-        f"key = ({', '.join((*parts, f'low and ({each},)', *pattern.options, 'handle'))})",
+        *calls.opening,
+        *_read(calls),
+        *_streams(calls),
+        f"key = ({', '.join((*keyed, *calls.options, 'handle'))})",
         "plan = plans[key]",
-        _refusal(pattern),
-        "    key = None",
-        "    raise Refused",
-        *_make_outputs(pattern, [f"plan.make[{k}]()" for k in range(pattern.new)]),
-        *_tell_all(pattern),
-        *follow(pattern.streams),
-        f"now = ({', '.join(_values(pattern))},)",
+        *_refusal(calls),
+        *_make_outputs(calls, [f"plan.make[{k}]()" for k in range(calls.new)]),
+        *_tell(calls),
+        *_follow(calls),
+        f"now = ({', '.join(_values(calls))},)",
         "free = plan.free",
-        "block = free.pop(now, None)",
-        "if block is None: block = plan.adapt(now)",
+        "buffer = free.pop(now, None)",
+        "if buffer is None: buffer = plan.adapt(now)",
+        *([f"elif {' or '.join(doubts)}: plan.hold(buffer, now)"] if doubts else []),
         "if plan.guard is not None:",
-        f"    plan.guard(block.launch, ({', '.join((*pattern.arrays, *pattern.made))},))",
+        f"    plan.guard(buffer.launch, ({', '.join((*calls.arrays, *calls.made))},))",
     ]
-    missed = f"miss(kernel, key, {', '.join((*pattern.given, *pattern.keywords))})"
     return "\n".join(
         [
-            f"def call(kernel, {', '.join((*places, *pattern.keywords))}):",
+            f"def call(kernel, {', '.join(calls.parameters)}):",
             "    key = None",
-            *_launch(pattern, body, missed),
+            "    try:",
+            *_indented(body, 2),
+            "    except KeyError:",
+            "        plan = None",
+            "    except Exception:",
+            "        key = plan = None",  # the key may have no hash
+            "    if plan is None:",
+            f"        return miss(kernel, key, {', '.join(calls.passed)})",
+            *_launch(calls),
         ]
     )
 
 
-def render_family(pattern: Pattern) -> str:
-    """Return the text of ``family``, which answers calls of any shape that have no plan."""
-    names, accesses = pattern.arrays, pattern.accesses
-    scattered = [_uneven(access) for access in accesses]
+def render_dynamic(calls: CallType) -> str:
+    """Return the text of ``dynamic``, which answers calls of any shape that have no plan."""
+    names, accesses = calls.arrays, calls.accesses
+    uneven = [_uneven(access) for access in accesses]
     shapes = [f"{name}.shape != shape" for name in names[1:]]
-    parts = [access.bare for access in accesses]
-    parts += [
-        access.writable
-        for one, access in zip(_arrays(pattern), accesses, strict=True)
-        if one.written and access.writable
-    ]
-    parts += _textures(pattern)
+    bare = replace(calls, arguments=tuple(replace(one, key="bare") for one in calls.arguments))
     body = [
         f"shape = {names[0]}.shape",
-        f"if key is None or {' or '.join((*scattered, *shapes))} or comes_again(key):",
+        f"if key is None or {' or '.join((*uneven, *shapes))} or comes_again(key):",
         "    raise Refused",
-        *_read(pattern),
+        *_read(calls),
         "n = prod(shape)",
         "if low or not n: raise Refused",
-        *streams(pattern.streams),
-        f"kin = ({', '.join((*parts, 'len(shape)', *pattern.options, 'handle'))})",
-        "plan = families[kin]",
-        _refusal(pattern),
-        "    raise Refused",
-        *_make_outputs(pattern, [f"plan.make[{k}](shape)" for k in range(pattern.new)]),
-        *_tell_all(pattern),
-        *follow(pattern.streams),
+        *_streams(calls),
+        f"shapeless = ({', '.join((*_keyed(bare), 'len(shape)', *calls.options, 'handle'))})",
+        "plan = dynamic_plans[shapeless]",
+        *_refusal(calls),
+        *_make_outputs(calls, [f"plan.make[{k}](shape)" for k in range(calls.new)]),
+        *_tell(calls),
+        *_follow(calls),
         "free = plan.free",
-        "try: now, block = free.popitem()",
-        "except KeyError: now, block = object(), plan.fresh()",
-        f"plan.fit(block, n, {', '.join(_values(pattern))})",
+        "try: now, buffer = free.popitem()",
+        "except KeyError: now, buffer = object(), plan.fresh()",
+        f"plan.fit(buffer, n, {', '.join(_values(calls))})",
     ]
-    values = (*pattern.given, *pattern.keywords)
+    values = ", ".join(calls.passed)
     return "\n".join(
         [
-            f"def family(kernel, key, {', '.join(values)}):",
-            "    kin = None",
-            *_launch(pattern, body, f"check(kernel, key, {', '.join(values)}, kin=kin)"),
+            f"def dynamic(kernel, key, {values}):",
+            "    shapeless = None",
+            "    try:",
+            *_indented(body, 2),
+            "    except Exception:",
+            "        plan = None",
+            "    if plan is None:",
+            f"        return check(kernel, key, {values}, shapeless=shapeless)",
+            *_launch(calls),
         ]
     )
 
@@ -209,133 +304,116 @@ def _uneven(access: Access) -> str:
     return access.scattered or access.uneven
 
 
-def _launch(pattern: Pattern, body: Sequence[str], otherwise: str) -> list[str]:
-    """Return the lines that do something, launch, and return; or otherwise something else."""
-    outputs = (*pattern.given, *pattern.made)
-    outputs = outputs[len(outputs) - pattern.outputs :]
-    returned = {"none": "None", "one": "".join(outputs), "tuple": f"({', '.join((*outputs, ''))})"}
-    return [
-        "    try:",
-        *(f"        {line}" for line in body),
-        "    except Exception:",
-        "        plan = None",
-        "    if plan is None:",
-        f"        return {otherwise}",
-        # From here on nothing may lead to the checks: they would launch again.
-        "    code = block.launch()",
-        "    if code: plan.relaunch(block, code)",
-        # Another thread may have given back one that holds the same.
-        "    if free.setdefault(now, block) is not block: plan.spare(block)",
-        *(f"    {line}" for line in afterwards(pattern.streams, (*pattern.arrays, *pattern.made))),
-        *(f"    {line}" for line in _wrote(pattern)),
-        f"    return {returned[pattern.returned]}",
-    ]
+def _indented(lines: Iterable[str], depth: int) -> list[str]:
+    return ["    " * depth + line for line in lines]
 
 
-def _arrays(pattern: Pattern) -> list[Argument]:
-    return [one for one in pattern.arguments if one.access]
+def _keyed(calls: CallType) -> list[str]:
+    return [text for one in calls.code for text in one.keyed]
 
 
-def _wrote(pattern: Pattern) -> list[str]:
-    """Return the lines that record writes to arrays."""
-    rows = zip(_arrays(pattern), pattern.accesses, strict=True)
-    return [access.wrote for one, access in rows if one.written and access.wrote]
-
-
-def _textures(pattern: Pattern) -> list[str]:
-    """Return the elements of a key for textures: where they are."""
-    rows = zip(pattern.given, pattern.arguments, strict=True)
-    return [f"{x}.device.kind, {x}.device.ordinal" for x, one in rows if one.texture]
-
-
-def _read(pattern: Pattern) -> list[str]:
-    """Return the lines that read addresses, and refuse what must be checked in full."""
+def _read(calls: CallType) -> list[str]:
+    """Return the lines that read addresses, and refuse calls that must be checked in full."""
     lines = [
         line
-        for name, access in zip(pattern.arrays, pattern.accesses, strict=True)
+        for name, access in zip(calls.arrays, calls.accesses, strict=True)
         for line in access.lines(name)
     ]
-    refusals = [access.refused for access in pattern.accesses if access.refused]
+    refusals = [text for one in calls.code for text in one.refusals]
     if refusals:
         lines.append(f"if {' or '.join(refusals)}: raise Refused")
-    return [*lines, f"low = ({' | '.join(map(_pointer, pattern.arrays))}) & {_LOW}"]
+    if calls.is_aligned:
+        lines.append(f"low = ({' | '.join(map(_pointer, calls.arrays))}) & {_LOW}")
+    return lines
 
 
-def _refusal(pattern: Pattern) -> str:
-    arrays = ", ".join((*pattern.arrays, ""))
-    return f"if plan.refuses is not None and plan.refuses(kernel, ({arrays})):"
+def _refusal(calls: CallType) -> list[str]:
+    arrays = ", ".join((*calls.arrays, ""))
+    return [
+        f"if plan.refuses is not None and plan.refuses(kernel, ({arrays})):",
+        "    raise Refused",
+    ]
 
 
-def _make_outputs(pattern: Pattern, makers: Sequence[str]) -> list[str]:
-    first = _arrays(pattern)[0].access
-    assert first is not None
+def _make_outputs(calls: CallType, makers: Sequence[str]) -> list[str]:
     lines = []
-    for name, made in zip(pattern.made, makers, strict=True):
+    for name, access, maker in zip(calls.made, calls.made_accesses, makers, strict=True):
         pointer = _pointer(name)
-        lines.append(f"{name} = {made}")
-        lines.append(f"{pointer} = {first.named(name).pointer}")
+        lines.append(f"{name} = {maker}")
+        lines.append(f"{pointer} = {access.pointer}")
         lines.append(f"if {pointer} & {_LOW}: raise Refused")
     return lines
 
 
-def streams_of(rows: Iterable[tuple[str, Access]]) -> tuple[str, ...]:
-    """Return the current streams of all libraries, that of the first array first.
-
-    Parameters
-    ----------
-    rows : iterable of (str, Access)
-        Names of arrays, and their rows without these names.
-    """
-    found: dict[str, str] = {}
-    for name, access in rows:
-        found.setdefault(access.stream, access.named(name).stream)
-    return tuple(found.values())
-
-
-def streams(current: Sequence[str]) -> list[str]:
+def _streams(calls: CallType) -> list[str]:
     """Return the lines that set the stream of a call, and those of other libraries."""
-    lines = [f"handle = {current[0]} if stream is None else stream_handle(stream)"]
-    return lines + [f"other{k} = {one}" for k, one in enumerate(current[1:])]
+    first, *others = calls.streams
+    lines = [f"handle = {first} if stream is None else stream_handle(stream)"]
+    return lines + [f"other{k} = {one}" for k, one in enumerate(others)]
 
 
-def follow(current: Sequence[str]) -> list[str]:
+def _follow(calls: CallType) -> list[str]:
     """Return the lines that let a call wait for the streams of other libraries."""
     return [
         f"if other{k} != handle and stream is None: plan.follow(handle, other{k})"
-        for k in range(len(current) - 1)
+        for k in range(len(calls.streams) - 1)
     ]
 
 
-def afterwards(current: Sequence[str], arrays: Sequence[str]) -> list[str]:
-    """Return the lines that protect the memory of a launch: see `libraries.stream_order`."""
-    others = [f"other{k}" for k in range(len(current) - 1)]
-    lines = [f"if {one} != handle and stream is None: plan.follow({one}, handle)" for one in others]
-    if set(current) != {"0"}:
-        elsewhere = " or ".join(f"handle != ({one})" for one in (current[0], *others))
-        kept = f"plan.after(handle, ({', '.join((*arrays, ''))}))"
-        lines.append(f"if stream is not None and ({elsewhere}): {kept}")
-    return lines
-
-
-def tell(accesses: Iterable[Access]) -> list[str]:
+def _tell(calls: CallType) -> list[str]:
     """Return the line that tells arrays of a stream that is not their own, if any must know."""
+    accesses = (*calls.accesses, *calls.made_accesses)
     told = ", ".join(access.told for access in accesses if access.told)
     return [f"if handle: use_on(handle, {told})"] if told else []
 
 
-def _tell_all(pattern: Pattern) -> list[str]:
-    first = _arrays(pattern)[0].access
-    assert first is not None
-    return tell((*pattern.accesses, *map(first.named, pattern.made)))
-
-
-def _values(pattern: Pattern) -> list[str]:
+def _values(calls: CallType) -> list[str]:
     """Return the values in parameter buffers: addresses, bytes of scalars and textures."""
-    values = [
-        f"plan.convert[{k}](a{k})" if one.access is None else _pointer(f"a{k}")
-        for k, one in enumerate(pattern.arguments)
-    ]
-    return values + [_pointer(name) for name in pattern.made]
+    return [*(one.packed for one in calls.code), *map(_pointer, calls.made)]
+
+
+def _launch(calls: CallType) -> list[str]:
+    """Return the lines that launch and return; nothing in them may lead to the checks.
+
+    These would launch again.
+    """
+    outputs = (*calls.given, *calls.made)
+    outputs = outputs[len(outputs) - calls.outputs :]
+    returned = {"none": "None", "one": "".join(outputs), "tuple": f"({', '.join((*outputs, ''))})"}
+    return _indented(
+        [
+            "code = buffer.launch()",
+            "if code: plan.relaunch(buffer, code)",
+            # Another thread may have given back one that holds the same.
+            "if free.setdefault(now, buffer) is not buffer: plan.spare(buffer)",
+            *_afterwards(calls),
+            *_wrote(calls),
+            f"return {returned[calls.returned]}",
+        ],
+        1,
+    )
+
+
+def _afterwards(calls: CallType) -> list[str]:
+    """Return the lines that protect the memory of a launch: see `libraries.stream_order`."""
+    first, *rest = calls.streams
+    others = [f"other{k}" for k in range(len(rest))]
+    lines = [f"if {one} != handle and stream is None: plan.follow({one}, handle)" for one in others]
+    if set(calls.streams) != {"0"}:
+        elsewhere = " or ".join(f"handle != ({one})" for one in (first, *others))
+        kept = f"plan.after(handle, ({', '.join((*calls.arrays, *calls.made, ''))}))"
+        lines.append(f"if stream is not None and ({elsewhere}): {kept}")
+    return lines
+
+
+def _wrote(calls: CallType) -> list[str]:
+    """Return the lines that record writes to arrays."""
+    lines = []
+    for number, one in enumerate(calls.code):
+        if one.access is not None and one.written and one.access.wrote:
+            condition = f"if plan.written[{number}]: " if one.varies else ""
+            lines.append(condition + one.access.wrote)
+    return lines
 
 
 def _pointer(name: str) -> str:

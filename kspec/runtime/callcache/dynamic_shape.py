@@ -2,7 +2,7 @@
 
 A plan (`kspec.runtime.callcache.launch_plan`) holds for one shape.  If all arrays are contiguous,
 aligned and of the same shape, an elementwise kernel sees no more of it than the number of elements:
-a `Family` answers all calls with the same dtypes.
+a `DynamicShapePlan` answers all calls with the same dtypes.
 
 >>> number, block = family.free.popitem()                                    # doctest: +SKIP
 >>> family.fit(block, x.size, x.data.ptr, y.data.ptr)                        # doctest: +SKIP
@@ -29,13 +29,13 @@ from kspec.runtime.schedules.marshal import ParameterBlock
 _SIZE, _ENDS, _ENDS_OFFSET = struct.Struct("q"), struct.Struct("2i"), 24
 
 
-class FamilyBlock:
+class ResizableBuffer:
     """Parameters in memory, and a launch whose size can be set; used as `block.Block` is.
 
     Attributes
     ----------
     launch : callable
-        Launches the kernel; returns 0, or a code for `Family.relaunch`.
+        Launches the kernel; returns 0, or a code for `DynamicShapePlan.relaunch`.
     params : ParameterBlock
         Its parameters.
     resize : callable
@@ -50,7 +50,7 @@ class FamilyBlock:
         self.resize = resize
 
 
-class Family(Ordered):
+class DynamicShapePlan(Ordered):
     """The common part of calls that differ in the number of elements.
 
     Parameters
@@ -62,7 +62,7 @@ class Family(Ordered):
 
     Attributes
     ----------
-    free : dict of object to FamilyBlock
+    free : dict of object to ResizableBuffer
         Unused blocks, by keys that tell them apart.
     convert : tuple of callable
         For each operand, the conversion of a scalar to bytes.
@@ -89,7 +89,7 @@ class Family(Ordered):
     def __init__(self, prepared: Prepared, plan: Plan) -> None:
         assert prepared.kernel is not None
         assert prepared.growth is not None
-        self.free: dict[object, FamilyBlock] = {}
+        self.free: dict[object, ResizableBuffer] = {}
         self.convert = plan.convert
         self.device = plan.device
         sizes = [_itemsize(one) for one in prepared.operands]
@@ -109,12 +109,12 @@ class Family(Ordered):
         self._pack = plan.pack
         self._parameters = [prepared.first(0), *prepared.parameters()]
 
-    def fresh(self) -> FamilyBlock:
+    def fresh(self) -> ResizableBuffer:
         """Return a new block."""
         params = ParameterBlock(self._parameters)
-        return FamilyBlock(*self._kernel.prepare_resizable(self._launch, params), params)
+        return ResizableBuffer(*self._kernel.prepare_resizable(self._launch, params), params)
 
-    def fit(self, block: FamilyBlock, size: int, *values: Any) -> None:
+    def fit(self, block: ResizableBuffer, size: int, *values: Any) -> None:
         """Write a number of elements, at least one, and the operands' values into a block."""
         for written, other, itemsize, other_itemsize, same in self._written:
             distance = values[other] - values[written]
@@ -127,7 +127,7 @@ class Family(Ordered):
         _ENDS.pack_into(memory, elements + _ENDS_OFFSET, 0, tail)
         self._pack(memory, operands, *values)
 
-    def relaunch(self, block: FamilyBlock, code: int) -> None:
+    def relaunch(self, block: ResizableBuffer, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
         self._kernel.relaunch(block.launch, code)
 

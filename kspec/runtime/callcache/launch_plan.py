@@ -314,12 +314,7 @@ def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
         fields.append((starts[number], number, write))
     for (number, _), start in zip(prepared.views, starts[len(prepared.operands) :], strict=False):
         fields.append((start, number, _pack_address))
-
-    def pack(memory: Any, begin: int, *values: Any) -> None:
-        for start, number, write in fields:
-            write(memory, begin + start, values[number])
-
-    return pack
+    return marshal.field_packer(fields)
 
 
 _pack_address = struct.Struct("P").pack_into
@@ -381,9 +376,16 @@ def _refusal(prepared: Prepared) -> Refusal | None:
     libraries = {one.library.name for one in prepared.operands if one.library is not None}
     if "torch" in libraries and any(dtypes.lookup(view.dtype).kind == "c" for view in views):
         conditions.append(lambda kernel, arrays: any(array.is_conj() for array in arrays))
+    return any_of(conditions)
+
+
+def any_of(conditions: Sequence[Refusal]) -> Refusal | None:
+    """Return a test of several conditions; None if there are none."""
     if len(conditions) < 2:
         return next(iter(conditions), None)
-    return lambda kernel, arrays: any(refuses(kernel, arrays) for refuses in conditions)
+    first, rest = conditions[0], any_of(conditions[1:])
+    assert rest is not None
+    return lambda kernel, arrays: first(kernel, arrays) or rest(kernel, arrays)
 
 
 def is_checked(checks: Checks | None, made: Checks = NO_CHECKS) -> bool:

@@ -22,8 +22,8 @@ from kspec.model.declaration import Declaration, GeneratedDeclaration
 from kspec.model.infer import param_dtype
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments.param_info import ParamInfo
-from kspec.runtime.callcache.cache import Route, Routes, make_route
-from kspec.runtime.callcache.codegen import Argument, Pattern, argument_of
+from kspec.runtime.callcache.cache import CacheEntry, CacheInfo, CallCache
+from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
 from kspec.runtime.callcache.param_block import Blocks
 from kspec.runtime.driver import stream as driver_streams
@@ -71,7 +71,7 @@ class KernelCallable(Generic[DeclarationT]):
         Where it is from, if it was generated.
     """
 
-    _routes_class: ClassVar[type[Routes]] = Routes
+    _call_cache_class: ClassVar[type[CallCache]] = CallCache
 
     def __init__(
         self,
@@ -88,13 +88,17 @@ class KernelCallable(Generic[DeclarationT]):
         """Take a declaration; what was compiled for the one before is forgotten."""
         self._declaration = declaration
         self._loader = loader
-        self._routes = self._routes_class()
+        self._call_cache = self._call_cache_class()
         self.__doc__ = declaration.doc or type(self).__doc__
 
     @property
     def declaration(self) -> DeclarationT:
         """Declaration by which the kernel is called."""
         return self._declaration
+
+    def cache_info(self) -> CacheInfo:
+        """Return the number of repeated calls that launch at once."""
+        return self._call_cache.info()
 
     @functools.cached_property
     def backward(self) -> Backward | None:
@@ -153,20 +157,20 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         """Number of inputs and outputs."""
         return self.nin + self.nout
 
-    def _route(
+    def _entry(
         self, args: Sequence[Any], options: tuple[str, ...], returned: str, grows: bool = False
-    ) -> Route | None:
-        """Return the function for calls with arguments of these types, if there is one.
+    ) -> CacheEntry | None:
+        """Return the entry for calls with arguments of these types; None if there is none.
 
-        The parameters are those of `Pattern`.
+        The parameters are those of `CallType`.
         """
         declaration = self._declaration
         seen = getattr(declaration, "raw_views", ())
-        arguments: list[Argument] = []
+        arguments: list[ArgumentCode] = []
         for number, (param, value) in enumerate(zip(declaration.params, args, strict=False)):
             written = number >= len(declaration.inputs) or param.non_const
             exact = param.raw or param.name in seen
-            argument = argument_of(value, written=written, exact=exact)
+            argument = argument_code(value, written=written, exact=exact)
             if argument is None:
                 return None
             arguments.append(argument)
@@ -174,7 +178,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             return None
         new = len(declaration.params) - len(arguments)
         outputs = len(declaration.outputs)
-        return make_route(Pattern(tuple(arguments), new, options, outputs, returned, grows))
+        return CacheEntry(CallType(tuple(arguments), options, new, outputs, returned, grows))
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""

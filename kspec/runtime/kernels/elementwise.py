@@ -107,13 +107,13 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             and (block_size is None or type(block_size) is int)
         ):
             if rest:
-                route = self._routes[types_of((a0, a1, a2, a3, a4, *rest))]
-                if route is not None:
-                    return route(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
+                cached = self._call_cache[types_of((a0, a1, a2, a3, a4, *rest))]
+                if cached is not None:
+                    return cached(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
             else:  # without a star, which takes as long as everything else here
-                route = self._routes[type(a0), type(a1), type(a2), type(a3), type(a4)]
-                if route is not None:
-                    return route(self, a0, a1, a2, a3, a4, size, block_size, stream)
+                cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                if cached is not None:
+                    return cached(self, a0, a1, a2, a3, a4, size, block_size, stream)
         args = given_of(a0, a1, a2, a3, a4, *rest)
         declaration = self.declaration
         other = interop.overriding(args)
@@ -135,7 +135,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
         keywords = "size", "block_size"
-        self._routes.learn(args, lambda: self._route(args, keywords, returned, grows=True))
+        self._call_cache.learn(args, lambda: self._entry(args, keywords, returned, grows=True))
         return result
 
     def bind(

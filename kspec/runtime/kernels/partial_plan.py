@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kspec.model.shapes import Shape
-from kspec.runtime.callcache.cache import Memo
+from kspec.runtime.callcache.cache import PlanCache
 from kspec.runtime.callcache.launch_plan import ALIGNMENT, Plan, make_plan
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
@@ -76,7 +76,7 @@ class Repeated:
     def __init__(self, split: SplitReduction) -> None:
         self._split = split
         self._has_raw = any(param.raw for param in split.kernel.declaration.inputs)
-        self.kinds: Memo[_Kind] = Memo()
+        self.kinds: PlanCache[_Kind] = PlanCache()
 
     def __call__(
         self,

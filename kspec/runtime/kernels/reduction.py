@@ -99,21 +99,21 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             if rest or out is not None:
                 args = given_of(a0, a1, a2, a3, a4, *rest)
                 given = self._all_given(args, out)
-                route = self._routes[types_of(given)] if given else None
-                if route is not None:
+                cached = self._call_cache[types_of(given)] if given else None
+                if cached is not None:
                     places = (*given, *[ABSENT] * (PLACES - len(given)))
-                    return route(self, *places, axis, keepdims, stream)
+                    return cached(self, *places, axis, keepdims, stream)
             else:
-                route = self._routes[type(a0), type(a1), type(a2), type(a3), type(a4)]
-                if route is not None:
-                    return route(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
+                cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                if cached is not None:
+                    return cached(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
         args = given_of(a0, a1, a2, a3, a4, *rest)
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare(args, axis, keepdims, out, options)
         result = prepared.run()
         values = (*args, *self._given_outputs(args, out))
         returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
-        self._routes.learn(values, lambda: self._route(values, ("axis", "keepdims"), returned))
+        self._call_cache.learn(values, lambda: self._entry(values, ("axis", "keepdims"), returned))
         return result
 
     def bind(

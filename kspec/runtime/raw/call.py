@@ -1,7 +1,9 @@
-"""Calling a raw kernel: its keywords, its checks, its launch.
+"""Calling a kernel with a grid: its keywords, its checks, its launch.
 
-Arguments are checked and packed by `kspec.runtime.raw.typed_args` where parameters are declared,
-else by `kspec.runtime.raw.untyped_args`; `kspec.runtime.raw.call_cache` answers repeated calls.
+`GridKernel` is the base of raw and jitted kernels (`kspec.runtime.raw.view_kernel`), `RawCaller` of
+raw ones.  Their arguments are checked and packed by `kspec.runtime.raw.typed_args` where parameters
+are declared, else by `kspec.runtime.raw.untyped_args`; `kspec.runtime.raw.call_cache` answers
+repeated calls.
 """
 
 from __future__ import annotations
@@ -10,24 +12,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from kspec.errors import ArgumentTypeError
 from kspec.model.checks import Checks
 from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
 from kspec.runtime.arguments.checks import checks_of_call, modes_of_call
+from kspec.runtime.arguments.opaque import HANDLES, POINTER, STRUCT, is_cupys, kind_of, needs_cuda
+from kspec.runtime.callcache.cache import CacheInfo
+from kspec.runtime.callcache.codegen import ArgumentCode
 from kspec.runtime.driver.device import Device, default_device
 from kspec.runtime.driver.launch import (
     NO_OPTIONS,
     HostOptions,
+    Launch,
     LaunchOptions,
     about,
     make_launch,
     three,
 )
+from kspec.runtime.libraries.array_access import access_of
+from kspec.runtime.memory.symbol import Symbol
 from kspec.runtime.modules.attributes import KernelAttributes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
-from kspec.runtime.raw.call_cache import PreparedRaw, RawRoutes
+from kspec.runtime.raw.call_cache import Choice, GridCallCache, PreparedRaw
 from kspec.runtime.raw.typed_args import (
     bind_parameters,
     declared_arguments,
@@ -47,8 +57,8 @@ from kspec.runtime.raw.untyped_args import (
 )
 
 
-class RawCaller(KernelAttributes):
-    """Base of raw kernels: a call is checked by `prepare`, repeated ones launch plans.
+class GridKernel:
+    """Base of kernels with a grid: a call is checked by `prepare`, repeated ones launch plans.
 
     Attributes
     ----------
@@ -57,16 +67,82 @@ class RawCaller(KernelAttributes):
         environment say.
     """
 
-    checks: Checks | None
-    _cooperative = False
-    _chooses = False
-    _routes: RawRoutes
-    _loader: KernelLoader
+    checks: Checks | None = None
+    _call_cache: GridCallCache
 
     @property
     def name(self) -> str:
         """Name of the kernel."""
         raise NotImplementedError
+
+    def cache_info(self) -> CacheInfo:
+        """Return the number of repeated calls that launch at once."""
+        return self._call_cache.info()
+
+    def operands(self, args: Sequence[Any]) -> tuple[RawArgument, ...]:
+        """Return the classified arguments of a call."""
+        raise NotImplementedError
+
+    def choose(self, operands: Sequence[RawArgument], device: Device) -> Choice:
+        """Return the kernel for some arguments, and what they are packed to."""
+        raise NotImplementedError
+
+    def code_of(self, number: int, value: Any) -> ArgumentCode | None:
+        """Return the code for an argument; None if calls with its type are checked in full."""
+        raise NotImplementedError
+
+    def _adjusted(self, launch: Launch) -> Launch:
+        """Return a launch as the kernel's attributes want it."""
+        return launch
+
+    def _forget(self) -> None:
+        """Drop what is known of repeated calls."""
+        self._call_cache = GridCallCache()  # calls that are going on learn in the old one
+
+    def prepare(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        options: LaunchOptions = NO_OPTIONS,
+    ) -> PreparedRaw:
+        """Check a call, with parameters and errors as those of the call."""
+        name = self.name
+        operands = self.operands(listed_arguments(name, args))
+        device, library = place_of(name, operands)
+        choice = self.choose(operands, device)
+        checks = checks_of_call(name, device, self.checks, options)
+        modes = modes_of_call(checks, device)
+        handle = stream_of(options.stream, library, device, operands)
+        host = HostOptions(checks, modes, regions_of(modes, operands))
+        with about(name):
+            launch = make_launch(grid, block, options, handle, host, choice.cooperative)
+        launch = self._adjusted(launch)
+        symbol, loader = choice.symbol, choice.loader
+        loader.check_captured(symbol, device, handle)
+        kernel = loader.kernel(symbol, device, modes)
+        if "bounds" in modes and meets_read_only(kernel, operands):
+            # Inline checks do not tell reads from writes: those of tables do.
+            modes = tuple(sorted({*modes, "memory"} - {"bounds"}))
+            kernel = loader.kernel(symbol, device, modes)
+            launch = replace(launch, host=replace(host, modes=modes))
+        parameters = self._fitted(operands, choice.parameters, kernel)
+        named = options.stream is not None
+        return PreparedRaw(kernel, launch, device, operands, parameters, choice, named)
+
+    def _fitted(
+        self, operands: Sequence[RawArgument], parameters: tuple[bytes, ...], kernel: LoadedKernel
+    ) -> tuple[bytes, ...]:
+        """Return packed arguments as the compiled kernel has its parameters."""
+        return parameters
+
+
+class RawCaller(GridKernel, KernelAttributes):
+    """Base of raw kernels."""
+
+    _cooperative = False
+    _chooses = False
+    _loader: KernelLoader
 
     @property
     def _params(self) -> Sequence[CParam] | None:
@@ -92,9 +168,6 @@ class RawCaller(KernelAttributes):
         """The kernel as it is loaded on the current device; on a GPU, ``.ptr`` is its handle."""
         device = default_device()
         return self._loader.kernel(RawSymbol(self._expression({}, device)), device)
-
-    def _forget(self) -> None:
-        self._routes = RawRoutes()  # calls that are going on note what they learn in the old one
 
     def __call__(
         self,
@@ -155,33 +228,28 @@ class RawCaller(KernelAttributes):
                     more = None if cluster is None else three("cluster", cluster), bool(pdl)
                 except ArgumentTypeError as error:
                     raise ArgumentTypeError(f"{self.name}: {error}") from None
-            self._routes.last(self, grid, block, args, shared_mem, stream, more)
+            self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
         else:
             options = LaunchOptions(stream, shared_mem, cluster, pdl, sanitize, order, timeout)
             self.prepare(grid, block, args, options).run()
 
-    def prepare(
-        self,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        args: Sequence[Any],
-        options: LaunchOptions = NO_OPTIONS,
-    ) -> PreparedRaw:
-        """Check a call, with parameters and errors as those of the call."""
+    def operands(self, args: Sequence[Any]) -> tuple[RawArgument, ...]:
+        """Return the classified arguments of a call, as many as are declared."""
         name, params = self.name, self._params
-        args = listed_arguments(name, args)
         if params is None:
-            operands = tuple(RawArgument(name, number, value) for number, value in enumerate(args))
-        else:
-            operands = declared_arguments(name, params, args)
-        device, library = place_of(name, operands)
+            return tuple(RawArgument(name, number, value) for number, value in enumerate(args))
+        return declared_arguments(name, params, args)
+
+    def choose(self, operands: Sequence[RawArgument], device: Device) -> Choice:
+        """Return the kernel for some arguments, and what they are packed to."""
+        params = self._params
+        bound: dict[str, str] = {}
+        written: tuple[bool, ...] = ()
         if params is None:
-            bound: dict[str, str] = {}
             parameters = tuple(pack_undeclared(operand, device) for operand in operands)
             types = ("",) * len(operands)
-            written: tuple[bool, ...] = ()
         else:
-            bound = bind_parameters(name, params, operands)
+            bound = bind_parameters(self.name, params, operands)
             known = {**self._structs, **bound}
             parameters = tuple(
                 pack_declared(param, operand, known, device)
@@ -189,25 +257,66 @@ class RawCaller(KernelAttributes):
             )
             types = tuple(number_type(param, known) for param in params)
             written = tuple(param.pointer and not param.const for param in params)
-        checks = checks_of_call(name, device, self.checks, options)
-        modes = modes_of_call(checks, device)
-        handle = stream_of(options.stream, library, device, operands)
-        host = HostOptions(checks, modes, regions_of(modes, operands))
-        with about(name):
-            launch = make_launch(grid, block, options, handle, host, self._cooperative)
-        launch = self._with_attributes(launch)
         symbol = RawSymbol(self._expression(bound, device, operands))
-        self._loader.check_captured(symbol, device, handle)
-        kernel = self._loader.kernel(symbol, device, modes)
-        if "bounds" in modes and meets_read_only(kernel, operands):
-            # Inline checks do not tell reads from writes: those of tables do.
-            modes = tuple(sorted({*modes, "memory"} - {"bounds"}))
-            kernel = self._loader.kernel(symbol, device, modes)
-            launch = replace(launch, host=replace(host, modes=modes))
-        if params is None:
+        return Choice(symbol, self._loader, parameters, types, written, self._cooperative)
+
+    def _adjusted(self, launch: Launch) -> Launch:
+        return self._with_attributes(launch)
+
+    def _fitted(
+        self, operands: Sequence[RawArgument], parameters: tuple[bytes, ...], kernel: LoadedKernel
+    ) -> tuple[bytes, ...]:
+        if self._params is None:
             check_floats(operands, kernel.parameter_sizes)
-        parameters = with_structs(operands, parameters, kernel.parameter_sizes)
-        named = options.stream is not None
-        return PreparedRaw(
-            kernel, launch, device, operands, parameters, types, named=named, written=written
-        )
+        return with_structs(operands, parameters, kernel.parameter_sizes)
+
+    def code_of(self, number: int, value: Any) -> ArgumentCode | None:
+        """Return the code for an argument; None if calls with its type are checked in full."""
+        param = None if self._params is None else self._params[number]
+        access = access_of(type(value))
+        if access is None:
+            return _code_of_value(value, is_declared=param is not None)
+        if param is None:
+            return ArgumentCode.of_array(access, "exact" if self._chooses else "bare")
+        # Arrays of one element are values of parameters that are not pointers.
+        if not param.pointer:
+            return None
+        return ArgumentCode.of_array(access, "flat", written=not param.const)
+
+
+def _code_of_value(value: Any, *, is_declared: bool) -> ArgumentCode | None:
+    """Return the code for an argument that is not an array."""
+    kind = type(value)
+    if value is None:
+        return ArgumentCode(packed="0", format="P")
+    opaque = kind_of(value)
+    if opaque == STRUCT:
+        return ArgumentCode()
+    if opaque in (*HANDLES, POINTER):
+        return ArgumentCode(packed="{x}.ptr", format="P", place=_place(value))
+    plain = kind in (bool, int, float, complex)
+    if not plain and (not issubclass(kind, np.generic) or issubclass(kind, np.flexible)):
+        return None
+    if is_declared:
+        return ArgumentCode()
+    if kind is complex:
+        doubtful = "not ({x}.real and {x}.imag)"  # 0.0 == -0.0
+        return ArgumentCode(packed="{x}.real, {x}.imag", format="dd", doubtful=doubtful)
+    if kind is float:
+        return ArgumentCode(packed="{x}", format="d", doubtful="not {x}")
+    if plain:
+        return ArgumentCode(packed="{x}", format={bool: "?", int: "q"}[kind])
+    dtype = value.dtype
+    if dtype.kind in "biu":
+        return ArgumentCode(packed="{x}", format=dtype.char)  # NumPy has the letters of `struct`
+    # Not as a number, which would lose the payload of a NaN.
+    return ArgumentCode(packed="{x}.tobytes()", format=f"{dtype.itemsize}s")
+
+
+def _place(arg: Any) -> str:
+    """Return the elements of a key that say where a texture, surface or pointer is."""
+    if isinstance(arg, Symbol):
+        return "{x}.place.kind, {x}.place.ordinal, {x}.ptr"  # guards have its memory
+    if needs_cuda(arg):
+        return ""  # with the arrays
+    return "{x}.device_id" if is_cupys(arg) else "{x}.device.kind, {x}.device.ordinal"

@@ -20,15 +20,15 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.call import RawCaller
-from kspec.runtime.raw.call_cache import RawRoutes
+from kspec.runtime.raw.call_cache import GridCallCache
 from kspec.runtime.raw.untyped_args import RawArgument
 
 
 class RawCallable(KernelCallable[RawDeclaration], RawCaller):
     """A raw kernel that a spec declares."""
 
-    _routes: RawRoutes
-    _routes_class = RawRoutes
+    _call_cache: GridCallCache
+    _call_cache_class = GridCallCache
 
     def _declare(self, declaration: RawDeclaration, loader: KernelLoader) -> None:
         super()._declare(declaration, loader)

@@ -35,7 +35,6 @@ from kspec.runtime.modules.provider import (
     made_in_python,
 )
 from kspec.runtime.raw.call import RawCaller
-from kspec.runtime.raw.call_cache import RawRoutes
 from kspec.runtime.raw.untyped_args import RawArgument, listed_arguments
 
 # Carried with a source, it is found before any other of its name.
@@ -136,7 +135,7 @@ class RawKernel(RawCaller):
         self._module = module
         self._loader = module.loader
         self.checks: Checks | None = None
-        self._routes = RawRoutes()
+        self._forget()
         self._name = name
         self._cooperative = module.enable_cooperative_groups
         self.__name__ = name

@@ -34,7 +34,7 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import Expression
 from kspec.model.raw.launch_rules import BUILTINS, evaluate
 from kspec.model.signature import CParam
-from kspec.runtime.callcache.codegen import compile_route
+from kspec.runtime.callcache.codegen import compile_call
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.launch import LaunchOptions, about, make_launch
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -85,7 +85,7 @@ class RawFunction(RawCallable):
         if options:
             super().__call__(grid, block, args, shared_mem=shared_mem, stream=stream, **options)
         else:
-            self._routes.last(self, grid, block, args, shared_mem, stream, None)
+            self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
 
 
 def make_configure(declaration: RawDeclaration) -> Configure:
@@ -100,7 +100,7 @@ def make_configure(declaration: RawDeclaration) -> Configure:
         "shape_of": _shape_of,
         **{f"d{position}": number for position, number in full.constants.items()},
     }
-    exec(compile_route(render_configure(full)), names)
+    exec(compile_call(render_configure(full)), names)
     configure: Configure = names["configure"]
     return configure
 

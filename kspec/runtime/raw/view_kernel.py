@@ -16,43 +16,17 @@ import numpy as np
 
 from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
-from kspec.model.checks import Checks
 from kspec.model.shapes import size_of
-from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
-from kspec.runtime.arguments.checks import checks_of_call, modes_of_call
-from kspec.runtime.callcache.cache import Route, types_of
-from kspec.runtime.callcache.launch_plan import Ordered
-from kspec.runtime.callcache.param_block import Blocks
-from kspec.runtime.driver.launch import (
-    NO_OPTIONS,
-    HostOptions,
-    LaunchOptions,
-    about,
-    make_launch,
-)
+from kspec.runtime.callcache.codegen import ArgumentCode
+from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.aliasing import check_writable
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.modules.provider import KernelLoader
-from kspec.runtime.raw.call_cache import (
-    More,
-    PreparedRaw,
-    RawPattern,
-    RawRoutes,
-    Value,
-    guard_of,
-    make_raw_route,
-    options_of,
-    refusal_of,
-)
-from kspec.runtime.raw.untyped_args import (
-    RawArgument,
-    listed_arguments,
-    place_of,
-    regions_of,
-    stream_of,
-)
+from kspec.runtime.raw.call import GridKernel
+from kspec.runtime.raw.call_cache import Choice
+from kspec.runtime.raw.untyped_args import RawArgument
 from kspec.runtime.schedules import marshal
 
 _WIDE = 2**31  # bytes
@@ -88,25 +62,10 @@ class ViewKernel:
     is_stale: Callable[[], bool]
 
 
-class ViewCaller:
-    """Base of objects that find a kernel for their arguments and launch it.
+class ViewCaller(GridKernel):
+    """Base of objects that find a kernel for their arguments and launch it."""
 
-    Attributes
-    ----------
-    checks : Checks or None
-        What to check when it runs on the host device; None: as `kspec.checking` or the
-        environment say.
-    """
-
-    checks: Checks | None = None
-    _routes: RawRoutes
-    _params: Sequence[CParam] | None = None
     _names: Sequence[str]
-
-    @property
-    def name(self) -> str:
-        """Name of the kernel."""
-        raise NotImplementedError
 
     def kernel_for(self, operands: Sequence[RawArgument]) -> ViewKernel:
         """Return the kernel for some arguments."""
@@ -117,29 +76,16 @@ class ViewCaller:
         raise NotImplementedError
 
     def operands(self, args: Sequence[Any]) -> tuple[RawArgument, ...]:
-        """Return the classified arguments of a call, of which none is left out."""
+        """Return the classified arguments of a call, with those that it leaves out."""
         return tuple(
             RawArgument(self.name, number, value, name, pointer=True)
-            for number, (name, value) in enumerate(zip(self._names, args, strict=True))
+            for number, (name, value) in enumerate(
+                zip(self._names, self.complete(args), strict=True)
+            )
         )
 
-    def forget(self) -> None:
-        """Look at the next calls anew."""
-        self._routes = RawRoutes()
-        self._routes.last = find_view_route
-
-    def prepare(
-        self,
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        args: Sequence[Any],
-        options: LaunchOptions = NO_OPTIONS,
-    ) -> PreparedRaw:
-        """Check a call, with parameters and errors as those of the call."""
-        name = self.name
-        args = self.complete(listed_arguments(name, args))
-        operands = self.operands(args)
-        device, library = place_of(name, operands)
+    def choose(self, operands: Sequence[RawArgument], device: Device) -> Choice:
+        """Return the kernel for some arguments, and what they are packed to."""
         for one in operands:
             if one.view is not None and one.view.device != device:
                 raise ArgumentTypeError(
@@ -150,34 +96,29 @@ class ViewCaller:
             _pack(one, dtype, written)
             for one, dtype, written in zip(operands, found.types, found.written, strict=True)
         )
-        checks = checks_of_call(name, device, self.checks, options)
-        modes = modes_of_call(checks, device)
-        handle = stream_of(options.stream, library, device, operands)
-        host = HostOptions(checks, modes, regions_of(modes, operands))
-        with about(name):
-            launch = make_launch(grid, block, options, handle, host, found.cooperative)
-        symbol = RawSymbol(found.name)
-        found.loader.check_captured(symbol, device, handle)
-        kernel = found.loader.kernel(symbol, device, modes)
-        named = options.stream is not None
-        return _Prepared(
-            kernel,
-            launch,
-            device,
-            operands,
+        return Choice(
+            RawSymbol(found.name),
+            found.loader,
             parameters,
             found.types,
-            found,
-            named=named,
-            written=found.written,
+            found.written,
+            found.cooperative,
+            found.is_stale,
         )
 
-
-@dataclass(frozen=True)
-class _Prepared(PreparedRaw):
-    """A checked call, with the kernel that was found for it."""
-
-    found: ViewKernel
+    def code_of(self, number: int, value: Any) -> ArgumentCode | None:
+        """Return the code for an argument; None if calls with its type are checked in full."""
+        kind = type(value)
+        access = access_of(kind)
+        if access is not None:
+            return ArgumentCode.of_array(access, "exact", written=True, varies=True)
+        if kind is int:
+            return ArgumentCode(place=_IS_NARROW)
+        if kind in (bool, float, complex):
+            return ArgumentCode()
+        if issubclass(kind, np.generic) and not issubclass(kind, np.flexible):
+            return ArgumentCode()
+        return None
 
 
 def is_wide(view: ArrayView) -> bool:
@@ -205,98 +146,3 @@ def pack_view(view: ArrayView) -> bytes:
     room = max(1, len(view.shape))
     numbers = (*(view.shape or (0,)), *(view.strides or (0,)))
     return struct.pack(f"Pq{2 * room}q", view.ptr, size_of(view.shape), *numbers)
-
-
-def find_view_route(
-    kernel: Any,
-    grid: Any,
-    block: Any,
-    args: Any,
-    shared_mem: int,
-    stream: Any,
-    more: More | None,
-) -> None:
-    """Answer a call by the route for its arguments, or in full."""
-    routes = kernel._routes
-    is_listed = type(args) is tuple or type(args) is list
-    route = routes[types_of(args)] if is_listed else None
-    if route is not None:
-        routes.last = route
-        route(kernel, grid, block, args, shared_mem, stream, more)
-        return
-    kernel.prepare(grid, block, args, options_of(shared_mem, stream, more)).run()
-    if is_listed:
-        routes.learn(args, lambda: _route_of(args))
-
-
-def _route_of(args: Sequence[Any]) -> Route | None:
-    values = [_value(one) for one in args]
-    known = tuple(one for one in values if one is not None)
-    if len(known) < len(values) or not any(one.access for one in known):
-        return None
-    return make_raw_route(RawPattern(known, types_of(args)), _make_plan, find_view_route)
-
-
-def _value(arg: Any) -> Value | None:
-    kind = type(arg)
-    access = access_of(kind)
-    if access is not None:
-        return Value(access, written=True, varies=True, exact=True, packed="{p}", format="P")
-    if kind is int:
-        return Value(place=_IS_NARROW)
-    if kind in (bool, float, complex):
-        return Value()
-    if issubclass(kind, np.generic) and not issubclass(kind, np.flexible):
-        return Value()
-    return None
-
-
-class ViewPlan(Ordered, Blocks):
-    """The common part of all calls with one key, as in `kspec.runtime.raw.call_cache`."""
-
-    __slots__ = ("convert", "device", "guard", "refuses", "written")
-
-    def __init__(self, prepared: _Prepared, pattern: RawPattern) -> None:
-        self.device, self.written = prepared.device, prepared.written
-        parameters = prepared.parameters
-        super().__init__(
-            prepared.kernel, prepared.launch, lambda: (parameters, None), _packer(prepared)
-        )
-        self.convert = tuple(
-            marshal.converter(type(operand.value), dtype, operand.where) if dtype else None
-            for operand, dtype in zip(prepared.operands, prepared.types, strict=True)
-        )
-        self.guard = guard_of(prepared, pattern)
-        is_stale, refused = prepared.found.is_stale, refusal_of(prepared)
-        if refused is None:
-            self.refuses = lambda kernel, arrays: is_stale()
-        else:
-            self.refuses = lambda kernel, arrays: is_stale() or refused(kernel, arrays)
-
-
-def _packer(prepared: PreparedRaw) -> Callable[..., None]:
-    """Return a function that writes addresses and numbers into parameters, but not shapes."""
-    writers, offset = [], 0
-    for data, dtype in zip(prepared.parameters, prepared.types, strict=True):
-        form = struct.Struct(f"{len(data)}s" if dtype else "P")
-        writers.append((offset, form.pack_into))
-        offset += marshal.up(len(data), 16)
-
-    def pack(memory: Any, begin: int, *values: Any) -> None:
-        for (place, write), value in zip(writers, values, strict=True):
-            write(memory, begin + place, value)
-
-    return pack
-
-
-def _make_plan(prepared: PreparedRaw, pattern: RawPattern) -> ViewPlan | None:
-    """Return the plan of a call; None if the next one like it must be checked again."""
-    assert isinstance(prepared, _Prepared)
-    if not prepared.launch.host.is_repeatable or prepared.launch.cooperative:
-        return None
-    for operand in prepared.operands:
-        view = operand.view
-        # NumPy takes structs that differ in their alignment for equal.
-        if view is not None and dtypes.lookup(view.dtype).fields:
-            return None
-    return ViewPlan(prepared, pattern)

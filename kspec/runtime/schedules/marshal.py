@@ -59,6 +59,43 @@ class ParameterBlock:
             ctypes.memmove(address, parameter, len(parameter))
 
 
+# Offset of a value in a block, its number, and what writes it there.
+Field = tuple[int, int, Callable[..., None]]
+
+
+def packer(formats: Sequence[str], parameters: Sequence[bytes]) -> Callable[..., None]:
+    """Return a function that writes a value into each parameter: ``pack(memory, begin, *values)``.
+
+    Parameters
+    ----------
+    formats : sequence of str
+        What changes at the beginning of each parameter, for `struct`; empty: all its bytes.
+    parameters : sequence of bytes
+        The parameters.
+    """
+    full = [form or f"{len(data)}s" for form, data in zip(formats, parameters, strict=True)]
+    rooms = [up(len(data), _ALIGNMENT) for data in parameters]
+    sizes = list(map(struct.calcsize, full))
+    if sizes == list(map(len, parameters)):
+        padded = zip(full, sizes, rooms, strict=True)
+        return struct.Struct(
+            "".join(f"{one}{room - size}x" for one, size, room in padded)
+        ).pack_into
+    starts = itertools.accumulate(rooms, initial=0)
+    rows = enumerate(zip(starts, full, strict=False))
+    return field_packer([(start, k, struct.Struct(one).pack_into) for k, (start, one) in rows])
+
+
+def field_packer(fields: Sequence[Field]) -> Callable[..., None]:
+    """Return a function that writes values one by one, and leaves what is between them."""
+
+    def pack(memory: Any, begin: int, *values: Any) -> None:
+        for start, number, write in fields:
+            write(memory, begin + start, values[number])
+
+    return pack
+
+
 def is_number(value: object) -> bool:
     """Return whether a value can be converted to a parameter: a Python or NumPy number."""
     if isinstance(value, bool | int | float | complex):

@@ -88,7 +88,7 @@ def blocks_of(kernel: Any) -> Blocks:
 
 
 def call(blocks: Blocks, value: int, doubtful: bool = False) -> Block:
-    """Do what the function of a route does."""
+    """Do as call code does."""
     now = (value,)
     one = blocks.free.pop(now, None)
     if one is None:

@@ -19,21 +19,20 @@ from hypothesis import strategies as st
 
 import kspec
 from kspec.model import dtypes
-from kspec.runtime.callcache import cache as route
 from kspec.runtime.callcache.cache import MAX_PLANS
 from kspec.runtime.callcache.launch_plan import Plan
 from kspec.runtime.schedules import marshal
 from tests.devices import ArrayDevice
 from tests.profiles import examples
 
-ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_route")
-SCALE = kspec.ElementwiseKernel("T x, S a", "T y", "y = x * a", "scale_route")
-NARROW = kspec.ElementwiseKernel("float32 x, int8 a", "float32 y", "y = x + a", "narrow_route")
+ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_again")
+SCALE = kspec.ElementwiseKernel("T x, S a", "T y", "y = x * a", "scale_again")
+NARROW = kspec.ElementwiseKernel("float32 x, int8 a", "float32 y", "y = x + a", "narrow_again")
 WINDOW = kspec.ElementwiseKernel(
-    "raw T x, T y", "T z", "z = x[i] + y + _raw_y.size() + x.strides()[0]", "window_route"
+    "raw T x, T y", "T z", "z = x[i] + y + _raw_y.size() + x.strides()[0]", "window_again"
 )
-PAIR = kspec.ElementwiseKernel("T x", "T y, T z", "y = x + 1; z = x + 2", "pair_route")
-FILL = kspec.ElementwiseKernel("float32 a", "raw float32 y", "y[i] = a + i", "fill_route")
+PAIR = kspec.ElementwiseKernel("T x", "T y, T z", "y = x + 1; z = x + 2", "pair_again")
+FILL = kspec.ElementwiseKernel("float32 a", "raw float32 y", "y[i] = a + i", "fill_again")
 
 
 def hot(kernel: Any, *args: Any, **keywords: Any) -> Any:
@@ -44,8 +43,8 @@ def hot(kernel: Any, *args: Any, **keywords: Any) -> Any:
 
 
 def plans_of(kernel: Any) -> list[Plan]:
-    routes = kernel._routes.values()
-    return [plan for one in routes if one for plan in one.__globals__["plans"].values()]
+    entries = kernel._call_cache.entries.values()
+    return [plan for one in entries for plan in one.cache.plans.values()]
 
 
 @pytest.fixture
@@ -101,9 +100,9 @@ class TestHits:
 
     def test_what_is_returned(self) -> None:
         x = np.zeros(2)
-        one = kspec.ElementwiseKernel("T x", "T y", "y = x", "one_route", return_tuple=True)
-        none = kspec.ElementwiseKernel("T x", "T y", "y = x", "none_route", no_return=True)
-        nothing = kspec.ElementwiseKernel("T x", "", "int a = 0", "nothing_route")
+        one = kspec.ElementwiseKernel("T x", "T y", "y = x", "one_again", return_tuple=True)
+        none = kspec.ElementwiseKernel("T x", "T y", "y = x", "none_again", no_return=True)
+        nothing = kspec.ElementwiseKernel("T x", "", "int a = 0", "nothing_again")
         assert isinstance(hot(one, x), tuple)
         assert hot(none, x, x) is None
         assert hot(nothing, x) == ()
@@ -208,7 +207,7 @@ class TestWhatChanges:
             ADD(x, np.ma.masked_array(x))
 
     def test_structs_of_another_alignment(self) -> None:
-        copy_of = kspec.ElementwiseKernel("T x", "T y", "y = x", "copy_struct_route")
+        copy_of = kspec.ElementwiseKernel("T x", "T y", "y = x", "copy_struct_again")
         plain = kspec.make_aligned_dtype([("a", "f4"), ("b", "f4")])
         raised = kspec.make_aligned_dtype(plain, alignment=16)
         small = np.zeros(4, plain)
@@ -217,17 +216,17 @@ class TestWhatChanges:
         assert copy_of(small).dtype.metadata is None
 
     def test_redeclaring_a_kernel(self) -> None:
-        total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total_route")
+        total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total_again")
         x = np.arange(4.0)
         assert hot(total, x) == 6
         total.identity = 5
         assert hot(total, x) == 11
 
 
-SUM = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_route")
-SHIFTED = kspec.ReductionKernel("T x, T s", "T y", "x * s", "a + b", "y = a", "0", "shifted_route")
+SUM = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_again")
+SHIFTED = kspec.ReductionKernel("T x, T s", "T y", "x * s", "a + b", "y = a", "0", "shifted_again")
 RANGE = kspec.ReductionKernel(
-    "T x", "T y, int64 n", "x", "a + b", "y = a; n = 7", "0", "range_route"
+    "T x", "T y, int64 n", "x", "a + b", "y = a; n = 7", "0", "range_again"
 )
 
 
@@ -430,25 +429,23 @@ def test_hits_equal_misses(calls: list[tuple[Any, ...]], random: Any) -> None:
 
 class TestMemory:
     def test_ever_new_shapes_leave_few_plans(self) -> None:
-        kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "shapes_route")
+        kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "shapes_again")
         x = np.zeros(4000)
         for size in range(1, 1500):
             kernel(x[:size])
-        assert len(plans_of(kernel)) == 8
-        memo = next(one for one in kernel._routes.values() if one)
-        seen = memo.__globals__["check"].__closure__
-        sets = [
-            cell.cell_contents._seen for cell in seen if isinstance(cell.cell_contents, route.Memo)
-        ]
-        assert len(sets[0]) <= 1024
+        assert kernel.cache_info().plans == 8
+        assert kernel.cache_info().dynamic_plans == 1
+        (entry,) = kernel._call_cache.entries.values()
+        assert len(entry.cache._seen) <= 1024
 
     def test_the_number_of_plans_is_bounded(self) -> None:
-        kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "bounded_route")
+        kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "bounded_again")
         x = np.arange(1000.0)
         for _ in range(3):
             for size in range(1, MAX_PLANS + 50):
                 np.testing.assert_array_equal(kernel(x[:size]), x[:size])
-        assert len(plans_of(kernel)) == MAX_PLANS
+        info = kernel.cache_info()
+        assert (info.entries, info.plans, info.max_plans) == (1, MAX_PLANS, MAX_PLANS)
 
     def test_plans_keep_no_arrays(self) -> None:
         x, z = np.zeros(5), np.zeros(5)
@@ -459,7 +456,7 @@ class TestMemory:
 
     def test_kernels_are_copied_and_pickled(self) -> None:
         x = np.arange(3.0)
-        kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "pickled_route")
+        kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "pickled_again")
         hot(kernel, x, x)
         for other in (copy.copy(kernel), copy.deepcopy(kernel), pickle.loads(pickle.dumps(kernel))):
             np.testing.assert_array_equal(hot(other, x, x), 2 * x)
@@ -549,7 +546,7 @@ class TestThreads:
 
     def test_a_call_inside_of_a_call(self) -> None:
         """A block that is in use is not taken again: a finaliser may call the kernel."""
-        kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "inside_route")
+        kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "inside_again")
         x = np.arange(3.0)
         hot(kernel, x, x)
         (plan,) = plans_of(kernel)
@@ -569,7 +566,7 @@ class TestThreads:
         np.testing.assert_array_equal(results[0], 2 * x)
 
 
-OUTSIDE = kspec.ElementwiseKernel("raw T x, T y", "T z", "z = x[i + 1] + y", "outside_route")
+OUTSIDE = kspec.ElementwiseKernel("raw T x, T y", "T z", "z = x[i + 1] + y", "outside_again")
 
 
 class TestChecks:
@@ -616,7 +613,7 @@ class TestChecks:
 
 def test_faults_of_a_hit_are_those_of_a_miss() -> None:
     fail = kspec.ElementwiseKernel(
-        "int32 x", "int32 y", "if (x == 3) __trap(); y = x", "trap_route"
+        "int32 x", "int32 y", "if (x == 3) __trap(); y = x", "trap_again"
     )
     x = np.arange(3, dtype="int32")
     hot(fail, x)

@@ -45,7 +45,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(block, "_graphs", deque())
     yield pytest.importorskip("cupy")
     for kernel in (ADD, NEXT, SUM, HOLD, HOLD_UNTIL):
-        kernel._routes.clear()
+        kernel._call_cache.clear()
     gc.collect()
 
 
@@ -118,7 +118,7 @@ class TestDeepQueue:
         for k in range(20):
             for x, outs in zip(arrays, outputs, strict=True):
                 ADD(x, float(k), outs[k])
-        ADD._routes.clear()
+        ADD._call_cache.clear()
         gc.collect()
         late = not cupy.cuda.Stream.null.done
         go[0] = 1
@@ -247,7 +247,7 @@ class TestCapture:
                 try:
                     for k in range(10):
                         ADD(a, float(k), b, stream=other_stream)
-                    ADD._routes.clear()
+                    ADD._call_cache.clear()
                     gc.collect()
                 except Exception as error:
                     problems.append(repr(error))

@@ -20,7 +20,7 @@ import pytest
 import kspec
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
-from kspec.runtime.callcache import cache as route
+from kspec.runtime.callcache import cache as call_cache
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
@@ -403,7 +403,7 @@ class TestFamilies:
         self, fake: FakeKernel, full: list[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What comes again finds its plan gone: most of such calls stay cheap."""
-        monkeypatch.setattr(route, "MAX_PLANS", 20)
+        monkeypatch.setattr(call_cache, "MAX_PLANS", 20)
         kernel = kernel_of("T x", "T y")
         for _ in range(4):
             for size in range(1, 101):

@@ -263,7 +263,7 @@ class TestTorch:
         with pytest.raises(TypeError, match=f"f: argument y: .*{message}"):
             RAW((1,), (1,), (torch.ones(3), x))
 
-    def test_what_is_behind_a_route(self) -> None:
+    def test_repeated_calls(self) -> None:
         """Calls with plain tensors have been seen, then comes one that looks like them."""
         torch = pytest.importorskip("torch")
         plain = torch.ones(3)

@@ -125,10 +125,10 @@ class TestSetting:
         call = (1,), (32,), (x, y, np.int32(8))
         for _ in range(4):
             reverse(*call, shared_mem=2000)
-        routes = reverse._routes
-        route = routes.last
+        cache = reverse._call_cache
+        call_function = cache.last
         reverse.max_dynamic_shared_size_bytes = 1000
-        routes.last = route  # as in another thread that has just looked it up
+        cache.last = call_function  # as in another thread that has just looked it up
         with pytest.raises(kspec.LaunchError, match="it may have 1000"):
             reverse(*call, shared_mem=2000)
 

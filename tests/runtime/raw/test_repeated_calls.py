@@ -20,7 +20,6 @@ from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
 from kspec.runtime.callcache.cache import MAX_PLANS
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
-from kspec.runtime.raw.call_cache import RawPlan
 from kspec.runtime.raw.declared import RawCallable
 from tests.devices import ArrayDevice
 from tests.profiles import examples
@@ -65,11 +64,6 @@ def hot(kernel: Any, *args: Any, **keywords: Any) -> None:
     """Call until a plan answers."""
     for _ in range(4):
         kernel(*args, **keywords)
-
-
-def plans_of(kernel: Any) -> list[RawPlan]:
-    routes = kernel._routes.values()
-    return [plan for one in routes if one for plan in one.__globals__["plans"].values()]
 
 
 @pytest.fixture
@@ -181,7 +175,7 @@ class TestHits:
             assert y[0] == k + 0.5
             kernel((1,), (1,), (y, np.array((k, 0.25), pair)[()]))
             assert y[0] == k + 0.25
-        assert plans_of(kernel) == []
+        assert kernel.cache_info().plans == 0
 
 
 class TestHandles:
@@ -320,12 +314,12 @@ class TestMemory:
         x, y = np.zeros(4, "float32"), np.zeros(4, "float32")
         for size in range(1, 100):
             kernel((size,), (4,), arguments(x, y, 4, 1))
-        assert len(plans_of(kernel)) == 8
+        assert kernel.cache_info().plans == 8
         for _ in range(2):
             for size in range(1, MAX_PLANS + 50):
                 kernel((size,), (4,), arguments(x, y, 4, 1))
                 assert y[0] == 1000 * size + 400
-        assert len(plans_of(kernel)) == MAX_PLANS
+        assert kernel.cache_info().plans == MAX_PLANS
 
     def test_plans_keep_no_arrays(self) -> None:
         x, y = np.zeros(4, "float32"), np.zeros(4, "float32")
@@ -334,13 +328,13 @@ class TestMemory:
         del x, y
         assert [one() for one in references] == [None, None]
 
-    def test_copies_have_routes_of_their_own(self) -> None:
+    def test_copies_have_call_caches_of_their_own(self) -> None:
         x, y = np.ones(4, "float32"), np.zeros(4, "float32")
         hot(DECLARED, (1,), (4,), arguments(x, y, 4, 1))
         other = copy.deepcopy(DECLARED)
         hot(other, (1,), (4,), arguments(x, y, 4, 2))
         assert list(y) == [1402] * 4
-        assert other._routes is not DECLARED._routes
+        assert other._call_cache is not DECLARED._call_cache
 
 
 @BOTH
