@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kspec.fusion.call import Fused, fuse
     from kspec.model.checks import Checks, checking
     from kspec.runtime import texture
+    from kspec.runtime.callcache.cache import CacheInfo
     from kspec.runtime.driver.device import Device, devices
     from kspec.runtime.libraries.conversions import asarray, asnumpy
     from kspec.runtime.memory.array_view import make_aligned_dtype
@@ -117,6 +118,7 @@ _HOMES = {
     "kspec.fusion.call": ("Fused", "fuse"),
     "kspec.runtime.memory.device_array": ("DeviceArray", "empty", "zeros"),
     "kspec.runtime.libraries.conversions": ("asarray", "asnumpy"),
+    "kspec.runtime.callcache.cache": ("CacheInfo",),
     "kspec.runtime.driver.device": ("Device", "devices"),
     "kspec.runtime.memory.pool": ("MemoryPool", "memory_pool"),
     "kspec.runtime.raw.kernel": ("RawKernel", "RawModule"),
@@ -129,6 +131,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ArgumentTypeError",
+    "CacheInfo",
     "CheckOptionError",
     "Checks",
     "CompileError",

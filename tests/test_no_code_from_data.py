@@ -29,7 +29,6 @@ EVALUATING = {
     # Call paths of kernels: text that these modules write, of positions and dtypes.
     "exec": {
         "runtime/raw/launch_rules.py",
-        "runtime/raw/call_cache.py",
         "runtime/callcache/cache.py",
     },
     # The same text; whether a `reference` parses; whether a launch rule is nested too deeply.

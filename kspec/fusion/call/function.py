@@ -34,6 +34,7 @@ from kspec.fusion.tracing.proxies import Proxy
 from kspec.locks import make_lock
 from kspec.pickling import PickledByName
 from kspec.runtime.arguments.binding import check_alignment
+from kspec.runtime.callcache.cache import CacheInfo
 from kspec.runtime.callcache.launch_plan import ALIGNMENT
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
 from kspec.runtime.libraries.lookup import library_of
@@ -164,6 +165,12 @@ class Fused(PickledByName):
     def made_of(self) -> tuple[Any, ...]:
         """Return the arguments that make another one."""
         return self.func, self.name, "host" if self._on_host else None, self._options
+
+    def cache_info(self) -> CacheInfo:
+        """Return the contents of the call caches of all its kernels, of every traced program."""
+        with self._lock:
+            runnables = list(self._programs.values())
+        return CacheInfo.total(runnable.cache_info() for runnable in runnables)
 
     def clear_cache(self) -> None:
         """Forget what was traced; the next call traces anew."""

@@ -18,6 +18,7 @@ from kspec.fusion.graph import Node
 from kspec.fusion.partition import Output
 from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
 from kspec.model import dtypes
+from kspec.runtime.callcache.cache import CacheInfo
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.memory.array_view import ArrayView
@@ -109,6 +110,10 @@ class RowCaller:
             launch.shapes,
             lambda outputs: kernel(grid, block, (*arrays, *outputs, *rest)),
         )
+
+    def cache_info(self) -> CacheInfo:
+        """Return the contents of the call caches of all its kernels."""
+        return CacheInfo.total(kernel.cache_info() for kernel in list(self._kernels.values()))
 
     def _launch(
         self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]

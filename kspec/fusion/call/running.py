@@ -15,6 +15,7 @@ from kspec.fusion.graph import ArrayInput, Count, Input, Node, Stored, View
 from kspec.fusion.numbers import Computed, Given, evaluate
 from kspec.fusion.partition import ElementwiseGroup, Output, Producer
 from kspec.fusion.program import FusedProgram, Returned
+from kspec.runtime.callcache.cache import CacheInfo
 from kspec.runtime.libraries.lookup import library_of
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
@@ -41,6 +42,14 @@ class Runnable:
         usual = self._run_phases if self._phases else self._run
         run, record = self._direct() or usual, program.record
         self.run: Run = run if record is None else lambda args: record(run(args))
+
+    def cache_info(self) -> CacheInfo:
+        """Return the contents of the call caches of all kernels."""
+        infos = [kernel.cache_info() for kernel in self._kernels]
+        infos += [runnable.cache_info() for _, runnable in self._phases]
+        if self._rows is not None:
+            infos.append(self._rows.cache_info())
+        return CacheInfo.total(infos)
 
     def _direct(self) -> Run | None:
         """Return a short way for one kernel that is given the arguments as they are."""

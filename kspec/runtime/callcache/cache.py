@@ -28,7 +28,7 @@ New shapes are answered by a second function, if they can be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -109,6 +109,7 @@ class CacheInfo:
 
     A call whose types, shapes, strides, device and options were seen before launches a *plan*
     without checks. Calls of ever new shapes share a dynamic-shape plan, if the kernel allows it.
+    Hits are not counted: a repeated call does nothing but launch.
 
     Attributes
     ----------
@@ -119,7 +120,7 @@ class CacheInfo:
     dynamic_plans : int
         Dynamic-shape plans of all entries.
     max_entries, max_plans : int
-        Limits: entries of the kernel, and plans of each entry. The oldest plan goes first.
+        Limits: entries of a kernel, and plans of an entry. The oldest plan goes first.
     """
 
     entries: int = 0
@@ -128,14 +129,11 @@ class CacheInfo:
     max_entries: int = _MAX_ENTRIES
     max_plans: int = MAX_PLANS
 
-    def __add__(self, other: CacheInfo) -> CacheInfo:
-        return CacheInfo(
-            self.entries + other.entries,
-            self.plans + other.plans,
-            self.dynamic_plans + other.dynamic_plans,
-            self.max_entries + other.max_entries,
-            self.max_plans,
-        )
+    @classmethod
+    def total(cls, infos: Iterable[CacheInfo]) -> CacheInfo:
+        """Return the sum for several kernels; limits are those of one."""
+        rows = [(one.entries, one.plans, one.dynamic_plans) for one in infos]
+        return cls(*map(sum, zip((0, 0, 0), *rows, strict=True)))
 
 
 class CallCache(dict[tuple[type, ...], CallFunction | None]):
@@ -174,7 +172,7 @@ class CallCache(dict[tuple[type, ...], CallFunction | None]):
             self[types] = entry.call
 
     def info(self) -> CacheInfo:
-        """Return what there is now."""
+        """Return the contents as numbers."""
         entries = list(self.entries.values())
         plans = sum(len(entry.cache.plans) for entry in entries)
         dynamic = sum(len(entry.dynamic_plans) for entry in entries)
