@@ -33,6 +33,7 @@ from kspec.fusion.view_ops import ViewOp
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression
 from kspec.ir.nodes import Name as Variable
+from kspec.ir.types import ctype
 from kspec.model import dtypes
 from kspec.model.definitions import headers_for
 
@@ -289,7 +290,7 @@ class _Writer:
         """Return the program."""
         names = Names(_OWN)
         memory = [one for one in self._values if self._is_memory(one)]
-        memory = [one for one in memory if not self._only_looked_at(one)]
+        memory = [one for one in memory if not self._has_only_views(one)]
         numbers = [one for one in self._values if isinstance(one, ScalarInput | Count)]
         self._variables: dict[Node, Variable] = {}
         params: list[str] = []
@@ -300,19 +301,19 @@ class _Writer:
             wanted = self._argument_names[source.position]
             variable = Variable(names.take(wanted, f"x{source.position}"), one.dtype)
             self._variables[one] = variable
-            params.append(f"const {dtypes.lookup(one.dtype).ctype}* {variable.name}_data")
+            params.append(f"const {ctype(one.dtype)}* {variable.name}_data")
             if self._kind(one) != PER_COLUMN:
                 steps.append(f"long long {variable.name}_step")
         for number, out in enumerate(self._outputs):
-            params.append(f"{dtypes.lookup(out.value.dtype).ctype}* out{number}")
+            params.append(f"{ctype(out.value.dtype)}* out{number}")
         for one in numbers:
             if isinstance(one, ScalarInput):
-                wanted, ctype = self._argument_names[one.position], dtypes.lookup(one.dtype).ctype
+                wanted, type_ = self._argument_names[one.position], ctype(one.dtype)
             else:
-                wanted, ctype = "count", "long long" if one.dtype == "int64" else "double"
+                wanted, type_ = "count", "long long" if one.dtype == "int64" else "double"
             variable = Variable(names.take(wanted, "number"), one.dtype)
             self._variables[one] = variable
-            params.append(f"{ctype} {variable.name}_given")
+            params.append(f"{type_} {variable.name}_given")
         params += [*steps, "long long rows", "long long length", "long long lanes"]
         lines = [*self._beginning(memory, numbers), *self._loops(), *self._row_outputs()]
         body = "".join(f"  {line}\n" for line in lines)
@@ -340,7 +341,7 @@ class _Writer:
             max(dtypes.lookup(one.dtype).itemsize for one in (*packed, *written)),
         )
 
-    def _only_looked_at(self, value: Node) -> bool:
+    def _has_only_views(self, value: Node) -> bool:
         """Return whether an argument is only there for its views."""
         users = [one for one in self._values if value in one.operands]
         outputs = [one.value for one in self._outputs]
@@ -349,15 +350,15 @@ class _Writer:
     def _beginning(self, memory: Iterable[Node], numbers: Iterable[Node]) -> Iterable[str]:
         yield "const kspec::Row<V, PACKS> row(rows, length, lanes);"
         for one in memory:
-            name, ctype = self._variables[one].name, dtypes.lookup(one.dtype).ctype
+            name, type_ = self._variables[one].name, ctype(one.dtype)
             if self._kind(one) == PER_ROW:
                 yield (
-                    f"const {ctype} {name} = row.live ? {name}_data[row.index * {name}_step] : "
+                    f"const {type_} {name} = row.live ? {name}_data[row.index * {name}_step] : "
                     f"{literal(0, one.dtype)};"
                 )
         for one in numbers:
-            name, ctype = self._variables[one].name, dtypes.lookup(one.dtype).ctype
-            yield f"const {ctype} {name} = static_cast<{ctype}>({name}_given);"
+            name, type_ = self._variables[one].name, ctype(one.dtype)
+            yield f"const {type_} {name} = static_cast<{type_}>({name}_given);"
 
     def _loops(self) -> Iterable[str]:
         self._known: dict[Node, Expression] = {
@@ -373,16 +374,10 @@ class _Writer:
         elements: dict[Node, Expression] = {}
         head: list[str] = []
         for one in self._values:
-            used = self._needed.get(one, set())
-            if self._is_memory(one) and self._is_element(one) and loop in used:
-                variable = self._variables[one]
-                ctype = dtypes.lookup(one.dtype).ctype
-                head.append(f"const {ctype} {variable.name} = {variable.name}_of_row[k][j];")
-                elements[one] = variable
-            elif one in self._saved and loop in used:
-                variable = self._saved[one]
-                ctype = dtypes.lookup(one.dtype).ctype
-                head.append(f"const {ctype} {variable.name} = {variable.name}_of_row[k][j];")
+            variable = self._variables.get(one) or self._saved.get(one)
+            if variable and self._is_element(one) and loop in self._needed[one]:
+                name = variable.name
+                head.append(f"const {ctype(one.dtype)} {name} = {name}_of_row[k][j];")
                 elements[one] = variable
         reductions = [
             one
@@ -396,28 +391,30 @@ class _Writer:
         ]
         if not reductions and not outputs:
             return
-        for one in self._values:
-            mine = self._is_memory(one) and self._is_element(one) and self._needed[one]
-            if mine and min(self._needed[one]) == loop:  # not earlier: it takes registers
+        # Loaded or computed here, not earlier: it takes registers.
+        due = [
+            one
+            for one in self._values
+            if self._is_element(one) and min(self._needed[one], default=None) == loop
+        ]
+        for one in due:
+            if self._is_memory(one):
                 yield from self._load(one)
-        # What rows have by now is computed in front.
+        computed = [one for one in due if isinstance(one, Elementwise)]
+        # Values of rows that are known by now are computed in front.
         self._know_views()
         per_row = Body(self._known, f"r{loop}_")
-        for one in self._values:
-            due = isinstance(one, Elementwise) and self._is_element(one) and self._needed[one]
-            if due and min(self._needed[one]) == loop:
-                for operand in one.operands:
-                    if not self._is_element(operand):
-                        self._known[operand] = per_row.expression(operand)
+        for one in computed:
+            for operand in one.operands:
+                if not self._is_element(operand):
+                    self._known[operand] = per_row.expression(operand)
         yield from emit(per_row.statements).splitlines()
         inside = Body({**self._known, **elements}, f"t{loop}_")
         saved: list[tuple[Node, Expression]] = []
-        for one in self._values:
-            due = isinstance(one, Elementwise) and self._is_element(one) and self._needed[one]
-            if due and min(self._needed[one]) == loop:
-                found = inside.expression(one)
-                if max(self._needed[one]) > loop:
-                    saved.append((one, found))
+        for one in computed:
+            found = inside.expression(one)
+            if max(self._needed[one]) > loop:
+                saved.append((one, found))
         ends: list[str] = []
         acc_lines: list[str] = []
         for number, one in enumerate(reductions):
@@ -435,13 +432,12 @@ class _Writer:
                 f"{name} = row.all({name}, [](const {acc.ctype}& a, const {acc.ctype}& b) "
                 f"{{ return static_cast<{acc.ctype}>({joined}); }});"
             )
-            ctype = dtypes.lookup(one.dtype).ctype
-            ends.append(f"const {ctype} {result.name} = {acc.result(name)};")
+            ends.append(f"const {ctype(one.dtype)} {result.name} = {acc.result(name)};")
             self._known[one] = result
         for one, _ in saved:
             variable = Variable(f"kept{len(self._saved)}", one.dtype)
             self._saved[one] = variable
-            yield f"{dtypes.lookup(one.dtype).ctype} {variable.name}_of_row[PACKS][V];"
+            yield f"{ctype(one.dtype)} {variable.name}_of_row[PACKS][V];"
         lines = [*head, *emit(inside.statements).splitlines(), *acc_lines]
         lines += [
             f"{self._saved[one].name}_of_row[k][j] = {emit_expression(found)};"
@@ -455,7 +451,7 @@ class _Writer:
         yield "for (int k = 0; k < PACKS; ++k) {"
         yield "  if (!row.has(k)) continue;"
         for number, output in outputs:
-            yield f"  {dtypes.lookup(output.value.dtype).ctype} out{number}_of_pack[V];"
+            yield f"  {ctype(output.value.dtype)} out{number}_of_pack[V];"
         yield "#pragma unroll"
         yield "  for (int j = 0; j < V; ++j) {"
         yield from (f"    {line}" for line in lines)
@@ -469,9 +465,9 @@ class _Writer:
         yield from ends
 
     def _load(self, value: Node) -> Iterable[str]:
-        name, ctype = self._variables[value].name, dtypes.lookup(value.dtype).ctype
+        name, type_ = self._variables[value].name, ctype(value.dtype)
         step = "" if self._kind(value) == PER_COLUMN else f" + row.index * {name}_step"
-        yield f"{ctype} {name}_of_row[PACKS][V];"
+        yield f"{type_} {name}_of_row[PACKS][V];"
         yield f"row.load({name}_of_row, {name}_data{step});"
 
     def _know_views(self) -> None:

@@ -25,78 +25,70 @@ INTERNAL = 13
 _METADATA = 1  # XLA_FFI_Extension_Metadata
 
 
+_Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
+
+
 class _Extension(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("type", ctypes.c_int), ("next", ctypes.c_void_p)]
+    _fields_ = [("size", _Size), ("type", ctypes.c_int), ("next", _Pointer)]
 
 
-class _Version(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("major", ctypes.c_int),
-        ("minor", ctypes.c_int),
-    ]
+class _Extensible(ctypes.Structure):
+    """A structure that begins with its size, and the address of its extensions."""
+
+    _fields_ = [("size", _Size), ("extension", ctypes.POINTER(_Extension))]
+
+
+class _Version(_Extensible):
+    _fields_ = [("major", ctypes.c_int), ("minor", ctypes.c_int)]
 
 
 class _Metadata(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("version", _Version),
-        ("traits", ctypes.c_uint32),
-    ]
+    _fields_ = [("size", _Size), ("version", _Version), ("traits", ctypes.c_uint32)]
 
 
 class _MetadataExtension(ctypes.Structure):
     _fields_ = [("base", _Extension), ("metadata", ctypes.POINTER(_Metadata))]
 
 
-class _Buffers(ctypes.Structure):
+class _Buffers(_Extensible):
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
         ("count", ctypes.c_int64),
-        ("types", ctypes.c_void_p),
-        ("items", ctypes.POINTER(ctypes.c_void_p)),
+        ("types", _Pointer),
+        ("items", ctypes.POINTER(_Pointer)),
     ]
 
 
 class _ByteSpan(ctypes.Structure):
-    _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+    _fields_ = [("address", _Pointer), ("length", _Size)]
 
 
-class _Attributes(ctypes.Structure):
+class _Attributes(_Extensible):
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
         ("count", ctypes.c_int64),
-        ("types", ctypes.c_void_p),
-        ("names", ctypes.c_void_p),
+        ("types", _Pointer),
+        ("names", _Pointer),
         ("values", ctypes.POINTER(ctypes.POINTER(_ByteSpan))),
     ]
 
 
-class _Api(ctypes.Structure):
+class _Api(_Extensible):
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
         ("version", _Version),
-        ("internal", ctypes.c_void_p),
-        ("create_error", ctypes.c_void_p),
-        ("get_error_message", ctypes.c_void_p),
-        ("destroy_error", ctypes.c_void_p),
-        ("register_handler", ctypes.c_void_p),
-        ("get_stream", ctypes.c_void_p),
+        ("internal", _Pointer),
+        ("create_error", _Pointer),
+        ("get_error_message", _Pointer),
+        ("destroy_error", _Pointer),
+        ("register_handler", _Pointer),
+        ("get_stream", _Pointer),
     ]
 
 
-class CallFrame(ctypes.Structure):
+class CallFrame(_Extensible):
     """Arguments of a handler."""
 
     _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.POINTER(_Extension)),
         ("api", ctypes.POINTER(_Api)),
-        ("context", ctypes.c_void_p),
+        ("context", _Pointer),
         ("stage", ctypes.c_int),
         ("arguments", _Buffers),
         ("results", _Buffers),
@@ -104,22 +96,12 @@ class CallFrame(ctypes.Structure):
     ]
 
 
-class _ErrorArguments(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("message", ctypes.c_char_p),
-        ("code", ctypes.c_int),
-    ]
+class _ErrorArguments(_Extensible):
+    _fields_ = [("message", ctypes.c_char_p), ("code", ctypes.c_int)]
 
 
-class _StreamArguments(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("extension", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-        ("stream", ctypes.c_void_p),
-    ]
+class _StreamArguments(_Extensible):
+    _fields_ = [("context", _Pointer), ("stream", _Pointer)]
 
 
 # Size, extension, dtype, address, number of dimensions, address of the extents.

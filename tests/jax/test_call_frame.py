@@ -66,7 +66,8 @@ BUFFER = "struct_size extension_start dtype data rank dims"
 def test_fields_are_where_the_header_has_them(tmp_path: Path) -> None:
     expected: dict[str, int] = {}
     for structure, name, fields in STRUCTURES:
-        ours = [one[0] for one in structure._fields_]
+        classes = reversed(structure.__mro__)
+        ours = [field[0] for one in classes for field in vars(one).get("_fields_", ())]
         for field, theirs in zip(ours, fields.split(), strict=True):
             expected[f"offsetof({name}, {theirs})"] = getattr(structure, field).offset
     ends = [struct.calcsize("NPiPqP"[: n + 1]) for n in range(6)]
