@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kspec.errors import FusionError, ShapeError
-from kspec.fusion.view_ops import Index, ViewOp, compose, index_to
+from kspec.fusion.view_ops import Index, ViewOp, compose, reshape_as_index
 from kspec.model.shapes import refusal_to_broadcast
 
 
@@ -228,10 +228,10 @@ class Graph:
             return value
         if is_number(value):
             return self.broadcast(value, tuple(map(Dim, sizes)))
-        index = index_to(value.sizes, sizes)
+        index = reshape_as_index(value.sizes, sizes)
         if index is not None:
             return self.index(value, index)
-        return self._changed(self.stored(value), ViewOp("reshape", sizes), ())
+        return self._changed(self.materialize(value), ViewOp("reshape", sizes), ())
 
     def broadcast(self, value: Node, shape: Shape) -> Node:
         """Return a value that has a shape; it must fit."""
@@ -242,10 +242,10 @@ class Graph:
             )
         sizes = tuple(dim.size for dim in shape)
         if is_number(value) and shape:
-            return self.apply("filled", (value, self.anything(sizes)), value.dtype)
+            return self.apply("filled", (value, self.any_array(sizes)), value.dtype)
         return self._moved(value, ViewOp("broadcast", sizes))
 
-    def stored(self, value: Node) -> Node:
+    def materialize(self, value: Node) -> Node:
         """Return a value that is in memory."""
         if not isinstance(value, Elementwise):
             return value
@@ -253,7 +253,7 @@ class Graph:
             ("stored", id(value)), lambda: Stored(value.dtype, value.shape, operands=(value,))
         )
 
-    def anything(self, sizes: tuple[int, ...]) -> Node:
+    def any_array(self, sizes: tuple[int, ...]) -> Node:
         """Return an array of some extents, whatever its elements are."""
         self.shaped = True
         arguments = [one for one in self._known.values() if isinstance(one, ArrayInput)]

@@ -19,7 +19,7 @@ from kspec.fusion.graph import Dim, Node, Shape, is_number
 from kspec.fusion.lower import LoweredKernel, lower
 from kspec.fusion.numbers import Number, Recipe
 from kspec.fusion.partition import Output, Partition, arguments_of, partition
-from kspec.fusion.rows import RowProgram, row_program, wants_rows
+from kspec.fusion.rows import RowProgram, prefers_row_program, row_program
 from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 
@@ -184,7 +184,7 @@ def trace(
     outputs += [
         Output(one.value, position)
         for position, one in tracer.written.items()
-        if not tracer.sharing(position)
+        if not tracer.overlapping(position)
     ]
     record = getattr(type(result), "_make", None) if isinstance(returned, tuple) else None
     phases = _phases(tracer, outputs, names, kernel_name, options)
@@ -193,7 +193,7 @@ def trace(
     groups = partition(tracer.graph, outputs)
     kernels = lower(groups, own, names, options)
     rows = None
-    if wants_rows(outputs, len(kernels)) and not phases:
+    if prefers_row_program(outputs, len(kernels)) and not phases:
         rows = row_program(tracer.graph, outputs, own, names, options)
     written, shaped = tuple(tracer.written), tracer.graph.shaped
     return FusedProgram(kernels, groups, outputs, returned, record, shaped, written, rows, phases)
@@ -251,7 +251,7 @@ def _returned_one(one: Any, allowed: str) -> Returned:
         if one.recipe is not None:
             return one.recipe
         graph = one.tracer.graph  # of functions that only kernels have
-        return graph.apply("filled", (one.value, graph.anything(())), one.value.dtype)
+        return graph.apply("filled", (one.value, graph.any_array(())), one.value.dtype)
     if one is None or types.type_of_number(one) is not None:
         return one  # type: ignore[no-any-return]
     name = type(one).__name__

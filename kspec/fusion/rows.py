@@ -126,7 +126,7 @@ def row_program(
     return replace(program.result(), options=options) if program.is_possible() else None
 
 
-def wants_rows(outputs: Sequence[Output], kernels: int) -> bool:
+def prefers_row_program(outputs: Sequence[Output], kernels: int) -> bool:
     """Return whether a row program is faster than this many kernels, where it fits.
 
     It is than several.  It is than one that finds squared deviations together with the mean that

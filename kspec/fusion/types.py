@@ -96,7 +96,7 @@ def _special(function: str, types: tuple[str, ...]) -> str:
     """Return the dtype of SciPy's functions of floats: float32 where it holds the operands."""
     if len(types) != BUILTINS[function].arity:
         raise ValueError(f"{function} takes {BUILTINS[function].arity} operands, not {len(types)}")
-    dtype = common(types)
+    dtype = common_dtype(types)
     if np.can_cast(np.dtype(dtype), np.float32):
         return "float32"
     if np.can_cast(np.dtype(dtype), np.float64):
@@ -105,14 +105,14 @@ def _special(function: str, types: tuple[str, ...]) -> str:
 
 
 @functools.cache
-def common(types: tuple[str, ...]) -> str:
+def common_dtype(types: tuple[str, ...]) -> str:
     """Return the dtype that values of some types have together."""
     numbers: Sequence[Any] = [WEAK[one](0) if one in WEAK else np.dtype(one) for one in types]
     return dtype_name(np.result_type(*numbers))
 
 
 @functools.cache
-def total(dtype: str) -> str:
+def sum_dtype(dtype: str) -> str:
     """Return the dtype of a sum or product of elements: small integers become wide."""
     row = dtypes.lookup(dtype)
     if row.kind in "biu" and row.itemsize <= 8:

@@ -3,7 +3,7 @@
 >>> first = ViewOp("index", (slice(None), None))
 >>> print(*compose((first,), ViewOp("index", (slice(1, None), 0))))
 .index(1:)
->>> index_to((3, 1), (1, 3))
+>>> reshape_as_index((3, 1), (1, 3))
 (None, slice(None, None, None), 0)
 """
 
@@ -68,7 +68,7 @@ def _index_after(first: Index, second: Index) -> Index | None:
     return tuple(found)
 
 
-def index_to(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> Index | None:
+def reshape_as_index(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> Index | None:
     """Return the index that gives other extents, if only axes of extent 1 come and go."""
     if [size for size in sizes if size != 1] != [size for size in wanted if size != 1]:
         return None

@@ -60,7 +60,7 @@ _TABLE = (
 
 DEVICE: Mapping[str, Builtin] = MappingProxyType({row.name: row for row in _TABLE})
 
-EFFECTS = frozenset(
+SIDE_EFFECTS = frozenset(
     name
     for name in DEVICE
     if name.startswith(("sync", "atomic_", "shfl_", "threadfence", "group.sync"))

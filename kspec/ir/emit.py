@@ -19,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.device import DEVICE
 from kspec.ir.nodes import (
-    Assign,
     BuiltinCall,
     Cast,
     Const,
@@ -54,9 +53,10 @@ def emit(statements: Iterable[Statement]) -> str:
 def emit_statement(statement: Statement) -> str:
     """Return one statement as C++."""
     if isinstance(statement, Let):
-        return f"const {ctype(statement.value.type)} {statement.name} = {initial(statement.value)};"
-    assert isinstance(statement, Assign)
-    return f"{statement.target.name} = {initial(statement.value)};"
+        target = f"const {ctype(statement.value.type)} {statement.name}"
+    else:
+        target = statement.target.name
+    return f"{target} = {emit_initializer(statement.value)};"
 
 
 def emit_expression(expression: Expression) -> str:
@@ -182,7 +182,7 @@ def literal(value: complex, dtype: str) -> str:
     return text if dtype == "float32" else f"{row.ctype}({text})"
 
 
-def initial(value: Expression) -> str:
+def emit_initializer(value: Expression) -> str:
     """Return the initial text of a variable of the value's type, which converts by itself."""
     return _call(value) if isinstance(value, BuiltinCall) else emit_expression(value)
 

@@ -35,7 +35,7 @@ from kspec.ir.control import (
     Store,
     While,
 )
-from kspec.ir.emit import emit_expression, emit_place, emit_statement, initial
+from kspec.ir.emit import emit_expression, emit_initializer, emit_place, emit_statement
 from kspec.ir.nodes import Assign, Const, Expression, Let
 from kspec.ir.types import ctype
 from kspec.model import dtypes
@@ -82,18 +82,18 @@ class _Lines:
         elif isinstance(one, Let | Assign):
             yield emit_statement(one)
         elif isinstance(one, Declare):
-            value = "" if one.value is None else f" = {initial(one.value)}"
+            value = "" if one.value is None else f" = {emit_initializer(one.value)}"
             yield f"{ctype(one.type)} {one.name}{value};"
         elif isinstance(one, Reference):
             yield f"{ctype(one.target.type)}& {one.name} = {emit_place(one.target)};"
         elif isinstance(one, Reserve):
             yield _reserve(one)
         elif isinstance(one, Store):
-            yield f"{emit_place(one.target)} = {initial(one.value)};"
+            yield f"{emit_place(one.target)} = {emit_initializer(one.value)};"
         elif isinstance(one, If):
             yield from self._if(one)
         elif isinstance(one, While):
-            yield f"while ({initial(one.condition)}) {{"
+            yield f"while ({emit_initializer(one.condition)}) {{"
             yield from self.block(one.body)
             yield "}"
         elif isinstance(one, For):
@@ -102,7 +102,7 @@ class _Lines:
             yield _simple(one)
 
     def _if(self, one: If) -> Iterator[str]:
-        yield f"if ({initial(one.condition)}) {{"
+        yield f"if ({emit_initializer(one.condition)}) {{"
         yield from self.block(one.body)
         if one.orelse:
             yield "} else {"
@@ -137,9 +137,9 @@ def _simple(one: KernelStatement) -> str:
     if isinstance(one, Jump):
         return f"{one.word};"
     if isinstance(one, Return):
-        return "return;" if one.value is None else f"return {initial(one.value)};"
+        return "return;" if one.value is None else f"return {emit_initializer(one.value)};"
     if isinstance(one, Do):
-        return f"{initial(one.value)};"
+        return f"{emit_initializer(one.value)};"
     if isinstance(one, Print):
         return f"printf({', '.join([c_string(one.format), *map(_printed, one.args)])});"
     assert isinstance(one, Assert)

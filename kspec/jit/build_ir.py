@@ -22,7 +22,7 @@ from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
 from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
 from kspec.jit.capture import Captured, watch_names
-from kspec.jit.scope import ProgramBuilder, escaped
+from kspec.jit.scope import ProgramBuilder, cpp_name
 from kspec.jit.syntax.functions import LANGUAGE, build_function
 from kspec.model import dtypes
 from kspec.model.definitions import definitions_for, headers_for
@@ -115,7 +115,7 @@ def build(
         With everything that is wrong.
     """
     program = ProgramBuilder(mode, LANGUAGE)
-    name = escaped(re.sub(r"\W", "", captured.name) or "kernel")
+    name = cpp_name(re.sub(r"\W", "", captured.name) or "kernel")
     kernel, scope = build_function(program, captured, name, given, kernel=not exported)
     kernel = replace(kernel, exported=exported)
     program.check()

@@ -13,7 +13,7 @@ from typing import Any
 from kspec.ir.nodes import Expression
 from kspec.jit import operations
 from kspec.jit.scope import Scope, Stop
-from kspec.jit.values import Known, TupleValue, Value, described
+from kspec.jit.values import Known, TupleValue, Value, describe
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class CallSite:
         if isinstance(value, TupleValue):
             return tuple(self.known(what, one) for one in value.items)
         if not isinstance(value, Known):
-            message = f"{self.name}: {what} must be a constant, not {described(value)}"
+            message = f"{self.name}: {what} must be a constant, not {describe(value)}"
             raise self.problem(TypeError, message)
         return value.value
 

@@ -19,7 +19,7 @@ from kspec.ir.nodes import BuiltinCall, Element, Expression, FunctionCall
 from kspec.ir.types import ObjectType, Type, is_memory
 from kspec.jit.call_site import CallSite
 from kspec.jit.syntax import indexing
-from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
 
 __all__ = ["memcpy_async", "sync", "this_grid", "this_thread_block", "wait", "wait_prior"]
 
@@ -67,10 +67,10 @@ class GroupFunction:
         given = site.bind(*_WORDS[self.name])
         if self.name == "wait_prior" and not isinstance(given[1], Known):
             raise site.problem(ValueError, f"{site.name}: the number must be a constant")
-        return method(replace(site, args=()), Method(_group(site, given[0]), "sync"))
+        return call_method(replace(site, args=()), Method(_group(site, given[0]), "sync"))
 
 
-def method(site: CallSite, one: Method) -> Value:
+def call_method(site: CallSite, one: Method) -> Value:
     """Return a method of a group."""
     type_ = one.owner.type
     found = _METHODS.get(type_, {}) if isinstance(type_, ObjectType) else {}
@@ -85,7 +85,7 @@ def method(site: CallSite, one: Method) -> Value:
 
 def _group(site: CallSite, value: Value) -> Expression:
     if isinstance(value, Known | TupleValue | Method) or value.type not in (_BLOCK, _GRID):
-        raise site.problem(TypeError, f"{described(value)} is not a group")
+        raise site.problem(TypeError, f"{describe(value)} is not a group")
     return value
 
 
@@ -101,16 +101,16 @@ def _copy(site: CallSite) -> Value:
     places = [_address(site, given[k], given[k + 1]) for k in (1, 3)]
     assert isinstance(places[0].args[0], Element)
     site.scope.mark_written(places[0].args[0].memory)
-    size = converted(site.scalar(given[5]), "int64")
+    size = convert(site.scalar(given[5]), "int64")
     site.scope.program.headers.add("kspec/cooperative.cuh")
     return FunctionCall("kspec::copy_by_group", (group, *places, size), "")
 
 
 def _address(site: CallSite, array: Value, index: Value) -> BuiltinCall:
     if isinstance(array, Known | TupleValue | Method) or not is_memory(array.type):
-        raise site.problem(TypeError, f"{site.name} copies arrays, not {described(array)}")
+        raise site.problem(TypeError, f"{site.name} copies arrays, not {describe(array)}")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
-    element = indexing.of_memory(site.scope, site.node, array, indices)
+    element = indexing.index_memory(site.scope, site.node, array, indices)
     if not isinstance(element, Element):
         raise site.problem(TypeError, f"{site.name}: the index is that of a row")
     return BuiltinCall("address", (element,), ObjectType("void*"))

@@ -25,7 +25,7 @@ from kspec.ir.nodes import Const, Element, Expression, FieldAccess, FunctionCall
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import operations, types
 from kspec.jit.call_site import CallSite
-from kspec.jit.values import Known, Value, constant, converted, described
+from kspec.jit.values import Known, Value, constant, convert, describe
 from kspec.model import dtypes
 
 __all__ = ["BlockReduce", "BlockScan", "Max", "Min", "Sum", "WarpReduce"]
@@ -106,7 +106,7 @@ class Collective:
             raise site.problem(
                 TypeError,
                 f"{self.name} takes an element of jit.shared_memory({self.name}.TempStorage, 1), "
-                f"not {described(storage)}",
+                f"not {describe(storage)}",
             )
         return Known(CollectiveInstance(self, storage))
 
@@ -142,20 +142,20 @@ class BoundMethod:
         dtype, working = algorithm.dtype, algorithm.working
         value = _exact(site, given["value"], dtype)
         slots = FieldAccess(self.instance.storage, "slots", BufferType(working, (32,)))
-        operands: list[Expression] = [slots, converted(value, working)]
+        operands: list[Expression] = [slots, convert(value, working)]
         if function == "block_exclusive_scan":
             initial = site.assignable(given.get("initial", Known(0)), dtype)
-            operands.append(converted(initial, working))
+            operands.append(convert(initial, working))
         operands.append(_operator(site, given.get("op", Known(Sum)), working))
         site.scope.program.headers.add(_HEADER)
-        return converted(FunctionCall(f"kspec::{function}", tuple(operands), working), dtype)
+        return convert(FunctionCall(f"kspec::{function}", tuple(operands), working), dtype)
 
 
 def _exact(site: CallSite, value: Value, dtype: str) -> Expression:
     if isinstance(value, Known) and value.is_number:
         with site.scope.at(site.node):
             return constant(value.value, dtype, site.scope.mode)
-    one = operations.materialized(site.scope, site.node, value)
+    one = operations.as_expression(site.scope, site.node, value)
     if one.type != dtype:
         raise site.problem(TypeError, f"this is of {dtype}, not {one.type}")
     return one

@@ -13,7 +13,7 @@ from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import types
 from kspec.jit.call_site import CallSite
 from kspec.jit.syntax import indexing
-from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
 from kspec.model import dtypes
 
 Handler = Callable[[CallSite], Value]
@@ -101,7 +101,7 @@ def _printf(site: CallSite) -> Value:
         pieces += [text[end : length[0]], size, text[length[1] : stop]]
         end = stop
         assert start <= stop
-        shown.append(value if value.type != "bool" else converted(value, "int32"))
+        shown.append(value if value.type != "bool" else convert(value, "int32"))
     site.scope.out.append(Print("".join([*pieces, text[end:]]), tuple(shown)))
     return _NONE
 
@@ -144,7 +144,7 @@ def mask_of(site: CallSite, value: Value) -> Expression:
     if mask is None:
         mask = _FULL
     if not isinstance(mask, int | np.integer):
-        message = f"{site.name}: the mask must be an integer, not {described(value)}"
+        message = f"{site.name}: the mask must be an integer, not {describe(value)}"
         raise site.problem(TypeError, message)
     mask = int(mask)
     if not 0 <= mask <= _FULL:
@@ -160,7 +160,7 @@ def _syncwarp(site: CallSite) -> Value:
     if types.kind(str(mask.type)) not in "iu":
         message = f"{site.name}: the mask must be an integer, not {mask.type}"
         raise site.problem(TypeError, message)
-    return BuiltinCall("syncwarp", (converted(mask, "uint32"),), "")
+    return BuiltinCall("syncwarp", (convert(mask, "uint32"),), "")
 
 
 def _shape(site: CallSite, value: Value) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ def _memory(site: CallSite) -> Value:
     is_dynamic = is_shared and isinstance(size, Known) and size.value is None
     shape = None if is_dynamic else _shape(site, size)
     type_ = BufferType(dtype, shape)
-    label = site.scope.fresh("shared" if is_shared else "local")
+    label = site.scope.fresh_name("shared" if is_shared else "local")
     space = "shared" if is_shared else "local"
     site.scope.hoisted.append(Reserve(label, type_, space, alignment or 0))
     site.scope.reserved.add(label)
@@ -200,9 +200,9 @@ def _element(site: CallSite, array: Value, index: Value) -> Element:
     if isinstance(array, Known | TupleValue | Method) or not isinstance(
         array.type, ArrayType | BufferType
     ):
-        raise site.problem(TypeError, f"{site.name}: {described(array)} is not an array")
+        raise site.problem(TypeError, f"{site.name}: {describe(array)} is not an array")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
-    found = indexing.of_memory(site.scope, site.node, array, indices)
+    found = indexing.index_memory(site.scope, site.node, array, indices)
     if not isinstance(found, Element):
         raise site.problem(TypeError, f"{site.name}: the index is that of a row")
     site.scope.mark_written(array)
@@ -246,8 +246,8 @@ def _shuffle(site: CallSite) -> Value:
             raise site.problem(ValueError, f"{site.name}: width must be 2, 4, 8, 16 or 32")
         size = Const(int(lanes), "int32")
     else:
-        size = converted(site.scalar(width), "int32")
-    operand = converted(place, "uint32" if unsigned else "int32")
+        size = convert(site.scalar(width), "int32")
+    operand = convert(place, "uint32" if unsigned else "int32")
     operands = mask_of(site, mask), value, operand, size
     return BuiltinCall(site.function, operands, value.type)
 

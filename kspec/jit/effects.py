@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kspec.ir.device import EFFECTS
+from kspec.ir.device import SIDE_EFFECTS
 from kspec.ir.nodes import (
     BuiltinCall,
     Cast,
@@ -20,7 +20,7 @@ from kspec.ir.nodes import (
 def pure(value: Expression) -> bool:
     """Return whether an expression does nothing but compute."""
     if isinstance(value, BuiltinCall):
-        return value.function not in EFFECTS and all(map(pure, value.args))
+        return value.function not in SIDE_EFFECTS and all(map(pure, value.args))
     if isinstance(value, FunctionCall):
         return value.function.startswith("complex<")
     if isinstance(value, Cast):

@@ -9,7 +9,7 @@ from kspec.ir.nodes import BuiltinCall, Expression, Let, Name
 from kspec.jit import types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, TupleValue, Value, constant, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe
 from kspec.model import dtypes
 
 # C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
@@ -17,20 +17,22 @@ _C_ARITHMETIC = {"add", "subtract", "multiply", "negative"}
 _C_INTEGERS = {"int32", "uint32", "int64", "uint64"}
 
 
-def materialized(scope: Scope, node: ast.AST, value: Value, dtype: str | None = None) -> Expression:
+def as_expression(
+    scope: Scope, node: ast.AST, value: Value, dtype: str | None = None
+) -> Expression:
     """Return a value as one of the IR: a constant, of a dtype if it is to have one."""
     if isinstance(value, Known) and value.is_number:
         with scope.at(node):
             wanted = dtype or types.type_of_constant(scope.mode, value.value)
             return constant(value.value, wanted, scope.mode)
     if isinstance(value, Known | TupleValue | Method):
-        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
+        raise scope.problem(node, TypeError, f"{describe(value)} is not a number")
     return value
 
 
 def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
     """Return a value that must be a number of some dtype."""
-    one = materialized(scope, node, value)
+    one = as_expression(scope, node, value)
     if not isinstance(one.type, str) or dtypes.lookup(one.type).kind not in "biufc":
         raise scope.problem(node, TypeError, f"{one.type} is not a number")
     return one
@@ -38,7 +40,7 @@ def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
 
 def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
     """Return a value as it is stored in a variable or element of a dtype, if it may be."""
-    one = materialized(scope, node, value, dtype if isinstance(value, Known) else None)
+    one = as_expression(scope, node, value, dtype if isinstance(value, Known) else None)
     if one.type == dtype:
         return one
     if not isinstance(one.type, str) or not types.can_cast(one.type, dtype):
@@ -47,7 +49,7 @@ def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Express
             TypeError,
             f"{one.type} cannot become {dtype} by itself; write {_conversion(dtype)}(...)",
         )
-    return converted(one, dtype)
+    return convert(one, dtype)
 
 
 def _conversion(dtype: str) -> str:
@@ -88,7 +90,7 @@ def call_ufunc(
                 f"write np.{wanted}(...)",
             )
         else:
-            args.append(converted(one, wanted))
+            args.append(convert(one, wanted))
     if name == "power" and types.kind(output) in "fc" and _is_two(values[1]):
         return BuiltinCall("square", (args[0],), output)
     if scope.mode == "cuda" and name in _C_ARITHMETIC and inputs[0] in _C_INTEGERS:
@@ -105,7 +107,7 @@ def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
     found = list(values)
     effects = [k for k, one in enumerate(found) if not _is_pure(one)]
     for k in effects[:-1]:
-        found[k] = once(scope, found[k])
+        found[k] = evaluate_once(scope, found[k])
     return found
 
 
@@ -115,12 +117,12 @@ def _is_pure(value: Value) -> bool:
     return isinstance(value, Known | Method) or pure(value)
 
 
-def once(scope: Scope, value: Value) -> Value:
+def evaluate_once(scope: Scope, value: Value) -> Value:
     """Return a value that is computed now, if it matters how often that is."""
     if isinstance(value, TupleValue):
-        return TupleValue(tuple(once(scope, one) for one in value.items))
+        return TupleValue(tuple(evaluate_once(scope, one) for one in value.items))
     if isinstance(value, Known | Method) or pure(value):
         return value
-    name = scope.fresh("operand")
+    name = scope.fresh_name("operand")
     scope.out.append(Let(name, value))
     return Name(name, value.type)

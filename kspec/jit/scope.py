@@ -39,10 +39,10 @@ _NAMESPACES = {"cooperative_groups", "cuda", "linux", "nv", "nvcuda", "std", "th
 _TAKEN = names.KEYWORDS | names.TAKEN | _CALLED | _NAMESPACES | {*_C_LIBRARY, "assert"}
 
 
-def escaped(name: str) -> str:
+def cpp_name(name: str) -> str:
     """Return the C++ name of a variable: different names stay different.
 
-    >>> escaped("x"), escaped("int"), escaped("v_int"), escaped("größe")
+    >>> cpp_name("x"), cpp_name("int"), cpp_name("v_int"), cpp_name("größe")
     ('x', 'v_int', 'v_v_5fint', 'v_gr_f6_dfe')
     """
     taken = name in _TAKEN or name.startswith(("v_", "kspec", "unix"))
@@ -196,7 +196,7 @@ class Scope:
         """Return the call of a device function from this one."""
         return self.program.language.call_device(self, node, python, args, keywords)
 
-    def fresh(self, word: str) -> str:
+    def fresh_name(self, word: str) -> str:
         """Return a name for C++ that nothing else has."""
         number = self.numbers.get(word, 0)
         self.numbers[word] = number + 1

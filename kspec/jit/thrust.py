@@ -20,7 +20,7 @@ from kspec.ir.types import BufferType, IteratorType, Type
 from kspec.jit import operations, types
 from kspec.jit.call_site import CallSite
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
 
 _HEADER = "kspec/sequential.cuh"
 
@@ -131,7 +131,7 @@ class Algorithm:
             if isinstance(value, Known | TupleValue | Method) or not _is_iterator(value.type):
                 raise site.problem(
                     TypeError,
-                    f"jit.thrust.{self.name}: argument {k} is {described(value)}, not an iterator "
+                    f"jit.thrust.{self.name}: argument {k} is {describe(value)}, not an iterator "
                     "such as x.begin()",
                 )
             if param[0] == "e" and _place(value.type) != _place(found[-1].type):
@@ -159,7 +159,7 @@ class Algorithm:
             # A number of elements, by which two iterators move.
             numbers = [one for one in result.split("+") if one.isdecimal()]
             function = "same" if "same" in result else self.name
-            name = site.scope.fresh("count")
+            name = site.scope.fresh_name("count")
             site.scope.out.append(Let(name, _invoke(function, args, "int64")))
             count = Name(name, "int64")
             moved = [(args[int(one)], count) for one in numbers]
@@ -239,7 +239,7 @@ def _array_of(value: Expression) -> Expression:
     return value
 
 
-def ends_of(site: CallSite, array: Expression, name: str) -> Expression:
+def begin_or_end(site: CallSite, array: Expression, name: str) -> Expression:
     """Return ``x.begin()`` or ``x.end()``."""
     dtype = getattr(array.type, "dtype", "")
     if getattr(array.type, "ndim", 0) != 1:
@@ -248,7 +248,9 @@ def ends_of(site: CallSite, array: Expression, name: str) -> Expression:
     return FunctionCall(f"kspec::{name}_of", (array,), IteratorType(dtype))
 
 
-def moved(scope: Scope, node: ast.AST, sign: str, left: Value, right: Value) -> Expression | None:
+def iterator_arithmetic(
+    scope: Scope, node: ast.AST, sign: str, left: Value, right: Value
+) -> Expression | None:
     """Return an iterator plus or minus a number, or the distance of two; None for other values."""
     first, second = _iterator(left), _iterator(right)
     if first is not None and second is not None:
@@ -266,7 +268,7 @@ def moved(scope: Scope, node: ast.AST, sign: str, left: Value, right: Value) -> 
     if types.kind(str(steps.type)) not in "iu":
         return None
     name = "add.c" if sign == "+" else "subtract.c"
-    return BuiltinCall(name, (place, converted(steps, "int64")), _place(place.type))
+    return BuiltinCall(name, (place, convert(steps, "int64")), _place(place.type))
 
 
 def _iterator(value: Value) -> Expression | None:

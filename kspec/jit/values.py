@@ -100,7 +100,7 @@ def constant(value: Any, dtype: str, mode: str) -> Const:
     return Const(float(number), dtype) if row == "f" else Const(int(number), dtype)
 
 
-def converted(value: Expression, dtype: str) -> Expression:
+def convert(value: Expression, dtype: str) -> Expression:
     """Return a value as one of a dtype, in any case."""
     if value.type == dtype:
         return value
@@ -125,7 +125,7 @@ def _converted_constant(value: Const, dtype: str) -> Expression:
             return Cast(value, dtype)
 
 
-def described(value: Value) -> str:
+def describe(value: Value) -> str:
     """Return the description of an operand, for messages."""
     if isinstance(value, Known):
         if value.is_number:
@@ -136,7 +136,7 @@ def described(value: Value) -> str:
             return "None"
         return type(value.value).__name__
     if isinstance(value, TupleValue):
-        return f"({', '.join(map(described, value.items))}{',' * (len(value.items) == 1)})"
+        return f"({', '.join(map(describe, value.items))}{',' * (len(value.items) == 1)})"
     if isinstance(value, Method):
         return f"method {value.name}"
     return str(value.type)

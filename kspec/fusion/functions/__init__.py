@@ -15,9 +15,9 @@ import numpy as np
 
 from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
-from kspec.fusion.functions.table import FUNCTIONS, Function, delivered, mask_of
+from kspec.fusion.functions.table import FUNCTIONS, Function, mask_of, write_outputs
 from kspec.fusion.refusals import refuse, refuse_unknown
-from kspec.fusion.tracing.proxies import Proxy, remember
+from kspec.fusion.tracing.proxies import Proxy, record_recipe
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.ir.builtins import BUILTINS
 
@@ -91,7 +91,7 @@ def call_ufunc(
             FUNCTIONS["where"](tracer, mask, one, old)
             for one, old in zip(results, out, strict=True)
         )
-    return delivered(results, out, name)
+    return write_outputs(results, out, name)
 
 
 def call_function(
@@ -148,7 +148,7 @@ def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict
         out = tuple(out) or keywords.pop("out", ())
         made = call_ufunc(tracer, name, "__call__", inputs, {"out": out, **keywords})
         if isinstance(ufunc, np.ufunc):
-            remember(made, ufunc, inputs)
+            record_recipe(made, ufunc, inputs)
         return made
     if name in _WRITING and len(args) > getattr(kernel, "nin", len(args)):
         return FUNCTIONS["copyto"](tracer, *_WRITING[name](*args), **keywords)
@@ -156,7 +156,7 @@ def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict
         refuse(f"the kernel {name} is not fused; call it outside of the function")
     made = call_named(tracer, name, args, keywords)
     if numpys := getattr(np, name, None):
-        remember(made, numpys, args, keywords)
+        record_recipe(made, numpys, args, keywords)
     return made
 
 

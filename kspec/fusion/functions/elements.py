@@ -14,9 +14,9 @@ from kspec.fusion.functions.table import (
     MISSING,
     array_of,
     define,
-    delivered,
     fused_function,
     mask_of,
+    write_outputs,
 )
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy
@@ -31,7 +31,7 @@ def where(tracer: Tracer, condition: Any, x: Any = MISSING, y: Any = MISSING) ->
         refuse("np.where with one argument has a result of unknown size; give it three")
     test, _ = tracer.operand(condition, "where")
     pairs = [tracer.operand(one, "where") for one in (x, y)]
-    dtype = types.common(tuple(kind for _, kind in pairs))
+    dtype = types.common_dtype(tuple(kind for _, kind in pairs))
     inputs = [tracer.convert(test, "bool"), *[tracer.convert(value, dtype) for value, _ in pairs]]
     return tracer.wrap(tracer.graph.apply("where", inputs, dtype))
 
@@ -57,14 +57,14 @@ def clip(
         high = None if type(high) is int and high >= limits.max else high
     if low is not None and high is not None and dtype is None:  # of the type of all three
         kinds = (tracer.operand(one, "clip")[1] for one in (result, low, high))
-        dtype = types.common(tuple(kinds))
+        dtype = types.common_dtype(tuple(kinds))
     if low is not None:
         result = tracer.ufunc("maximum", (result, low), dtype)[0]
     if high is not None:
         result = tracer.ufunc("minimum", (result, high), dtype)[0]
     if result is a:
         result = result.copy()
-    return delivered((result,), (out,), "clip")
+    return write_outputs((result,), (out,), "clip")
 
 
 @fused_function
@@ -85,7 +85,7 @@ def around(tracer: Tracer, a: Any, decimals: int = 0, out: Any = None) -> Any:
         scaled = tracer.ufunc(first, (x, scale))[0]
         scaled = scaled if kind in "biu" else scaled.astype(x.dtype)
         result = tracer.ufunc(second, (_rounded(tracer, scaled), scale))[0].astype(x.dtype)
-    return delivered((result,), (out,), "around")
+    return write_outputs((result,), (out,), "around")
 
 
 def _rounded(tracer: Tracer, x: Proxy) -> Proxy:
@@ -101,7 +101,7 @@ def copyto(
         refuse("copyto: the target must be an array that is passed to the function")
     value, kind = tracer.operand(src, "copyto")
     to = dst.value.dtype
-    held = types.common((to, kind)) if kind in types.WEAK else kind
+    held = types.common_dtype((to, kind)) if kind in types.WEAK else kind
     if not np.can_cast(np.dtype(held), np.dtype(to), casting):  # type: ignore[arg-type]
         refuse(f"copyto: {held} cannot be written into an array of {to} by casting={casting!r}")
     new = tracer.wrap(tracer.convert(value, to))
@@ -146,7 +146,7 @@ FUNCTIONS["angle_deg"] = lambda tracer, z: angle(tracer, z, deg=True)  # CuPy's 
 def _part(tracer: Tracer, given: Any, name: str) -> Proxy:
     x = array_of(tracer, given, name)
     if x.weak:
-        return _part_of_number(tracer, tracer.counted(x), name)
+        return _part_of_number(tracer, tracer.without_bool(x), name)
     if dtypes.lookup(x.value.dtype).kind != "c":
         return x if name == "real" else x.make_view(lambda _: _full(tracer, x, 0).value, None)
     dtype = dtypes.real_part(x.value.dtype)
@@ -193,7 +193,7 @@ def nan_to_num(
         given = nan, most if posinf is None else posinf, -most if neginf is None else neginf
         instead = [tracer.convert(tracer.operand(one, "nan_to_num")[0], real) for one in given]
         result = tracer.wrap(tracer.graph.apply("nan_to_num", (a.value, *instead), dtype))
-    found: Proxy = delivered((result,), () if copy else (a,), "nan_to_num")
+    found: Proxy = write_outputs((result,), () if copy else (a,), "nan_to_num")
     return found
 
 
@@ -221,7 +221,7 @@ def _inexact(tracer: Tracer, given: Any) -> Any:
         weak = "complex" if given.weak == "complex" else "float"
         return Proxy(tracer, tracer.convert(given.value, types.STRONG[weak]), weak=weak)
     value, kind = tracer.operand(given, "isclose")
-    return tracer.wrap(tracer.convert(value, types.common((kind, "float"))))
+    return tracer.wrap(tracer.convert(value, types.common_dtype((kind, "float"))))
 
 
 def _full(tracer: Tracer, a: Any, number: Any, dtype: Any = None, name: str = "full_like") -> Proxy:

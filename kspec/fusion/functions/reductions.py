@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from kspec.errors import ShapeError
 from kspec.fusion import types
-from kspec.fusion.functions.table import array_of, define, delivered
+from kspec.fusion.functions.table import array_of, define, write_outputs
 from kspec.fusion.graph import Node
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy
@@ -64,7 +64,7 @@ class _Reduction:
         out = self.options.get("out")
         if out is None:
             return dtype
-        return types.common((dtype, self.tracer.operand(out, "out")[0].dtype))
+        return types.common_dtype((dtype, self.tracer.operand(out, "out")[0].dtype))
 
     def reduce(self, function: str, value: Node, axes: Axes, dtype: str) -> Node:
         """Return a reduction over axes; without axes the elements stay as they are."""
@@ -101,7 +101,7 @@ class _Reduction:
             raise ShapeError(
                 f"{self.name}: out= has shape {out.value.sizes}, the result {result.value.sizes}"
             )
-        return delivered((result,), (out,), self.name)
+        return write_outputs((result,), (out,), self.name)
 
 
 Compute = Callable[[_Reduction, Node, Axes], Node]
@@ -123,7 +123,7 @@ def _kept(tracer: Tracer, value: Node, axes: Axes, ndim: int) -> Node:
 
 def _total(call: _Reduction, value: Node, axes: Axes, function: str) -> Node:
     has_out = call.options.get("out") is not None
-    to = call.dtype or (call.held(value.dtype) if has_out else types.total(value.dtype))
+    to = call.dtype or (call.held(value.dtype) if has_out else types.sum_dtype(value.dtype))
     if call.skips_nan:
         value = _without_nan(call.tracer, value, 0 if function == "sum" else 1)
     return call.reduce(function, call.tracer.graph.cast(value, to), axes, to)

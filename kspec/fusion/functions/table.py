@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, Function] = {}
 MISSING: Any = object()
 
 
-def delivered(results: tuple[Proxy, ...], out: Sequence[Any], name: str) -> Any:
+def write_outputs(results: tuple[Proxy, ...], out: Sequence[Any], name: str) -> Any:
     """Return results, written to the outputs that were given."""
     if out:
         _check_apart([one for one in out if isinstance(one, Proxy)], name)
@@ -39,8 +39,8 @@ def delivered(results: tuple[Proxy, ...], out: Sequence[Any], name: str) -> Any:
 def _check_apart(outputs: Sequence[Proxy], name: str) -> None:
     """Refuse outputs of one call that share memory: NumPy's order of writing is not defined."""
     for one, other in itertools.combinations([one.root for one in outputs], 2):
-        sharing = one.position is not None and other.position in one.tracer.sharing(one.position)
-        if one is other or sharing:
+        overlapping = () if one.position is None else one.tracer.overlapping(one.position)
+        if one is other or other.position in overlapping:
             refuse(f"{name}: two arrays of out= share memory; pass separate arrays")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kspec.fusion.tracing.tracer import Tracer
 
 
-def remember(
+def record_recipe(
     results: Any, function: Callable[..., Any], operands: Sequence[Any], keywords: Any = None
 ) -> None:
     """Note in numbers that are computed from numbers alone how they are."""
@@ -62,7 +62,7 @@ def _to_the_power(self: Proxy, other: Any) -> Any:
     return binary("power")(self, other)
 
 
-def is_pythons(operand: Any) -> bool:
+def is_python_number(operand: Any) -> bool:
     """Return whether an operand is a Python number, as opposed to NumPy's scalars and arrays."""
     if isinstance(operand, Proxy):
         return bool(operand.weak)
@@ -193,7 +193,7 @@ class Proxy:
         if self._base is None:
             self._value = value
             if self.position is not None:
-                self.tracer.assigned(self.position)
+                self.tracer.record_write(self.position)
         elif self._backward is None:
             refuse(
                 f"{what}: assignment to a part of an array is not fused; compute all of it "
@@ -212,7 +212,7 @@ class Proxy:
     def _function(self, name: str, *args: Any, **keywords: Any) -> Proxy:
         made: Proxy = self.tracer.functions.call_named(self.tracer, name, (self, *args), keywords)
         if function := getattr(np, name, None):
-            remember(made, function, (self, *args), keywords)
+            record_recipe(made, function, (self, *args), keywords)
         return made
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -272,13 +272,13 @@ class Proxy:
         if not copy and name == self.value.dtype:
             return self
         made = self.tracer.wrap(self.tracer.graph.cast(self.value, name))
-        remember(made, lambda number: np.asarray(number).astype(name)[()], (self,))
+        record_recipe(made, lambda number: np.asarray(number).astype(name)[()], (self,))
         return made
 
     def copy(self, order: str = "C") -> Proxy:
         """Return its present value."""
         made = self.tracer.wrap(self.value)
-        remember(made, np.copy, (self,))
+        record_recipe(made, np.copy, (self,))
         return made
 
     def __copy__(self) -> Proxy:
@@ -288,7 +288,7 @@ class Proxy:
         return self.__copy__()
 
     def __round__(self, digits: int | None = None) -> Proxy:
-        number = self.tracer.counted(self) if is_pythons(self) else self
+        number = self.tracer.without_bool(self) if is_python_number(self) else self
         if not self.is_immutable:
             return number._function("round", digits or 0)
         if number.dtype.kind in "bc":
@@ -298,7 +298,7 @@ class Proxy:
         weak = "int" if digits is None else number.weak
         value = rounded.astype(types.STRONG[weak]).value if weak else rounded.value
         made = Proxy(self.tracer, value, weak=weak)
-        remember(made, round, (self, digits))
+        record_recipe(made, round, (self, digits))
         return made
 
     def fill(self, value: Any) -> None:
@@ -308,8 +308,8 @@ class Proxy:
     def conj(self) -> Proxy:
         """Return the complex conjugate, which the method of real arrays is not asked for."""
         if self.dtype.kind != "c":
-            made: Proxy = self.tracer.counted(self)
-            remember(made, OPERATORS["conjugate"], (self,))
+            made: Proxy = self.tracer.without_bool(self)
+            record_recipe(made, OPERATORS["conjugate"], (self,))
             return made
         return self.tracer.operation("conjugate", (self,))[0]
 
@@ -320,12 +320,12 @@ class Proxy:
             one.tracer for one in (*inputs, *_outputs(keywords)) if isinstance(one, Proxy)
         )
         made = tracer.functions.call_ufunc(tracer, ufunc.__name__, method, inputs, keywords)
-        remember(made, getattr(ufunc, method), inputs, keywords)
+        record_recipe(made, getattr(ufunc, method), inputs, keywords)
         return made
 
     def __array_function__(self, function: Any, kinds: Any, args: Any, keywords: Any) -> Any:
         made: Any = self.tracer.functions.call_function(self.tracer, function, args, keywords)
-        remember(made, function, args, keywords)
+        record_recipe(made, function, args, keywords)
         return made
 
     def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **keywords: Any) -> Any:

@@ -22,7 +22,7 @@ from kspec.fusion import types
 from kspec.fusion.graph import ArrayInput, Constant, Graph, Node, Shape, is_number
 from kspec.fusion.numbers import COMPARISONS, OPERATORS, Given
 from kspec.fusion.refusals import refuse
-from kspec.fusion.tracing.proxies import Proxy, is_pythons, remember
+from kspec.fusion.tracing.proxies import Proxy, is_python_number, record_recipe
 
 # What Python's bools have operators of their own for, and its complex numbers none.
 _OF_BOOLS = {*COMPARISONS, "bitwise_and", "bitwise_or", "bitwise_xor"}
@@ -91,16 +91,16 @@ class Tracer:
         self._newest[position] = made, value
         return made
 
-    def sharing(self, position: int) -> tuple[int, ...]:
+    def overlapping(self, position: int) -> tuple[int, ...]:
         """Return the arguments that share memory with one, though not as the same elements."""
         pairs = [pair for pair in self._overlaps if position in pair]
         return tuple(first if second == position else second for first, second in pairs)
 
-    def assigned(self, position: int) -> None:
+    def record_write(self, position: int) -> None:
         """Note that an argument has got new elements, which others may show, too."""
         target, before = self._newest[position]
         self.written[position] = target
-        others = self.sharing(position)
+        others = self.overlapping(position)
         if not others:
             return
         renewed = position, *others
@@ -152,7 +152,7 @@ class Tracer:
         """Return a ufunc of proxies and numbers."""
         pairs = [self.operand(one, name) for one in args]
         if name in COMPARISONS and len(pairs) == 2:
-            known = self._beyond(name, pairs)
+            known = self._beyond_type(name, pairs)
             if known is not None:
                 return (self.wrap(known),)
             pairs = [(value, self._compared(kind, pairs)) for value, kind in pairs]
@@ -173,18 +173,18 @@ class Tracer:
     def operation(self, name: str, args: tuple[Any, ...]) -> tuple[Proxy, ...]:
         """Return the result of an operator: a ufunc, but a Python number for Python numbers."""
         results = self._operation(name, args)
-        remember(results, OPERATORS[name], args)
+        record_recipe(results, OPERATORS[name], args)
         return results
 
     def _operation(self, name: str, args: tuple[Any, ...]) -> tuple[Proxy, ...]:
         if len(args) == 2 and name not in _ORDERINGS:
             args = args[0], self._beside_complex(args[1], args[0])
-        if not all(map(is_pythons, args)):
+        if not all(map(is_python_number, args)):
             return self.ufunc(name, args)
         if name in _ORDERINGS and any(self.operand(one, name)[1] == "complex" for one in args):
             refuse(f"{name} is not defined for Python's complex numbers; compare their parts")
         if name not in _OF_BOOLS:  # True + True is 2, and ~True -2
-            args = tuple(map(self.counted, args))
+            args = tuple(map(self.without_bool, args))
         results = self.ufunc(name, args)
         return tuple(
             Proxy(self, one.value, weak=_PYTHONS.get(one.value.dtype, "")) for one in results
@@ -196,7 +196,7 @@ class Tracer:
         A `numpy.float64` is a Python float, too: a Python complex number in front of it takes it
         for one before NumPy is asked.
         """
-        if not is_pythons(first) or self.operand(first, "operators")[1] != "complex":
+        if not is_python_number(first) or self.operand(first, "operators")[1] != "complex":
             return second
         if isinstance(second, Proxy):
             typed = is_number(second.value) and not second.weak
@@ -204,14 +204,14 @@ class Tracer:
                 return Proxy(self, second.value, weak="float")
         return float(second) if isinstance(second, np.float64) else second
 
-    def counted(self, number: Any) -> Any:
+    def without_bool(self, number: Any) -> Any:
         """Return a Python number, an integer in place of a bool."""
         value, kind = self.operand(number, "operators")
         if kind != "truth":
             return number
         return Proxy(self, self.convert(value, types.STRONG["int"]), weak="int")
 
-    def _beyond(self, name: str, pairs: Sequence[tuple[Node, str]]) -> Node | None:
+    def _beyond_type(self, name: str, pairs: Sequence[tuple[Node, str]]) -> Node | None:
         """Return a comparison with an integer beyond a type, which is the same for all of it."""
         for place, (value, kind) in enumerate(pairs):
             other, other_kind = pairs[1 - place]

@@ -14,9 +14,9 @@ from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Let, Name
 from kspec.ir.types import ArrayType, BufferType, is_memory
 from kspec.jit import operations, types
 from kspec.jit.effects import pure
-from kspec.jit.scope import Scope, Stop, escaped, root_name
+from kspec.jit.scope import Scope, Stop, cpp_name, root_name
 from kspec.jit.syntax import expressions
-from kspec.jit.values import Known, Method, TupleValue, Value, constant, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe
 from kspec.model import dtypes
 
 
@@ -56,7 +56,7 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
         found = expressions.evaluate(scope, node.value)
         if isinstance(found, Known) and not found.is_number:
             raise scope.problem(
-                node.value, TypeError, f"{described(found)} is not a number of {dtype}"
+                node.value, TypeError, f"{describe(found)} is not a number of {dtype}"
             )
         if isinstance(found, Known):
             with scope.at(node.value):
@@ -112,7 +112,7 @@ def _assign_tuple(scope: Scope, target: ast.Tuple | ast.List, value: Value) -> N
     if isinstance(value, Known) and isinstance(value.value, tuple):
         value = TupleValue(tuple(map(Known, value.value)))
     if not isinstance(value, TupleValue):
-        raise scope.problem(target, TypeError, f"{described(value)} is not a tuple")
+        raise scope.problem(target, TypeError, f"{describe(value)} is not a tuple")
     if len(value.items) != len(target.elts):
         more = "too many" if len(value.items) > len(target.elts) else "not enough"
         raise scope.problem(
@@ -130,7 +130,7 @@ def _fixed(scope: Scope, node: ast.AST, value: Value) -> Value:
         return TupleValue(tuple(_fixed(scope, node, one) for one in value.items))
     if isinstance(value, Known | Method):
         return value
-    name = scope.fresh("value")
+    name = scope.fresh_name("value")
     scope.out.append(Let(name, value))
     root = root_name(value)
     if is_memory(value.type) and root is not None:
@@ -149,18 +149,18 @@ def _assign_name(scope: Scope, target: ast.Name, value: Value, node: ast.AST) ->
         if scope.depth == 0 and not isinstance(value, TupleValue):
             known = None  # what was known meant something else before
         elif not same:
-            raise scope.problem(target, TypeError, f"{name} was {described(known)} before")
+            raise scope.problem(target, TypeError, f"{name} was {describe(known)} before")
     if (isinstance(value, Known) and not value.is_number) or isinstance(value, Method):
         if scope.depth or isinstance(known, Name):
             raise scope.problem(
-                target, TypeError, f"{described(value)} is given a name at the top level only"
+                target, TypeError, f"{describe(value)} is given a name at the top level only"
             )
         scope.variables[name] = value
         return
     if isinstance(known, Name):
         _reassign(scope, node, known, value)
         return
-    one = operations.materialized(scope, node, value)
+    one = operations.as_expression(scope, node, value)
     if isinstance(one, Name) and one.name in scope.reserved and _is_assigned_once(scope, name):
         scope.variables[name] = one
         return
@@ -198,10 +198,10 @@ def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: 
         ):
             items.append(item)
         elif before is None:
-            value_ = operations.materialized(scope, target, item)
+            value_ = operations.as_expression(scope, target, item)
             items.append(_declare(scope, f"{target.id}_{k}", value_.type, value_, keep=False))
         else:
-            raise scope.problem(target, TypeError, f"{target.id}[{k}] was {described(before)}")
+            raise scope.problem(target, TypeError, f"{target.id}[{k}] was {describe(before)}")
     scope.variables[target.id] = TupleValue(tuple(items))
 
 
@@ -209,7 +209,7 @@ def _reassign(scope: Scope, target: ast.AST, known: Name, value: Value) -> None:
     if isinstance(known.type, str):
         scope.out.append(Assign(known, operations.assignable(scope, target, value, known.type)))
         return
-    one = operations.materialized(scope, target, value)
+    one = operations.as_expression(scope, target, value)
     if one.type != known.type:
         raise scope.problem(target, TypeError, f"this is {known.type} already, not {one.type}")
     _alias(scope, known.name, one)
@@ -230,7 +230,7 @@ def _declare(
     keep: bool = True,
 ) -> Name:
     """Make a variable; return it."""
-    cname = escaped(name) if keep else scope.fresh(escaped(name))
+    cname = cpp_name(name) if keep else scope.fresh_name(cpp_name(name))
     variable = Name(cname, type_)  # type: ignore[arg-type]
     if value is not None:
         _alias(scope, cname, value)
@@ -250,7 +250,7 @@ def _store(
 ) -> None:
     place = _place(scope, target)
     if isinstance(value, Known) and not value.is_number:
-        raise scope.problem(node, TypeError, f"{described(value)} is not a number")
+        raise scope.problem(node, TypeError, f"{describe(value)} is not a number")
     scope.out.append(Store(place, operations.assignable(scope, node, value, str(place.type))))
 
 
@@ -258,7 +258,7 @@ def _place(scope: Scope, target: ast.expr) -> Element | FieldAccess:
     """Return the element of memory that is assigned."""
     place = expressions.evaluate(scope, target)
     if isinstance(place, Known | TupleValue | Method):
-        raise scope.problem(target, TypeError, f"{described(place)} cannot be assigned to")
+        raise scope.problem(target, TypeError, f"{describe(place)} cannot be assigned to")
     if isinstance(place.type, ArrayType | BufferType):
         raise scope.problem(
             target, TypeError, f"a part of an array ({place.type}) cannot be assigned: use a loop"
@@ -287,7 +287,7 @@ def build_augmented(scope: Scope, node: ast.AugAssign) -> None:
         return
     place = _place(scope, node.target)
     if not pure(place):
-        name = scope.fresh("place")
+        name = scope.fresh_name("place")
         scope.out.append(Reference(name, place))
         target: Name | Element | FieldAccess = Name(name, place.type)
     else:
@@ -310,25 +310,25 @@ def loop_variable(
     """
     known = scope.variables.get(name)
     if known is None and name not in scope.variables and _is_counter_only(scope, name):
-        variable = Name(escaped(name), dtype)
+        variable = Name(cpp_name(name), dtype)
         # Known inside, and to other loops, which declare it anew.
         scope.variables[name] = variable
         scope.numbers[f"counter {name}"] = 1
         return variable, ()
     if scope.numbers.get(f"counter {name}"):
-        variable = Name(escaped(name), dtype)
+        variable = Name(cpp_name(name), dtype)
         scope.variables[name] = variable
         return variable, ()
-    counter = Name(scope.fresh("counter"), dtype)
+    counter = Name(scope.fresh_name("counter"), dtype)
     if known is None:
-        scope.hoisted.append(Declare(escaped(name), dtype))
-        known = Name(escaped(name), dtype)
+        scope.hoisted.append(Declare(cpp_name(name), dtype))
+        known = Name(cpp_name(name), dtype)
         scope.variables[name] = known
     if not isinstance(known, Name) or not isinstance(known.type, str):
-        raise scope.problem(node.target, TypeError, f"{name} is {described(known)} already")
+        raise scope.problem(node.target, TypeError, f"{name} is {describe(known)} already")
     if not types.can_cast(dtype, known.type):
         raise scope.problem(node.target, TypeError, f"{name} is {known.type} already")
-    return counter, (Assign(known, converted(counter, known.type)),)
+    return counter, (Assign(known, convert(counter, known.type)),)
 
 
 def _is_counter_only(scope: Scope, name: str) -> bool:
@@ -352,7 +352,7 @@ def _used_outside(nodes: Sequence[ast.AST], name: str, inside: bool) -> Iterator
         yield from _used_outside(list(ast.iter_child_nodes(node)), name, inside)
 
 
-def spoil(scope: Scope, node: ast.stmt) -> None:
+def poison(scope: Scope, node: ast.stmt) -> None:
     """Mark the variables of a statement with a problem, so that it is told once."""
     for one in ast.walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):

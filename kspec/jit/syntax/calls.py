@@ -27,8 +27,8 @@ from kspec.jit.values import (
     Method,
     TupleValue,
     Value,
-    converted,
-    described,
+    convert,
+    describe,
     unwrapped,
     wrapped,
 )
@@ -77,7 +77,7 @@ def call(scope: Scope, node: ast.Call) -> Value:
     if isinstance(target, Method):
         return _method(site, target)
     if not isinstance(target, Known):
-        raise site.problem(TypeError, f"{described(target)} cannot be called")
+        raise site.problem(TypeError, f"{describe(target)} cannot be called")
     return _called(site, function)
 
 
@@ -118,7 +118,7 @@ def _run(site: CallSite, function: Any) -> Value:
     given = [unwrapped(one) for one in site.args]
     named = {word: unwrapped(one) for word, one in site.keywords.items()}
     if not callable(function):
-        raise site.problem(TypeError, f"{described(Known(function))} cannot be called")
+        raise site.problem(TypeError, f"{describe(Known(function))} cannot be called")
     if None in given or None in named.values():
         raise site.problem(
             TypeError,
@@ -179,8 +179,8 @@ def _cast(site: CallSite, kind: type) -> Value:
         dtype = types.dtype_name(kind)
     if len(args) == 2 and kind is complex:
         part = "float64"
-        real = converted(site.scalar(args[0]), part)
-        imag = converted(site.scalar(args[1]), part)
+        real = convert(site.scalar(args[0]), part)
+        imag = convert(site.scalar(args[1]), part)
         return FunctionCall("complex<double>", (real, imag), "complex128")
     if len(args) != 1:
         raise site.problem(TypeError, f"{kind.__name__}() takes one number here")
@@ -188,7 +188,7 @@ def _cast(site: CallSite, kind: type) -> Value:
     if types.kind(str(one.type)) == "c" and types.kind(dtype) in "iuf":
         message = f"a {one.type} cannot become {dtype}; take .real or .imag"
         raise site.problem(TypeError, message)
-    return converted(one, dtype)
+    return convert(one, dtype)
 
 
 def _ufunc(site: CallSite, name: str) -> Value:
@@ -209,7 +209,7 @@ def _ufunc(site: CallSite, name: str) -> Value:
     if name not in BUILTINS:
         raise site.problem(NotImplementedError, f"np.{name} is not in kernels")
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
-        parts_ = tuple(converted(site.scalar(one), "bool") for one in args)
+        parts_ = tuple(convert(site.scalar(one), "bool") for one in args)
         return BuiltinCall(name, parts_, "bool")
     return site.ufunc(name, *args, dtype=dtype)
 
@@ -223,11 +223,11 @@ def _math(site: CallSite, name: str, args: Sequence[Value]) -> Value:
         raise site.problem(TypeError, f"math.{name} takes no complex numbers; np.{ufunc}")
     if name in _ROUNDING:
         whole = site.ufunc(ufunc, *args)
-        return whole if types.kind(str(whole.type)) in "biu" else converted(whole, "int64")
+        return whole if types.kind(str(whole.type)) in "biu" else convert(whole, "int64")
     if ufunc in _NO_UFUNCS:
         one = site.scalar(args[0])
         type_ = str(one.type) if types.kind(str(one.type)) == "f" else "float64"
-        return BuiltinCall(ufunc, (converted(one, type_),), type_)
+        return BuiltinCall(ufunc, (convert(one, type_),), type_)
     if len(args) != getattr(np, ufunc).nin:
         raise site.problem(TypeError, f"math.{name}: {len(args)} arguments")
     if name in ("isnan", "isinf", "isfinite", "ldexp"):
@@ -239,7 +239,7 @@ def _floating(site: CallSite, value: Value) -> Value:
     if isinstance(value, Known):
         return Known(float(value.value))
     one = site.scalar(value)
-    return one if types.kind(str(one.type)) == "f" else converted(one, "float64")
+    return one if types.kind(str(one.type)) == "f" else convert(one, "float64")
 
 
 def _extreme(name: str) -> Callable[..., Value]:
@@ -278,7 +278,7 @@ def _known_extreme(site: CallSite, name: str, first: Known, second: Known) -> Kn
     """Return one of two constants, by the rules of unknown values: NumPy's."""
     for one in (first, second):
         if not one.is_number:
-            raise site.problem(TypeError, f"{described(one)} is not a number")
+            raise site.problem(TypeError, f"{describe(one)} is not a number")
     a, b = first.value, second.value
     if a != a or b != b:  # the first NaN
         return first if a != a else second
@@ -291,7 +291,7 @@ def _len(site: CallSite) -> Value:
     if isinstance(one, TupleValue):
         return Known(len(one.items))
     if isinstance(one, Known | Method) or not is_memory(one.type):
-        raise site.problem(TypeError, f"{described(one)} has no length")
+        raise site.problem(TypeError, f"{describe(one)} has no length")
     if isinstance(one.type, BufferType):
         if not one.type.shape:
             raise site.problem(TypeError, f"{one.type} does not know its length")
@@ -308,7 +308,7 @@ def _round(site: CallSite) -> Value:
     if len(args) == 1:
         if types.kind(str(value.type)) in "biu":
             return value
-        return converted(site.ufunc("rint", value), "int64")
+        return convert(site.ufunc("rint", value), "int64")
     digits = args[1]
     if not isinstance(digits, Known) or types.kind(str(value.type)) != "f":
         raise site.problem(TypeError, "round(x, n) takes a floating-point x, a known n")
@@ -329,7 +329,7 @@ def _print(site: CallSite) -> Value:
 
 def _where(site: CallSite) -> Value:
     test, first, second = site.exactly(3)
-    flag = converted(site.scalar(test), "bool")
+    flag = convert(site.scalar(test), "bool")
     a, b = (site.scalar(one) for one in (first, second))
     if a.type != b.type:
         pair = (str(a.type), str(b.type))
@@ -360,9 +360,9 @@ def _part(name: str) -> Callable[..., Value]:
 
 def _method(site: CallSite, method: Method) -> Value:
     if isinstance(method.owner.type, ObjectType):
-        return cg.method(site, method)
+        return cg.call_method(site, method)
     if isinstance(method.owner.type, ArrayType):
-        return thrust.ends_of(site, method.owner, method.name)
+        return thrust.begin_or_end(site, method.owner, method.name)
     if method.name in ("conjugate", "conj"):
         return site.ufunc("conjugate", method.owner)
     raise site.problem(TypeError, f"{method.owner.type} has no method {method.name}")

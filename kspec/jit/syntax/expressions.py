@@ -20,7 +20,7 @@ from kspec.ir.types import is_memory
 from kspec.jit import operations, thrust, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
-from kspec.jit.values import Known, Method, TupleValue, Value, converted, described
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
 
 # Operators: Python's function for known values, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -81,7 +81,7 @@ def evaluate(scope: Scope, node: ast.expr) -> Value:
 
 def number(scope: Scope, node: ast.expr) -> Expression:
     """Return an expression that must be a number, or a record."""
-    return operations.materialized(scope, node, evaluate(scope, node))
+    return operations.as_expression(scope, node, evaluate(scope, node))
 
 
 def condition(scope: Scope, node: ast.expr) -> Known | Expression:
@@ -94,7 +94,7 @@ def condition(scope: Scope, node: ast.expr) -> Known | Expression:
     one = operations.scalar(scope, node, value)
     if types.kind(str(one.type)) == "c":
         raise scope.problem(node, TypeError, f"{one.type} is not a condition")
-    return converted(one, "bool")
+    return convert(one, "bool")
 
 
 def _binary(scope: Scope, node: ast.BinOp) -> Value:
@@ -133,13 +133,13 @@ def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Va
         return _folded(scope, node, python, left, right)
     if isinstance(left, TupleValue) and isinstance(right, TupleValue) and sign == "+":
         return TupleValue(left.items + right.items)
-    moved = thrust.moved(scope, node, sign, left, right)
+    moved = thrust.iterator_arithmetic(scope, node, sign, left, right)
     if moved is not None:
         return moved
     for one in (left, right):
         if not isinstance(one, Known | TupleValue | Method) and is_memory(one.type):
             raise scope.problem(
-                node, TypeError, f"{described(left)} {sign} {described(right)}: index the array"
+                node, TypeError, f"{describe(left)} {sign} {describe(right)}: index the array"
             )
     return operations.call_ufunc(scope, node, name, (left, right), sign)
 
@@ -148,7 +148,7 @@ def _folded(scope: Scope, node: ast.AST, python: Callable[..., Any], *values: Kn
     """Return Python's result for known numbers or strings."""
     for one in values:
         if not one.is_number and not isinstance(one.value, str):
-            raise scope.problem(node, TypeError, f"{described(one)} is not a number")
+            raise scope.problem(node, TypeError, f"{describe(one)} is not a number")
     with scope.at(node), np.errstate(all="ignore"):
         try:
             return Known(python(*(one.value for one in values)))
@@ -174,7 +174,7 @@ def _compare(scope: Scope, node: ast.Compare) -> Value:
     for k, op in enumerate(node.ops):
         # What stands between two signs is looked at twice, but computed once.
         if 0 < k < len(values) - 1 or (k == 0 and len(node.ops) > 1):
-            values[k + 1] = operations.once(scope, values[k + 1])
+            values[k + 1] = operations.evaluate_once(scope, values[k + 1])
         parts.append(_compared(scope, node, op, values[k], values[k + 1]))
     return _all_of(parts)
 
@@ -284,7 +284,7 @@ def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
         test = operations.scalar(scope, one, value)
         if types.kind(str(test.type)) == "c":
             raise scope.problem(one, TypeError, f"{test.type} is not a condition")
-        parts.append(converted(test, "bool"))
+        parts.append(convert(test, "bool"))
     if not parts:
         return last
     result = parts[0]
@@ -303,20 +303,20 @@ def _if_expression(scope: Scope, node: ast.IfExp) -> Value:
         if len(first.items) != len(second.items):
             raise scope.problem(node, TypeError, "the two tuples have different lengths")
         pairs = zip(first.items, second.items, strict=True)
-        return TupleValue(tuple(choose(scope, node, test, a, b) for a, b in pairs))
-    return choose(scope, node, test, first, second)
+        return TupleValue(tuple(select(scope, node, test, a, b) for a, b in pairs))
+    return select(scope, node, test, first, second)
 
 
 def _like(scope: Scope, node: ast.AST, value: Value, other: Value) -> Expression:
     """Return a value of the IR, a known one of the dtype that the other has."""
     dtype = None
     if isinstance(value, Known) and not isinstance(other, Known):
-        type_ = operations.materialized(scope, node, other).type
+        type_ = operations.as_expression(scope, node, other).type
         dtype = type_ if isinstance(type_, str) else None
-    return operations.materialized(scope, node, value, dtype)
+    return operations.as_expression(scope, node, value, dtype)
 
 
-def choose(scope: Scope, node: ast.AST, test: Expression, first: Value, second: Value) -> Value:
+def select(scope: Scope, node: ast.AST, test: Expression, first: Value, second: Value) -> Value:
     """Return one of two values of one type."""
     a, b = _like(scope, node, first, second), _like(scope, node, second, first)
     if a.type != b.type:

@@ -16,7 +16,7 @@ from kspec.ir.nodes import Expression, FunctionCall, Name
 from kspec.ir.types import Type, is_memory
 from kspec.jit import operations
 from kspec.jit.capture import Captured, capture
-from kspec.jit.scope import ProgramBuilder, Scope, Stop, escaped
+from kspec.jit.scope import ProgramBuilder, Scope, Stop, cpp_name
 from kspec.jit.syntax import assignments, expressions, statements
 from kspec.jit.values import Known, Value
 
@@ -39,7 +39,7 @@ def build_function(
 ) -> tuple[Function, Scope]:
     """Return a function of a program, for arguments of some types."""
     names = parameter_names(captured)
-    params = [Name(escaped(one), type_) for one, type_ in zip(names, given, strict=True)]
+    params = [Name(cpp_name(one), type_) for one, type_ in zip(names, given, strict=True)]
     scope = Scope(program, captured, kernel=kernel, local=_assigned(captured.node))
     scope.variables.update(zip(names, params, strict=True))
     if captured not in program.captured:
@@ -114,7 +114,7 @@ def _captured(scope: Scope, node: ast.AST, python: Any) -> Captured:
 def _make(scope: Scope, node: ast.AST, captured: Captured, key: Any) -> Any:
     program = scope.program
     program.made[key] = _BEING_MADE
-    name = f"{escaped(captured.name.strip('<>'))}_{len(program.made)}"
+    name = f"{cpp_name(captured.name.strip('<>'))}_{len(program.made)}"
     problems = len(program.problems)
     with scope.at(node):
         function, inside = build_function(program, captured, name, key[1], kernel=False)
@@ -153,7 +153,7 @@ def _operands(
         ):
             found.append(operations.assignable(scope, node, value, dtype))
         else:
-            found.append(operations.materialized(scope, node, value))
+            found.append(operations.as_expression(scope, node, value))
     return found
 
 

@@ -18,7 +18,7 @@ from kspec.jit.values import (
     Method,
     TupleValue,
     Value,
-    described,
+    describe,
     unwrapped,
     wrapped,
 )
@@ -35,16 +35,16 @@ def subscript(scope: Scope, node: ast.Subscript) -> Value:
     if isinstance(owner, TupleValue):
         return _of_tuple(scope, node, owner)
     if isinstance(owner, Known | Method):
-        raise scope.problem(node, TypeError, f"{described(owner)} has no elements")
+        raise scope.problem(node, TypeError, f"{describe(owner)} has no elements")
     row = dtypes.lookup(owner.type) if isinstance(owner.type, str) else None
     if row is not None and row.fields:
         return _field(scope, node, owner, row)
     if not isinstance(owner.type, ArrayType | BufferType):
         raise scope.problem(node, TypeError, f"{owner.type} has no elements")
-    return of_memory(scope, node, owner, _indices(scope, node.slice))
+    return index_memory(scope, node, owner, _indices(scope, node.slice))
 
 
-def of_memory(scope: Scope, node: ast.AST, owner: Expression, indices: Sequence[Index]) -> Value:
+def index_memory(scope: Scope, node: ast.AST, owner: Expression, indices: Sequence[Index]) -> Value:
     """Return an element of memory, or a part of it."""
     type_ = owner.type
     assert isinstance(type_, ArrayType | BufferType)
@@ -112,7 +112,7 @@ def _slice(scope: Scope, node: ast.Slice) -> Slice:
 
 def _whole(scope: Scope, node: ast.AST, value: Value) -> Expression:
     """Return an integer."""
-    one = operations.materialized(scope, node, value)
+    one = operations.as_expression(scope, node, value)
     if not isinstance(one.type, str) or types.kind(one.type) not in "iu":
         raise scope.problem(node, TypeError, f"an index must be an integer, not {one.type}")
     return one
@@ -149,7 +149,7 @@ def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: I
 def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
     index = unwrapped(scope.evaluate(node.slice))
     if index is None:
-        raise scope.problem(node, TypeError, f"{described(owner)} is indexed by constants only")
+        raise scope.problem(node, TypeError, f"{describe(owner)} is indexed by constants only")
     with scope.at(node):
         return wrapped(owner.value[index.value])
 

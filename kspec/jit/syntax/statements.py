@@ -27,7 +27,7 @@ from kspec.jit import operations, types
 from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import assignments, expressions
-from kspec.jit.values import Known, Method, TupleValue, Value, converted, described, wrapped
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe, wrapped
 
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
     ast.FunctionDef: (
@@ -55,7 +55,7 @@ def build_block(scope: Scope, nodes: Sequence[ast.stmt]) -> None:
         try:
             build_statement(scope, node)
         except Stop:
-            assignments.spoil(scope, node)
+            assignments.poison(scope, node)
         if scope.out[-1] is mark:
             scope.out.pop()
 
@@ -99,7 +99,7 @@ def _if(scope: Scope, node: ast.If) -> None:
             try:
                 build_statement(scope, one)
             except Stop:
-                assignments.spoil(scope, one)
+                assignments.poison(scope, one)
         return
     body = inner(scope, node.body)
     scope.out.append(If(test, body, inner(scope, node.orelse)))
@@ -139,7 +139,7 @@ def _for(scope: Scope, node: ast.For) -> None:
         _for_tuple(scope, node, [Known(one) for one in value.value])
     elif isinstance(value, Known | Method):
         raise scope.problem(
-            node.iter, TypeError, f"{described(value)} is neither a range nor a tuple"
+            node.iter, TypeError, f"{describe(value)} is neither a range nor a tuple"
         )
     else:
         raise scope.problem(
@@ -219,8 +219,8 @@ def _counter_type(scope: Scope, node: ast.AST, values: Sequence[Value]) -> str:
 
 def _integer(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Expression:
     if isinstance(value, Known):
-        return operations.materialized(scope, node, value, dtype)
-    return converted(operations.scalar(scope, node, value), dtype)
+        return operations.as_expression(scope, node, value, dtype)
+    return convert(operations.scalar(scope, node, value), dtype)
 
 
 def _unroll(scope: Scope, node: ast.Call, values: Sequence[Value]) -> int | None:
@@ -275,9 +275,9 @@ def return_value(scope: Scope, node: ast.AST, value: Value | None) -> None:
             raise scope.problem(
                 node, ValueError, f"{scope.captured.name} returns {first}, and here {value.value!r}"
             )
-        one = operations.materialized(scope, node, value, first)
+        one = operations.as_expression(scope, node, value, first)
     else:
-        one = operations.materialized(scope, node, value)
+        one = operations.as_expression(scope, node, value)
     type_ = None if one is None else one.type
     if scope.returned and type_ != first:
         raise scope.problem(
