@@ -176,8 +176,8 @@ def _sites(source: Source, exceptions: dict[str, str]) -> Iterator[tuple[str, as
     """Yield headings and the expressions of the messages below them."""
     for name, calls in source.calls.items():
         for call in calls:
-            if name == "problem" and len(call.args) == 3:
-                yield "JitError", call.args[2]
+            if name == "problem" and len(call.args) in (2, 3):  # of a call site, or of a scope
+                yield "JitError", call.args[-1]
                 continue
             heading, place = MAKERS.get(name) or (exceptions.get(name), PLACES.get(name, 0))
             if heading and isinstance(call.func, ast.Name) and len(call.args) > place:

@@ -63,7 +63,7 @@ def check(statements: Iterable[Statement], names: Mapping[str, Type]) -> None:
     IrError
         For the first thing that is wrong.
     """
-    _Checker("", dict(names)).block(statements, loops=0)
+    _FunctionChecker("", dict(names)).block(statements, loops=0)
 
 
 def check_function(function: Function, functions: Iterable[str] = ()) -> None:
@@ -77,11 +77,11 @@ def check_function(function: Function, functions: Iterable[str] = ()) -> None:
     known = {one.name: one.type for one in function.params}
     if len(known) < len(function.params):
         raise IrError(f"{function.name}: two parameters have one name")
-    checker = _Checker(f"{function.name}: ", known, frozenset(functions), function.returns)
+    checker = _FunctionChecker(f"{function.name}: ", known, frozenset(functions), function.returns)
     checker.block(function.body, loops=0)
 
 
-class _Checker:
+class _FunctionChecker:
     """Checks the statements of one function.
 
     Parameters

@@ -58,13 +58,13 @@ _new_capsule = ctypes.PYFUNCTYPE(
 _keep_for_ever = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
 
 
-class _Borrowed:
+class _XlaMemory:
     """Memory that belongs to XLA."""
 
     ptr = nbytes = 0
 
 
-_BORROWED = _Borrowed()
+_XLA_MEMORY = _XlaMemory()
 
 
 class ForeignTarget:
@@ -159,7 +159,7 @@ def _array(buffer: Buffer, device: Device) -> DeviceArray:
     """Return a view of XLA's memory."""
     code, ptr, shape = buffer
     dtype, strides = _layout(code, shape)
-    return DeviceArray(_BORROWED, ptr, shape, strides, dtype, device)
+    return DeviceArray(_XLA_MEMORY, ptr, shape, strides, dtype, device)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -26,8 +26,8 @@ class CallSite:
         The function that contains it.
     node : ast.AST
         Its syntax.
-    name : str
-        Of the called function, for messages.
+    callee : str
+        Name of the called function, for messages.
     args : sequence of Value
         Positional arguments.
     keywords : dict of str to Value
@@ -36,14 +36,14 @@ class CallSite:
 
     scope: Scope
     node: ast.AST
-    name: str
+    callee: str
     args: Sequence[Value]
     keywords: dict[str, Value]
 
     @property
     def function(self) -> str:
-        """The name without its modules."""
-        return self.name.rpartition(".")[2]
+        """The name of the called function without its modules."""
+        return self.callee.rpartition(".")[2]
 
     def problem(self, kind: type[Exception], message: str) -> Stop:
         """Record what is wrong with the call; to be raised."""
@@ -53,7 +53,7 @@ class CallSite:
         """Return arguments in the order of the parameters; those with ``=`` may be missing."""
         found: list[Value] = list(self.args)
         if len(found) > len(words):
-            raise self.problem(TypeError, f"{self.name} takes at most {len(words)} arguments")
+            raise self.problem(TypeError, f"{self.callee} takes at most {len(words)} arguments")
         rest = dict(self.keywords)
         for word in words[len(found) :]:
             plain = word.rstrip("=")
@@ -62,15 +62,15 @@ class CallSite:
             elif word.endswith("="):
                 found.append(Known(None))
             else:
-                raise self.problem(TypeError, f"{self.name} needs an argument {plain}")
+                raise self.problem(TypeError, f"{self.callee} needs an argument {plain}")
         if rest:
-            raise self.problem(TypeError, f"{self.name} has no parameter {next(iter(rest))}")
+            raise self.problem(TypeError, f"{self.callee} has no parameter {next(iter(rest))}")
         return found
 
     def exactly(self, count: int) -> Sequence[Value]:
         """Return the positional arguments, which must be so many."""
         if len(self.args) != count:
-            message = f"{self.name}() takes {count} argument, not {len(self.args)}"
+            message = f"{self.callee}() takes {count} argument, not {len(self.args)}"
             raise self.problem(TypeError, message)
         return self.args
 
@@ -79,7 +79,7 @@ class CallSite:
         if isinstance(value, TupleValue):
             return tuple(self.known(what, one) for one in value.items)
         if not isinstance(value, Known):
-            message = f"{self.name}: {what} must be a constant, not {describe(value)}"
+            message = f"{self.callee}: {what} must be a constant, not {describe(value)}"
             raise self.problem(TypeError, message)
         return value.value
 

@@ -56,7 +56,7 @@ class GroupFunction:
 
     def compile_call(self, site: CallSite) -> Value:
         """Return the value of a call of it in a kernel."""
-        site = replace(site, name=f"jit.cg.{self.name}")
+        site = replace(site, callee=f"jit.cg.{self.name}")
         site.scope.program.headers.add("cooperative_groups.h")
         if self.name in ("this_grid", "this_thread_block"):
             site.bind()
@@ -66,7 +66,7 @@ class GroupFunction:
             return _copy(site)
         given = site.bind(*_WORDS[self.name])
         if self.name == "wait_prior" and not isinstance(given[1], Known):
-            raise site.problem(ValueError, f"{site.name}: the number must be a constant")
+            raise site.problem(ValueError, f"{site.callee}: the number must be a constant")
         return call_method(replace(site, args=()), Method(_group(site, given[0]), "sync"))
 
 
@@ -97,7 +97,7 @@ def _copy(site: CallSite) -> Value:
     given = site.bind(*_COPY)
     group = _group(site, given[0])
     if not isinstance(given[6], Known):
-        raise site.problem(ValueError, f"{site.name}: aligned_size must be a constant")
+        raise site.problem(ValueError, f"{site.callee}: aligned_size must be a constant")
     places = [_address(site, given[k], given[k + 1]) for k in (1, 3)]
     assert isinstance(places[0].args[0], Element)
     site.scope.mark_written(places[0].args[0].memory)
@@ -108,11 +108,11 @@ def _copy(site: CallSite) -> Value:
 
 def _address(site: CallSite, array: Value, index: Value) -> BuiltinCall:
     if isinstance(array, Known | TupleValue | Method) or not is_memory(array.type):
-        raise site.problem(TypeError, f"{site.name} copies arrays, not {describe(array)}")
+        raise site.problem(TypeError, f"{site.callee} copies arrays, not {describe(array)}")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
     element = indexing.index_memory(site.scope, site.node, array, indices)
     if not isinstance(element, Element):
-        raise site.problem(TypeError, f"{site.name}: the index is that of a row")
+        raise site.problem(TypeError, f"{site.callee}: the index is that of a row")
     return BuiltinCall("address", (element,), ObjectType("void*"))
 
 

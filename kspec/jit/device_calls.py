@@ -110,9 +110,9 @@ def _grid(site: CallSite) -> Value:
     (value,) = site.bind("ndim")
     count = site.known("ndim", value)
     if not isinstance(count, int) or isinstance(count, bool):
-        raise site.problem(TypeError, f"{site.name}: ndim must be an integer")
+        raise site.problem(TypeError, f"{site.callee}: ndim must be an integer")
     if count not in (1, 2, 3):
-        raise site.problem(ValueError, f"{site.name}: ndim must be 1, 2 or 3, not {count}")
+        raise site.problem(ValueError, f"{site.callee}: ndim must be 1, 2 or 3, not {count}")
     found = tuple(_place(site.function, axis) for axis in "xyz"[:count])
     return found[0] if count == 1 else TupleValue(found)
 
@@ -144,11 +144,11 @@ def mask_of(site: CallSite, value: Value) -> Expression:
     if mask is None:
         mask = _FULL
     if not isinstance(mask, int | np.integer):
-        message = f"{site.name}: the mask must be an integer, not {describe(value)}"
+        message = f"{site.callee}: the mask must be an integer, not {describe(value)}"
         raise site.problem(TypeError, message)
     mask = int(mask)
     if not 0 <= mask <= _FULL:
-        raise site.problem(ValueError, f"{site.name}: the mask must lie in 0..2**32-1")
+        raise site.problem(ValueError, f"{site.callee}: the mask must lie in 0..2**32-1")
     return Const(mask, "uint32")
 
 
@@ -158,7 +158,7 @@ def _syncwarp(site: CallSite) -> Value:
         return BuiltinCall("syncwarp", (mask_of(site, value),), "")
     mask = site.scalar(value)
     if types.kind(str(mask.type)) not in "iu":
-        message = f"{site.name}: the mask must be an integer, not {mask.type}"
+        message = f"{site.callee}: the mask must be an integer, not {mask.type}"
         raise site.problem(TypeError, message)
     return BuiltinCall("syncwarp", (convert(mask, "uint32"),), "")
 
@@ -168,9 +168,9 @@ def _shape(site: CallSite, value: Value) -> tuple[int, ...]:
     extents = given if isinstance(given, tuple) else (given,)
     for one in extents:
         if isinstance(one, bool) or not hasattr(one, "__index__"):
-            raise site.problem(TypeError, f"{site.name}: {one!r} is not a number of elements")
+            raise site.problem(TypeError, f"{site.callee}: {one!r} is not a number of elements")
         if one < 0:
-            raise site.problem(ValueError, f"{site.name}: {one} elements")
+            raise site.problem(ValueError, f"{site.callee}: {one} elements")
     return tuple(map(int, extents))
 
 
@@ -185,7 +185,7 @@ def _memory(site: CallSite) -> Value:
     if alignment is not None and (
         not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1)
     ):
-        raise site.problem(ValueError, f"{site.name}: alignment must be a power of two")
+        raise site.problem(ValueError, f"{site.callee}: alignment must be a power of two")
     is_dynamic = is_shared and isinstance(size, Known) and size.value is None
     shape = None if is_dynamic else _shape(site, size)
     type_ = BufferType(dtype, shape)
@@ -200,11 +200,11 @@ def _element(site: CallSite, array: Value, index: Value) -> Element:
     if isinstance(array, Known | TupleValue | Method) or not isinstance(
         array.type, ArrayType | BufferType
     ):
-        raise site.problem(TypeError, f"{site.name}: {describe(array)} is not an array")
+        raise site.problem(TypeError, f"{site.callee}: {describe(array)} is not an array")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
     found = indexing.index_memory(site.scope, site.node, array, indices)
     if not isinstance(found, Element):
-        raise site.problem(TypeError, f"{site.name}: the index is that of a row")
+        raise site.problem(TypeError, f"{site.callee}: the index is that of a row")
     site.scope.mark_written(array)
     return found
 
@@ -216,13 +216,13 @@ def _atomic(site: CallSite) -> Value:
     allowed = _ATOMIC_TYPES[site.function]
     if element.type not in allowed:
         listed = ", ".join(allowed)
-        message = f"{site.name}: no such operation on {element.type}; on {listed}"
+        message = f"{site.callee}: no such operation on {element.type}; on {listed}"
         raise site.problem(TypeError, message)
     values = [site.assignable(value, element.type)]
     is_cas = site.function == "atomic_cas"
     if is_cas != (not isinstance(second, Known) or second.value is not None):
         wanted = "a value to compare with and a new one" if is_cas else "one value"
-        raise site.problem(TypeError, f"{site.name} takes {wanted}")
+        raise site.problem(TypeError, f"{site.callee} takes {wanted}")
     if is_cas:
         values.append(site.assignable(second, element.type))
     site.scope.program.headers.add(_ATOMIC_HEADER)
@@ -234,16 +234,16 @@ def _shuffle(site: CallSite) -> Value:
     mask, var, lane, width = site.bind(*words)
     value = site.scalar(var)
     if value.type not in _SHUFFLED:
-        raise site.problem(TypeError, f"{site.name}: no such operation on {value.type}")
+        raise site.problem(TypeError, f"{site.callee}: no such operation on {value.type}")
     unsigned = site.function in ("shfl_up_sync", "shfl_down_sync")
     place = site.scalar(lane)
     if types.kind(str(place.type)) not in "iu":
-        raise site.problem(TypeError, f"{site.name}: {place.type} is not a number of a lane")
+        raise site.problem(TypeError, f"{site.callee}: {place.type} is not a number of a lane")
     size: Expression = Const(32, "int32")
     if isinstance(width, Known):
         lanes = 32 if width.value is None else width.value
         if lanes not in (2, 4, 8, 16, 32):
-            raise site.problem(ValueError, f"{site.name}: width must be 2, 4, 8, 16 or 32")
+            raise site.problem(ValueError, f"{site.callee}: width must be 2, 4, 8, 16 or 32")
         size = Const(int(lanes), "int32")
     else:
         size = convert(site.scalar(width), "int32")

@@ -84,7 +84,7 @@ def call(scope: Scope, node: ast.Call) -> Value:
 def _called(site: CallSite, function: Any) -> Value:
     """Return the result of a known function for some values."""
     if isinstance(function, DeviceBuiltin):
-        return device_calls.call(replace(site, name=f"jit.{function.name}"))
+        return device_calls.call(replace(site, callee=f"jit.{function.name}"))
     made = getattr(function, "compile_call", None)
     if made is not None:  # functions and classes of kspec.jit's own
         return made(site)  # type: ignore[no-any-return]
