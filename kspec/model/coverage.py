@@ -1,7 +1,7 @@
 """Specializations that a spec precompiles, and the changes that add more.
 
 The build compiles a kernel's bindings times its layouts.  Both follow from the spec: bindings from
-``types``, layouts from how the kernel walks its arrays, and ``layouts`` adds to these.
+``types``, layouts from the schedules that fit the kernel, and ``layouts`` adds to these.
 
 >>> widened({"T": ("float32",)}, ("T",), [(("T", "int8"),)])
 {'T': ('float32', 'int8')}

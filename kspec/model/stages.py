@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from kspec.model import dtypes
 
-# How a kernel walks its operands: tags of ``kspec/layout.cuh``. Any layout can be strided, with up
+# Schedules: tags of ``kspec/layout.cuh``. Any layout can be strided, with up
 # to so many collapsed axes; precompiled kernels have the first capacity.
 FLAT, ROWS = "kspec::Flat", "kspec::Rows"
 PACKS, TILES = "kspec::Packs", "kspec::Tiles"

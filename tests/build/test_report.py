@@ -17,8 +17,7 @@ from kspec.build.report.occupancy import Occupancy, occupancy
 from kspec.build.report.page import page_context, render_page
 from kspec.build.report.table import ELEMENTWISE_THREADS, REDUCTION_THREADS, make_report
 from kspec.model.stages import COLUMNS, FLAT, LINES, ROWS, TILES
-from kspec.runtime.schedules import elementwise_schedule as walk
-from kspec.runtime.schedules import reduction_schedule as fold
+from kspec.runtime.schedules import elementwise_schedule, reduction_schedule
 from tests.projects import ROOT, SHIFTS, write_project
 
 
@@ -64,12 +63,12 @@ class TestOccupancy:
         assert occupancy(arch, 256, 32, 0) is None
 
     def test_threads_are_those_of_launches(self) -> None:
-        assert ELEMENTWISE_THREADS[FLAT] == walk._FLAT_THREADS
-        assert ELEMENTWISE_THREADS[ROWS] == walk._ROW_THREADS
-        assert ELEMENTWISE_THREADS[TILES] == walk._TILE_THREADS
-        assert REDUCTION_THREADS["strided"] == fold._STRIDED_THREADS
-        assert REDUCTION_THREADS[LINES] == fold._LINE_THREADS
-        assert REDUCTION_THREADS[COLUMNS] == fold._COLUMN_THREADS
+        assert ELEMENTWISE_THREADS[FLAT] == elementwise_schedule._FLAT_THREADS
+        assert ELEMENTWISE_THREADS[ROWS] == elementwise_schedule._ROW_THREADS
+        assert ELEMENTWISE_THREADS[TILES] == elementwise_schedule._TILE_THREADS
+        assert REDUCTION_THREADS["strided"] == reduction_schedule._STRIDED_THREADS
+        assert REDUCTION_THREADS[LINES] == reduction_schedule._LINE_THREADS
+        assert REDUCTION_THREADS[COLUMNS] == reduction_schedule._COLUMN_THREADS
 
     @pytest.mark.parametrize(
         ("rules", "threads"),

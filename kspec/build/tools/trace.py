@@ -268,7 +268,7 @@ def _generated_trace(file: SpecFile, spec: Spec, records: Sequence[Record]) -> K
     layouts: dict[str, None] = {}
     for one in own:
         usual = layouts_of(spec.declaration(), one.binding, spec.layouts)
-        # The host device has fewer ways to walk; what it asks says little about a GPU.
+        # The host device has fewer schedules; what it asks says little about a GPU.
         if one.device != "host" and one.layout not in {layout_text(*each) for each in usual}:
             layouts[one.layout] = None
     missing += [_want(f"layout {layout!r}", own, "layout", layout) for layout in layouts]

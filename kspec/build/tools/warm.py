@@ -33,7 +33,7 @@ from kspec.runtime.package import GeneratedModule, load_manifest
 
 # Where an image is from.
 SHIPPED, CACHED, COMPILED = ORIGINS = ("shipped", "cached", "compiled")
-# The host device walks its operands in other ways.
+# The host device has schedules of its own.
 _GPU_LAYOUTS = (COLUMNS, LINES, PACKS, ROWS, SHORT_LINES, TILES)
 
 

@@ -33,7 +33,7 @@ from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries import lookup as interop
-from kspec.runtime.schedules.elementwise_schedule import Growth, Walk
+from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
 
 class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
@@ -184,18 +184,18 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         handle = dispatch.resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
         loop = make_loop(declaration, operands, shape, binding, call.device)
-        wanted = Specialization(self.__name__, binding, loop.walk.layout, loop.raw_ndims)
+        wanted = Specialization(self.__name__, binding, loop.schedule.layout, loop.raw_ndims)
         self._loader.check_captured(wanted, call.device, handle)
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
-        grid, block = _geometry(self.__name__, loop.walk, threads, size_of(shape), call.device)
+        grid, block = _geometry(self.__name__, loop.schedule, threads, size_of(shape), call.device)
         return Prepared(
             self._result(call),
             kernel,
             Launch(grid, block, 0, handle, host_options(checks, modes, operands)),
             binding,
             call.device,
-            lambda scratch: loop.walk.elements,
+            lambda scratch: loop.schedule.elements,
             operands,
             loop.views,
             given,
@@ -269,19 +269,19 @@ def _given(**keywords: Any) -> dict[str, Any]:
 
 
 def _geometry(
-    kernel: str, walk: Walk, block_size: int | None, size: int, device: Device
+    kernel: str, schedule: ElementwiseSchedule, block_size: int | None, size: int, device: Device
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Return the number of blocks, and of threads in each, along every axis."""
-    block = min(block_size or walk.block, size)
+    block = min(block_size or schedule.block, size)
     if block > MAX_BLOCK_THREADS:
         raise LaunchError(
             f"{kernel}: block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads"
         )
-    if walk.grid:
-        return walk.grid, (walk.block, 1, 1)
-    chunks = device.is_host and walk.block == 1  # each thread of a CPU takes one
-    block = 1 if chunks else min(block, walk.threads)
-    return (-(-walk.threads // block), 1, 1), (block, 1, 1)
+    if schedule.grid:
+        return schedule.grid, (schedule.block, 1, 1)
+    chunks = device.is_host and schedule.block == 1  # each thread of a CPU takes one
+    block = 1 if chunks else min(block, schedule.threads)
+    return (-(-schedule.threads // block), 1, 1), (block, 1, 1)
 
 
 def _growth(growth: Growth | None, block_size: int | None) -> Growth | None:

@@ -20,9 +20,9 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.elementwise_schedule import (
+    ElementwiseSchedule,
     Growth,
     Member,
-    Walk,
     choose,
     choose_host,
     choose_single,
@@ -36,8 +36,8 @@ class Loop:
 
     Attributes
     ----------
-    walk : Walk
-        How it walks over the operands that are not raw.
+    schedule : ElementwiseSchedule
+        How threads share the elements of the operands that are not raw.
     raw_ndims : tuple of int
         Dimensions of the arrays the kernel indexes by hand: the raw ones, then ``_raw_<name>``.
     views : tuple of (int, bytes)
@@ -46,7 +46,7 @@ class Loop:
         Changes for another number of elements, if all arrays have the same shape.
     """
 
-    walk: Walk
+    schedule: ElementwiseSchedule
     raw_ndims: tuple[int, ...]
     views: tuple[tuple[int, bytes], ...]
     growth: Growth | None = None
@@ -69,22 +69,22 @@ def make_loop(
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = size_of(shape)
     if device.is_host:
-        walk = choose_host(axes, members, size, flat=flat, single=declaration.single)
+        schedule = choose_host(axes, members, size, flat=flat, single=declaration.single)
     elif declaration.in_place:
-        walk = choose_single(axes, members, size, flat=flat, single=declaration.single)
+        schedule = choose_single(axes, members, size, flat=flat, single=declaration.single)
     else:
-        walk = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
+        schedule = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
     raw_ndims = dispatch.raw_ndims(operands)
-    ndim = 1 if walk.layout == FLAT else len(axes.extents)
+    ndim = 1 if schedule.layout == FLAT else len(axes.extents)
     views = [
-        (numbers[number], _pack_view(operand, axes, number, walk))
+        (numbers[number], _pack_view(operand, axes, number, schedule))
         for name in declaration.raw_views
         for number, operand in enumerate(looped)
         if operand.param.name == name
     ]
     # A kernel that sees every axis sees more than how many elements there are.
-    growth = walk.growth if merge or len(shape) == 1 else None
-    return Loop(walk, (*raw_ndims, *[ndim] * len(views)), tuple(views), growth)
+    growth = schedule.growth if merge or len(shape) == 1 else None
+    return Loop(schedule, (*raw_ndims, *[ndim] * len(views)), tuple(views), growth)
 
 
 def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
@@ -102,11 +102,11 @@ def member_of(operand: Operand, binding: Binding) -> Member:
     return Member(dtype.itemsize, dtype.pack_width, ptr, written)
 
 
-def _pack_view(operand: Operand, axes: Axes, number: int, walk: Walk) -> bytes:
-    """Pack an operand as the kernel walks over it: with the shape of the loop."""
+def _pack_view(operand: Operand, axes: Axes, number: int, schedule: ElementwiseSchedule) -> bytes:
+    """Pack an operand with the shape of the loop."""
     assert operand.view is not None  # dispatch has refused scalars
     itemsize = dtypes.lookup(operand.view.dtype).itemsize
-    if walk.layout == FLAT:
+    if schedule.layout == FLAT:
         moves = not axes.extents or any(axes.strides[number])
         return marshal.pack_array(
             operand.view.ptr, (axes.size,), (itemsize if moves else 0,), moves

@@ -50,7 +50,11 @@ from kspec.runtime.memory.array_view import ArrayView, c_strides
 from kspec.runtime.memory.copy import copy_bytes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.once import OnceMap
-from kspec.runtime.schedules.reduction_schedule import Fold, choose_host, choose_strided
+from kspec.runtime.schedules.reduction_schedule import (
+    ReductionSchedule,
+    choose_host,
+    choose_strided,
+)
 from kspec.runtime.schedules.strides import Axes
 
 _BYTES = "uint8"
@@ -67,7 +71,7 @@ class Part:
     array : array of uint8
         C-ordered, of shape ``(count, *outputs, bytes)``: `count` accumulators for each output.
     length : int
-        Elements folded into each output.
+        Elements reduced to each output.
     binding : Binding
         Dtypes of the placeholders.
     """
@@ -165,10 +169,12 @@ class SplitReduction:
         written = tuple(_as_output(param, part, outputs, size) for param in declaration.outputs)
         call = Call(call.inputs, written, call.device, library)
         modes = modes_of_call(checks, call.device, declaration)
-        fold, loaded = kernel.fold(call, shape, reduced, False, binding, modes, to_aggregates)
+        schedule, loaded = kernel.schedule(
+            call, shape, reduced, False, binding, modes, to_aggregates
+        )
         head = _head(math.prod(outputs), length, part)
         operands = (*call.inputs, *written)
-        stage = _Stage(loaded, fold, head, operands, (*call.inputs, part), binding, size)
+        stage = _Stage(loaded, schedule, head, operands, (*call.inputs, part), binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
         return Part(array, length, binding), prepared
 
@@ -196,11 +202,13 @@ class SplitReduction:
             for param in self.kernel.declaration.outputs
         )
         call = Call(call.inputs, written, call.device, part.library)
-        fold, loaded = self._fold(joined, call, part, joined.outputs, (), to_aggregates, checks)
+        schedule, loaded = self._schedule(
+            joined, call, part, joined.outputs, (), to_aggregates, checks
+        )
         outputs = math.prod(joined.outputs)
         head = _head(outputs, joined.length, into) + _head(outputs, joined.length, part)
         operands, touched = (*call.inputs, *written), (*call.inputs, part, into)
-        stage = _Stage(loaded, fold, head, operands, touched, joined.binding, size)
+        stage = _Stage(loaded, schedule, head, operands, touched, joined.binding, size)
         stage.prepare(call, handle, checks, stream is not None).run()
         return Part(array, joined.length, joined.binding)
 
@@ -258,11 +266,11 @@ class SplitReduction:
         result = values[0] if len(values) == 1 else values
         if 0 in shape:
             return Prepared(result, device=call.device, library=call.library)
-        fold, loaded = self._fold(joined, call, part, tuple(shape), kept, str, checks)
+        schedule, loaded = self._schedule(joined, call, part, tuple(shape), kept, str, checks)
         head = _head(math.prod(shape) if outputs is None else outputs, joined.length, part)
         operands = (*call.inputs, *call.outputs)
         size = joined.array.shape[-1]
-        stage = _Stage(loaded, fold, head, operands, (*operands, part), joined.binding, size)
+        stage = _Stage(loaded, schedule, head, operands, (*operands, part), joined.binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
         return replace(prepared, result=result)
 
@@ -333,7 +341,7 @@ class SplitReduction:
         arrays.use_on(handle, joined.array)
         return Call(call.inputs, (), device, part.library), part, handle, _checks(kernel, device)
 
-    def _fold(
+    def _schedule(
         self,
         joined: Part,
         call: Call,
@@ -342,7 +350,7 @@ class SplitReduction:
         kept: Sequence[int],
         tag: Callable[[str], str],
         checks: Checks,
-    ) -> tuple[Fold, LoadedKernel]:
+    ) -> tuple[ReductionSchedule, LoadedKernel]:
         """Return the schedule of the parts, and the kernel for that."""
         size = joined.array.shape[-1]
         whole = (joined.count, *shape)
@@ -355,13 +363,13 @@ class SplitReduction:
         if joined.count == 0:
             reduced_axes = Axes((0,), tuple((0,) for _ in inputs))
         if call.device.is_host:
-            fold = choose_host(kept_axes, reduced_axes)
+            schedule = choose_host(kept_axes, reduced_axes)
         else:
             processors = driver.multiprocessors(call.device.ordinal)
-            fold = choose_strided(kept_axes, reduced_axes, processors)
-        wanted = tag(from_aggregates(fold.layout))
+            schedule = choose_strided(kept_axes, reduced_axes, processors)
+        wanted = tag(from_aggregates(schedule.layout))
         modes = modes_of_call(checks, call.device, self.kernel.declaration)
-        return fold, self.kernel.load(call, joined.binding, wanted, modes)
+        return schedule, self.kernel.load(call, joined.binding, wanted, modes)
 
     def _size(self, call: Call, binding: Binding, stream: int) -> int:
         """Return the bytes of an accumulator; the kernel is asked for those of the user's types."""
@@ -380,10 +388,10 @@ class SplitReduction:
         inputs = sum(not operand.param.raw for operand in call.inputs)
         kept = Axes((1,), ((0,),) * (inputs + len(outputs)))
         along = Axes((1,), ((0,),) * inputs)
-        fold = choose_host(kept, along) if device.is_host else choose_strided(kept, along, 1)
+        schedule = choose_host(kept, along) if device.is_host else choose_strided(kept, along, 1)
         head = _head(0, 0, one)
         operands = (*call.inputs, *outputs)
-        _Stage(kernel, fold, head, operands, (), binding, 0).prepare(
+        _Stage(kernel, schedule, head, operands, (), binding, 0).prepare(
             call, stream, NO_CHECKS, True
         ).run()
         if not device.is_host:
@@ -399,10 +407,10 @@ class _Stage:
     ----------
     kernel : LoadedKernel
         In a layout of parts.
-    fold : Fold
+    schedule : ReductionSchedule
         How threads share the work.
     head : bytes
-        What is in front of the fold's plan.
+        What is in front of the schedule's bytes.
     operands : tuple of Operand
         What the kernel's parameters hold.
     touched : tuple of Operand
@@ -414,7 +422,7 @@ class _Stage:
     """
 
     kernel: LoadedKernel
-    fold: Fold
+    schedule: ReductionSchedule
     head: bytes
     operands: tuple[Operand, ...]
     touched: tuple[Operand, ...]
@@ -426,20 +434,23 @@ class _Stage:
 
         `named`: whether the caller has named the stream.
         """
-        head, fold = self.head, self.fold  # not the operands, whose arrays would live as long
+        head, schedule = (
+            self.head,
+            self.schedule,
+        )  # not the operands, whose arrays would live as long
         host = host_options(checks, self.kernel.modes, self.touched)
-        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
+        grid, block = (schedule.tiles, schedule.splits, 1), (schedule.threads, 1, 1)
         return Prepared(
             None,
             self.kernel,
             Launch(grid, block, 0, stream, host),
             self.binding,
             call.device,
-            lambda scratch: head + fold.pack(scratch),
+            lambda scratch: head + schedule.pack(scratch),
             self.operands,
             given=False,  # outputs are new, or parts
-            scratch=fold.scratch(self.size),
-            tickets=fold.tickets,
+            scratch=schedule.scratch(self.size),
+            tickets=schedule.tickets,
             named=named,
             library=call.library,
         )

@@ -31,7 +31,12 @@ from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import strides as layout
-from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, Fold, choose, choose_host
+from kspec.runtime.schedules.reduction_schedule import (
+    MAX_ACCUMULATOR,
+    ReductionSchedule,
+    choose,
+    choose_host,
+)
 from kspec.runtime.schedules.strides import Axes
 
 
@@ -169,20 +174,22 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         views = permuted.views(declaration, call, shape, reduced, keepdims)
         ndims = tuple(view.ndim for view in views)
         modes = modes_of_call(checks, call.device, declaration)
-        fold, kernel = self.fold(call, shape, reduced, keepdims, binding, modes, view_ndims=ndims)
-        grid, block = (fold.tiles, fold.splits, 1), (fold.threads, 1, 1)
+        schedule, kernel = self.schedule(
+            call, shape, reduced, keepdims, binding, modes, view_ndims=ndims
+        )
+        grid, block = (schedule.tiles, schedule.splits, 1), (schedule.threads, 1, 1)
         return Prepared(
             result,
             kernel,
             Launch(grid, block, 0, handle, host_options(checks, modes, operands)),
             binding,
             call.device,
-            fold.pack,
+            schedule.pack,
             operands,
             tuple((view.operand, view.packed) for view in views),
             given,
-            scratch=fold.scratch(_accumulator_size(declaration, binding)),
-            tickets=fold.tickets,
+            scratch=schedule.scratch(_accumulator_size(declaration, binding)),
+            tickets=schedule.tickets,
             named=options.stream is not None,
             library=None if given else call.library,
         )
@@ -238,7 +245,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             outputs.append(dispatch.new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
-    def fold(
+    def schedule(
         self,
         call: Call,
         shape: Shape,
@@ -248,11 +255,11 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         modes: tuple[str, ...],
         tag: Callable[[str], str] = str,
         view_ndims: tuple[int, ...] = (),
-    ) -> tuple[Fold, LoadedKernel]:
+    ) -> tuple[ReductionSchedule, LoadedKernel]:
         """Return the reduction schedule and its kernel.
 
-        `tag` makes the layout of the kernel of that of the fold. `view_ndims` are the dimensions of
-        ``_raw_<name>`` and of the indexers.
+        `tag` makes the layout of the kernel of that of the schedule. `view_ndims` are the
+        dimensions of ``_raw_<name>`` and of the indexers.
         """
         inputs = [operand for operand in call.inputs if not operand.param.raw]
         kept = tuple(axis for axis in range(len(shape)) if axis not in reduced)
@@ -265,10 +272,10 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             return self.load(call, binding, tag(layout_tag), modes, view_ndims)
 
         if call.device.is_host:
-            fold = choose_host(kept_axes, reduced_axes)
+            schedule = choose_host(kept_axes, reduced_axes)
         else:
             members = [member_of(operand, binding) for operand in inputs]
-            fold = choose(
+            schedule = choose(
                 kept_axes,
                 reduced_axes,
                 members,
@@ -276,7 +283,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                 lambda tag, threads: load(tag).resident_blocks(threads),
                 _accumulator_size(self.declaration, binding),
             )
-        return fold, load(fold.layout)
+        return schedule, load(schedule.layout)
 
     def load(
         self,

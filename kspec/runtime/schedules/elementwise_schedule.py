@@ -54,7 +54,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Walk:
+class ElementwiseSchedule:
     """A layout, its packed structure, and the threads it keeps busy.
 
     Attributes
@@ -129,7 +129,7 @@ def choose(
     *,
     flat: bool = True,
     tiles: bool = True,
-) -> Walk:
+) -> ElementwiseSchedule:
     """Return a GPU's schedule of a loop.
 
     Parameters
@@ -146,38 +146,38 @@ def choose(
         Whether elements may be visited in another order.
     """
     if len(members) > _MASK_BITS:
-        return _walk_strided(axes, size, 2)
+        return _strided_schedule(axes, size, 2)
     pack = pack_size(member.pack_width for member in members)
     in_order = _in_order(axes, members)
     if flat and _is_all_flat(axes, members, in_order):
-        return _walk_flat(members, in_order, size, pack)
+        return _flat_schedule(members, in_order, size, pack)
     narrow = size < _NARROW_LIMIT and len(axes.extents) <= strided_capacity(1)
     if pack > 1 and axes.extents and narrow:
         if all(_is_row(axes, k, member) for k, member in enumerate(members)):
-            return _walk_packs(axes, members, in_order, size, pack)
+            return _packs_schedule(axes, members, in_order, size, pack)
         if tiles and (other := _other_axis(axes, members)):
-            return _walk_tiles(axes, other, size)
-    return _walk_strided(axes, size, 2)
+            return _tiles_schedule(axes, other, size)
+    return _strided_schedule(axes, size, 2)
 
 
 def choose_single(
     axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
-) -> Walk:
+) -> ElementwiseSchedule:
     """Return a GPU's schedule with one element a thread; if `single`, in CuPy's blocks."""
     in_order = _in_order(axes, members)
     if flat and len(members) <= _MASK_BITS and _is_all_flat(axes, members, in_order):
-        walk = _walk_flat(members, in_order, size, 1)
+        schedule = _flat_schedule(members, in_order, size, 1)
     else:
-        walk = _walk_strided(axes, size, 1)
+        schedule = _strided_schedule(axes, size, 1)
     if not single:
-        return walk
-    growth = walk.growth.in_blocks(_CUPY_BLOCK) if walk.growth else None
-    return replace(walk, block=_CUPY_BLOCK, growth=growth)
+        return schedule
+    growth = schedule.growth.in_blocks(_CUPY_BLOCK) if schedule.growth else None
+    return replace(schedule, block=_CUPY_BLOCK, growth=growth)
 
 
 def choose_host(
     axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, single: bool = False
-) -> Walk:
+) -> ElementwiseSchedule:
     """Return a CPU's schedule of a loop: contiguous alike, or along the innermost axis.
 
     A thread takes many elements and is a block, or, if `single`, one.
@@ -185,12 +185,12 @@ def choose_host(
     in_order = _in_order(axes, members)
     alike = all(one or not member.ptr for one, member in zip(in_order, members, strict=True))
     if flat and alike and len(members) <= _MASK_BITS:
-        walk = _walk_flat(members, in_order, size, 1)
+        schedule = _flat_schedule(members, in_order, size, 1)
     else:
-        walk = _walk_strided(axes, size, 1)
+        schedule = _strided_schedule(axes, size, 1)
     threads, block = _host_threads(size, single)
-    growth = _HostGrowth(single) if walk.growth else None
-    return replace(walk, threads=threads, block=block, growth=growth)
+    growth = _HostGrowth(single) if schedule.growth else None
+    return replace(schedule, threads=threads, block=block, growth=growth)
 
 
 def _host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int, int]:
@@ -227,7 +227,9 @@ def _is_row(axes: Axes, k: int, member: Member) -> bool:
     return step == member.itemsize or (step == 0 and not member.written)
 
 
-def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> Walk:
+def _flat_schedule(
+    members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
+) -> ElementwiseSchedule:
     growth = _CudaGrowth(pack, _FLAT_THREADS)
     head, tail = _ends(members, flat, size, pack) if pack > 1 else (0, 0)
     aligned = [
@@ -235,7 +237,9 @@ def _walk_flat(members: Sequence[Member], flat: Sequence[bool], size: int, pack:
     ]
     elements = struct.pack("qQQ2i", size, _mask(flat), _mask(aligned), head, tail)
     packs = (size - head - tail) // pack
-    return Walk(FLAT, elements, packs + size - packs * pack, _FLAT_THREADS, growth=growth)
+    return ElementwiseSchedule(
+        FLAT, elements, packs + size - packs * pack, _FLAT_THREADS, growth=growth
+    )
 
 
 def _ends(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int) -> tuple[int, int]:
@@ -256,16 +260,16 @@ def _ends(members: Sequence[Member], flat: Sequence[bool], size: int, pack: int)
     return (head, tail) if head + tail <= size else (size, 0)
 
 
-def _walk_strided(axes: Axes, size: int, each: int) -> Walk:
-    """Return the walk that takes any operands, `each` elements a thread."""
+def _strided_schedule(axes: Axes, size: int, each: int) -> ElementwiseSchedule:
+    """Return the schedule that takes any operands, `each` elements a thread."""
     ndim = len(axes.extents)
     packed = struct.pack("q", size) + marshal.pack_axes(axes, strided_capacity(ndim))
-    return Walk(strided(ndim), packed, -(-size // each), 128)
+    return ElementwiseSchedule(strided(ndim), packed, -(-size // each), 128)
 
 
-def _walk_packs(
+def _packs_schedule(
     axes: Axes, members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
-) -> Walk:
+) -> ElementwiseSchedule:
     aligned = [
         all(
             one % (pack * member.itemsize) == 0
@@ -274,14 +278,14 @@ def _walk_packs(
         and (flat[k] or axes.extents[0] % pack == 0)
         for k, member in enumerate(members)
     ]
-    elements = _walk_strided(axes, size, 1).elements
+    elements = _strided_schedule(axes, size, 1).elements
     row = axes.extents[0] // pack  # packs
     still = [not axes.strides[k][0] for k in range(len(members))]
     lined_up = all(one or quiet for one, quiet in zip(aligned, still, strict=True))
     if lined_up and axes.extents[0] % pack == 0 and _fills_blocks(row):
-        return _walk_rows(axes, elements, size, row)
+        return _rows_schedule(axes, elements, size, row)
     elements += struct.pack("QQ", _mask(flat), _mask(aligned))
-    return Walk(PACKS, elements, size // pack + size % pack, 128)
+    return ElementwiseSchedule(PACKS, elements, size // pack + size % pack, 128)
 
 
 def _fills_blocks(packs: int) -> bool:
@@ -289,14 +293,14 @@ def _fills_blocks(packs: int) -> bool:
     return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_THREADS == 0 or packs >= 1024)
 
 
-def _walk_rows(axes: Axes, elements: bytes, size: int, packs: int) -> Walk:
+def _rows_schedule(axes: Axes, elements: bytes, size: int, packs: int) -> ElementwiseSchedule:
     lanes = min((packs - 1).bit_length(), _ROW_THREADS.bit_length() - 1)
     outer = Axes(axes.extents[1:], tuple(steps[1:] for steps in axes.strides))
     elements += marshal.pack_axes(outer, strided_capacity(1)) + struct.pack("i4x", lanes)
     rows = -(-outer.size // (_ROW_THREADS >> lanes))
     down = min(rows, 32768)
     grid = (-(-packs // (1 << lanes)), down, -(-rows // down))
-    return Walk(ROWS, elements, size, _ROW_THREADS, grid)
+    return ElementwiseSchedule(ROWS, elements, size, _ROW_THREADS, grid)
 
 
 def _other_axis(axes: Axes, members: Sequence[Member]) -> int:
@@ -326,7 +330,7 @@ def _tiles_fit(axes: Axes, other: int, members: Sequence[Member]) -> bool:
     return True
 
 
-def _walk_tiles(axes: Axes, other: int, size: int) -> Walk:
+def _tiles_schedule(axes: Axes, other: int, size: int) -> ElementwiseSchedule:
     order = [0, other, *(axis for axis in range(1, len(axes.extents)) if axis != other)]
     extents = [axes.extents[axis] for axis in order]
     strides = [[steps[axis] for axis in order] for steps in axes.strides]
@@ -341,7 +345,9 @@ def _walk_tiles(axes: Axes, other: int, size: int) -> Walk:
     elements += struct.pack("4I", *(one for count in counts for one in marshal.divisor(count)))
     elements += marshal.pack_axes(outer, strided_capacity(1))
     blocks = math.prod(counts) * outer.size
-    return Walk(TILES, elements, blocks * _TILE_THREADS, _TILE_THREADS, (blocks, 1, 1))
+    return ElementwiseSchedule(
+        TILES, elements, blocks * _TILE_THREADS, _TILE_THREADS, (blocks, 1, 1)
+    )
 
 
 def _mask(bits: Iterable[bool]) -> int:

@@ -49,7 +49,7 @@ Resident = Callable[[str, int], int]
 
 
 @dataclass(frozen=True)
-class Fold:
+class ReductionSchedule:
     """Division of a reduction among threads and blocks.
 
     Attributes
@@ -99,7 +99,7 @@ def choose(
     multiprocessors: int,
     resident: Resident,
     accumulator: int = MAX_ACCUMULATOR,
-) -> Fold:
+) -> ReductionSchedule:
     """Return a GPU's schedule to fold `reduced.size` elements into each of `kept.size` outputs.
 
     Parameters
@@ -127,7 +127,7 @@ def choose(
     return choose_strided(kept, reduced, multiprocessors)
 
 
-def choose_host(kept: Axes, reduced: Axes) -> Fold:
+def choose_host(kept: Axes, reduced: Axes) -> ReductionSchedule:
     """Return the host device's schedule: one thread a block, and one chunk for each core."""
     outputs, splits = kept.size, 1
     if outputs < config.host_threads():
@@ -166,7 +166,7 @@ def _lines(
     pack: int,
     multiprocessors: int,
     resident: Resident,
-) -> Fold | None:
+) -> ReductionSchedule | None:
     """Return lines, or None if the packs of some input are not aligned with those of another."""
     outputs, length = kept.size, reduced.size
     packs = -(-length // pack)
@@ -203,7 +203,7 @@ def _lines(
     last = (packs - 1) // each_round * each_round
     head = struct.pack("3q4i", outputs, length, last, lanes, splits, leader, packed)
     tail = _pack_axes(kept, by_pack)
-    return Fold(layout, tiles, splits, threads, outputs * splits, head, tail)
+    return ReductionSchedule(layout, tiles, splits, threads, outputs * splits, head, tail)
 
 
 def _abreast(inputs: Sequence[Member], leader: int, pack: int, *axes: Axes) -> int:
@@ -297,7 +297,7 @@ def _columns(
     multiprocessors: int,
     resident: Resident,
     room: int,
-) -> Fold | None:
+) -> ReductionSchedule | None:
     """Return columns, or None if packs do not fit them."""
     held = {k for k in range(len(inputs)) if not any(reduced.strides[k])}
     rows = _rows(kept, reduced, inputs, held, pack, room)
@@ -330,7 +330,9 @@ def _columns(
     blocks = tiles * outer
     joins = groups + 1 if groups > 1 else 1
     tail = _pack_axes(kept, rows.reduced)
-    return Fold(COLUMNS, blocks, splits, threads, blocks * splits * span, head, tail, joins)
+    return ReductionSchedule(
+        COLUMNS, blocks, splits, threads, blocks * splits * span, head, tail, joins
+    )
 
 
 def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> int:
@@ -346,7 +348,7 @@ def _aligned(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> in
     return bits
 
 
-def choose_strided(kept: Axes, reduced: Axes, multiprocessors: int) -> Fold:
+def choose_strided(kept: Axes, reduced: Axes, multiprocessors: int) -> ReductionSchedule:
     """Return a GPU's schedule for elements that may be anywhere."""
     outputs, length = kept.size, max(1, reduced.size)
     neighbours = _first_step(kept) < _first_step(reduced)
@@ -371,14 +373,16 @@ def _first_step(axes: Axes) -> int:
 
 def _pack_strided(
     kept: Axes, reduced: Axes, lanes: int, rows: int, neighbours: bool, splits: int
-) -> Fold:
+) -> ReductionSchedule:
     chunk = -(-max(1, reduced.size) // splits)
     splits = -(-max(1, reduced.size) // chunk)  # no split without elements
     ndim = max(len(kept.extents), len(reduced.extents))
     head = struct.pack("3q4i", kept.size, reduced.size, chunk, lanes, rows, neighbours, splits)
     tail = _pack_axes(kept, reduced, strided_capacity(ndim))
     tiles = -(-kept.size // rows)
-    return Fold(strided(ndim), tiles, splits, lanes * rows, kept.size * splits, head, tail)
+    return ReductionSchedule(
+        strided(ndim), tiles, splits, lanes * rows, kept.size * splits, head, tail
+    )
 
 
 def _pack_axes(kept: Axes, reduced: Axes, capacity: int = strided_capacity(1)) -> bytes:

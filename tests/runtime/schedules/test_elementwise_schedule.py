@@ -7,11 +7,18 @@ import pytest
 
 from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size
 from kspec.runtime.schedules import strides as layout
-from kspec.runtime.schedules.elementwise_schedule import Member, Walk, choose, choose_host
+from kspec.runtime.schedules.elementwise_schedule import (
+    ElementwiseSchedule,
+    Member,
+    choose,
+    choose_host,
+)
 
 
-def walk(*arrays: np.ndarray, out: np.ndarray, offsets: tuple[int, ...] = (), **options) -> Walk:
-    """Return the walk over broadcast arrays, as if each began at an aligned address + offset."""
+def schedule(
+    *arrays: np.ndarray, out: np.ndarray, offsets: tuple[int, ...] = (), **options
+) -> ElementwiseSchedule:
+    """Return the schedule for broadcast arrays, as if each began at an aligned address + offset."""
     operands = [*arrays, out]
     offsets = (*offsets, *[0] * (len(operands) - len(offsets)))
     shape = np.broadcast_shapes(*(array.shape for array in operands))
@@ -54,22 +61,22 @@ def test_layouts(name: str) -> None:
     arrays, wanted = CASES[name]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     order = "F" if name.startswith("Fortran") else "C"
-    assert walk(*arrays, out=np.zeros(shape, arrays[0].dtype, order)).layout == wanted
+    assert schedule(*arrays, out=np.zeros(shape, arrays[0].dtype, order)).layout == wanted
 
 
 def test_more_than_eight_axes_are_strided() -> None:
     x = np.zeros((4,) * 9, "float32")[(slice(None, None, 2),) * 9]
-    assert walk(x, out=np.zeros(x.shape, "float32")).layout == "kspec::Strided<64>"
+    assert schedule(x, out=np.zeros(x.shape, "float32")).layout == "kspec::Strided<64>"
 
 
 def test_the_order_of_elements_forbids_tiles() -> None:
-    assert walk(SQUARE.T, SQUARE, out=zeros(1024, 1024), tiles=False).layout != TILES
+    assert schedule(SQUARE.T, SQUARE, out=zeros(1024, 1024), tiles=False).layout != TILES
 
 
 def test_the_first_output_is_brought_into_step() -> None:
     x, out = zeros(1000), zeros(1000)
-    even = walk(x, out=out)
-    odd = walk(x, out=out, offsets=(0, 4))  # three elements before the first pack
+    even = schedule(x, out=out)
+    odd = schedule(x, out=out, offsets=(0, 4))  # three elements before the first pack
     assert even.threads == 250
     assert odd.threads == 249 + 3 + 1
     assert odd.elements != even.elements
@@ -78,9 +85,9 @@ def test_the_first_output_is_brought_into_step() -> None:
 def test_elements_beside_the_blocks_around_a_pack() -> None:
     """A pack of an input out of step is read with what lies beside it: both ends go singly."""
     x, out = zeros(1000), zeros(1000)
-    assert walk(x, out=out, offsets=(4,)).threads == 248 + 4 + 4
-    assert walk(x, out=out, offsets=(8, 4)).threads == 248 + 3 + 5
-    assert walk(x[:7], out=out[:7], offsets=(4,)).threads == 7
+    assert schedule(x, out=out, offsets=(4,)).threads == 248 + 4 + 4
+    assert schedule(x, out=out, offsets=(8, 4)).threads == 248 + 3 + 5
+    assert schedule(x[:7], out=out[:7], offsets=(4,)).threads == 7
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,13 @@ from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource, pack_size
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.memory.array_view import ArrayView, c_strides, numpy_dtype
-from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules import reduction_schedule as fold
-from kspec.runtime.schedules.elementwise_schedule import Member, _walk_strided, choose, choose_host
+from kspec.runtime.schedules import marshal, reduction_schedule
+from kspec.runtime.schedules.elementwise_schedule import (
+    Member,
+    _strided_schedule,
+    choose,
+    choose_host,
+)
 from kspec.runtime.schedules.strides import Axes
 
 
@@ -56,10 +60,10 @@ PACKED = {
     "kspec::Elements<kspec::Flat, 3>": choose_host(
         Axes((6,), ((4,),) * 3), [FLOAT] * 3, 6
     ).elements,
-    "kspec::Elements<kspec::Strided<8>, 3>": _walk_strided(
+    "kspec::Elements<kspec::Strided<8>, 3>": _strided_schedule(
         Axes((3, 2), ((4, 8),) * 3), 6, 1
     ).elements,
-    "kspec::Elements<kspec::Strided<64>, 1>": _walk_strided(
+    "kspec::Elements<kspec::Strided<64>, 1>": _strided_schedule(
         Axes((2,) * 9, ((4,) * 9,)), 512, 1
     ).elements,
     "kspec::Elements<kspec::Rows, 2>": choose(
@@ -71,17 +75,17 @@ PACKED = {
     "kspec::Elements<kspec::Tiles, 2>": choose(
         Axes((64, 64), ((256, 4), (4, 256))), [FLOAT, RESULT], 4096
     ).elements,
-    "kspec::Reduction<kspec::Strided<8>, 2, 1>": fold.choose_host(
+    "kspec::Reduction<kspec::Strided<8>, 2, 1>": reduction_schedule.choose_host(
         Axes((3,), ((4,),) * 3), Axes((2,), ((4,),) * 2)
     ).pack(0),
-    "kspec::Reduction<kspec::Lines, 2, 1>": fold.choose(
+    "kspec::Reduction<kspec::Lines, 2, 1>": reduction_schedule.choose(
         Axes((3,), ((16384,), (16384,), (4,))),
         Axes((4096,), ((4,),) * 2),
         [FLOAT] * 2,
         1,
         lambda *_: 1,
     ).pack(0),
-    "kspec::Reduction<kspec::Columns, 1, 1>": fold.choose(
+    "kspec::Reduction<kspec::Columns, 1, 1>": reduction_schedule.choose(
         Axes((64,), ((4,), (4,))), Axes((99,), ((256,),)), [FLOAT], 1, lambda *_: 1
     ).pack(0),
 }

@@ -10,14 +10,16 @@ import pytest
 from kspec.model.stages import COLUMNS, LINES, SHORT_LINES
 from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.reduction_schedule import Fold, choose, choose_host
+from kspec.runtime.schedules.reduction_schedule import ReductionSchedule, choose, choose_host
 from kspec.runtime.schedules.strides import Axes
 
 SMS = 132  # of an H200
 STRIDED = "kspec::Strided<8>"
 
 
-def fold(*arrays: np.ndarray, axis: tuple[int, ...] | None = None, offset: int = 0) -> Fold:
+def schedule(
+    *arrays: np.ndarray, axis: tuple[int, ...] | None = None, offset: int = 0
+) -> ReductionSchedule:
     """Return how a reduction of arrays is shared; their first addresses are aligned + offset."""
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     reduced = tuple(range(len(shape))) if axis is None else axis
@@ -78,14 +80,14 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_layouts(name: str) -> None:
     arrays, axis, wanted, tiles, splits = CASES[name]
-    found = fold(*arrays, axis=axis)
+    found = schedule(*arrays, axis=axis)
     assert (found.layout, found.tiles) == (wanted, tiles)
     assert splits is None or found.splits == splits
 
 
 def test_lines_of_any_alignment_are_lines() -> None:
-    assert fold(big(1 << 20), offset=4).layout == LINES
-    assert fold(big(4096, 1001), axis=(1,)).layout == LINES
+    assert schedule(big(1 << 20), offset=4).layout == LINES
+    assert schedule(big(4096, 1001), axis=(1,)).layout == LINES
 
 
 def test_packs_that_are_not_abreast_are_strided() -> None:
@@ -100,18 +102,18 @@ def test_large_accumulators_get_fewer_columns() -> None:
     kept = Axes((1 << 20,), ((4,), (4,)))
     reduced = Axes((4,), ((4 << 20,),))
     members = [Member(4, 4, 4096, False)]
-    folds = [choose(kept, reduced, members, SMS, lambda *_: SMS, size) for size in (96, 97)]
-    assert [one.tiles for one in folds] == [(1 << 20) // 512, (1 << 20) // 256]
+    schedules = [choose(kept, reduced, members, SMS, lambda *_: SMS, size) for size in (96, 97)]
+    assert [one.tiles for one in schedules] == [(1 << 20) // 512, (1 << 20) // 256]
 
 
 def test_more_axes_than_there_is_room_for() -> None:
     x = np.zeros((2,) * 18, "float32").transpose(*range(0, 18, 2), *range(1, 18, 2))
-    found = fold(x, axis=tuple(range(9, 18)))
+    found = schedule(x, axis=tuple(range(9, 18)))
     assert found.layout == "kspec::Strided<64>"
 
 
 def test_scratch_memory_begins_with_the_tickets() -> None:
-    shared, alone = fold(big(1 << 28)), fold(big(16384, 16384), axis=(1,))
+    shared, alone = schedule(big(1 << 28)), schedule(big(16384, 16384), axis=(1,))
     assert (alone.tickets, alone.scratch(8)) == (0, 0)
     assert shared.tickets == 256
     assert shared.scratch(8) == 256 + 8 * shared.splits

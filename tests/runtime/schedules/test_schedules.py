@@ -21,8 +21,7 @@ from kspec.pipeline import LazySource
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.kernels import loop_nest as loop
 from kspec.runtime.kernels import reduction
-from kspec.runtime.schedules import elementwise_schedule as walk
-from kspec.runtime.schedules import reduction_schedule as fold
+from kspec.runtime.schedules import elementwise_schedule, reduction_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
 from tests.runtime.schedules.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
@@ -46,15 +45,17 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def choose_walk(axes: Any, operands: Any, size: int, *, flat: bool, single: bool) -> Any:
         if single:
-            return walk.choose_single(axes, operands, size, flat=flat, single=True)
-        return walk.choose(axes, operands, size, flat=flat)
+            return elementwise_schedule.choose_single(axes, operands, size, flat=flat, single=True)
+        return elementwise_schedule.choose(axes, operands, size, flat=flat)
 
     def split_axes(inputs: Sequence[Operand], *rest: Any) -> Any:
         members[:] = [member_of(one) for one in inputs]
         return split(inputs, *rest)
 
     def choose_fold(kept: Any, reduced: Any) -> Any:
-        return fold.choose(kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT)
+        return reduction_schedule.choose(
+            kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
+        )
 
     monkeypatch.setattr(LazySource, "__call__", source_for_gpus)
     monkeypatch.setattr(loop, "choose_host", choose_walk)
@@ -128,14 +129,14 @@ def test_an_output_that_a_macro_reads_is_loaded(name: str) -> None:
 
 def test_many_blocks_join_their_results_in_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RESIDENT", 1000)
-    chosen: list[fold.Fold] = []
-    choose = fold.choose
+    chosen: list[reduction_schedule.ReductionSchedule] = []
+    choose = reduction_schedule.choose
 
-    def choose_and_keep(*args: Any) -> fold.Fold:
+    def choose_and_keep(*args: Any) -> reduction_schedule.ReductionSchedule:
         chosen.append(choose(*args))
         return chosen[-1]
 
-    monkeypatch.setattr(fold, "choose", choose_and_keep)
+    monkeypatch.setattr(reduction_schedule, "choose", choose_and_keep)
     x = alone(numbers((3001, 126), "int32"), 4)
     total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
     np.testing.assert_array_equal(total(x, axis=0, sanitize=CHECKS), x.sum(0, dtype="int32"))
