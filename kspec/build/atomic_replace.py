@@ -88,6 +88,8 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with naming(path), staging.open("xb") as file:
             file.write(data)
+        if path.is_file() and not path.is_symlink():
+            shutil.copymode(path, staging)
         staging.replace(path)
     finally:
         staging.unlink(missing_ok=True)

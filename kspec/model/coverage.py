@@ -15,7 +15,6 @@ it.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from kspec.model.stages import (
     strided,
     to_aggregates,
 )
+from kspec.model.toml import toml_value
 
 Binding = tuple[tuple[str, str], ...]
 Types = Mapping[str, tuple[str, ...]] | tuple[Mapping[str, str], ...]
@@ -194,18 +194,8 @@ def widened(types: Types, placeholders: Sequence[str], wanted: Iterable[Binding]
 def types_text(types: Types) -> str:
     """Return `types` as TOML, in one line if they are lists."""
     if isinstance(types, Mapping):
-        return row_text(types)
-    return "[" + "".join(f"\n    {row_text(row)}," for row in types) + "\n]"
-
-
-def row_text(row: Mapping[str, str | tuple[str, ...]]) -> str:
-    """Return one table of types as TOML."""
-    return f"{{ {', '.join(f'{letter} = {value_text(one)}' for letter, one in row.items())} }}"
-
-
-def value_text(value: str | Sequence[str]) -> str:
-    """Return a string, or a list of them, as TOML."""
-    return json.dumps(value, ensure_ascii=False)
+        return toml_value(types)
+    return "[" + "".join(f"\n    {toml_value(row)}," for row in types) + "\n]"
 
 
 def binding_text(binding: Binding) -> str:

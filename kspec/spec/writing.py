@@ -11,11 +11,10 @@ operation = "y = x * x"
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 from kspec.model.signature import CParam, Signature
+from kspec.model.toml import toml_value
 from kspec.spec.models import Spec
 
 
@@ -26,27 +25,14 @@ def spec_table(spec: Spec) -> str:
         value = getattr(spec, key)
         if key == "name" or value is None or value == field.default:
             continue
-        lines.append(f"{key} = {_value(value)}")
+        lines.append(f"{key} = {toml_value(_plain(value))}")
     return "\n".join(lines)
 
 
-def _value(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    """Return a field's value as a spec file has it."""
+    if isinstance(value, CParam):
+        return str(value)
     if isinstance(value, Signature):
-        return _value([str(param) for param in value])
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | CParam):
-        return _string(str(value))
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_value, value))}]"
-    return repr(value)
-
-
-def _string(text: str) -> str:
-    """Return a string as TOML: with its own lines where it has several."""
-    plain = all(one.isprintable() or one in "\n\t" for one in text)
-    if "\n" in text and plain and "'''" not in text and not text.endswith("'"):
-        return f"'''\n{text}'''"
-    return json.dumps(text, ensure_ascii=False)
+        return [str(param) for param in value]
+    return list(map(_plain, value)) if isinstance(value, tuple) else value

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,13 +34,13 @@ from kspec.errors import ManifestError
 from kspec.files import explain, read_regular
 from kspec.model.manifest import ImageEntry
 from kspec.model.stages import CudaSource, Figures
+from kspec.model.toml import toml_key, toml_value
 from kspec.render import specializations
 from kspec.spec.models import Spec
 
 VERSION = 1
 FILE_NAME = "kspec.lock"
 _HEAD = "# What `kspec build` compiled. It writes this file; commit it, and read the diff.\n"
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 # Keys of a row, in this order, and the figures that they are.
 _FIGURES = {
     "registers": "registers",
@@ -158,9 +157,9 @@ def dump(lock: Lock) -> str:
     for kernel in lock.kernels:
         rows = "".join(f"  {_row_text(row)},\n" for row in kernel.rows)
         parts.append(
-            f"\n[{_key(kernel.module)}.{_key(kernel.name)}]\n"
-            f"compiler = {_string(kernel.compiler)}\n"
-            f"source = {_string(kernel.source)}\n"
+            f"\n[{toml_key(kernel.module)}.{toml_key(kernel.name)}]\n"
+            f"compiler = {toml_value(kernel.compiler)}\n"
+            f"source = {toml_value(kernel.source)}\n"
             f"specializations = [\n{rows}]\n"
         )
     return "".join(parts)
@@ -255,13 +254,4 @@ def _rows(tables: Iterable[Mapping[str, Any]]) -> tuple[LockRow, ...]:
 
 
 def _row_text(row: LockRow) -> str:
-    numbers = "".join(f", {key} = {number}" for key, number in row.numbers.items())
-    return f"{{ name = {_string(row.name)}, arch = {_string(row.arch)}{numbers} }}"
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+    return toml_value({"name": row.name, "arch": row.arch, **row.numbers})

@@ -28,20 +28,20 @@ from pathlib import Path
 from typing import Any
 
 from kspec import config
+from kspec.build.atomic_replace import write_whole
 from kspec.build.settings import Settings
 from kspec.errors import SpecError, ToolNotFoundError
-from kspec.files import naming, resolved
+from kspec.files import resolved
 from kspec.model.coverage import (
     Binding,
     Types,
     binding_text,
     layout_text,
     layouts_of,
-    row_text,
     types_text,
-    value_text,
     widened,
 )
+from kspec.model.toml import toml_value
 from kspec.spec.edit import append_values, comments_of, remove_values, set_value
 from kspec.spec.fields import dtype_of
 from kspec.spec.loader import SpecFile, load_specs
@@ -238,20 +238,12 @@ def apply(settings: Settings, changes: Iterable[Change]) -> None:
                 raise SpecError(f"{change.name} has changed since it was read; try again")
             text = change.after.replace("\n", "\r\n") if b"\r\n" in old else change.after
             written[path] = old
-            _write(path, text.encode())
+            write_whole(path, text.encode())
         load_specs(settings.spec_folder, settings.project)
     except (SpecError, OSError):
         for path, old in written.items():
-            _write(path, old)
+            write_whole(path, old)
         raise
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with naming(path):
-        temporary.write_bytes(data)
-    shutil.copymode(path, temporary)
-    temporary.replace(path)
 
 
 def _generated_trace(file: SpecFile, spec: Spec, records: Sequence[Record]) -> KernelTrace:
@@ -324,7 +316,7 @@ def _edited(text: str, trace: KernelTrace, prune: bool) -> str:
     new = widened(spec.types, spec.placeholders, trace.bindings) if spec.placeholders else {}
     if spec.placeholders and (new != spec.types or (prune and trace.unused)):
         text = _with_types(text, table, spec.types, new, set(trace.bindings) if prune else None)
-    layouts = [value_text(one) for one in trace.layouts]
+    layouts = [toml_value(one) for one in trace.layouts]
     if layouts and spec.layouts:
         text = append_values(text, (*table, "layouts"), layouts)
     elif layouts:
@@ -339,7 +331,7 @@ def _edited_names(
     more = [one for one in trace.expressions if one not in listed]
     if listed and more:
         path = (*table, "name_expressions")
-        text = append_values(text, path, [value_text(one) for one in more])
+        text = append_values(text, path, [toml_value(one) for one in more])
     if prune and listed:
         gone = [k for k, one in enumerate(listed) if one in trace.unused]
         text = remove_values(text, (*table, "name_expressions"), gone)
@@ -362,7 +354,7 @@ def _with_types(
             text = _with_list(text, (*path, letter), wanted, used)
         return text
     if not isinstance(old, Mapping) and old and not isinstance(new, Mapping):
-        text = append_values(text, path, [row_text(row) for row in new[len(old) :]])
+        text = append_values(text, path, [toml_value(row) for row in new[len(old) :]])
         rows = set() if kept is None else {frozenset(binding) for binding in kept}
         gone = [k for k, row in enumerate(old) if frozenset(row.items()) not in rows]
         return remove_values(text, path, gone if rows else [])
@@ -394,8 +386,8 @@ def _with_list(text: str, path: TomlPath, wanted: Sequence[str], used: set[str] 
         value = value[key]
     if not isinstance(value, list):  # one dtype without brackets
         names = [name for name in wanted if used is None or name in used]
-        return set_value(text, path[:-1], str(path[-1]), value_text(names))
+        return set_value(text, path[:-1], str(path[-1]), toml_value(names))
     listed = [dtype_of(one) for one in value]
-    text = append_values(text, path, [value_text(one) for one in wanted if one not in listed])
+    text = append_values(text, path, [toml_value(one) for one in wanted if one not in listed])
     gone = [] if used is None else [k for k, one in enumerate(listed) if one not in used]
     return remove_values(text, path, gone)

@@ -20,12 +20,12 @@ from kspec.model.coverage import (
     layout_text,
     layouts_of,
     types_text,
-    value_text,
     widened,
 )
 from kspec.model.declaration import Declaration, RawDeclaration
 from kspec.model.manifest import ModuleEntry
 from kspec.model.stages import RawSymbol, Specialization
+from kspec.model.toml import toml_value
 from kspec.runtime.driver.archs import device_arch, device_text
 from kspec.runtime.driver.device import Device
 
@@ -86,7 +86,7 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
     """Yield the lines of a spec file that would make the build compile `wanted`."""
     if isinstance(kernel, RawDeclaration):
         if wanted.name_expression not in kernel.name_expressions:
-            names = value_text([*kernel.name_expressions, wanted.name_expression])
+            names = toml_value([*kernel.name_expressions, wanted.name_expression])
             yield f"name_expressions = {names}"
         return
     if not isinstance(wanted, Specialization):
@@ -105,7 +105,7 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
     layouts = layouts_of(kernel, wanted.binding, coverage.layouts)
     if (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
-        yield f"layouts = {value_text(more)}"
+        yield f"layouts = {toml_value(more)}"
 
 
 def _written(entry: ModuleEntry, kernel: Declaration) -> Declaration:
@@ -127,7 +127,7 @@ def _words(entry: ModuleEntry, kernel: Declaration | None, wanted: Wanted, devic
 def _other_arch(archs: tuple[str, ...], device: Device) -> str:
     """Return the mismatch, and the way to build for the device."""
     arch = device_arch(device.ordinal)
-    more = value_text(list(dict.fromkeys([*archs, arch])))
+    more = toml_value(list(dict.fromkeys([*archs, arch])))
     return (
         f"the package has code for {', '.join(archs)}, none of which runs on\n"
         f"{device_text(device.ordinal)}; write in pyproject.toml, [tool.kspec]\n"
