@@ -14,6 +14,7 @@ from kspec.build.cli.app import app
 from kspec.build.cli.output import Form, FormOption
 from kspec.build.tools import cache
 from kspec.build.tools.cache import CacheReport, FolderReport
+from kspec.diagnostics import counted
 
 commands = typer.Typer(help="Look at, empty or check the cache of compiled kernels.")
 app.add_typer(commands, name="cache", no_args_is_help=True)
@@ -36,9 +37,8 @@ def clear(
     """Remove compiled kernels; they are compiled again when they are called."""
     age = cache.parse_age(older_than) if older_than is not None else 0.0
     cleared = cache.clear(config.cache_dir(), age)
-    count = len(cleared.removed)
-    print(f"removed {count} file{'' if count == 1 else 's'} ({_size(cleared.size)}), ", end="")
-    print(f"kept {cleared.kept}: {config.cache_dir()}")
+    removed = f"removed {counted(len(cleared.removed), 'file')} ({_size(cleared.size)})"
+    print(f"{removed}, kept {cleared.kept}: {config.cache_dir()}")
     if cleared.stuck:
         print(f"kspec: {cleared.stuck} could not be removed or are in use", file=sys.stderr)
         raise typer.Exit(1)

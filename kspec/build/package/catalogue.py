@@ -238,11 +238,9 @@ def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext
     for name, value in call.values.items():
         lines.append(f"{written[name]} = {_value(value, unit, spec)}")
     arguments = [written[one] if isinstance(one, str) else repr(one) for one in call.order]
-    if isinstance(spec, RawSpec) and spec.example is not None:
-        if spec.params is None:
-            arguments = [f"({', '.join(arguments)},)"]
-        if not spec.launch_rules.complete:
-            arguments = [repr(spec.example.grid), repr(spec.example.block), *arguments]
+    if isinstance(spec, RawSpec) and spec.params is None:
+        arguments = [f"({', '.join(arguments)},)"]
+    arguments = [*map(repr, examples.launch_sizes(spec)), *arguments]
     # A number that a keyword passes is among the values; others are the call's own.
     for name, value in call.keywords.items():
         if value is not None and value is not False:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.build.properties.examples import ExampleCall
+from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call, launch_sizes
 from kspec.model import dtypes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
@@ -210,25 +210,10 @@ class Case:
 
     def run(self, function: Any, device: Device) -> tuple[Array, ...]:
         """Call the generated function on a device; return the results as NumPy arrays."""
-        placed: dict[str, Any] = {one.name: one.make(device) for one in self.operands}
-        placed |= dict(self.scalars)
-        given = [placed[one] if isinstance(one, str) else one for one in self.order]
-        spec = self.spec
-        if isinstance(spec, RawSpec) and spec.params is None:
-            given = [tuple(given)]
-        result = function(*self.leading, *given, **dict(self.keywords))
-        if self.written:
-            result = tuple(placed[name] for name in self.written)
-        results = result if isinstance(result, tuple) else (result,)
-        return tuple(map(_fetched, results))
-
-    @property
-    def leading(self) -> tuple[Any, ...]:
-        """Grid and block, where the spec does not say how the kernel is launched."""
-        spec = self.spec
-        if not isinstance(spec, RawSpec) or spec.launch_rules.complete or spec.example is None:
-            return ()
-        return spec.example.grid, spec.example.block
+        values: dict[str, Any] = {one.name: one.make(device) for one in self.operands}
+        values |= dict(self.scalars)
+        call = ExampleCall(self.spec, values, self.order, self.written, dict(self.keywords))
+        return as_numpy(bind_call(call, function, lambda array: array)())
 
     def source(self, package: str, device: Device, tolerance: float) -> str:
         """Return Python to paste, which makes the call and compares it with the reference."""
@@ -242,7 +227,8 @@ class Case:
         passed = [str(one) if isinstance(one, str) else repr(one) for one in self.order]
         if isinstance(self.spec, RawSpec) and self.spec.params is None:
             passed = [f"({', '.join(passed)},)"]
-        call = f"{self.function}({', '.join([*map(repr, self.leading), *passed, *keywords])})"
+        leading = map(repr, launch_sizes(self.spec))
+        call = f"{self.function}({', '.join([*leading, *passed, *keywords])})"
         names = [one.name for one in self.operands] + [name for name, _ in self.scalars]
         names += [key for key, _ in self.keywords if key in ("axis", "keepdims")]
         keys = dict(self.keywords)
@@ -296,12 +282,6 @@ def _assignments(one: ArrayArgument, device: Device) -> list[str]:
     lines += [f"{one.name}_[...] = {values}"] if values else []
     where = f'kspec.asarray(block, device="{device}")'
     return [*lines, f"{one.name} = {where}{one.layout.source()}"]
-
-
-def _fetched(result: Any) -> Array:
-    if isinstance(result, arrays.DeviceArray):
-        return arrays.to_numpy(result)
-    return np.asarray(result)
 
 
 def _one(names: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import builtins
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from kspec.cpp.name_expressions import template_arguments
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.signature import CParam
+from kspec.runtime.driver.device import Device
+from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -147,12 +149,9 @@ def bind_call(
         for name, value in call.values.items()
     }
     arguments = [placed[one] if isinstance(one, str) else one for one in call.order]
-    spec = call.spec
-    leading: tuple[Any, ...] = ()
-    if isinstance(spec, RawSpec) and spec.example is not None:
-        if not spec.launch_rules.complete:
-            leading = spec.example.grid, spec.example.block
-        arguments = arguments if spec.params is not None else [tuple(arguments)]
+    if isinstance(call.spec, RawSpec) and call.spec.params is None:
+        arguments = [tuple(arguments)]
+    leading = launch_sizes(call.spec)
 
     def make() -> tuple[Any, ...]:
         result = function(*leading, *arguments, **call.keywords)
@@ -161,6 +160,28 @@ def bind_call(
         return result if isinstance(result, tuple) else (result,)
 
     return make
+
+
+def launch_sizes(spec: Spec) -> tuple[Any, ...]:
+    """Return grid and block, where the spec does not say how the kernel is launched."""
+    if not isinstance(spec, RawSpec) or spec.launch_rules.complete or spec.example is None:
+        return ()
+    return spec.example.grid, spec.example.block
+
+
+def on_device(value: Any, device: Device) -> Any:
+    """Return a copy of a NumPy array that kernels on a device take; numbers as they are."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return np.copy(value) if device.is_host else arrays.from_numpy(value, device)
+
+
+def as_numpy(results: Iterable[Any]) -> tuple[Array, ...]:
+    """Return results as NumPy arrays, from whatever device they are on."""
+    return tuple(
+        arrays.to_numpy(one) if isinstance(one, arrays.DeviceArray) else np.asarray(one)
+        for one in results
+    )
 
 
 def expected(call: ExampleCall, exact: bool = True) -> tuple[Array, ...]:

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kspec.build.properties.examples import random_array
+from kspec.build.properties.examples import as_numpy, on_device, random_array
 from kspec.model import dtypes
 from kspec.model.backward import COUNT, PREFIX, Backward
 from kspec.model.declaration import RawDeclaration
 from kspec.model.shapes import kept_shape, reduced_count, summed_axes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
-from kspec.runtime.memory import device_array as arrays
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Dtype of all that is differentiated to the step, and to the error that is allowed for it.
@@ -137,8 +136,8 @@ class _Trial:
                 )
 
     def _run(self) -> tuple[Any, ...]:
-        placed = [self._place(one) for one in self._inputs.values()]
-        return self._fetch(self._call(*placed, **self._keywords))
+        placed = [on_device(one, self._device) for one in self._inputs.values()]
+        return _as_tuple(self._call(*placed, **self._keywords))
 
     def _differences(self, name: str) -> Any:
         """Return the change of the weighted sum for each element of an input."""
@@ -170,10 +169,10 @@ class _Trial:
             of_outputs = (*names, *(f"{PREFIX}{name}" for name in names))
             known |= {name: np.reshape(known[name], shape) for name in of_outputs}
             known = {COUNT: reduced_count(self._shape, self._axis), **known}
-        arguments = [self._place(known[name]) for name in self._backward.takes]
+        arguments = [on_device(known[name], self._device) for name in self._backward.takes]
         if self._backward.writes_arrays:
-            arguments += [self._place(np.zeros_like(one)) for one in self._like()]
-        results = self._fetch(self._backward.kernel(*arguments))
+            arguments += [on_device(np.zeros_like(one), self._device) for one in self._like()]
+        results = _as_tuple(self._backward.kernel(*arguments))
         for name, result in zip(self._backward.differentiable, results, strict=True):
             whole = np.broadcast_to(result, self._shape) if np.ndim(result) else result
             axes, extents = summed_axes(np.shape(whole), np.shape(self._inputs[name]))
@@ -185,14 +184,6 @@ class _Trial:
             front = self._inputs[param.name.removeprefix(PREFIX)]
             yield front if param.raw else np.empty(self._shape, front.dtype)
 
-    def _place(self, value: Any) -> Any:
-        if self._device.is_host or not isinstance(value, np.ndarray):
-            return value
-        return arrays.from_numpy(value, self._device)
 
-    def _fetch(self, results: Any) -> tuple[Any, ...]:
-        some = results if isinstance(results, tuple) else (results,)
-        return tuple(
-            arrays.to_numpy(one) if isinstance(one, arrays.DeviceArray) else np.asarray(one)
-            for one in some
-        )
+def _as_tuple(results: Any) -> tuple[Any, ...]:
+    return as_numpy(results if isinstance(results, tuple) else (results,))

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kspec.build.report.table import Line, Report
+from kspec.diagnostics import counted
 
 _COLUMNS = {"registers": "regs", "spills": "spill", "shared": "shared", "bytes": "bytes"}
 
@@ -38,7 +39,7 @@ def summary(report: Report) -> str:
         (report.specializations, "specialization"),
         (len(report.archs), "architecture"),
     )
-    parts = [f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts]
+    parts = [counted(number, noun) for number, noun in counts]
     spills = f"{report.spilling} of {len(report.lines)} spill" if report.spilling else "none spills"
     return ", ".join([*parts, f"{report.code_bytes / 1024:.1f} KiB of code", spills])
 

@@ -25,7 +25,6 @@ from kspec.build.properties import examples
 from kspec.errors import KspecError, ToolNotFoundError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
-from kspec.runtime.memory import device_array as arrays
 
 _RUNS = 5
 
@@ -97,8 +96,8 @@ def _row(
 def _measure(
     call: examples.ExampleCall, function: Callable[..., Any], device: Device, want: tuple[Any, ...]
 ) -> tuple[float, float, str]:
-    make = examples.bind_call(call, function, lambda array: _place(array, device))
-    got = tuple(np.asarray(_fetch(one)) for one in make())
+    make = examples.bind_call(call, function, lambda array: examples.on_device(array, device))
+    got = examples.as_numpy(make())
     error, limit = examples.worst_error(got, want), examples.tolerance(call, got)
     wrong = f"error {error:.2g} is above {limit:.2g}" if not error <= limit else ""
 
@@ -108,14 +107,6 @@ def _measure(
             driver.synchronize(device.ordinal)
 
     return error, _median_time(synchronous), wrong
-
-
-def _place(array: Any, device: Device) -> Any:
-    return np.copy(array) if device.is_host else arrays.from_numpy(array, device)
-
-
-def _fetch(array: Any) -> Any:
-    return arrays.to_numpy(array) if isinstance(array, arrays.DeviceArray) else array
 
 
 def _median_time(function: Callable[[], object]) -> float:

@@ -179,20 +179,20 @@ def _version_of_nvrtc() -> tuple[int, int] | None:
 
 
 def _tool(
-    section: str, name: str, find: Callable[[], str], without: str, fix: str
-) -> Callable[[], Iterable[Row]]:
-    """Return a probe: what `find` says, or that the thing is missing.
+    name: str, find: Callable[[], str], without: str, fix: str
+) -> tuple[str, str, Callable[[], Iterable[Row]]]:
+    """Return a probe for a tool: what `find` says, or that the thing is missing.
 
     `fix` is for messages that do not say what to install.
     """
 
     def probe() -> Iterable[Row]:
         try:
-            yield Row(section, name, OK, find())
+            yield Row("compiling", name, OK, find())
         except KspecError as error:
-            yield Row(section, name, MISSING, _reason(error), without, _advice(error) or fix)
+            yield Row("compiling", name, MISSING, _reason(error), without, _advice(error) or fix)
 
-    return probe
+    return "compiling", name, probe
 
 
 def _reason(error: KspecError | str) -> str:
@@ -363,43 +363,21 @@ def _dotted(version: tuple[int, ...]) -> str:
 _PROBES: tuple[tuple[str, str, Callable[[], Iterable[Row]]], ...] = (
     ("Python", "packages", _packages),
     ("GPU", "driver", _driver),
-    (
-        "compiling",
-        "NVRTC",
-        _tool("compiling", "NVRTC", _nvrtc, "nothing is compiled for GPUs", _CU13),
-    ),
+    _tool("NVRTC", _nvrtc, "nothing is compiled for GPUs", _CU13),
     ("compiling", "CUDA headers", _headers),
-    (
-        "compiling",
-        "nvFatbin",
-        _tool("compiling", "nvFatbin", _nvfatbin, "no package is built", _CU13),
-    ),
-    (
-        "compiling",
-        "nvJitLink",
-        _tool("compiling", "nvJitLink", _nvjitlink, "kernels cannot launch kernels (-dc)", _CU13),
-    ),
-    (
-        "compiling",
+    _tool("nvFatbin", _nvfatbin, "no package is built", _CU13),
+    _tool("nvJitLink", _nvjitlink, "kernels cannot launch kernels (-dc)", _CU13),
+    _tool(
         "nvcc",
-        _tool(
-            "compiling",
-            "nvcc",
-            _nvcc,
-            'no kernel with backend="nvcc" is compiled',
-            "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*'",
-        ),
+        _nvcc,
+        'no kernel with backend="nvcc" is compiled',
+        "pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.*'",
     ),
-    (
-        "compiling",
+    _tool(
         "C++ compiler",
-        _tool(
-            "compiling",
-            "C++ compiler",
-            _cxx,
-            "no kernel runs on the host device",
-            "apt-get install g++, or pip install 'kspec[host]'",
-        ),
+        _cxx,
+        "no kernel runs on the host device",
+        "apt-get install g++, or pip install 'kspec[host]'",
     ),
     ("cache", "folder", _cache),
     ("also found", "libraries", _libraries),
