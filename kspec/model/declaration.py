@@ -156,6 +156,11 @@ class ReductionDeclaration(_Generated):
 
     kind = "reduction"
 
+    def needs_array(self, param: Param) -> bool:
+        """Return whether an argument for `param` cannot be a scalar."""
+        arrays = [one for one in self.inputs if one.name not in self.scalars and not one.raw]
+        return param.raw or param.non_const or len(arrays) == 1
+
     @property
     def whole(self) -> str:
         """Why parts of an array cannot be reduced by themselves; empty if they can."""

@@ -14,7 +14,7 @@ import hashlib
 import json
 import keyword
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kspec.build.package import docs, typed
@@ -44,6 +44,12 @@ _MODULE_NAMES = frozenset(
         "_result",
     )
 )
+
+_REDUCTION_KEYWORDS = {
+    "out": "out: {} | None = None",
+    "axis": "axis: Axis | None = None",
+    "keepdims": "keepdims: bool = False",
+}
 
 
 @dataclass(frozen=True)
@@ -271,113 +277,70 @@ def _words(function: FunctionContext) -> Iterator[str]:
 
 
 def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:
-    if isinstance(spec, ElementwiseSpec):
-        return _elementwise(spec, name, callee, place)
-    if isinstance(spec, ReductionSpec):
-        return _reduction(spec, name, callee, place)
-    return _raw(spec, name, callee, place)
-
-
-def _elementwise(
-    spec: ElementwiseSpec, name: str, callee: str, place: docs.SpecLocation
-) -> FunctionContext:
+    if isinstance(spec, RawSpec):
+        return _raw(spec, name, callee, place)
+    declaration, scalars = spec.declaration(), spec.declaration().scalars
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
-    declaration = spec.declaration()
-    required = docs.outputs_required(spec)
-    raw = any(param.raw for param in spec.params)
+    result = _Result.of(spec)
 
     def parameters(types: ArrayTypes) -> tuple[str, ...]:
-        alone = {param.name for param in spec.inputs if declaration.needs_array(param)}
-        typed = _typed_inputs(inputs, spec.inputs, declaration.scalars, alone, types)
-        default = "" if required else " | None = None"
+        texts = []
+        for word, param in zip(inputs, spec.inputs, strict=True):
+            also = "" if declaration.needs_array(param) else " | Scalar"
+            texts.append(f"{word}: {'Scalar' if param.name in scalars else types.of(param) + also}")
+        default = "" if result.required else " | None = None"
         for word, param in zip(outputs, spec.outputs, strict=True):
-            typed.append(f"{word}: {types.of(param)}{default}")
-        size = ["size: int = -1"] if raw else []
-        return (*typed, "*", *size, "stream: Stream | None = None")
+            texts.append(f"{word}: {types.of(param)}{default}")
+        keywords = [text.format(result.type(types)) for text in result.keywords.values()]
+        return (*texts, "*", *keywords, "stream: Stream | None = None")
 
-    keywords = [*(["size=size"] if raw else []), "stream=stream"]
-    call = _call(callee, [*inputs, *(outputs if required else _given(inputs, outputs)), *keywords])
-    doc = docs.elementwise_doc(spec, inputs, outputs, place)
-    result = spec.outputs.params, spec.no_return, spec.return_tuple
-    return _generated(spec, name, callee, doc, call, parameters, result)
-
-
-def _reduction(
-    spec: ReductionSpec, name: str, callee: str, place: docs.SpecLocation
-) -> FunctionContext:
-    inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
-    scalars = spec.declaration().scalars
-    arrays = [param for param in spec.inputs if param.name not in scalars and not param.raw]
-
-    def parameters(types: ArrayTypes) -> tuple[str, ...]:
-        alone = {
-            param.name for param in spec.inputs if param.raw or param.non_const or len(arrays) == 1
-        }
-        typed = _typed_inputs(inputs, spec.inputs, scalars, alone, types)
-        for word, param in zip(outputs, spec.outputs, strict=True):
-            typed.append(f"{word}: {types.of(param)} | None = None")
-        return (
-            *typed,
-            "*",
-            f"out: {types.result(spec.outputs.params, False, False)} | None = None",
-            "axis: Axis | None = None",
-            "keepdims: bool = False",
-            "stream: Stream | None = None",
-        )
-
-    keywords = [f"{word}={word}" for word in ("out", "axis", "keepdims", "stream")]
-    call = _call(callee, [*inputs, *_given(inputs, outputs), *keywords])
-    doc = docs.reduction_doc(spec, inputs, outputs, place)
-    result = spec.outputs.params, False, False
-    return _generated(spec, name, callee, doc, call, parameters, result)
-
-
-def _typed_inputs(
-    words: Sequence[str],
-    params: Iterable[Param],
-    scalars: Container[str],
-    alone: Container[str],
-    types: ArrayTypes,
-) -> list[str]:
-    """Return the parameters for inputs; `alone` are those that cannot be numbers."""
-    typed = []
-    for word, param in zip(words, params, strict=True):
-        kind = types.of(param) if param.name in alone else f"{types.of(param)} | Scalar"
-        typed.append(f"{word}: {'Scalar' if param.name in scalars else kind}")
-    return typed
-
-
-def _generated(
-    spec: ElementwiseSpec | ReductionSpec,
-    name: str,
-    callee: str,
-    doc: tuple[str, ...],
-    call: list[str],
-    parameters: Callable[[ArrayTypes], tuple[str, ...]],
-    result: tuple[Sequence[Param], bool, bool],
-) -> FunctionContext:
-    scalars = spec.declaration().scalars
-    inputs = [param for param in spec.inputs if param.name not in scalars]
-    ways = typed.signatures(inputs, spec.outputs)
-    if len(ways) == 1:
-        returns = SAME.result(*result)
-        return FunctionContext(
-            name, spec.name, spec.kind, callee, parameters(SAME), returns, doc, _body(call, returns)
-        )
-    several = tuple(Overload(parameters(types), types.result(*result)) for types in ways)
-    # What runs takes and returns arrays of any kind; the overloads say which.
-    returns = "None" if several[0].returns == "None" else "Any"
+    given = outputs if result.required else _given(inputs, outputs)
+    keywords = [f"{word}={word}" for word in (*result.keywords, "stream")]
+    call = _call(callee, [*inputs, *given, *keywords])
+    doc = docs.generated_doc(spec, inputs, outputs, place)
+    ways = typed.signatures([one for one in spec.inputs if one.name not in scalars], spec.outputs)
+    several: tuple[Overload, ...] = ()
+    shown, returns = SAME, result.type(SAME)
+    if len(ways) > 1:
+        several = tuple(Overload(parameters(types), result.type(types)) for types in ways)
+        # What runs takes and returns arrays of any kind; the overloads say which.
+        shown, returns = ANY, "None" if several[0].returns == "None" else "Any"
     return FunctionContext(
         name,
         spec.name,
         spec.kind,
         callee,
-        parameters(ANY),
+        parameters(shown),
         returns,
         doc,
         _body(call, returns),
         several,
     )
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The result of a generated function, and the keywords that only its kind has."""
+
+    outputs: tuple[Param, ...]
+    required: bool = False
+    nothing: bool = False
+    always_tuple: bool = False
+    keywords: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: ElementwiseSpec | ReductionSpec) -> _Result:
+        """Return the result of a kernel."""
+        outputs = spec.outputs.params
+        if isinstance(spec, ReductionSpec):
+            return cls(outputs, keywords=_REDUCTION_KEYWORDS)
+        sized = {"size": "size: int = -1"} if any(one.raw for one in spec.params) else {}
+        required = docs.outputs_required(spec)
+        return cls(outputs, required, spec.no_return, spec.return_tuple, sized)
+
+    def type(self, types: ArrayTypes) -> str:
+        """Return its annotation."""
+        return types.result(self.outputs, self.nothing, self.always_tuple)
 
 
 def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:

@@ -25,7 +25,7 @@ from kspec.model import dtypes
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.spec.models import RawSpec, ReductionSpec, Spec
 
 FILE_NAME = "index.html"
 
@@ -125,7 +125,7 @@ def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
             summary,
             tuple(details),
             _signature(function),
-            tuple(_steps(spec)),
+            docs.computation(spec),
             tuple(_arguments(spec)),
             tuple(_coverage(spec)),
             ", ".join(unit.archs),
@@ -149,27 +149,6 @@ def _signature(function: api.FunctionContext) -> str:
         + f") -> {one.returns}"
         for one in shown
     )
-
-
-def _steps(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield the computation of a kernel, in the words of its spec."""
-    fields: tuple[tuple[str, str], ...] = ()
-    if isinstance(spec, ElementwiseSpec):
-        fields = (
-            ("before the loop", spec.loop_prep),
-            ("operation", spec.operation),
-            ("after the loop", spec.after_loop),
-        )
-    elif isinstance(spec, ReductionSpec):
-        fields = (
-            ("map", spec.map),
-            ("reduce", spec.reduce),
-            ("post-map", spec.post_map),
-            ("identity", spec.identity or "none"),
-        )
-    for name, text in fields:
-        if text.strip():
-            yield name, textwrap.dedent(text).strip()
 
 
 def _arguments(spec: Spec) -> Iterator[ArgumentRow]:

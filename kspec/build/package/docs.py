@@ -8,7 +8,7 @@ is raised, which dtypes are precompiled, and where in the project all of this is
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
@@ -71,20 +71,30 @@ def struct_doc(struct: Struct, spec_file: SpecFile) -> str:
     return f"``{struct.name}``, {layout}; declared in {spec_file.path}, line {struct.line}."
 
 
-def elementwise_doc(
-    spec: ElementwiseSpec, inputs: Sequence[str], outputs: Sequence[str], place: SpecLocation
+def generated_doc(
+    spec: ElementwiseSpec | ReductionSpec,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    place: SpecLocation,
 ) -> tuple[str, ...]:
-    """Return the docstring of an elementwise function."""
-    lines = [*_summary(spec), "", *_heading("Parameters")]
+    """Return the docstring of an elementwise function, or of a reduction."""
     declaration = spec.declaration()
+    lines = [*_summary(spec), "", *_heading("Parameters")]
     for word, param in zip(inputs, spec.inputs, strict=True):
         if param.name in declaration.scalars:
             lines += [f"{word} : {_scalar(param)}", "    Input, one number for all elements."]
             continue
-        alone = declaration.needs_array(param)
-        lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
+        also = "" if declaration.needs_array(param) else " or scalar"
+        lines.append(f"{word} : {_array(param)}{also}")
         lines += _indented(_input_text(param))
-    lines += _outputs(spec.outputs, outputs, outputs_required(spec))
+    if isinstance(spec, ReductionSpec):
+        return _safe(lines + _reduction(spec, outputs, place))
+    return _safe(lines + _elementwise(spec, outputs, place))
+
+
+def _elementwise(spec: ElementwiseSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:
+    """Return the rest of an elementwise function's docstring, after the inputs."""
+    lines = _outputs(spec.outputs, outputs, outputs_required(spec))
     if any(param.raw for param in spec.params):
         lines.append("size : int, optional")
         lines += _indented("Number of loop steps; only when every array is raw.")
@@ -92,53 +102,43 @@ def elementwise_doc(
     returned = () if spec.no_return else spec.outputs.params
     lines += _returns(returned, outputs, spec.return_tuple)
     lines += _generated_raises(spec, "Shapes do not broadcast, or the loop size is not known.")
-    steps = [
-        ("before the loop", spec.loop_prep),
-        ("operation", spec.operation),
-        ("after the loop", spec.after_loop),
-    ]
-    lines += _notes(
-        spec, f"Elementwise kernel ``{f'{spec.inputs} -> {spec.outputs}'.strip()}``", place, steps
-    )
-    return _safe(lines)
+    arrow = f"{spec.inputs} -> {spec.outputs}".strip()
+    return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
 
 
-def reduction_doc(
-    spec: ReductionSpec, inputs: Sequence[str], outputs: Sequence[str], place: SpecLocation
-) -> tuple[str, ...]:
-    """Return the docstring of a reduction function."""
-    scalars = spec.declaration().scalars
-    arrays = [p for p in spec.inputs if p.name not in scalars and not p.raw]
-    lines = [*_summary(spec), "", *_heading("Parameters")]
-    for word, param in zip(inputs, spec.inputs, strict=True):
-        if param.name in scalars:
-            lines += [f"{word} : {_scalar(param)}", "    Input, one number for all elements."]
-            continue
-        alone = param.raw or param.non_const or len(arrays) == 1
-        lines.append(f"{word} : {_array(param)}{'' if alone else ' or scalar'}")
-        lines += _indented(_input_text(param))
-    lines += _outputs(spec.outputs, outputs, required=False)
+def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:
+    """Return the rest of a reduction's docstring, after the inputs."""
+    lines = _outputs(spec.outputs, outputs, required=False)
     many = len(outputs) > 1
     lines.append(f"out : {'tuple of arrays' if many else 'array'}, optional")
     lines += _indented(f"The output{'s' if many else ''}, by keyword instead of by position.")
-    lines.append("axis : int or sequence of int, optional")
-    lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
-    lines.append("keepdims : bool, default False")
-    lines += _indented("Keep reduced axes with extent 1.")
+    lines += _axis_and_keepdims()
     lines += [*_stream(), "", *_returns(spec.outputs.params, outputs, False)]
     wrong = "Shapes do not fit, or an axis is given twice."
     if spec.identity is None:
         wrong = "Shapes do not fit, an axis is given twice, or there is nothing to reduce."
     lines += _generated_raises(spec, wrong)
     lines += ["numpy.exceptions.AxisError", "    An axis is out of range.", ""]
-    steps = [
-        ("map", spec.map),
-        ("reduce", spec.reduce),
-        ("post-map", spec.post_map),
-        ("identity", spec.identity or "none"),
-    ]
-    lines += _notes(spec, f"Reduction ``{spec.inputs} -> {spec.outputs}``", place, steps)
-    return _safe(lines)
+    return lines + _notes(spec, f"Reduction ``{spec.inputs} -> {spec.outputs}``", place)
+
+
+def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
+    """Return the steps of a generated kernel, by their names, in the words of its spec."""
+    fields: tuple[tuple[str, str], ...] = ()
+    if isinstance(spec, ElementwiseSpec):
+        fields = (
+            ("before the loop", spec.loop_prep),
+            ("operation", spec.operation),
+            ("after the loop", spec.after_loop),
+        )
+    elif isinstance(spec, ReductionSpec):
+        fields = (
+            ("map", spec.map),
+            ("reduce", spec.reduce),
+            ("post-map", spec.post_map),
+            ("identity", spec.identity or "none"),
+        )
+    return tuple((name, textwrap.dedent(text).strip()) for name, text in fields if text.strip())
 
 
 def raw_doc(spec: RawSpec, words: Sequence[str], place: SpecLocation) -> tuple[str, ...]:
@@ -205,9 +205,7 @@ def operator_doc(
         lines += _indented("Written to." if argument.written else "Input.")
     names = [argument.name for argument in one.arguments]
     if "axis" in names:
-        lines += ["axis : int or sequence of int, optional"]
-        lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
-        lines += ["keepdims : bool, default False", "    Keep reduced axes with extent 1."]
+        lines += _axis_and_keepdims()
     if "grid" in names:
         lines.append("grid, block : sequence of int")
         lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
@@ -271,6 +269,12 @@ def _outputs(params: Signature, words: Sequence[str], required: bool) -> Lines:
     return lines
 
 
+def _axis_and_keepdims() -> Lines:
+    lines = ["axis : int or sequence of int, optional"]
+    lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
+    return [*lines, "keepdims : bool, default False", "    Keep reduced axes with extent 1."]
+
+
 def _stream() -> Lines:
     text = "Where to queue the kernel; the current stream of the first array's library by default."
     return ["stream : stream, optional", *_indented(text)]
@@ -300,16 +304,11 @@ def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lin
     return lines if isinstance(spec, ReductionSpec) else [*lines, ""]
 
 
-def _notes(
-    spec: ElementwiseSpec | ReductionSpec,
-    what: str,
-    place: SpecLocation,
-    steps: Iterable[tuple[str, str]],
-) -> Lines:
+def _notes(spec: ElementwiseSpec | ReductionSpec, what: str, place: SpecLocation) -> Lines:
     lines = [*_heading("Notes"), *_wrapped(f"{what}, declared in {place}::"), ""]
-    given = [(name, textwrap.dedent(text).strip()) for name, text in steps if text.strip()]
-    width = max(len(name) for name, _ in given)
-    for name, text in given:
+    steps = computation(spec)
+    width = max(len(name) for name, _ in steps)
+    for name, text in steps:
         first, *rest = text.splitlines()
         lines.append(f"    {name:{width}}  {first}")
         lines += [f"    {'':{width}}  {line}".rstrip() for line in rest]
