@@ -25,9 +25,8 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
 )
 from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
-from kspec.model.shapes import Shape
+from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
-from kspec.model.stages import MAX_NDIM
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
 
 _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, or as far
@@ -209,11 +208,7 @@ def _check_arrays(declaration: GeneratedDeclaration, values: Sequence[AbstractVa
     if not len(declaration.outputs):
         raise ArgumentTypeError(f"{name} has no outputs, and so nothing to do in JAX")
     for param, value in zip(declaration.inputs, values, strict=True):
-        if len(value.shape) > MAX_NDIM:
-            raise ShapeError(
-                f"{name}: argument {param.name} has {len(value.shape)} dimensions; kernels take "
-                f"{MAX_NDIM}"
-            )
+        check_ndim(f"{name}: argument {param.name}", len(value.shape))
 
 
 def _decided_by_weak(

@@ -23,6 +23,7 @@ from kspec.jax.request import Number
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
 from kspec.runtime.kernels.identity import Kernel, PackagedKernel, identity_of
+from kspec.runtime.libraries.registry import check_no_mask
 from kspec.runtime.memory.array_view import numpy_dtype
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
@@ -181,10 +182,7 @@ def _program_name(kernel: Kernel) -> str:
 
 def _array(where: str, value: Any) -> Any:
     """Return an argument that JAX takes for an array; raise for all others."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise UnsupportedDTypeError(
-            f"{where}: masked arrays are not supported; pass array.filled(...)"
-        )
+    check_no_mask(value, where)
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
         raise UnsupportedDTypeError(
             f"{where}: dtype {value.dtype.str!r} is not in native byte order; convert the array "

@@ -16,7 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.errors import ArgumentTypeError, ShapeError, UnboundPlaceholderError
+from kspec.errors import (
+    ArgumentTypeError,
+    DeviceMismatchError,
+    ShapeError,
+    UnboundPlaceholderError,
+)
 from kspec.model import dtypes
 from kspec.model.declaration import (
     ElementwiseDeclaration,
@@ -299,6 +304,28 @@ def _check_outputs(
                 f"Out shape is mismatched: {declaration.name}: output {param.name} has shape "
                 f"{one.shape}, the {what} {shape}"
             )
+
+
+def check_one_device(kernel: str, arguments: Sequence[str]) -> None:
+    """Check that the arguments of a call live on one device.
+
+    Parameters
+    ----------
+    kernel : str
+        Its name.
+    arguments : sequence of str
+        The first argument on each device: ``"x on cuda:0"``.
+
+    Raises
+    ------
+    DeviceMismatchError
+        If there are several devices: nothing is copied between them behind a user's back.
+    """
+    if len(arguments) > 1:
+        raise DeviceMismatchError(
+            f"{kernel}: arguments live on different devices: {', '.join(arguments)}; a kernel runs "
+            "where its arrays live, so copy them to one device first (kspec.asarray, kspec.asnumpy)"
+        )
 
 
 def checked_size(kernel: str, size: object) -> int:

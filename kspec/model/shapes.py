@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model.stages import MAX_NDIM
 
 Shape = tuple[int, ...]
 
@@ -24,6 +25,12 @@ Shape = tuple[int, ...]
 def size_of(shape: Sequence[int]) -> int:
     """Return the number of elements of a shape."""
     return math.prod(shape)
+
+
+def check_ndim(where: str, ndim: int) -> None:
+    """Raise `ShapeError` for an array with more axes than kernels take."""
+    if ndim > MAX_NDIM:
+        raise ShapeError(f"{where} has {ndim} dimensions; kernels take {MAX_NDIM}")
 
 
 def refusal_to_broadcast(shapes: Sequence[Sequence[Any]]) -> str:

@@ -10,9 +10,16 @@ from typing import Any
 
 import torch
 
-from kspec.errors import DeviceMismatchError, ShapeError
+from kspec.errors import ShapeError
 from kspec.model.declaration import RawDeclaration
-from kspec.model.infer import NUMBER, Abstract, bind_types, infer, param_dtype
+from kspec.model.infer import (
+    NUMBER,
+    Abstract,
+    bind_types,
+    check_one_device,
+    infer,
+    param_dtype,
+)
 from kspec.model.operators import Operator
 from kspec.model.shapes import refusal_to_broadcast
 from kspec.model.signature import Param
@@ -86,9 +93,7 @@ def _device(kernel: str, arrays: Mapping[str, torch.Tensor]) -> torch.device:
     places: dict[torch.device, str] = {}
     for name, one in arrays.items():
         places.setdefault(one.device, name)
-    if len(places) > 1:
-        listed = ", ".join(f"{name} on {place}" for place, name in places.items())
-        raise DeviceMismatchError(f"{kernel}: arguments live on different devices: {listed}")
+    check_one_device(kernel, [f"{name} on {place}" for place, name in places.items()])
     return next(iter(places))
 
 

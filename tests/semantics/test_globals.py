@@ -224,7 +224,8 @@ def test_symbols_of_several_devices_are_not_mixed() -> None:
     other = Symbol("elsewhere", symbol.ptr, symbol.nbytes, kspec.Device("cuda", 7), None)
     kernel = module().get_function("polynomial")
     with pytest.raises(
-        TypeError, match="different devices: argument 0 on cuda:7, argument 1 on host; copy"
+        TypeError,
+        match="different devices: argument 0 on cuda:7, argument 1 on host; a kernel runs",
     ):
         kernel((1,), (1,), (other, symbol))
 

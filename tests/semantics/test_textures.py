@@ -513,7 +513,7 @@ class TestFaults:
     def test_no_texture(self) -> None:
         memory = kspec.zeros(64, "float32", device="host")
         fault = self.fault("one", "float", memory.ptr, np.zeros(1, np.float32))
-        assert "no texture or surface object" in str(fault)
+        assert "not a texture or surface object" in str(fault)
 
     def test_outside_of_a_surface(self) -> None:
         source = 'extern "C" __global__ void k(cudaSurfaceObject_t s, float* x) {\n'

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.errors import ArgumentTypeError, DeviceMismatchError, ShapeError
+from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
-from kspec.model.infer import Abstract
+from kspec.model.infer import Abstract, check_one_device
+from kspec.model.shapes import check_ndim
 from kspec.model.signature import Param
-from kspec.model.stages import MAX_NDIM
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
@@ -198,8 +198,7 @@ def _operand(
             )
         return Operand(param, value, None, None, where=where)
     view = view_of(where, library, value)
-    if len(view.shape) > MAX_NDIM:
-        raise ShapeError(f"{where} has {len(view.shape)} dimensions; kernels take {MAX_NDIM}")
+    check_ndim(where, len(view.shape))
     if output or param.non_const:
         check_writable(where, library, view)
     check_alignment(where, view)
@@ -262,14 +261,5 @@ def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
     if HOST in places:
         unnamed = (one.param.name for one in operands if needs_cuda(one.value))
         listed += [f"{name} on a CUDA device" for name in unnamed]
-    if len(listed) > 1:
-        advice = (
-            "a kernel runs where its arrays live, so move them to one device first "
-            "(kspec.asarray, kspec.asnumpy)"
-            if HOST in places
-            else "copy them to one device first"
-        )
-        raise DeviceMismatchError(
-            f"{kernel}: arguments live on different devices: {', '.join(listed)}; {advice}"
-        )
+    check_one_device(kernel, listed)
     return next(iter(places), None)

@@ -15,7 +15,7 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.libraries.registry import Own
+from kspec.runtime.libraries.registry import MASKED, Own
 from kspec.runtime.memory import dlpack
 from kspec.runtime.memory.array_view import ArrayView, c_strides, dtype_name
 from kspec.runtime.memory.deferred_release import keep_until_run
@@ -57,7 +57,7 @@ class CudaArrayInterface(Own):
                 f"this {kind} is not a CUDA array ({error}); a NumPy array runs on the host device"
             ) from error
         if interface.get("mask") is not None:
-            raise UnsupportedDTypeError("masked arrays are not supported")
+            raise UnsupportedDTypeError(MASKED)
         dtype = _described(interface)
         name = dtype_name(dtype)
         ptr, readonly = interface["data"]

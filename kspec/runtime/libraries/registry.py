@@ -28,6 +28,8 @@ from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
 from kspec.runtime.memory.deferred_release import keep_until_run
 from kspec.runtime.memory.device_array import DeviceArray
 
+MASKED = "masked arrays are not supported; pass array.filled(...)"
+
 
 class Library(Protocol):
     """The runtime's interface to one array library.
@@ -129,10 +131,10 @@ class NumPy(Plain):
         return np.array(array)
 
 
-def check_no_mask(array: object) -> None:
+def check_no_mask(array: object, where: str = "") -> None:
     """Refuse masked arrays of NumPy's, whose masks kernels would not see."""
     if isinstance(array, np.ma.MaskedArray):
-        raise UnsupportedDTypeError("masked arrays are not supported; pass array.filled(...)")
+        raise UnsupportedDTypeError(f"{where}: {MASKED}" if where else MASKED)
 
 
 class CuPy(Plain):

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kspec.errors import ArgumentTypeError, DeviceMismatchError, NotSupportedError
+from kspec.errors import ArgumentTypeError, NotSupportedError
 from kspec.host.kernels import Region
 from kspec.model import dtypes
+from kspec.model.infer import check_one_device
 from kspec.runtime.arguments.checks import regions_of_call
 from kspec.runtime.arguments.opaque import (
     HANDLES,
@@ -157,11 +158,7 @@ def place_of(name: str, operands: Sequence[RawArgument]) -> tuple[Device, Librar
     known = [place for place in places if isinstance(place, Device)]
     if not any(place.is_host for place in known):  # it may be theirs
         places.pop(_SOME_GPU, None)
-    if len(places) > 1:
-        listed = ", ".join(f"{label} on {place}" for place, label in places.items())
-        raise DeviceMismatchError(
-            f"{name}: arguments live on different devices: {listed}; copy them to one device first"
-        )
+    check_one_device(name, [f"{label} on {place}" for place, label in places.items()])
     if chosen:
         return known[0], chosen[0].library
     cupys = any(is_cupys(one.value) for one in handles)
