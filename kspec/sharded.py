@@ -32,7 +32,7 @@ from kspec.model.shapes import normalize_axes
 from kspec.runtime.driver.device import Device, devices
 from kspec.runtime.kernels.identity import Kernel, kernel_of
 from kspec.runtime.kernels.partial_plan import Repeated
-from kspec.runtime.kernels.partial_reduction import Part, SplitReduction, split_of
+from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray, asnumpy
 from kspec.runtime.libraries.lookup import Library, library_of
@@ -191,8 +191,8 @@ def _reduce(
     split = split_of(kernel)
 
     def in_full() -> Any:
-        parts = _on_each(lambda *args: split.partial(args, reduced), calls)
-        return split.finish(parts, calls[0], kept, library=_library(calls[0]))
+        partials = _on_each(lambda *args: split.partial(args, reduced), calls)
+        return split.finish(partials, calls[0], kept, library=_library(calls[0]))
 
     return _repeated(kernel)(calls, reduced, kept, in_full)
 
@@ -204,13 +204,15 @@ def _reduce_each(
     kept: tuple[int, ...],
 ) -> list[Any]:
     """Return the result of each shard for a post-map that reads the number of all outputs."""
-    parts = _on_each(lambda *args: split.partial(args, reduced), calls)
-    outputs = sum(math.prod(part.outputs) for part in parts)
+    partials = _on_each(lambda *args: split.partial(args, reduced), calls)
+    outputs = sum(math.prod(partial.outputs) for partial in partials)
 
-    def finish(part: Part, *args: Any) -> Any:
-        return split.finish([part], args, kept, library=_library(args), outputs=outputs)
+    def finish(partial: Partial, *args: Any) -> Any:
+        return split.finish([partial], args, kept, library=_library(args), outputs=outputs)
 
-    return _on_each(finish, [(part, *args) for part, args in zip(parts, calls, strict=True)])
+    return _on_each(
+        finish, [(partial, *args) for partial, args in zip(partials, calls, strict=True)]
+    )
 
 
 def _library(args: Sequence[Any]) -> Library | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kspec.runtime.arguments.binding import is_aligned
 from kspec.runtime.kernels.identity import Identity
-from kspec.runtime.kernels.partial_reduction import Part, SplitReduction, split_of
+from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import library_of
 
@@ -54,7 +54,7 @@ class PartialTask:
     rest: tuple[Any, ...]
     axis: tuple[int, ...]
 
-    def __call__(self, *blocks: Any) -> Part:
+    def __call__(self, *blocks: Any) -> Partial:
         """Return the partial result of a block."""
         return _split(self.identity).partial(_filled(self.rest, blocks), self.axis)
 
@@ -66,9 +66,9 @@ class CombineTask:
     identity: Identity
     rest: tuple[Any, ...]
 
-    def __call__(self, parts: Any, axis: tuple[int, ...], keepdims: bool) -> Part:
-        """Return one part of a tree of lists of them."""
-        return _split(self.identity).combine(list(_flat(parts)), _filled(self.rest))
+    def __call__(self, partials: Any, axis: tuple[int, ...], keepdims: bool) -> Partial:
+        """Return one partial of a tree of lists of them."""
+        return _split(self.identity).combine(list(_flat(partials)), _filled(self.rest))
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class FinishTask:
     rest: tuple[Any, ...]
     outputs: int | None = None
 
-    def __call__(self, parts: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    def __call__(self, partials: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         """Return the block of the result, or a tuple of them."""
         kept = axis if keepdims else ()
         split, rest = _split(self.identity), _filled(self.rest)
-        return split.finish(list(_flat(parts)), rest, kept, outputs=self.outputs)
+        return split.finish(list(_flat(partials)), rest, kept, outputs=self.outputs)
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ def _filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, .
     )
 
 
-def _flat(parts: Any) -> Iterator[Part]:
-    """Yield the parts of nested lists in order."""
-    if isinstance(parts, Part):
-        yield parts
+def _flat(partials: Any) -> Iterator[Partial]:
+    """Yield the partials of nested lists in order."""
+    if isinstance(partials, Partial):
+        yield partials
         return
-    for one in parts:
+    for one in partials:
         yield from _flat(one)
 
 

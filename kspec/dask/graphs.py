@@ -103,11 +103,11 @@ def reduce_blocks(
     kept = found.ndim - (0 if keepdims else len(axes))
     identity = identity_of(kernel)
     task = PartialTask(identity, found.rest, axes)
-    parts = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
+    partials = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
     result = da.reduction(
-        parts,
+        partials,
         same,
-        FinishTask(identity, found.rest, _outputs_of_all(kernel, parts, axes)),
+        FinishTask(identity, found.rest, _outputs_of_all(kernel, partials, axes)),
         combine=CombineTask(identity, found.rest),
         axis=axes,
         keepdims=keepdims,
@@ -263,12 +263,14 @@ def _divided(kernel: Kernel, found: _Arguments) -> list[Any]:
     ]
 
 
-def _outputs_of_all(kernel: ReductionCallable, parts: da.Array, axes: Sequence[int]) -> int | None:
+def _outputs_of_all(
+    kernel: ReductionCallable, partials: da.Array, axes: Sequence[int]
+) -> int | None:
     """Return the number of outputs of all blocks, for kernels that ask; None for others."""
-    kept = [axis for axis in range(parts.ndim) if axis not in axes]
-    if not kernel.declaration.counts or all(parts.numblocks[axis] == 1 for axis in kept):
+    kept = [axis for axis in range(partials.ndim) if axis not in axes]
+    if not kernel.declaration.counts or all(partials.numblocks[axis] == 1 for axis in kept):
         return None
-    outputs = math.prod(parts.shape[axis] for axis in kept)
+    outputs = math.prod(partials.shape[axis] for axis in kept)
     if math.isnan(outputs):
         raise ShapeError(
             f"{kernel.__name__}: its post-map reads how many elements or outputs there are "

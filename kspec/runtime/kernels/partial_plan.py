@@ -5,7 +5,7 @@
 
 A reduction across shards is a launch for each of them, copies, and a launch that finishes.  All of
 that is prepared once for shards of the same dtypes, shapes, strides and places; a call writes its
-addresses and scalars into it.  Parts are memory of the plan, which one call has at a time.
+addresses and scalars into it.  Partials are memory of the plan, which one call has at a time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kspec.runtime.callcache.cache import PlanCache
 from kspec.runtime.callcache.launch_plan import ALIGNMENT, Plan, make_plan
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.partial_reduction import Part, SplitReduction
+from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.libraries.lookup import Library, library_of
 
 Args = tuple[Any, ...]
 
-MAX_BYTES = 1 << 20  # of parts: with more of them the checks of a call go unnoticed
+MAX_BYTES = 1 << 20  # of partials: with more of them the checks of a call go unnoticed
 
 
 @dataclass(frozen=True)
@@ -139,22 +139,22 @@ class Repeated:
         self, calls: Sequence[Args], reduced: tuple[int, ...], kept: Shape, library: Library
     ) -> _Plan | None:
         split = self._split
-        partial = [split.prepare_partial(args, reduced) for args in calls]
-        parts = [part for part, _ in partial]
-        if sum(math.prod(part.array.shape) for part in parts) > MAX_BYTES:
+        prepared = [split.prepare_partial(args, reduced) for args in calls]
+        partials = [partial for partial, _ in prepared]
+        if sum(math.prod(partial.array.shape) for partial in partials) > MAX_BYTES:
             return None
-        joined, copies = split.prepare_join(parts)
+        joined, copies = split.prepare_join(partials)
         last = split.prepare_finish(joined, calls[0], kept, library=library)
-        plans = [make_plan(one) for one in (*(one for _, one in partial), last)]
+        plans = [make_plan(one) for one in (*(one for _, one in prepared), last)]
         first, finish = [one for one in plans[:-1] if one is not None], plans[-1]
         if finish is None or len(first) < len(calls):
             return None
         outputs = len(split.kernel.declaration.outputs)
         shards = [
-            _Shard(plan, (_address(part.array),) * outputs)
-            for plan, part in zip(first, parts, strict=True)
+            _Shard(plan, (_address(partial.array),) * outputs)
+            for plan, partial in zip(first, partials, strict=True)
         ]
-        return _Plan(split, shards, copies, finish, (*parts, joined))
+        return _Plan(split, shards, copies, finish, (*partials, joined))
 
 
 def _look(calls: Sequence[Args]) -> _Look | None:
@@ -196,7 +196,7 @@ def _streams(library: Library, devices: Iterable[Device]) -> list[int] | None:
             continue
         stream = library.stream(device)
         # What becomes a graph is launched at any time, beside other calls; and a handle that means
-        # a stream for each thread does not say which one parts are used on.
+        # a stream for each thread does not say which one partials are used on.
         if driver_streams.is_of_thread(stream) or driver_streams.is_capturing(
             device.ordinal, stream
         ):
@@ -247,10 +247,10 @@ class _Plan:
     shards : sequence of _Shard
         The first launches.
     copies : sequence of callable
-        Put the parts where they are finished.
+        Put the partials where they are finished.
     finish : Plan
         The last launch.
-    parts : sequence of Part
+    partials : sequence of Partial
         Memory that the launches write and read.
     """
 
@@ -260,13 +260,13 @@ class _Plan:
         shards: Sequence[_Shard],
         copies: Sequence[Callable[[], None]],
         finish: Plan,
-        parts: Sequence[Part],
+        partials: Sequence[Partial],
     ) -> None:
         self._kernel = split.kernel
         self._shards = shards
         self._copies = copies
         self._finish = finish
-        self._parts = parts  # kept alive: launches know addresses
+        self._partials = partials  # kept alive: launches know addresses
         declaration = split.kernel.declaration
         self._scalars = [one.name in declaration.scalars for one in declaration.inputs]
 
@@ -283,7 +283,7 @@ class _Plan:
                 if plan.refuses is not None and plan.refuses(self._kernel, arrays):
                     return None
                 values.append((*_values(plan, args, places), *shard.written))
-            # Elements are in the parts: of the inputs, the post-map reads scalars only.
+            # Elements are in the partials: of the inputs, the post-map reads scalars only.
             rest = [
                 value if wanted else 0
                 for value, wanted in zip(calls[0], self._scalars, strict=True)

@@ -3,15 +3,15 @@
 ::
 
     split = SplitReduction(l2norm)
-    parts = [split.partial([block], axis=0) for block in blocks]    # anywhere, at any time
-    y = split.finish(parts, [None])                                 # where the first part is
+    partials = [split.partial([block], axis=0) for block in blocks]    # anywhere, at any time
+    y = split.finish(partials, [None])                                 # where the first partial is
 
-`partial` maps and reduces one block, `combine` makes one part of several, `finish` does so too and
-has the post-map and the identity.  They are the kernel itself in other layouts
+`partial` maps and reduces one block, `combine` makes one partial of several, `finish` does so too
+and has the post-map and the identity.  They are the kernel itself in other layouts
 (``kspec/aggregates.cuh``): its spec says all that is needed.
 
-A part is bytes, which every array library has: an array of uint8 whose last axis is an
-accumulator.  Parts that are nothing (of empty blocks) have no accumulators.
+A partial is bytes, which every array library has: an array of uint8 whose last axis is an
+accumulator.  Partials that are nothing (of empty blocks) have no accumulators.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from kspec.runtime.schedules.strides import Axes
 
 _BYTES = "uint8"
 _ALIGNMENT = 16  # of an accumulator
-_PART = Param(_BYTES, "part")
+_PARTIAL = Param(_BYTES, "partial")
 
 
 @dataclass(frozen=True)
-class Part:
+class Partial:
     """Partial aggregates of some elements.
 
     Attributes
@@ -122,7 +122,7 @@ class SplitReduction:
 
     def partial(
         self, args: Sequence[Any], axis: int | Sequence[int] | None = None, stream: Any = None
-    ) -> Part:
+    ) -> Partial:
         """Map and reduce the elements of one block.
 
         Parameters
@@ -139,14 +139,14 @@ class SplitReduction:
         ArgumentTypeError, ShapeError, AxisError
             As a call.
         """
-        part, prepared = self.prepare_partial(args, axis, stream)
+        partial, prepared = self.prepare_partial(args, axis, stream)
         prepared.run()
-        return part
+        return partial
 
     def prepare_partial(
         self, args: Sequence[Any], axis: int | Sequence[int] | None, stream: Any = None
-    ) -> tuple[Part, Prepared]:
-        """Return the part that `partial` returns, and the launch that computes it."""
+    ) -> tuple[Partial, Prepared]:
+        """Return the partial that `partial` returns, and the launch that computes it."""
         kernel, declaration = self.kernel, self.kernel.declaration
         call = dispatch.classify(declaration, args)
         kernel.check_scalars(call)
@@ -160,203 +160,210 @@ class SplitReduction:
         assert library is not None  # there is an array among the inputs
         if 0 in shape:  # no elements, or no outputs
             array = library.empty((min(length, 1), *outputs, 0), _BYTES, call.device)
-            return Part(array, length, binding), Prepared(None)
+            return Partial(array, length, binding), Prepared(None)
         checks = _checks(kernel, call.device)
         handle = dispatch.resolve_stream(call, stream)
         size = self._size(call, binding, handle)
         array = library.empty((1, *outputs, size), _BYTES, call.device)
-        part = _operand(array, library)
-        written = tuple(_as_output(param, part, outputs, size) for param in declaration.outputs)
+        partial = _operand(array, library)
+        written = tuple(_as_output(param, partial, outputs, size) for param in declaration.outputs)
         call = Call(call.inputs, written, call.device, library)
         modes = modes_of_call(checks, call.device, declaration)
         schedule, loaded = kernel.schedule(
             call, shape, reduced, False, binding, modes, to_aggregates
         )
-        head = _head(math.prod(outputs), length, part)
+        head = _head(math.prod(outputs), length, partial)
         operands = (*call.inputs, *written)
-        stage = _Stage(loaded, schedule, head, operands, (*call.inputs, part), binding, size)
+        stage = _Stage(loaded, schedule, head, operands, (*call.inputs, partial), binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
-        return Part(array, length, binding), prepared
+        return Partial(array, length, binding), prepared
 
-    def combine(self, parts: Sequence[Part], args: Sequence[Any], stream: Any = None) -> Part:
-        """Return one part instead of several, where the first of them is.
+    def combine(
+        self, partials: Sequence[Partial], args: Sequence[Any], stream: Any = None
+    ) -> Partial:
+        """Return one partial instead of several, where the first of them is.
 
         Parameters
         ----------
-        parts : sequence of Part
+        partials : sequence of Partial
             Of the same outputs, at least one.
         args : sequence
             As for `partial`; only scalars and raw arrays are read, all others can be None.
         stream : stream, optional
             Where to queue the kernel.
         """
-        joined = self._joined(parts, stream)
+        joined = self._joined(partials, stream)
         if joined.count < 2 or 0 in joined.outputs:
             return joined
-        call, part, handle, checks = self._call(joined, args, stream)
+        call, partial, handle, checks = self._call(joined, args, stream)
         size = joined.array.shape[-1]
-        array = part.library.empty((1, *joined.outputs, size), _BYTES, call.device)
-        into = _operand(array, part.library)
+        array = partial.library.empty((1, *joined.outputs, size), _BYTES, call.device)
+        into = _operand(array, partial.library)
         written = tuple(
             _as_output(param, into, joined.outputs, size)
             for param in self.kernel.declaration.outputs
         )
-        call = Call(call.inputs, written, call.device, part.library)
+        call = Call(call.inputs, written, call.device, partial.library)
         schedule, loaded = self._schedule(
-            joined, call, part, joined.outputs, (), to_aggregates, checks
+            joined, call, partial, joined.outputs, (), to_aggregates, checks
         )
         outputs = math.prod(joined.outputs)
-        head = _head(outputs, joined.length, into) + _head(outputs, joined.length, part)
-        operands, touched = (*call.inputs, *written), (*call.inputs, part, into)
+        head = _head(outputs, joined.length, into) + _head(outputs, joined.length, partial)
+        operands, touched = (*call.inputs, *written), (*call.inputs, partial, into)
         stage = _Stage(loaded, schedule, head, operands, touched, joined.binding, size)
         stage.prepare(call, handle, checks, stream is not None).run()
-        return Part(array, joined.length, joined.binding)
+        return Partial(array, joined.length, joined.binding)
 
     def finish(
         self,
-        parts: Sequence[Part],
+        partials: Sequence[Partial],
         args: Sequence[Any],
         kept: Sequence[int] = (),
         stream: Any = None,
         library: Library | None = None,
         outputs: int | None = None,
     ) -> Any:
-        """Return the outputs of a reduction, where the first part is.
+        """Return the outputs of a reduction, where the first partial is.
 
         Parameters
         ----------
-        parts, args, stream
+        partials, args, stream
             As for `combine`.
         kept : sequence of int
             Axes of the outputs with extent 1 that were reduced.
         library : Library, optional
-            Who makes the outputs; default: that of the first part.
+            Who makes the outputs; default: that of the first partial.
         outputs : int, optional
             How many outputs the whole array has, which the post-map may ask for; default: those of
-            the parts.
+            the partials.
 
         Raises
         ------
         ShapeError
             Nothing was reduced, and there is no identity.
         """
-        joined = self._joined(parts, stream)
+        joined = self._joined(partials, stream)
         return self.prepare_finish(joined, args, kept, stream, library, outputs).run()
 
     def prepare_finish(
         self,
-        joined: Part,
+        joined: Partial,
         args: Sequence[Any],
         kept: Sequence[int] = (),
         stream: Any = None,
         library: Library | None = None,
         outputs: int | None = None,
     ) -> Prepared:
-        """Return the launch of `finish`, given all accumulators as one part."""
+        """Return the launch of `finish`, given all accumulators as one partial."""
         kernel, declaration = self.kernel, self.kernel.declaration
         shape = list(joined.outputs)
         for axis in sorted(kept):
             shape.insert(axis, 1)
         if not declaration.has_identity:
             check_not_empty(kernel.__name__, (joined.length,), (0,), shape)
-        call, part, handle, checks = self._call(joined, args, stream)
+        call, partial, handle, checks = self._call(joined, args, stream)
         call = replace(call, library=library or call.library)
         call = kernel.with_outputs(call, tuple(shape), joined.binding)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in shape:
             return Prepared(result, device=call.device, library=call.library)
-        schedule, loaded = self._schedule(joined, call, part, tuple(shape), kept, str, checks)
-        head = _head(math.prod(shape) if outputs is None else outputs, joined.length, part)
+        schedule, loaded = self._schedule(joined, call, partial, tuple(shape), kept, str, checks)
+        head = _head(math.prod(shape) if outputs is None else outputs, joined.length, partial)
         operands = (*call.inputs, *call.outputs)
         size = joined.array.shape[-1]
-        stage = _Stage(loaded, schedule, head, operands, (*operands, part), joined.binding, size)
+        stage = _Stage(loaded, schedule, head, operands, (*operands, partial), joined.binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
         return replace(prepared, result=result)
 
-    def _joined(self, parts: Sequence[Part], stream: Any) -> Part:
-        joined, copies = self.prepare_join(parts, stream)
+    def _joined(self, partials: Sequence[Partial], stream: Any) -> Partial:
+        joined, copies = self.prepare_join(partials, stream)
         for copy in copies:
             copy()
         return joined
 
     def prepare_join(
-        self, parts: Sequence[Part], stream: Any = None
-    ) -> tuple[Part, list[Callable[[], None]]]:
-        """Return all accumulators as one part, where the first is, and what puts them there."""
-        if not parts:
+        self, partials: Sequence[Partial], stream: Any = None
+    ) -> tuple[Partial, list[Callable[[], None]]]:
+        """Return all accumulators as one partial, where the first is, and what puts them there."""
+        if not partials:
             raise ShapeError(f"{self.kernel.__name__}: there are no parts to combine")
-        length = sum(part.length for part in parts)
-        some = [part for part in parts if part.count] or list(parts[:1])
+        length = sum(partial.length for partial in partials)
+        some = [partial for partial in partials if partial.count] or list(partials[:1])
         first = some[0]
-        for part in some[1:]:
-            if (part.outputs, part.binding) != (first.outputs, first.binding):
+        for partial in some[1:]:
+            if (partial.outputs, partial.binding) != (first.outputs, first.binding):
                 raise ShapeError(
                     f"{self.kernel.__name__}: parts do not fit: outputs {first.outputs} of "
-                    f"{dict(first.binding)}, and {part.outputs} of {dict(part.binding)}"
+                    f"{dict(first.binding)}, and {partial.outputs} of {dict(partial.binding)}"
                 )
-        views = [_operand(part.array) for part in some]
+        views = [_operand(partial.array) for partial in some]
         aligned = views[0].view.ptr % _ALIGNMENT == 0
         if len(some) == 1 and aligned:
             return replace(first, length=length), []
         device, library = views[0].view.device, views[0].library
-        count = sum(part.count for part in some)
+        count = sum(partial.count for partial in some)
         array = library.empty((count, *first.array.shape[1:]), _BYTES, device)
         start = 0
         to = library.view(array)
         into = stream_of_call(stream, library, device)
         copies: list[Callable[[], None]] = []
-        for part in views:
-            other = part.library.stream(part.view.device)
-            if stream is not None and part.view.device == device:
-                other = into  # the caller has named what the part was made on, too
+        for partial in views:
+            other = partial.library.stream(partial.view.device)
+            if stream is not None and partial.view.device == device:
+                other = into  # the caller has named what the partial was made on, too
             copies.append(
-                functools.partial(copy_bytes, to.ptr + start, device, into, part.view, other)
+                functools.partial(copy_bytes, to.ptr + start, device, into, partial.view, other)
             )
-            start += part.view.size
+            start += partial.view.size
         read = [(one.library, one.value) for one in views if one.view.device == device]
         copies.append(functools.partial(after_launch, device, into, read, given=stream is not None))
-        return Part(array, length, first.binding), copies
+        return Partial(array, length, first.binding), copies
 
     def _call(
-        self, joined: Part, args: Sequence[Any], stream: Any
+        self, joined: Partial, args: Sequence[Any], stream: Any
     ) -> tuple[Call, Any, int, Checks]:
-        """Return the remaining inputs of a call, the part, the stream, and the checks."""
+        """Return the remaining inputs of a call, the partial, the stream, and the checks."""
         kernel = self.kernel
         declaration = kernel.declaration
         dispatch.check_count(declaration, args)
-        part: Any = _operand(joined.array)
+        partial: Any = _operand(joined.array)
         rest = [
             value if param.raw or param.name in declaration.scalars else 0
             for param, value in zip(declaration.inputs, args, strict=False)
         ]
         call = dispatch.classify(declaration, rest)
         kernel.check_scalars(call)
-        device = part.view.device
+        device = partial.view.device
         if any(one.view is not None and one.view.device != device for one in call.inputs):
             raise ArgumentTypeError(
                 f"{kernel.__name__}: raw arrays must be on {device}, where the parts are combined"
             )
-        handle = stream_of_call(stream, part.library, device)
+        handle = stream_of_call(stream, partial.library, device)
         arrays.use_on(handle, joined.array)
-        return Call(call.inputs, (), device, part.library), part, handle, _checks(kernel, device)
+        return (
+            Call(call.inputs, (), device, partial.library),
+            partial,
+            handle,
+            _checks(kernel, device),
+        )
 
     def _schedule(
         self,
-        joined: Part,
+        joined: Partial,
         call: Call,
-        part: Any,
+        partial: Any,
         shape: Shape,
         kept: Sequence[int],
         tag: Callable[[str], str],
         checks: Checks,
     ) -> tuple[ReductionSchedule, LoadedKernel]:
-        """Return the schedule of the parts, and the kernel for that."""
+        """Return the schedule of the partials, and the kernel for that."""
         size = joined.array.shape[-1]
         whole = (joined.count, *shape)
         strides = c_strides(whole, size)
-        view = replace(part.view, shape=whole, strides=strides)
-        inputs = [replace(part, view=view)]
+        view = replace(partial.view, shape=whole, strides=strides)
+        inputs = [replace(partial, view=view)]
         inputs += [replace(one, view=None) for one in call.inputs if not one.param.raw][1:]
         along = tuple(range(1, len(whole)))
         kept_axes, reduced_axes = split_axes(inputs, call.outputs, whole, along, (0,), False, False)
@@ -406,7 +413,7 @@ class _Stage:
     Attributes
     ----------
     kernel : LoadedKernel
-        In a layout of parts.
+        In a layout of partials.
     schedule : ReductionSchedule
         How threads share the work.
     head : bytes
@@ -434,10 +441,8 @@ class _Stage:
 
         `named`: whether the caller has named the stream.
         """
-        head, schedule = (
-            self.head,
-            self.schedule,
-        )  # not the operands, whose arrays would live as long
+        # Not the operands, whose arrays would live as long.
+        head, schedule = self.head, self.schedule
         host = host_options(checks, self.kernel.modes, self.touched)
         grid, block = (schedule.tiles, schedule.splits, 1), (schedule.threads, 1, 1)
         return Prepared(
@@ -448,7 +453,7 @@ class _Stage:
             call.device,
             lambda scratch: head + schedule.pack(scratch),
             self.operands,
-            given=False,  # outputs are new, or parts
+            given=False,  # outputs are new, or partials
             scratch=schedule.scratch(self.size),
             tickets=schedule.tickets,
             named=named,
@@ -475,16 +480,18 @@ def _operand(array: Any, library: Library | None = None) -> Any:
     found = library_of(array) or library
     if found is None:
         raise ArgumentTypeError(f"a part holds an array, not {type(array).__name__}")
-    return Operand(_PART, array, found.view(array), found)
+    return Operand(_PARTIAL, array, found.view(array), found)
 
 
-def _as_output(param: Param, part: Any, shape: Shape, size: int) -> Operand:
+def _as_output(param: Param, partial: Any, shape: Shape, size: int) -> Operand:
     """Return accumulators as an output of a kernel, which has their address and strides."""
-    view = ArrayView(part.view.ptr, shape, c_strides(shape, size), _BYTES, part.view.device)
-    return Operand(replace(param, type=_BYTES), part.value, view, part.library, is_output=True)
+    view = ArrayView(partial.view.ptr, shape, c_strides(shape, size), _BYTES, partial.view.device)
+    return Operand(
+        replace(param, type=_BYTES), partial.value, view, partial.library, is_output=True
+    )
 
 
-def _head(outputs: int, length: int, part: Operand) -> bytes:
+def _head(outputs: int, length: int, partial: Operand) -> bytes:
     """Pack ``Reduction<ToAggregates<...>>``, or that of `FromAggregates`, but for its plan."""
-    assert part.view is not None
-    return struct.pack("2qP", outputs, length, part.view.ptr)
+    assert partial.view is not None
+    return struct.pack("2qP", outputs, length, partial.view.ptr)

@@ -146,7 +146,7 @@ def test_checks_are_made_when_they_are_asked_for(prepared: list[int]) -> None:
 
 @pytest.mark.threads
 def test_threads(shards: Shards) -> None:
-    """Each call has the parts of a plan for itself."""
+    """Each call has the partials of a plan for itself."""
     kernel, start = norm("again_threads"), threading.Barrier(6)
 
     def run(number: int) -> None:

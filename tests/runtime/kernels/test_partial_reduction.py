@@ -70,22 +70,22 @@ def reduced(
     """Reduce three blocks of the first axis; unreduced, the blocks are put side by side."""
     split = SplitReduction(kernel)
     rest = [None if isinstance(one, np.ndarray) else one for one in args]
-    parts = [
+    partials = [
         split.partial(
             [place.array(one[cut]) if isinstance(one, np.ndarray) else one for one in args], axis
         )
         for cut in cuts(len(args[0]))  # type: ignore[arg-type]
     ]
     if axis is not None and 0 not in np.atleast_1d(axis):
-        some = [split.finish([part], rest) for part in parts]
+        some = [split.finish([partial], rest) for partial in partials]
         if isinstance(some[0], tuple):
             return tuple(
                 np.concatenate([place.numpy(one) for one in k]) for k in zip(*some, strict=True)
             )
         return np.concatenate([place.numpy(one) for one in some])
     if tree:
-        parts = [split.combine(parts[:2], rest), split.combine(parts[2:], rest)]
-    result = split.finish(parts, rest)
+        partials = [split.combine(partials[:2], rest), split.combine(partials[2:], rest)]
+    result = split.finish(partials, rest)
     return tuple(map(place.numpy, result)) if isinstance(result, tuple) else place.numpy(result)
 
 
@@ -117,8 +117,10 @@ class TestStages:
     def test_raw_arrays(self, place: ArrayDevice) -> None:
         split = SplitReduction(LOOKED_UP)
         table = place.array([2.0, 3.0, 5.0])
-        parts = [split.partial([place.array(one, "int32"), table]) for one in ([0, 1], [2, 2, 1])]
-        assert place.numpy(split.finish(parts, [None, table])) == 36
+        partials = [
+            split.partial([place.array(one, "int32"), table]) for one in ([0, 1], [2, 2, 1])
+        ]
+        assert place.numpy(split.finish(partials, [None, table])) == 36
 
     @pytest.mark.parametrize("size", [1, 5, 100_000, 3_000_000])
     def test_sizes(self, place: ArrayDevice, size: int) -> None:
@@ -128,10 +130,10 @@ class TestStages:
     def test_many_parts(self, place: ArrayDevice) -> None:
         x = np.random.default_rng(4).random((1000, 3))
         split = SplitReduction(L2NORM)
-        parts = [split.partial([place.array(row[None])], 0) for row in x]
+        partials = [split.partial([place.array(row[None])], 0) for row in x]
         expected = np.linalg.norm(x, axis=0)
-        np.testing.assert_allclose(place.numpy(split.finish(parts, [None])), expected)
-        one = split.combine(parts, [None])
+        np.testing.assert_allclose(place.numpy(split.finish(partials, [None])), expected)
+        one = split.combine(partials, [None])
         assert (one.count, one.length, one.outputs) == (1, 1000, (3,))
         np.testing.assert_allclose(place.numpy(split.finish([one], [None])), expected)
 
@@ -140,56 +142,56 @@ class TestStages:
         split = SplitReduction(L2NORM)
         for x in (base, base.T, base[::2, ::-1], base[:, 3:50]):
             for axis in (0, 1, None):
-                part = split.partial([x], axis)
-                got = place.numpy(split.finish([part], [None]))
+                partial = split.partial([x], axis)
+                got = place.numpy(split.finish([partial], [None]))
                 np.testing.assert_allclose(got, place.numpy(L2NORM(x, axis=axis)), rtol=1e-6)
 
     def test_kept_axes(self, place: ArrayDevice) -> None:
         x = np.random.default_rng(6).random((4, 5, 6))
         split = SplitReduction(L2NORM)
-        part = split.partial([place.array(x)], (0, 2))
-        got = place.numpy(split.finish([part], [None], kept=(0, 2)))
+        partial = split.partial([place.array(x)], (0, 2))
+        got = place.numpy(split.finish([partial], [None], kept=(0, 2)))
         np.testing.assert_allclose(got, np.sqrt((x * x).sum((0, 2), keepdims=True)))
 
     def test_parts_are_pickled(self) -> None:
         split = SplitReduction(SUM_AND_COUNT)
         x = np.arange(12.0).reshape(3, 4)
-        parts = [pickle.loads(pickle.dumps(split.partial([x, x, 1.0], 0))) for _ in range(2)]
-        total, count = split.finish(parts, [None, None, 1.0])
+        partials = [pickle.loads(pickle.dumps(split.partial([x, x, 1.0], 0))) for _ in range(2)]
+        total, count = split.finish(partials, [None, None, 1.0])
         np.testing.assert_allclose(total, 2 * (x * x).sum(0))
         assert (count == 6).all()
 
     def test_parts_need_not_be_aligned(self) -> None:
         split = SplitReduction(L2NORM)
-        part = split.partial([np.arange(5.0)])
+        partial = split.partial([np.arange(5.0)])
         memory = np.zeros(9, "uint8")
-        memory[1:] = part.array.ravel()
-        moved = type(part)(memory[1:].reshape(1, 8), part.length, part.binding)
-        assert split.finish([moved], [None]) == split.finish([part], [None])
+        memory[1:] = partial.array.ravel()
+        moved = type(partial)(memory[1:].reshape(1, 8), partial.length, partial.binding)
+        assert split.finish([moved], [None]) == split.finish([partial], [None])
 
 
 class TestNothing:
     def test_all_blocks_are_empty(self, place: ArrayDevice) -> None:
         empty = place.array(np.zeros((0, 3)))
         split = SplitReduction(L2NORM)
-        parts = [split.partial([empty], 0)] * 2
-        np.testing.assert_array_equal(place.numpy(split.finish(parts, [None])), [0, 0, 0])
-        parts = [split.combine(parts, [None])]
-        np.testing.assert_array_equal(place.numpy(split.finish(parts, [None])), [0, 0, 0])
+        partials = [split.partial([empty], 0)] * 2
+        np.testing.assert_array_equal(place.numpy(split.finish(partials, [None])), [0, 0, 0])
+        partials = [split.combine(partials, [None])]
+        np.testing.assert_array_equal(place.numpy(split.finish(partials, [None])), [0, 0, 0])
 
     def test_without_identity(self, place: ArrayDevice) -> None:
         split = SplitReduction(LARGEST)
         some, empty = place.array([3.0, 5.0]), place.array(np.zeros(0))
-        parts = [split.partial([empty]), split.partial([some])]
-        assert place.numpy(split.finish(parts, [None])) == 5
+        partials = [split.partial([empty]), split.partial([some])]
+        assert place.numpy(split.finish(partials, [None])) == 5
         with pytest.raises(kspec.ShapeError, match="parts_largest which has no identity"):
-            split.finish(parts[:1], [None])
+            split.finish(partials[:1], [None])
 
     def test_no_outputs(self, place: ArrayDevice) -> None:
         split = SplitReduction(SUM_AND_COUNT)
         x = place.array(np.zeros((4, 0)))
-        part = split.partial([x, x, 1.0], 0)
-        total, count = split.finish([part, part], [None, None, 1.0])
+        partial = split.partial([x, x, 1.0], 0)
+        total, count = split.finish([partial, partial], [None, None, 1.0])
         assert place.numpy(total).shape == place.numpy(count).shape == (0,)
 
     def test_no_parts(self) -> None:
@@ -239,9 +241,9 @@ class TestRefused:
 
     def test_parts_of_other_outputs(self) -> None:
         split = SplitReduction(L2NORM)
-        parts = [split.partial([np.zeros((2, n))], 0) for n in (3, 4)]
+        partials = [split.partial([np.zeros((2, n))], 0) for n in (3, 4)]
         with pytest.raises(kspec.ShapeError, match=r"outputs \(3,\) .* and \(4,\)"):
-            split.combine(parts, [None])
+            split.combine(partials, [None])
 
     def test_an_array_for_a_scalar(self) -> None:
         split = SplitReduction(SUM_AND_COUNT)
@@ -250,9 +252,9 @@ class TestRefused:
             kspec.ArgumentTypeError, match="scale is read by the reduce or post-map"
         ):
             split.partial([x, x, x])
-        part = split.partial([x, x, 2.0])
+        partial = split.partial([x, x, 2.0])
         with pytest.raises(kspec.ArgumentTypeError, match="scale"):
-            split.finish([part], [None, None, x])
+            split.finish([partial], [None, None, x])
 
 
 @pytest.mark.parametrize("stage", ["partial", "combine", "finish"])
@@ -262,11 +264,11 @@ def test_memory_is_checked(stage: str) -> None:
     x = np.arange(12.0).reshape(3, 4)
 
     def steps() -> dict[str, Callable[[], Any]]:
-        part = split.partial([x, x, 1.0], 0)
+        partial = split.partial([x, x, 1.0], 0)
         return {
             "partial": lambda: split.partial([x, x, 1.0], 0),
-            "combine": lambda: split.combine([part, part], [None, None, 1.0]),
-            "finish": lambda: split.finish([part, part], [None, None, 1.0]),
+            "combine": lambda: split.combine([partial, partial], [None, None, 1.0]),
+            "finish": lambda: split.finish([partial, partial], [None, None, 1.0]),
         }
 
     step = steps()[stage]
