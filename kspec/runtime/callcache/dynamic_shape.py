@@ -4,9 +4,9 @@ A plan (`kspec.runtime.callcache.launch_plan`) holds for one shape.  If all arra
 aligned and of the same shape, an elementwise kernel sees no more of it than the number of elements:
 a `DynamicShapePlan` answers all calls with the same dtypes.
 
->>> number, block = family.free.popitem()                                    # doctest: +SKIP
->>> family.fit(block, x.size, x.data.ptr, y.data.ptr)                        # doctest: +SKIP
->>> block.launch(); family.free[number] = block                             # doctest: +SKIP
+>>> number, buffer = plan.free.popitem()                                      # doctest: +SKIP
+>>> plan.fit(buffer, x.size, x.data.ptr, y.data.ptr)                          # doctest: +SKIP
+>>> buffer.launch(); plan.free[number] = buffer                               # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from kspec.runtime.driver.launch_ex import Resize, Start
 from kspec.runtime.libraries.aliasing import MayOverlap
 from kspec.runtime.libraries.array_access import maker
 from kspec.runtime.libraries.registry import Library
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 # kspec::Elements<Flat, ...> begins with the size; behind two masks, which stay, are head and tail.
 _SIZE, _ENDS, _ENDS_OFFSET = struct.Struct("q"), struct.Struct("2i"), 24
 
 
 class ResizableBuffer:
-    """Parameters in memory, and a launch whose size can be set; used as `block.Block` is.
+    """Parameters in memory, and a launch whose size can be set; used as `ParameterBuffer` is.
 
     Attributes
     ----------
     launch : callable
         Launches the kernel; returns 0, or a code for `DynamicShapePlan.relaunch`.
-    params : ParameterBlock
+    params : PackedParameters
         Its parameters.
     resize : callable
         Sets the number of blocks and of threads in each.
@@ -44,7 +44,7 @@ class ResizableBuffer:
 
     __slots__ = ("launch", "params", "resize")
 
-    def __init__(self, launch: Start, resize: Resize, params: ParameterBlock) -> None:
+    def __init__(self, launch: Start, resize: Resize, params: PackedParameters) -> None:
         self.launch = launch
         self.params = params
         self.resize = resize
@@ -63,7 +63,7 @@ class DynamicShapePlan(Ordered):
     Attributes
     ----------
     free : dict of object to ResizableBuffer
-        Unused blocks, by keys that tell them apart.
+        Unused buffers, by keys that tell them apart.
     convert : tuple of callable
         For each operand, the conversion of a scalar to bytes.
     make : tuple of callable
@@ -110,26 +110,26 @@ class DynamicShapePlan(Ordered):
         self._parameters = [prepared.first(0), *prepared.parameters()]
 
     def fresh(self) -> ResizableBuffer:
-        """Return a new block."""
-        params = ParameterBlock(self._parameters)
+        """Return a new buffer."""
+        params = PackedParameters(self._parameters)
         return ResizableBuffer(*self._kernel.prepare_resizable(self._launch, params), params)
 
-    def fit(self, block: ResizableBuffer, size: int, *values: Any) -> None:
-        """Write a number of elements, at least one, and the operands' values into a block."""
+    def fit(self, buffer: ResizableBuffer, size: int, *values: Any) -> None:
+        """Write a number of elements, at least one, and the operands' values into a buffer."""
         for written, other, itemsize, other_itemsize, same in self._written:
             distance = values[other] - values[written]
             if -size * other_itemsize < distance < size * itemsize and (distance or not same):
                 raise MayOverlap
         blocks, threads, tail = self._growth.fit(size)
-        block.resize(blocks, threads)
-        memory, (elements, operands, *_) = block.params.memory, block.params.offsets
+        buffer.resize(blocks, threads)
+        memory, (elements, operands, *_) = buffer.params.memory, buffer.params.offsets
         _SIZE.pack_into(memory, elements, size)
         _ENDS.pack_into(memory, elements + _ENDS_OFFSET, 0, tail)
         self._pack(memory, operands, *values)
 
-    def relaunch(self, block: ResizableBuffer, code: int) -> None:
+    def relaunch(self, buffer: ResizableBuffer, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
-        self._kernel.relaunch(block.launch, code)
+        self._kernel.relaunch(buffer.launch, code)
 
 
 def _itemsize(operand: Operand) -> int:

@@ -6,8 +6,8 @@ parameters hold.  A `Plan` keeps what is the same for all calls with the same ke
 anew:
 
 >>> now = x.data.ptr, plan.convert[1](2.5), z.data.ptr                       # doctest: +SKIP
->>> block = plan.adapt(now)                                                  # doctest: +SKIP
->>> block.launch(); plan.free[now] = block                                   # doctest: +SKIP
+>>> buffer = plan.adapt(now)                                                  # doctest: +SKIP
+>>> buffer.launch(); plan.free[now] = buffer                                   # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of
-from kspec.runtime.callcache.param_block import Block, Blocks
+from kspec.runtime.callcache.param_buffer import ParameterBuffer, ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.driver.launch import Launch
@@ -39,7 +39,7 @@ from kspec.runtime.memory.workspace import KeptScratch, Scratch
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Growth
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
@@ -109,7 +109,7 @@ class Prepared:
         return [*operands, *(packed for _, packed in self.views)]
 
     def maker(self, rest: Sequence[bytes]) -> Callable[[], tuple[Sequence[bytes], KeptScratch]]:
-        """Return a function that makes the parameters of a block and its memory.
+        """Return a function that makes the parameters of a buffer and its memory.
 
         It keeps no array alive.
 
@@ -133,7 +133,7 @@ class Prepared:
             return self.finished()
         parameters, launch = self.parameters(), self.launch
         if not self.scratch:
-            self.kernel.launch(launch, ParameterBlock([self.first(0), *parameters]))
+            self.kernel.launch(launch, PackedParameters([self.first(0), *parameters]))
         else:
             self._run_with_scratch(self.kernel, parameters)
         after_launch(self.device, launch.stream, lent(self.operands), self.named)
@@ -148,7 +148,7 @@ class Prepared:
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
                 regions = (*launch.host.regions, region)
                 launch = replace(launch, host=replace(launch.host, regions=regions))
-            kernel.launch(launch, ParameterBlock([self.first(scratch.ptr), *parameters]))
+            kernel.launch(launch, PackedParameters([self.first(scratch.ptr), *parameters]))
 
     def counted(self, outputs: bool) -> list[tuple[Library, Any]]:
         """Return the arrays that are written to whose libraries want to know.
@@ -224,10 +224,10 @@ class Ordered:
         after_plan(self.device, stream, arrays)
 
 
-class Plan(Ordered, Blocks):
+class Plan(Ordered, ParameterBuffers):
     """The common part of all calls with one key.
 
-    The values that its blocks hold are an array's address, and a scalar's bytes.
+    The values that its buffers hold are an array's address, and a scalar's bytes.
 
     Attributes
     ----------
@@ -265,14 +265,14 @@ class Plan(Ordered, Blocks):
         self.refuses = _refusal(prepared)
         self.guard = _guard(prepared)
 
-    def adapt(self, values: tuple[Any, ...]) -> Block:
-        """Return a block that holds values which no free one holds; their arrays do not overlap."""
+    def adapt(self, values: tuple[Any, ...]) -> ParameterBuffer:
+        """Return a buffer with values that no free one holds; their arrays do not overlap."""
         # Here and without attributes: a call takes as long as both comparisons.
         for written, other, low, high, same in self.distances:
             distance = values[other] - values[written]
             if low < distance < high and (distance or not same):
                 raise MayOverlap
-        return Blocks.adapt(self, values)
+        return ParameterBuffers.adapt(self, values)
 
 
 def make_plan(prepared: Prepared) -> Plan | None:
@@ -296,7 +296,7 @@ def make_plan(prepared: Prepared) -> Plan | None:
 
 
 def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
-    """Return a function that writes the values of all operands into a block."""
+    """Return a function that writes the values of all operands into a buffer."""
     apart = prepared.views or any(operand.param.raw for operand in prepared.operands)
     if not apart:
         formats = [

@@ -25,7 +25,7 @@ from kspec.runtime.arguments.param_info import ParamInfo
 from kspec.runtime.callcache.cache import CacheEntry, CacheInfo, CallCache
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
-from kspec.runtime.callcache.param_block import Blocks
+from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -197,11 +197,11 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         elif on_host and prepared.kernel is not None:
             made = prepared.launch.host.checks
             in_full = lambda: is_checked(self.checks, made)  # noqa: E731
-        blocks = None
+        buffers = None
         if prepared.kernel is not None:
             make = prepared.maker(prepared.parameters())
-            blocks = Blocks(prepared.kernel, prepared.launch, make)
-        return Bound(blocks, again, in_full, prepared.result, prepared.counted(outputs=True))
+            buffers = ParameterBuffers(prepared.kernel, prepared.launch, make)
+        return Bound(buffers, again, in_full, prepared.result, prepared.counted(outputs=True))
 
     @property
     def cached_codes(self) -> dict[tuple[np.dtype[Any], ...], str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kspec.runtime.callcache.param_block import Blocks
+from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.libraries.registry import Library
 
 
@@ -27,8 +27,8 @@ class Bound:
 
     Parameters
     ----------
-    blocks : Blocks or None
-        Blocks that launch the kernel; None: there is nothing to do.
+    buffers : ParameterBuffers or None
+        Buffers that launch the kernel; None: there is nothing to do.
     again : callable
         Makes the call in full. It holds the arguments, whose memory the kernel uses.
     in_full : callable or None
@@ -44,11 +44,11 @@ class Bound:
         Result of each call: the outputs, the same arrays every time.
     """
 
-    __slots__ = ("_again", "_blocks", "_counted", "_in_full", "result")
+    __slots__ = ("_again", "_buffers", "_counted", "_in_full", "result")
 
     def __init__(
         self,
-        blocks: Blocks | None,
+        buffers: ParameterBuffers | None,
         again: Callable[[], Any],
         in_full: Callable[[], bool] | None,
         result: Any = None,
@@ -57,10 +57,10 @@ class Bound:
         self.result = result
         self._again = again
         self._in_full = in_full
-        self._blocks = blocks
+        self._buffers = buffers
         self._counted = counted
-        if blocks is not None and not (in_full is not None and in_full()):
-            blocks.spare(blocks.fresh())
+        if buffers is not None and not (in_full is not None and in_full()):
+            buffers.spare(buffers.fresh())
 
     def __call__(self) -> Any:
         """Launch the kernel.
@@ -70,17 +70,17 @@ class Bound:
         """
         if self._in_full is not None and self._in_full():
             return self._again()
-        blocks = self._blocks
-        if blocks is not None:
+        buffers = self._buffers
+        if buffers is not None:
             # All hold the same: each has a key of its own, so that several can be free.
             try:
-                key, block = blocks.free.popitem()
+                key, buffer = buffers.free.popitem()
             except KeyError:
-                key, block = object(), blocks.fresh()
-            code = block.launch()
+                key, buffer = object(), buffers.fresh()
+            code = buffer.launch()
             if code:
-                blocks.relaunch(block, code)
-            blocks.free[key] = block
+                buffers.relaunch(buffer, code)
+            buffers.free[key] = buffer
             for library, array in self._counted:
                 library.wrote(array)
         return self.result

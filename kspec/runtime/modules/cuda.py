@@ -29,7 +29,7 @@ from kspec.runtime.driver.module import DriverModule
 from kspec.runtime.modules.image_text import contents_of
 from kspec.runtime.modules.module import check_parameters, check_resources, launch_in_full, readable
 from kspec.runtime.once import RecentMap
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 _PORTABLE_CLUSTER = 8  # blocks that a cluster can have on every device that has clusters
 _CLUSTERS_SINCE = (9, 0)
@@ -87,7 +87,7 @@ class CudaKernel:
                 raise DriverError(error.name, text, error.code) from None
             self._shared_limit = nbytes
 
-    def launch(self, launch: Launch, params: ParameterBlock) -> None:
+    def launch(self, launch: Launch, params: PackedParameters) -> None:
         """Queue the kernel on the launch's stream."""
         launch = self._checked(launch, params)
         if launch.cooperative:
@@ -96,13 +96,13 @@ class CudaKernel:
             self._module.stay()
         launch_once(self.ordinal, self._function, launch, params.address, self._label)
 
-    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
+    def prepare(self, launch: Launch, params: PackedParameters) -> Start:
         """Return a function that launches the kernel with the current contents of `params`."""
         if launch.cooperative:
             return functools.partial(launch_in_full, self, launch, params)
         return self.prepare_resizable(launch, params)[0]
 
-    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+    def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
         """Return a function that launches the kernel, and one that sets the launch's size."""
         launch = self._checked(launch, params)
         if driver_streams.can_be_captured(launch.stream):
@@ -129,7 +129,7 @@ class CudaKernel:
         names = self._module.kernel_names()
         return names is None or any(_DEVICE_RUNTIME in name for name in names)
 
-    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+    def make_graph(self, launch: Launch, params: PackedParameters, plain: Start) -> GraphStart:
         """Return functions that launch it as a graph, given the plain launch, which keeps it."""
         return driver_graph.make_graph(self.ordinal, self._function, launch, params.address, plain)
 
@@ -142,7 +142,7 @@ class CudaKernel:
             )
         return self._resident[key]
 
-    def _checked(self, launch: Launch, params: ParameterBlock) -> Launch:
+    def _checked(self, launch: Launch, params: PackedParameters) -> Launch:
         """Check a launch and allow the kernel what it needs for it."""
         driver.note_launch(self._label)
         check_parameters(self, params)

@@ -21,7 +21,7 @@ from kspec.runtime.modules.module import (
     check_resources,
     launch_in_full,
 )
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 _DYNAMIC_SHARED = 48 * 1024  # bytes that GPUs give a block without being asked for more
 
@@ -55,7 +55,7 @@ class HostKernel:
             text = f"{self.name}: {nbytes} bytes of dynamic shared memory"
             raise DriverError("CUDA_ERROR_INVALID_VALUE", f"invalid argument: {text}", 1)
 
-    def launch(self, launch: Launch, params: ParameterBlock) -> None:
+    def launch(self, launch: Launch, params: PackedParameters) -> None:
         """Run the kernel."""
         self._check(launch, params)
         checks = launch.host.checks
@@ -70,7 +70,7 @@ class HostKernel:
             cooperative=launch.cooperative,
         )
 
-    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
+    def prepare(self, launch: Launch, params: PackedParameters) -> Start:
         """Return a function that runs the kernel with the current contents of `params`."""
         if launch.cooperative:
             return functools.partial(launch_in_full, self, launch, params)
@@ -80,7 +80,7 @@ class HostKernel:
         )
         return start
 
-    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+    def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
         """Return a function that runs the kernel, and one that sets the launch's size."""
         start = self.prepare(launch, params)
 
@@ -99,7 +99,7 @@ class HostKernel:
         """Return False: what is launched has run."""
         return False
 
-    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+    def make_graph(self, launch: Launch, params: PackedParameters, plain: Start) -> GraphStart:
         """Never needed, as `becomes_graph` says."""
         raise AssertionError(launch)
 
@@ -107,7 +107,7 @@ class HostKernel:
         """Return 1: blocks run one after the other on each core."""
         return 1
 
-    def _check(self, launch: Launch, params: ParameterBlock) -> None:
+    def _check(self, launch: Launch, params: PackedParameters) -> None:
         check_parameters(self, params)
         check_resources(self, launch, MAX_SHARED_BYTES)
         if launch.cluster is not None:

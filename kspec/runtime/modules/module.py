@@ -15,7 +15,7 @@ from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Resize, Start
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 
 class LoadedKernel(Protocol):
@@ -48,17 +48,17 @@ class LoadedKernel(Protocol):
             If the device does not have it.
         """
 
-    def launch(self, launch: Launch, params: ParameterBlock) -> None:
+    def launch(self, launch: Launch, params: PackedParameters) -> None:
         """Launch it."""
 
-    def prepare(self, launch: Launch, params: ParameterBlock) -> Start:
+    def prepare(self, launch: Launch, params: PackedParameters) -> Start:
         """Return a function that launches it, as often as wanted, unchecked.
 
         Each launch takes what the memory of `params` holds then.  The function returns 0, or a
         code for `relaunch`.
         """
 
-    def prepare_resizable(self, launch: Launch, params: ParameterBlock) -> tuple[Start, Resize]:
+    def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
         """Return the result of `prepare`, and a function that sets the blocks and their threads."""
 
     def relaunch(self, start: Start, code: int) -> None:
@@ -67,7 +67,7 @@ class LoadedKernel(Protocol):
     def becomes_graph(self, launch: Launch) -> bool:
         """Return whether it is to be launched as a graph if that happens often."""
 
-    def make_graph(self, launch: Launch, params: ParameterBlock, plain: Start) -> GraphStart:
+    def make_graph(self, launch: Launch, params: PackedParameters, plain: Start) -> GraphStart:
         """Return functions that launch it as a graph, given the plain launch.
 
         Raises
@@ -108,7 +108,7 @@ def readable(symbol: str) -> str:
     return symbol[match.end() : match.end() + int(match[1])] if match else symbol
 
 
-def check_parameters(kernel: LoadedKernel, params: ParameterBlock) -> None:
+def check_parameters(kernel: LoadedKernel, params: PackedParameters) -> None:
     """Refuse a launch whose parameters the kernel would read past.
 
     A larger one is legal: of a Python int's 8 bytes a C int takes the low 4.
@@ -174,7 +174,7 @@ def check_resources(kernel: LoadedKernel, launch: Launch, most_shared: int) -> N
         )
 
 
-def launch_in_full(kernel: LoadedKernel, launch: Launch, params: ParameterBlock) -> int:
+def launch_in_full(kernel: LoadedKernel, launch: Launch, params: PackedParameters) -> int:
     """Launch a kernel that has to be asked each time how many of its blocks can be resident."""
     kernel.launch(launch, params)
     return 0

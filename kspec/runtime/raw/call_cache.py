@@ -39,7 +39,7 @@ from kspec.runtime.callcache.cache import (
 )
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType
 from kspec.runtime.callcache.launch_plan import Ordered, Refusal, any_of, is_checked, lent
-from kspec.runtime.callcache.param_block import Blocks
+from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch, LaunchOptions, Three
 from kspec.runtime.libraries.registry import Library
@@ -48,7 +48,7 @@ from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.untyped_args import RawArgument, handle_regions, struct_bytes
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
 
@@ -116,7 +116,7 @@ class PreparedRaw:
 
     def run(self) -> None:
         """Launch the kernel once."""
-        self.kernel.launch(self.launch, ParameterBlock(self.parameters))
+        self.kernel.launch(self.launch, PackedParameters(self.parameters))
         after_launch(self.device, self.launch.stream, lent(self.operands), self.named)
         for library, array in self.counted():
             library.wrote(array)
@@ -259,7 +259,7 @@ class GridEntry(CacheEntry):
         return GridPlan(prepared, self.calls.arguments)
 
 
-class GridPlan(Ordered, Blocks):
+class GridPlan(Ordered, ParameterBuffers):
     """The common part of all calls with one key, as in `launch_plan.Plan`.
 
     Attributes

@@ -21,7 +21,7 @@ from kspec.model.signature import CParam
 from kspec.model.stages import CudaSource, Header, Image, RawSymbol
 from kspec.runtime.arguments.checks import repeatable
 from kspec.runtime.callcache.launch_plan import is_checked
-from kspec.runtime.callcache.param_block import Blocks
+from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver.device import HOST, Device, default_device, parse_device
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.bound import Bound
@@ -213,9 +213,11 @@ class RawKernel(RawCaller):
         prepared = self.prepare(grid, block, args, repeatable(options, self.checks))
         made = prepared.launch.host.checks
         in_full = (lambda: is_checked(self.checks, made)) if prepared.device.is_host else None
-        blocks = Blocks(prepared.kernel, prepared.launch, lambda: (prepared.parameters, None))
+        buffers = ParameterBuffers(
+            prepared.kernel, prepared.launch, lambda: (prepared.parameters, None)
+        )
         again = lambda: self.prepare(grid, block, args, options).run()  # noqa: E731
-        return Bound(blocks, again, in_full, counted=prepared.counted())
+        return Bound(buffers, again, in_full, counted=prepared.counted())
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile for the default device now; the compiler's log goes to `log_stream`."""

@@ -1,7 +1,7 @@
 """Arguments in, parameter bytes out, packed by *declared* type.
 
 Each function packs one structure of ``kspec/include/kspec/*.cuh``, field for field; a test holds
-the sizes against what the compiler says.  `ParameterBlock` is what a launch takes.
+the sizes against what the compiler says.  `PackedParameters` is what a launch takes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALIGNMENT = 16  # that of the most aligned parameter, complex128
 _NARROW_LIMIT = 2**31
 
 
-class ParameterBlock:
+class PackedParameters:
     """The parameters of one launch in memory, and the array of their addresses.
 
     Attributes
@@ -59,7 +59,7 @@ class ParameterBlock:
             ctypes.memmove(address, parameter, len(parameter))
 
 
-# Offset of a value in a block, its number, and what writes it there.
+# Offset of a value in a buffer, its number, and what writes it there.
 Field = tuple[int, int, Callable[..., None]]
 
 

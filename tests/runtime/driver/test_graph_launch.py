@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.callcache import param_block as block
+from kspec.runtime.callcache import param_buffer
 from kspec.runtime.driver import graph as driver_graph
 
 pytestmark = pytest.mark.gpu
@@ -41,8 +41,8 @@ SIZE = 1000
 def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Every block becomes a graph after its first launch."""
     monkeypatch.setenv("KSPEC_GRAPH_LAUNCH", "always")
-    monkeypatch.setattr(block, "HOT", 1)
-    monkeypatch.setattr(block, "_graphs", deque())
+    monkeypatch.setattr(param_buffer, "HOT", 1)
+    monkeypatch.setattr(param_buffer, "_graphs", deque())
     yield pytest.importorskip("cupy")
     for kernel in (ADD, NEXT, SUM, HOLD, HOLD_UNTIL):
         kernel._call_cache.clear()
@@ -97,14 +97,14 @@ class TestDeepQueue:
             np.testing.assert_array_equal(cupy.asnumpy(out), np.arange(SIZE) + np.float32(k))
         assert late, "the device was too fast for this test"
         # All but the first launch of each block are launches of its graph, with other values.
-        assert launches.count("launch") >= 300 - (block.MAX_BLOCKS - 1)
-        assert launches.count("update") >= 300 - (block.MAX_BLOCKS - 1)
+        assert launches.count("launch") >= 300 - (param_buffer.MAX_BLOCKS - 1)
+        assert launches.count("update") >= 300 - (param_buffer.MAX_BLOCKS - 1)
 
     @pytest.mark.unsanitized("under the tools, what makes and destroys graphs waits for the device")
     def test_graphs_are_destroyed_while_they_wait(
         self, cupy: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(block, "MAX_GRAPHS", 2)
+        monkeypatch.setattr(param_buffer, "MAX_GRAPHS", 2)
         arrays = [cupy.arange(SIZE + k, dtype="float32") for k in range(6)]
         outputs = [[cupy.full_like(x, -1) for _ in range(20)] for x in arrays]
         for x, outs in zip(arrays, outputs, strict=True):
@@ -324,7 +324,7 @@ class TestSwitch:
         assert launches == ["launch"] * 49
 
     def test_not_more_than_so_many(self, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(block, "MAX_GRAPHS", 5)
+        monkeypatch.setattr(param_buffer, "MAX_GRAPHS", 5)
         made: list[Any] = []
         monkeypatch.setattr(
             driver_graph,

@@ -20,7 +20,7 @@ from kspec.errors import DriverError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import launch_ex as launcher
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 LAUNCH = Launch((3, 2, 1), (64, 4, 1), 128, 0x77)
 PROTOTYPE = ctypes.CFUNCTYPE(
@@ -99,8 +99,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return made
 
 
-def params(*values: int) -> ParameterBlock:
-    return ParameterBlock([struct.pack("q", value) for value in values])
+def params(*values: int) -> PackedParameters:
+    return PackedParameters([struct.pack("q", value) for value in values])
 
 
 CONFIG = (3, 2, 1, 64, 4, 1, 128, 0x77, 0, 0)

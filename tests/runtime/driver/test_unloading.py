@@ -19,7 +19,7 @@ from kspec.runtime.driver.launch import make_launch
 from kspec.runtime.driver.module import DriverModule
 from kspec.runtime.modules import cuda
 from kspec.runtime.modules.cuda import CudaKernel
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 SUCCESS = SimpleNamespace(value=0)
 MOST = 4
@@ -73,7 +73,7 @@ class TestImitated:
         monkeypatch.setattr(cuda, "launch_once", lambda *given: None)
         monkeypatch.setattr(cuda.driver_streams, "is_capturing", lambda *given: captured)
         kernel = self.kernel(monkeypatch)
-        kernel.launch(make_launch((1,), (1,), stream=stream), ParameterBlock([]))
+        kernel.launch(make_launch((1,), (1,), stream=stream), PackedParameters([]))
         del kernel
         assert len(driver_module._dropped) == (not stays)
 
@@ -83,7 +83,7 @@ class TestImitated:
     ) -> None:
         monkeypatch.setattr(cuda, "prepare_resizable", lambda *given: (None, None))
         kernel = self.kernel(monkeypatch)
-        kernel.prepare(make_launch((1,), (1,), stream=stream), ParameterBlock([]))
+        kernel.prepare(make_launch((1,), (1,), stream=stream), PackedParameters([]))
         del kernel
         assert len(driver_module._dropped) == (not stays)
 

@@ -18,7 +18,7 @@ from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.launch import Launch, LaunchOptions, make_launch
 from kspec.runtime.modules.cuda import CudaKernel, CudaModule
 from kspec.runtime.modules.module import readable
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 from tests.devices import ArrayDevice
 
 NAMES = {
@@ -205,7 +205,7 @@ class TestTooLarge:
     capability = (9, 0)
 
     def check(self, kernel: CudaKernel, launch: Launch) -> Launch:
-        return kernel._checked(launch, ParameterBlock([]))
+        return kernel._checked(launch, PackedParameters([]))
 
     def test_threads(self, kernel: CudaKernel) -> None:
         self.check(kernel, make_launch((1,), (384,)))

@@ -119,7 +119,7 @@ def test_packs_are_of_the_compilers_size() -> None:
 
 
 def test_a_parameter_block_points_at_aligned_copies() -> None:
-    block = marshal.ParameterBlock([b"abc", bytes(range(20)), b"z"])
+    block = marshal.PackedParameters([b"abc", bytes(range(20)), b"z"])
     table = (ctypes.c_void_p * 3).from_address(block.address)
     assert block.sizes == (3, 20, 1)
     assert all(address % 16 == 0 for address in table)

@@ -1,15 +1,15 @@
 """Launching one kernel again and again, each time with other values for its parameters.
 
 >>> now = x.data.ptr, z.data.ptr                                             # doctest: +SKIP
->>> block = blocks.free.pop(now, None) or blocks.adapt(now)                  # doctest: +SKIP
->>> code = block.launch()                                                    # doctest: +SKIP
->>> if blocks.free.setdefault(now, block) is not block: blocks.spare(block)  # doctest: +SKIP
+>>> buffer = buffers.free.pop(now, None) or buffers.adapt(now)                  # doctest: +SKIP
+>>> code = buffer.launch()                                                    # doctest: +SKIP
+>>> if buffers.free.setdefault(now, buffer) is not buffer: buffers.spare(buffer)  # doctest: +SKIP
 
-A block belongs to one call at a time: taking it and giving it back are atomic, so calls of several
-threads never share one, and no call waits.  A block that an exception loses is garbage.
+A buffer belongs to one call at a time: taking it and giving it back are atomic, so calls of several
+threads never share one, and no call waits.  A buffer that an exception loses is garbage.
 
-What is launched often becomes a CUDA graph (`kspec.runtime.driver.graph`), block by block, as long
-as there are not too many graphs.
+What is launched often becomes a CUDA graph (`kspec.runtime.driver.graph`), buffer by buffer, as
+long as there are not too many graphs.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from kspec.locks import make_lock
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Start
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.marshal import ParameterBlock
+from kspec.runtime.schedules.marshal import PackedParameters
 
 Pack = Callable[..., None]
 
 MAX_GRAPHS = 128  # of the process; each takes 112 KiB of the device's memory
-MAX_BLOCKS = 4  # of one `Blocks` that launch graphs
+MAX_BUFFERS = 4  # of one `ParameterBuffers` that launch graphs
 HOT = 50  # launches after which a graph is made, which takes as long as 70 of its launches save
 
 
-class Block:
+class ParameterBuffer:
     """Parameters in memory, and what launches the kernel with them.
 
     Attributes
     ----------
     launch : callable
-        Launches the kernel; returns 0, or a code for `Blocks.relaunch`.
-    params : ParameterBlock
+        Launches the kernel; returns 0, or a code for `ParameterBuffers.relaunch`.
+    params : PackedParameters
         Its parameters.
     update : callable or None
         Makes a graph take over the parameters, before it is launched; without one, the kernel
@@ -50,7 +50,7 @@ class Block:
     __slots__ = ("__weakref__", "_scratch", "_warming", "launch", "params", "update")
 
     def __init__(
-        self, kernel: LoadedKernel, launch: Launch, params: ParameterBlock, scratch: object
+        self, kernel: LoadedKernel, launch: Launch, params: PackedParameters, scratch: object
     ) -> None:
         self.launch = kernel.prepare(launch, params)
         self.params = params
@@ -72,13 +72,13 @@ class Block:
 
 
 class _Warming:
-    """Launches the kernel of a block, and makes a graph of it when that has happened often."""
+    """Launches the kernel of a buffer, and makes a graph of it when that has happened often."""
 
-    def __init__(self, block: Block, kernel: LoadedKernel, launch: Launch) -> None:
-        self._block = weakref.ref(block)  # which has us
+    def __init__(self, buffer: ParameterBuffer, kernel: LoadedKernel, launch: Launch) -> None:
+        self._buffer = weakref.ref(buffer)  # which has us
         self._kernel = kernel
         self._launch = launch
-        self._plain = block.launch
+        self._plain = buffer.launch
         self._wanted = HOT
         self._left = HOT
 
@@ -90,18 +90,18 @@ class _Warming:
         return code
 
     def _promote(self) -> None:
-        block = self._block()
-        assert block is not None  # its launcher has it
-        # A block that gives way to others and comes back has to earn it: there are too many.
+        buffer = self._buffer()
+        assert buffer is not None  # its launcher has it
+        # A buffer that gives way to others and comes back has to earn it: there are too many.
         self._wanted = self._left = 4 * self._wanted
         try:
-            start = self._kernel.make_graph(self._launch, block.params, self._plain)
+            start = self._kernel.make_graph(self._launch, buffer.params, self._plain)
         except DriverError:
             return  # the kernel has been launched, which is all that was asked for
         with _changing:
-            block.update = start.update
-            block.launch = start.launch
-        _graphs.append(self._block)
+            buffer.update = start.update
+            buffer.launch = start.launch
+        _graphs.append(self._buffer)
         while len(_graphs) > MAX_GRAPHS:
             _give_way()
 
@@ -111,22 +111,22 @@ def _pack_nothing(memory: Any, begin: int) -> None:
 
 
 _changing = make_lock()  # held for two assignments
-# Blocks that launch graphs, and some that did: the oldest first.
-_graphs: deque[weakref.ref[Block]] = deque()
+# Buffers that launch graphs, and some that did: the oldest first.
+_graphs: deque[weakref.ref[ParameterBuffer]] = deque()
 
 
 def _give_way() -> None:
     """Let the oldest graph go."""
     try:
-        block = _graphs.popleft()()
+        buffer = _graphs.popleft()()
     except IndexError:  # another thread was faster
         return
-    if block is not None:
-        block.demote()
+    if buffer is not None:
+        buffer.demote()
 
 
-class Blocks:
-    """The free blocks of one kernel in one geometry on one stream.
+class ParameterBuffers:
+    """The free buffers of one kernel in one geometry on one stream.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Blocks:
     launch : Launch
         How.
     make : callable
-        Returns the bytes of each parameter of a new block, and what they refer to.
+        Returns the bytes of each parameter of a new buffer, and what they refer to.
     pack : callable, optional
         Writes the parameters that change: ``pack(memory, begin, *values)``.
     first : int
@@ -143,8 +143,8 @@ class Blocks:
 
     Attributes
     ----------
-    free : dict of tuple to Block
-        Unused blocks, by the values that they hold; spare ones by a key that no caller
+    free : dict of tuple to ParameterBuffer
+        Unused buffers, by the values that they hold; spare ones by a key that no caller
         has. Equal values may differ (0.0 and -0.0), which is for the caller to see.
     pack : callable
         As given.
@@ -160,7 +160,7 @@ class Blocks:
         pack: Pack = _pack_nothing,
         first: int = 0,
     ) -> None:
-        self.free: dict[object, Block] = {}
+        self.free: dict[object, ParameterBuffer] = {}
         self._kernel = kernel
         self._launch = launch
         self._make = make
@@ -168,51 +168,51 @@ class Blocks:
         self.pack = pack
         self._first = first
 
-    def fresh(self) -> Block:
-        """Return a new block."""
+    def fresh(self) -> ParameterBuffer:
+        """Return a new buffer."""
         self._made += 1
         parameters, scratch = self._make()
-        return Block(self._kernel, self._launch, ParameterBlock(parameters), scratch)
+        return ParameterBuffer(self._kernel, self._launch, PackedParameters(parameters), scratch)
 
-    def adapt(self, values: tuple[Any, ...]) -> Block:
-        """Return a block that holds values which no free one holds.
+    def adapt(self, values: tuple[Any, ...]) -> ParameterBuffer:
+        """Return a buffer that holds values which no free one holds.
 
         Arrays often come in turn, as in a loop ``y = kernel(x, y)``. So that graphs need not change
         then, which takes a while, there are a few of them.
         """
         try:
-            held, block = self.free.popitem()
+            held, buffer = self.free.popitem()
         except KeyError:
-            block = self.fresh()
+            buffer = self.fresh()
         else:
-            if block.update is not None and self._made < MAX_BLOCKS:
-                self.free[held] = block
-                block = self.fresh()
-        self.hold(block, values)
-        return block
+            if buffer.update is not None and self._made < MAX_BUFFERS:
+                self.free[held] = buffer
+                buffer = self.fresh()
+        self.hold(buffer, values)
+        return buffer
 
-    def hold(self, block: Block, values: tuple[Any, ...]) -> None:
-        """Write values into a block that was taken."""
-        self.pack(block.params.memory, block.params.offsets[self._first], *values)
-        update = block.update
+    def hold(self, buffer: ParameterBuffer, values: tuple[Any, ...]) -> None:
+        """Write values into a buffer that was taken."""
+        self.pack(buffer.params.memory, buffer.params.offsets[self._first], *values)
+        update = buffer.update
         if update is not None and (code := update()):
             self._kernel.relaunch(update, code)
 
     def run(self, values: tuple[Any, ...]) -> None:
         """Launch the kernel with some values."""
-        block = self.free.pop(values, None)
-        if block is None:
-            block = self.adapt(values)
-        code = block.launch()
+        buffer = self.free.pop(values, None)
+        if buffer is None:
+            buffer = self.adapt(values)
+        code = buffer.launch()
         if code:
-            self.relaunch(block, code)
-        if self.free.setdefault(values, block) is not block:  # another thread was faster
-            self.spare(block)
+            self.relaunch(buffer, code)
+        if self.free.setdefault(values, buffer) is not buffer:  # another thread was faster
+            self.spare(buffer)
 
-    def spare(self, block: Block) -> None:
-        """Give back a block that holds the same as another free one."""
-        self.free[object()] = block
+    def spare(self, buffer: ParameterBuffer) -> None:
+        """Give back a buffer that holds the same as another free one."""
+        self.free[object()] = buffer
 
-    def relaunch(self, block: Block, code: int) -> None:
+    def relaunch(self, buffer: ParameterBuffer, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
-        self._kernel.relaunch(block.launch, code)
+        self._kernel.relaunch(buffer.launch, code)

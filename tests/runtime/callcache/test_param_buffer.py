@@ -1,4 +1,4 @@
-"""Blocks of parameters: what they hold, and when their kernels become graphs; no GPU is needed."""
+"""Buffers of parameters: what they hold, and when their kernels become graphs; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from kspec.errors import DriverError, KspecError
 from kspec.model.stages import Image
-from kspec.runtime.callcache import param_block as block
-from kspec.runtime.callcache.param_block import Block, Blocks
+from kspec.runtime.callcache import param_buffer
+from kspec.runtime.callcache.param_buffer import ParameterBuffer, ParameterBuffers
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
@@ -72,9 +72,9 @@ def value_of(params: Any) -> int:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block, "HOT", 3)
-    monkeypatch.setattr(block, "MAX_GRAPHS", 2)
-    monkeypatch.setattr(block, "_graphs", deque())
+    monkeypatch.setattr(param_buffer, "HOT", 3)
+    monkeypatch.setattr(param_buffer, "MAX_GRAPHS", 2)
+    monkeypatch.setattr(param_buffer, "_graphs", deque())
 
 
 @pytest.fixture
@@ -82,112 +82,112 @@ def kernel() -> FakeKernel:
     return FakeKernel()
 
 
-def blocks_of(kernel: Any) -> Blocks:
+def buffers_of(kernel: Any) -> ParameterBuffers:
     make = lambda: ([b"first", struct.pack("q", -1)], None)  # noqa: E731
-    return Blocks(kernel, LAUNCH, make, struct.Struct("q").pack_into, first=1)
+    return ParameterBuffers(kernel, LAUNCH, make, struct.Struct("q").pack_into, first=1)
 
 
-def call(blocks: Blocks, value: int, doubtful: bool = False) -> Block:
+def call(buffers: ParameterBuffers, value: int, doubtful: bool = False) -> ParameterBuffer:
     """Do as call code does."""
     now = (value,)
-    one = blocks.free.pop(now, None)
+    one = buffers.free.pop(now, None)
     if one is None:
-        one = blocks.adapt(now)
+        one = buffers.adapt(now)
     elif doubtful:
-        blocks.hold(one, now)
+        buffers.hold(one, now)
     code = one.launch()
     if code:
-        blocks.relaunch(one, code)
-    if blocks.free.setdefault(now, one) is not one:
-        blocks.spare(one)
+        buffers.relaunch(one, code)
+    if buffers.free.setdefault(now, one) is not one:
+        buffers.spare(one)
     return one
 
 
 class TestValues:
     def test_they_are_packed_when_they_change(self, kernel: FakeKernel) -> None:
         kernel.graphs = False
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         packed: list[int] = []
-        pack = blocks.pack
-        blocks.pack = lambda memory, begin, value: (  # type: ignore[assignment, return-value]
+        pack = buffers.pack
+        buffers.pack = lambda memory, begin, value: (  # type: ignore[assignment, return-value]
             packed.append(value),
             pack(memory, begin, value),
         )
-        used = {id(call(blocks, value)) for value in (5, 5, 6, 6, 6, 5)}
+        used = {id(call(buffers, value)) for value in (5, 5, 6, 6, 6, 5)}
         assert len(used) == 1
         assert packed == [5, 6, 5]
         assert kernel.notes == [("kernel", value) for value in (5, 5, 6, 6, 6, 5)]
 
     def test_equal_ones_may_differ(self, kernel: FakeKernel) -> None:
         kernel.graphs = False
-        blocks = blocks_of(kernel)
-        one = call(blocks, 5)
+        buffers = buffers_of(kernel)
+        one = call(buffers, 5)
         one.params.memory[one.params.offsets[1]] = 9
-        call(blocks, 5, doubtful=True)
+        call(buffers, 5, doubtful=True)
         assert kernel.notes == [("kernel", 5), ("kernel", 5)]
 
     def test_what_can_not_be_packed_is_not_held(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
-        one = call(blocks, 5)
+        buffers = buffers_of(kernel)
+        one = call(buffers, 5)
         with pytest.raises(struct.error):
-            blocks.adapt(("text",))
-        assert one not in blocks.free.values()
+            buffers.adapt(("text",))
+        assert one not in buffers.free.values()
 
     def test_codes_are_dealt_with(self, kernel: FakeKernel) -> None:
         kernel.codes = [201]
-        call(blocks_of(kernel), 5)
+        call(buffers_of(kernel), 5)
         assert kernel.notes == [("kernel", 5), ("relaunch", 201)]
 
 
 class TestGraphs:
     def test_after_some_launches(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         for _ in range(5):
-            call(blocks, 5)
+            call(buffers, 5)
         assert kernel.notes == [("kernel", 5)] * 3 + [("graph", 5)] * 2
 
     def test_they_take_new_values(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         for _ in range(3):
-            call(blocks, 5)
-        for _ in range(block.MAX_BLOCKS - 1):
-            blocks.fresh()  # in use by other threads
-        call(blocks, 6)
+            call(buffers, 5)
+        for _ in range(param_buffer.MAX_BUFFERS - 1):
+            buffers.fresh()  # in use by other threads
+        call(buffers, 6)
         assert kernel.notes[3:] == [("update", 6), ("graph", 6)]
 
     def test_values_in_turn_need_no_updates(
         self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(block, "MAX_GRAPHS", 4)
-        blocks = blocks_of(kernel)
+        monkeypatch.setattr(param_buffer, "MAX_GRAPHS", 4)
+        buffers = buffers_of(kernel)
         for _ in range(12):
             for value in (5, 6, 7, 8):
-                call(blocks, value)
+                call(buffers, value)
         kernel.notes.clear()
         for _ in range(3):
             for value in (5, 6, 7, 8):
-                call(blocks, value)
+                call(buffers, value)
         assert kernel.notes == [("graph", value) for value in (5, 6, 7, 8)] * 3
 
     def test_many_values_update_a_few_blocks(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         used = set()
         for value in range(100):
-            used.add(call(blocks, value))
+            used.add(call(buffers, value))
             assert kernel.notes[-1] in (("kernel", value), ("graph", value))
         assert len(used) <= 4
 
     def test_doubtful_values_are_updated(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         for _ in range(20):
-            call(blocks, 5, doubtful=True)
+            call(buffers, 5, doubtful=True)
         assert kernel.notes[-2:] == [("update", 5), ("graph", 5)]
 
     def test_not_if_a_launch_failed(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         kernel.codes = [0, 0, 201, 0]
         for _ in range(5):
-            call(blocks, 5)
+            call(buffers, 5)
         assert [note for note, _ in kernel.notes] == ["kernel"] * 3 + ["relaunch", "kernel"] + [
             "graph"
         ]
@@ -199,42 +199,42 @@ class TestGraphs:
             raise DriverError(f"CUDA_ERROR_{code}", "because", code)
 
         monkeypatch.setattr(kernel, "relaunch", relaunch)
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         for _ in range(4):
-            one = call(blocks, 5)
-        for _ in range(block.MAX_BLOCKS - 1):
-            blocks.fresh()  # in use by other threads
+            one = call(buffers, 5)
+        for _ in range(param_buffer.MAX_BUFFERS - 1):
+            buffers.fresh()  # in use by other threads
         kernel.codes = [700]
         with pytest.raises(DriverError, match="CUDA_ERROR_700: because"):
-            blocks.adapt((6,))
-        assert one not in blocks.free.values()
+            buffers.adapt((6,))
+        assert one not in buffers.free.values()
 
     def test_kernels_that_can_not(self, kernel: FakeKernel) -> None:
         kernel.refused = True
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         for _ in range(30):
-            call(blocks, 5)
+            call(buffers, 5)
         assert kernel.notes == [("kernel", 5)] * 30
 
 
 class TestBound:
     def test_the_oldest_gives_way(self, kernel: FakeKernel) -> None:
-        several = [blocks_of(kernel) for _ in range(3)]
-        for blocks in several:
+        several = [buffers_of(kernel) for _ in range(3)]
+        for buffers in several:
             for _ in range(4):
-                call(blocks, 5)
+                call(buffers, 5)
         kernel.notes.clear()
-        for blocks in several:
-            call(blocks, 5)
+        for buffers in several:
+            call(buffers, 5)
         assert kernel.notes == [("kernel", 5), ("graph", 5), ("graph", 5)]
         gc.collect()
         assert len(kernel.alive) == 2
 
     def test_who_comes_back_waits_longer(self, kernel: FakeKernel) -> None:
-        several = [blocks_of(kernel) for _ in range(3)]
-        for blocks in several:
+        several = [buffers_of(kernel) for _ in range(3)]
+        for buffers in several:
             for _ in range(4):
-                call(blocks, 5)
+                call(buffers, 5)
         kernel.notes.clear()
         for _ in range(13):
             call(several[0], 5)
@@ -266,41 +266,41 @@ class TestBound:
 
         kernel.graphs = False
         kernel.prepare = prepare  # type: ignore[method-assign]
-        bound = Bound(blocks_of(kernel), lambda: None, None)
+        bound = Bound(buffers_of(kernel), lambda: None, None)
         for _ in range(5):
             bound()
         assert len(made) == 2
 
     def test_blocks_are_not_kept(self, kernel: FakeKernel) -> None:
-        blocks = blocks_of(kernel)
+        buffers = buffers_of(kernel)
         for _ in range(4):
-            one = call(blocks, 5)
+            one = call(buffers, 5)
         reference = weakref.ref(one)
         gc.disable()  # without the help of the collector
         try:
-            del one, blocks
+            del one, buffers
             assert reference() is None
             assert not kernel.alive
         finally:
             gc.enable()
 
     def test_blocks_of_equal_values_are_not_lost(self, kernel: FakeKernel) -> None:
-        """Two threads with the same values have two blocks between them, for ever."""
-        blocks = blocks_of(kernel)
-        one = blocks.adapt((5,))
+        """Two threads with the same values have two buffers between them, for ever."""
+        buffers = buffers_of(kernel)
+        one = buffers.adapt((5,))
         for _ in range(50):
-            other = blocks.free.pop((5,), None) or blocks.adapt((5,))
+            other = buffers.free.pop((5,), None) or buffers.adapt((5,))
             assert other is not one
             for block_ in (one, other):
-                if blocks.free.setdefault((5,), block_) is not block_:
-                    blocks.spare(block_)
-            one = blocks.free.pop((5,))
-        assert blocks._made == 2
+                if buffers.free.setdefault((5,), block_) is not block_:
+                    buffers.spare(block_)
+            one = buffers.free.pop((5,))
+        assert buffers._made == 2
 
     def test_threads(self, kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Blocks lose and regain their graphs while others launch them."""
-        monkeypatch.setattr(block, "MAX_GRAPHS", 1)
-        several = [blocks_of(kernel) for _ in range(4)]
+        """Buffers lose and regain their graphs while others launch them."""
+        monkeypatch.setattr(param_buffer, "MAX_GRAPHS", 1)
+        several = [buffers_of(kernel) for _ in range(4)]
 
         def work(number: int) -> None:
             for k in range(300):
