@@ -123,6 +123,7 @@ def build(
     for number, function in enumerate((*program.functions, kernel)):
         check_function(function, made[:number])
     written = tuple(one.name in scope.written for one in kernel.params)
+    checks = [*(one.watch() for one in program.captured), *map(watch_names, program.run)]
     return JitProgram(
         kernel,
         tuple(program.functions),
@@ -131,14 +132,8 @@ def build(
         written,
         tuple(program.captured),
         program.paths,
-        _any_of([*(one.watch() for one in program.captured), *map(watch_names, program.run)]),
+        checks[0] if len(checks) == 1 else lambda: any(check() for check in checks),
     )
-
-
-def _any_of(checks: Sequence[Callable[[], bool]]) -> Callable[[], bool]:
-    if len(checks) == 1:
-        return checks[0]
-    return lambda: any(check() for check in checks)
 
 
 def _dtypes(values: Iterable[object]) -> Iterator[str]:

@@ -5,9 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kspec.ir.nodes import BuiltinCall, Expression, Let, Name
+from kspec.ir.device import SIDE_EFFECTS
+from kspec.ir.nodes import (
+    BuiltinCall,
+    Cast,
+    Element,
+    Expression,
+    FieldAccess,
+    FunctionCall,
+    Let,
+    Name,
+)
 from kspec.jit import types
-from kspec.jit.effects import pure
 from kspec.jit.scope import Scope
 from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe
 from kspec.model import dtypes
@@ -105,24 +114,35 @@ def _is_two(value: Value) -> bool:
 def in_order(scope: Scope, values: Sequence[Value]) -> list[Value]:
     """Return values that are computed from left to right, as in Python, if that matters."""
     found = list(values)
-    effects = [k for k, one in enumerate(found) if not _is_pure(one)]
+    effects = [k for k, one in enumerate(found) if not is_pure(one)]
     for k in effects[:-1]:
         found[k] = evaluate_once(scope, found[k])
     return found
 
 
-def _is_pure(value: Value) -> bool:
-    if isinstance(value, TupleValue):
-        return all(map(_is_pure, value.items))
-    return isinstance(value, Known | Method) or pure(value)
+def is_pure(value: Value) -> bool:
+    """Return whether a value does nothing but compute: no calls, barriers, atomics."""
+    match value:
+        case TupleValue(items=parts):
+            return all(map(is_pure, parts))
+        case BuiltinCall(function=function, args=args):
+            return function not in SIDE_EFFECTS and all(map(is_pure, args))
+        case FunctionCall(function=function):
+            return function.startswith("complex<")
+        case Cast(operand=part) | FieldAccess(record=part):
+            return is_pure(part)
+        case Element(memory=memory, indices=indices):
+            return is_pure(memory) and all(map(is_pure, indices))
+    return True
 
 
-def evaluate_once(scope: Scope, value: Value) -> Value:
-    """Return a value that is computed now, if it matters how often that is."""
+def evaluate_once(scope: Scope, value: Value, always: bool = False) -> Value:
+    """Return a value that is computed now, if it matters how often or when that is."""
     if isinstance(value, TupleValue):
-        return TupleValue(tuple(evaluate_once(scope, one) for one in value.items))
-    if isinstance(value, Known | Method) or pure(value):
+        return TupleValue(tuple(evaluate_once(scope, one, always) for one in value.items))
+    if isinstance(value, Known | Method) or (not always and is_pure(value)):
         return value
-    name = scope.fresh_name("operand")
+    name = scope.fresh_name("value" if always else "operand")
     scope.out.append(Let(name, value))
+    scope.alias(name, value)
     return Name(name, value.type)

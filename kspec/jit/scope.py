@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kspec.cpp import names
 from kspec.diagnostics import Diagnostic
@@ -19,7 +19,7 @@ from kspec.ir.builtins import BUILTINS
 from kspec.ir.control import Function, KernelStatement
 from kspec.ir.device import DEVICE
 from kspec.ir.nodes import Expression, Name
-from kspec.ir.types import Type
+from kspec.ir.types import Type, is_memory
 from kspec.jit.capture import Captured
 from kspec.jit.values import Known, Value
 
@@ -54,21 +54,7 @@ def cpp_name(name: str) -> str:
     return f"v_{coded}" if not name.isalnum() or not name.isascii() else f"v_{name}"
 
 
-class Language(Protocol):
-    """Python, as far as kernels speak it: `kspec.jit.syntax` has the rules."""
-
-    def evaluate(self, scope: Scope, node: ast.expr) -> Value:
-        """Return the value of an expression."""
-
-    def call_device(
-        self,
-        scope: Scope,
-        node: ast.AST,
-        python: Any,
-        args: Sequence[Value],
-        keywords: Mapping[str, Value],
-    ) -> Value:
-        """Return the call of a device function."""
+Language = tuple[Callable[["Scope", ast.expr], Value], Callable[..., Value]]
 
 
 class Stop(Exception):
@@ -83,8 +69,9 @@ class ProgramBuilder:
     ----------
     mode : str
         Typing rules.
-    language : Language
-        The rules of its text.
+    language : tuple of callable
+        The functions of `kspec.jit.syntax`, which is above this module: one that evaluates an
+        expression, and one that calls a device function.
     functions : list of Function
         Those that are called, in an order that C++ takes.
     made : dict
@@ -188,13 +175,13 @@ class Scope:
 
     def evaluate(self, node: ast.expr) -> Value:
         """Return the value of an expression of this function."""
-        return self.program.language.evaluate(self, node)
+        return self.program.language[0](self, node)
 
     def call_device(
         self, node: ast.AST, python: Any, args: Sequence[Value], keywords: Mapping[str, Value]
     ) -> Value:
         """Return the call of a device function from this one."""
-        return self.program.language.call_device(self, node, python, args, keywords)
+        return self.program.language[1](self, node, python, args, keywords)
 
     def fresh_name(self, word: str) -> str:
         """Return a name for C++ that nothing else has."""
@@ -252,6 +239,12 @@ class Scope:
             except KeyError:
                 pass
         raise self.problem(node, NameError, f"Unbound name: {node.id}")
+
+    def alias(self, name: str, value: Expression) -> None:
+        """Note that a name stands for memory, if a value does."""
+        root = root_name(value)
+        if is_memory(value.type) and root is not None:
+            self.roots[name] = self.roots.get(root, root)
 
     def mark_written(self, memory: Expression) -> None:
         """Note that elements of an array are written to."""

@@ -116,16 +116,8 @@ def copy(tracer: Tracer, a: Any, order: str = "K", subok: bool = False) -> Proxy
     return array_of(tracer, a, "copy").copy()
 
 
-@fused_function
-def real(tracer: Tracer, val: Any) -> Proxy:
-    """``np.real``."""
-    return _part(tracer, val, "real")
-
-
-@fused_function
-def imag(tracer: Tracer, val: Any) -> Proxy:
-    """``np.imag``."""
-    return _part(tracer, val, "imag")
+FUNCTIONS["real"] = lambda tracer, val: _part(tracer, val, "real")
+FUNCTIONS["imag"] = lambda tracer, val: _part(tracer, val, "imag")
 
 
 @fused_function

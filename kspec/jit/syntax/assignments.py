@@ -10,11 +10,10 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from kspec.ir.control import Declare, KernelStatement, Reference, Store
-from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Let, Name
-from kspec.ir.types import ArrayType, BufferType, is_memory
+from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Name
+from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import operations, types
-from kspec.jit.effects import pure
-from kspec.jit.scope import Scope, Stop, cpp_name, root_name
+from kspec.jit.scope import Scope, Stop, cpp_name
 from kspec.jit.syntax import expressions
 from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe
 from kspec.model import dtypes
@@ -24,7 +23,7 @@ def build_assign(scope: Scope, node: ast.Assign) -> None:
     """Add ``a = b = value``."""
     value = expressions.evaluate(scope, node.value)
     if len(node.targets) > 1 or not _are_new(scope, node.targets[0]):
-        value = _fixed(scope, node, value)
+        value = operations.evaluate_once(scope, value, always=True)
     for target in node.targets:
         assign(scope, target, value, node.value)
 
@@ -124,20 +123,6 @@ def _assign_tuple(scope: Scope, target: ast.Tuple | ast.List, value: Value) -> N
         assign(scope, one, item, target)
 
 
-def _fixed(scope: Scope, node: ast.AST, value: Value) -> Value:
-    """Return a value that is computed now, before anything is assigned."""
-    if isinstance(value, TupleValue):
-        return TupleValue(tuple(_fixed(scope, node, one) for one in value.items))
-    if isinstance(value, Known | Method):
-        return value
-    name = scope.fresh_name("value")
-    scope.out.append(Let(name, value))
-    root = root_name(value)
-    if is_memory(value.type) and root is not None:
-        scope.roots[name] = scope.roots.get(root, root)
-    return Name(name, value.type)
-
-
 def _assign_name(scope: Scope, target: ast.Name, value: Value, node: ast.AST) -> None:
     name = target.id
     known = scope.variables.get(name)
@@ -185,7 +170,7 @@ def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: 
         raise scope.problem(
             target, TypeError, f"{target.id} has {len(old)} items, and here {len(value.items)}"
         )
-    fixed = _fixed(scope, target, value)
+    fixed = operations.evaluate_once(scope, value, always=True)
     assert isinstance(fixed, TupleValue)
     items: list[Value] = []
     for k, (before, item) in enumerate(zip(old, fixed.items, strict=True)):
@@ -212,14 +197,8 @@ def _reassign(scope: Scope, target: ast.AST, known: Name, value: Value) -> None:
     one = operations.as_expression(scope, target, value)
     if one.type != known.type:
         raise scope.problem(target, TypeError, f"this is {known.type} already, not {one.type}")
-    _alias(scope, known.name, one)
+    scope.alias(known.name, one)
     scope.out.append(Assign(known, one))
-
-
-def _alias(scope: Scope, name: str, value: Expression) -> None:
-    root = root_name(value)
-    if is_memory(value.type) and root is not None:
-        scope.roots[name] = scope.roots.get(root, root)
 
 
 def _declare(
@@ -233,7 +212,7 @@ def _declare(
     cname = cpp_name(name) if keep else scope.fresh_name(cpp_name(name))
     variable = Name(cname, type_)  # type: ignore[arg-type]
     if value is not None:
-        _alias(scope, cname, value)
+        scope.alias(cname, value)
     if scope.depth:
         scope.hoisted.append(Declare(cname, variable.type))
         if value is not None:
@@ -286,7 +265,7 @@ def build_augmented(scope: Scope, node: ast.AugAssign) -> None:
             assign(scope, node.target, result, node)
         return
     place = _place(scope, node.target)
-    if not pure(place):
+    if not operations.is_pure(place):
         name = scope.fresh_name("place")
         scope.out.append(Reference(name, place))
         target: Name | Element | FieldAccess = Name(name, place.type)

@@ -96,11 +96,7 @@ def call_device(
     name, returns, written = made
     for k in written:
         scope.mark_written(operands[k])
-    return (
-        FunctionCall(name, tuple(operands), returns)
-        if returns is not None
-        else FunctionCall(name, tuple(operands), "")
-    )
+    return FunctionCall(name, tuple(operands), "" if returns is None else returns)
 
 
 def _captured(scope: Scope, node: ast.AST, python: Any) -> Captured:
@@ -167,11 +163,4 @@ def parameter_type(scope: Scope, captured: Captured, name: str) -> str | None:
     return None
 
 
-class _Syntax:
-    """Services of this package for the scopes of a program, which are below it."""
-
-    evaluate = staticmethod(expressions.evaluate)
-    call_device = staticmethod(call_device)
-
-
-LANGUAGE = _Syntax()
+LANGUAGE = expressions.evaluate, call_device

@@ -24,7 +24,6 @@ from kspec.ir.control import (
 from kspec.ir.nodes import Const, Expression, Name
 from kspec.jit import builtins as device
 from kspec.jit import operations, types
-from kspec.jit.effects import pure
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import assignments, expressions
 from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe, wrapped
@@ -87,7 +86,7 @@ def _expression(scope: Scope, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):
         return  # a docstring, or ...
     value = expressions.evaluate(scope, node.value)
-    if not isinstance(value, Known | TupleValue | Method) and not pure(value):
+    if not isinstance(value, Known | TupleValue | Method) and not operations.is_pure(value):
         scope.out.append(Do(value))
 
 
