@@ -50,12 +50,8 @@ class CompileOptions:
         ``"sm_90"`` (cubin), ``"compute_80"`` (PTX) or ``"lto_90"`` (LTO-IR).
     user : tuple of str
         The user's own flags; they come last. All spellings of ``-dc`` become ``-rdc=true``.
-    standard : str
-        C++ standard, unless `user` names one.
     default_device : bool
         Whether functions without ``__host__`` and ``__device__`` are device functions.
-    resource_usage : bool
-        Whether ptxas reports registers and memory, where ptxas runs.
     small_groups : bool
         Whether cooperative_groups.h leaves out what only its asynchronous copies and reductions
         need: 35 instead of 540 ms, and a tenth of the code (measured, NVRTC 13.0).
@@ -66,9 +62,7 @@ class CompileOptions:
 
     arch: str
     user: tuple[str, ...] = ()
-    standard: str = "c++17"
     default_device: bool = True
-    resource_usage: bool = True
     small_groups: bool = False
     short_lists: bool = False
     note: str = ""
@@ -128,11 +122,11 @@ class CompileOptions:
         if linked:
             yield "-dlto"
         if named.isdisjoint(STANDARD):
-            yield f"--std={self.standard}"
+            yield f"--std=c++{_OLDEST}"
         if self.default_device and named.isdisjoint(_DEFAULT_DEVICE_FLAGS):
             yield "-default-device"
-        if self.resource_usage and self.arch.startswith("sm_"):
-            yield "-Xptxas=-v"
+        if self.arch.startswith("sm_"):
+            yield "-Xptxas=-v"  # registers and memory
         if self.small_groups:
             yield f"-D{_LIMIT_GROUPS}"
         if self.short_lists:

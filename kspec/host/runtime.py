@@ -113,58 +113,41 @@ def _load_runtime() -> Runtime:
     size, pointer, unsigned = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint
     launch_types = (pointer, pointer, *([unsigned] * 8), pointer, unsigned)
     launch_types += (ctypes.c_int, ctypes.c_double, ctypes.POINTER(NativeOptions))
-    _declare(library.kspec_host_bind, unsigned, pointer)
-    _declare(library.kspec_host_launch, ctypes.c_int, *launch_types)
-    _declare(library.kspec_host_wait, ctypes.c_int)
-    _declare(library.kspec_host_cancel, None)
-    _declare(library.kspec_host_fault, ctypes.POINTER(FaultRecord))
-    _declare(library.kspec_host_printed, pointer)
-    _declare(library.kspec_host_printed_size, size)
-    _declare(library.kspec_host_allocate, pointer, size, size)
-    _declare(library.kspec_host_address, pointer, pointer)
-    _declare(library.kspec_host_free, None, pointer)
-    _declare(library.kspec_host_check_canaries, ctypes.c_int)
-    _declare(library.kspec_host_has_shadow, ctypes.c_int)
-    _declare(library.kspec_host_unload, None, pointer, pointer)
-    _declare(library.kspec_host_begin_load, None)
-    _declare(library.kspec_host_end_load, None)
-    _declare(library.kspec_host_before_fork, None)
-    _declare(library.kspec_host_after_fork_in_parent, None)
-    _declare(library.kspec_host_after_fork_in_child, None)
-
-    _declare(library.kspec_host_limit_printed, None, size)
-    library.kspec_host_limit_printed(config.host_printf_size())
+    # The result of each function, and its arguments.
+    types: dict[str, tuple[Any, ...]] = {
+        "bind": (unsigned, pointer),
+        "launch": (ctypes.c_int, *launch_types),
+        "wait": (ctypes.c_int,),
+        "cancel": (None,),
+        "fault": (ctypes.POINTER(FaultRecord),),
+        "allocate": (pointer, size, size),
+        "address": (pointer, pointer),
+        "free": (None, pointer),
+        "check_canaries": (ctypes.c_int,),
+        "has_shadow": (ctypes.c_int,),
+        "unload": (None, pointer, pointer),
+        "begin_load": (None,),
+        "end_load": (None,),
+    }
+    functions = {name: _declared(library, name, *one) for name, one in types.items()}
+    _declared(library, "limit_printed", None, size)(config.host_printf_size())
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
-            before=library.kspec_host_before_fork,
-            after_in_parent=library.kspec_host_after_fork_in_parent,
-            after_in_child=library.kspec_host_after_fork_in_child,
+            before=_declared(library, "before_fork", None),
+            after_in_parent=_declared(library, "after_fork_in_parent", None),
+            after_in_child=_declared(library, "after_fork_in_child", None),
         )
-
-    def printed() -> bytes:
-        return ctypes.string_at(library.kspec_host_printed(), library.kspec_host_printed_size())
-
-    return Runtime(
-        bind=library.kspec_host_bind,
-        launch=library.kspec_host_launch,
-        wait=library.kspec_host_wait,
-        cancel=library.kspec_host_cancel,
-        fault=library.kspec_host_fault,
-        printed=printed,
-        allocate=library.kspec_host_allocate,
-        address=library.kspec_host_address,
-        free=library.kspec_host_free,
-        check_canaries=library.kspec_host_check_canaries,
-        has_shadow=library.kspec_host_has_shadow,
-        unload=library.kspec_host_unload,
-        begin_load=library.kspec_host_begin_load,
-        end_load=library.kspec_host_end_load,
-    )
+    text = _declared(library, "printed", pointer)
+    text_size = _declared(library, "printed_size", size)
+    return Runtime(printed=lambda: ctypes.string_at(text(), text_size()), **functions)
 
 
-def _declare(function: Any, result: Any, *arguments: Any) -> None:
+def _declared(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Return a function of the runtime, with its types."""
+    function = getattr(library, f"kspec_host_{name}")
     function.restype = result
     function.argtypes = arguments
+    return function  # type: ignore[no-any-return]
 
 
 def load_library(code: bytes, name: str) -> ctypes.CDLL:

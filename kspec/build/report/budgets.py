@@ -10,14 +10,13 @@ The figures are those of `kspec.lock`; PTX has none, so a budget says nothing of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit
 from kspec.diagnostics import Diagnostic
 from kspec.model.manifest import ImageEntry
-from kspec.model.stages import Figures
 from kspec.render import specializations
 from kspec.spec.loader import SpecFileError
 from kspec.spec.models import Spec
@@ -34,36 +33,13 @@ class _Budget:
     field: str
     verb: str
     unit: str
-    figure: Callable[[Figures], int]
-    limit: Callable[[Spec], int | None]
-    text: Callable[[Spec], str]
+    figure: str
 
 
 _BUDGETS = (
-    _Budget(
-        "max_registers",
-        "takes",
-        "registers",
-        lambda figures: figures.registers,
-        lambda spec: spec.max_registers,
-        lambda spec: f"max_registers is {spec.max_registers}",
-    ),
-    _Budget(
-        "no_spills",
-        "spills",
-        "bytes of registers",
-        lambda figures: figures.spill_bytes,
-        lambda spec: 0 if spec.no_spills else None,
-        lambda spec: "no_spills allows none",
-    ),
-    _Budget(
-        "max_bytes",
-        "has",
-        "bytes of code",
-        lambda figures: figures.code_bytes,
-        lambda spec: spec.max_bytes,
-        lambda spec: f"max_bytes is {spec.max_bytes}",
-    ),
+    _Budget("max_registers", "takes", "registers", "registers"),
+    _Budget("no_spills", "spills", "bytes of registers", "spill_bytes"),
+    _Budget("max_bytes", "has", "bytes of code", "code_bytes"),
 )
 
 
@@ -91,20 +67,23 @@ def check_budgets(plan: BuildPlan, images: Mapping[str, Built]) -> None:
 def _problems(plan: BuildPlan, unit: Unit, spec: Spec, entry: ImageEntry) -> Iterator[Diagnostic]:
     names = dict.fromkeys(one.name_expression for one in specializations(spec))
     for budget in _BUDGETS:
-        limit = budget.limit(spec)
-        if limit is None:
+        limit: int | bool | None = getattr(spec, budget.field)
+        if limit is None or limit is False:
             continue
+        most = 0 if limit is True else limit
+        said = "allows none" if limit is True else f"is {limit}"
         for name in names:
-            above = [
-                (budget.figure(figures[name]), arch)
+            found = {
+                arch: getattr(figures[name], budget.figure)
                 for arch, figures in entry.figures.items()
-                if name in figures and budget.figure(figures[name]) > limit
-            ]
+                if name in figures
+            }
+            above = [(number, arch) for arch, number in found.items() if number > most]
             if above:
-                number, arch = above[0]
-                found = [f"{number} {budget.unit} on {arch}"]
-                found += [f"{number} on {arch}" for number, arch in above[1:]]
-                message = f"{name} {budget.verb} {', '.join(found)}; {budget.text(spec)}"
+                first, *others = above
+                places = [f"{first[0]} {budget.unit} on {first[1]}"]
+                places += [f"{number} on {arch}" for number, arch in others]
+                message = f"{name} {budget.verb} {', '.join(places)}; {budget.field} {said}"
                 yield _located(plan, unit, spec.name, budget.field, message)
 
 
