@@ -43,42 +43,21 @@ from pathlib import Path
 from kspec.errors import KspecError
 
 MODES = ("auto", "never", "always")
+# By which GCC and clang, CUDA's tools and nvcc take settings beside their command line.
+_COMPILER = (
+    *("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH"),
+)
+_TOOLKIT = ("CUDA_PATH", "CUDA_HOME")
+_NVCC = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 # All that are read here, for those who ask what is set.
 VARIABLES = (
-    "KSPEC_JIT",
-    "KSPEC_CACHE_DIR",
-    "KSPEC_CACHE_LAYERS",
-    "KSPEC_CACHE_SIZE",
-    "XDG_CACHE_HOME",
-    "KSPEC_CXX",
-    "CXX",
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "COMPILER_PATH",
-    "GCC_EXEC_PREFIX",
-    "CCC_OVERRIDE_OPTIONS",
-    "SOURCE_DATE_EPOCH",
-    "CUDA_PATH",
-    "CUDA_HOME",
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "NVCC_CCBIN",
-    "KSPEC_GRAPH_LAUNCH",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM",
-    "KSPEC_HOST_OPT",
-    "KSPEC_HOST_ORDER",
-    "KSPEC_HOST_SANITIZE",
-    "KSPEC_HOST_PRINTF",
-    "KSPEC_HOST_THREADS",
-    "KSPEC_HOST_TIMEOUT",
-    "KSPEC_POOL_LIMIT",
-    "KSPEC_TRACE",
-    "KSPEC_FUSE_ROWS",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "GITHUB_WORKSPACE",
+    *("KSPEC_JIT", "KSPEC_CACHE_DIR", "KSPEC_CACHE_LAYERS", "KSPEC_CACHE_SIZE", "XDG_CACHE_HOME"),
+    *("KSPEC_CXX", "CXX", *_COMPILER, *_TOOLKIT, *_NVCC),
+    *("KSPEC_GRAPH_LAUNCH", "CUDA_LAUNCH_BLOCKING", "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"),
+    *("KSPEC_HOST_OPT", "KSPEC_HOST_ORDER", "KSPEC_HOST_SANITIZE", "KSPEC_HOST_PRINTF"),
+    *("KSPEC_HOST_THREADS", "KSPEC_HOST_TIMEOUT", "KSPEC_POOL_LIMIT", "KSPEC_TRACE"),
+    *("KSPEC_FUSE_ROWS", "NO_COLOR", "FORCE_COLOR", "GITHUB_WORKSPACE"),
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DIGITS = 18  # of a number of bytes that fits in 64 bits
@@ -228,9 +207,7 @@ def cxx() -> str | None:
 
 def compiler_environment() -> tuple[tuple[str, str], ...]:
     """Return the variables by which GCC and clang take settings beside their command line."""
-    folders = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
-    names = (*folders, "CCC_OVERRIDE_OPTIONS", "SOURCE_DATE_EPOCH")
-    return tuple((name, os.environ[name]) for name in names if os.environ.get(name))
+    return tuple((name, os.environ[name]) for name in _COMPILER if os.environ.get(name))
 
 
 def include_path() -> tuple[Path, ...]:
@@ -241,14 +218,13 @@ def include_path() -> tuple[Path, ...]:
 
 def cuda_roots() -> tuple[Path, ...]:
     """Return the CUDA toolkits that the user points at."""
-    named = (os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME"))
+    named = (os.environ.get(name) for name in _TOOLKIT)
     return tuple(Path(name) for name in named if name)
 
 
 def nvcc_environment() -> tuple[tuple[str, str], ...]:
     """Return the variables by which nvcc takes options beside its command line."""
-    names = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
-    return tuple((name, os.environ[name]) for name in names if os.environ.get(name))
+    return tuple((name, os.environ[name]) for name in _NVCC if os.environ.get(name))
 
 
 def host_threads() -> int:

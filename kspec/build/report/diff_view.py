@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from kspec.build.report.diff import Difference, FigureChange
 from kspec.build.report.table import short_name
+from kspec.build.report.view import FIGURES, figure_table
 
-_COLUMNS = {"registers": "regs", "spills": "spill", "shared": "shared", "bytes": "bytes"}
 _STYLES = {"+": "green", "-": "red"}
 
 
@@ -52,11 +51,7 @@ def _changed(kernel: str, texts: tuple[str, ...] | list[str], sign: str) -> Iter
 
 
 def _table(changes: tuple[FigureChange, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("kernel, specialization", overflow="fold", ratio=1)
-    table.add_column("arch", no_wrap=True)
-    for title in _COLUMNS.values():
-        table.add_column(title, justify="right", no_wrap=True)
+    table = figure_table()
     kernel, name = "", ""
     for one in changes:
         if one.kernel != kernel:
@@ -64,7 +59,7 @@ def _table(changes: tuple[FigureChange, ...]) -> Table:
             kernel, name = one.kernel, ""
         shown = short_name(kernel.partition(".")[2], one.name) if one.name != name else ""
         name = one.name
-        table.add_row(Text(f"  {shown}"), one.arch, *(_figure(one, key) for key in _COLUMNS))
+        table.add_row(Text(f"  {shown}"), one.arch, *(_figure(one, key) for key in FIGURES))
     return table
 
 

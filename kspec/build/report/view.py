@@ -11,16 +11,23 @@ from rich.text import Text
 from kspec.build.report.table import Line, Report
 from kspec.diagnostics import counted
 
-_COLUMNS = {"registers": "regs", "spills": "spill", "shared": "shared", "bytes": "bytes"}
+# A figure in the lock to its column.
+FIGURES = {"registers": "regs", "spills": "spill", "shared": "shared", "bytes": "bytes"}
+
+
+def figure_table(*more: str) -> Table:
+    """Return an empty table of specializations and their figures, with more columns."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("kernel, specialization", overflow="fold", ratio=1)
+    table.add_column("arch", no_wrap=True)
+    for title in (*FIGURES.values(), *more):
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
 
 
 def report_table(report: Report) -> Table:
     """Return the table: a line with each kernel's name, then its specializations."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("kernel, specialization", overflow="fold", ratio=1)
-    table.add_column("arch", no_wrap=True)
-    for title in (*_COLUMNS.values(), "occupancy"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = figure_table("occupancy")
     for title in report.kernels:
         lines = [line for line in report.lines if line.title == title]
         table.add_row(Text(title, style="bold"))
@@ -45,7 +52,7 @@ def summary(report: Report) -> str:
 
 
 def _figures(line: Line) -> Iterator[Text]:
-    for key in _COLUMNS:
+    for key in FIGURES:
         number = line.number(key)
         style = "red" if key == "spills" and number > 0 else ""
         yield Text(str(number) if number >= 0 else "-", style=style)

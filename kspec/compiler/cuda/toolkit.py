@@ -31,7 +31,7 @@ from kspec.files import resolved
 
 _AUTHOR = "pip install 'kspec[cu13]' (or 'kspec[cu12]' for a CUDA 12 driver)"
 # A part to its folders in the wheels of CUDA 13 and of CUDA 12, and its file in each.
-_HEADERS = {
+_PARTS = {
     "cudart": (
         ("nvidia/cu13/include", "cuda_runtime.h"),
         ("nvidia/cuda_runtime/include", "cuda_runtime.h"),
@@ -44,14 +44,10 @@ _HEADERS = {
         ("nvidia/cu13/include", "curand.h"),
         ("nvidia/curand/include", "curand.h"),
     ),
-}
-_STATIC_LIBRARIES = {
     "cudadevrt": (
         ("nvidia/cu13/lib", "libcudadevrt.a"),
         ("nvidia/cuda_runtime/lib", "libcudadevrt.a"),
     ),
-}
-_TOOLS = {
     "nvcc": (
         ("nvidia/cu13/bin", "nvcc"),
         ("nvidia/cuda_nvcc/bin", "nvcc"),
@@ -114,42 +110,34 @@ _LIBRARIES = {
 
 def find_headers(component: str) -> Path | None:
     """Return the directory of a component's headers: of cudart, cccl or curand."""
-    path = _in_wheels(_HEADERS[component])
-    if path is not None:
-        return path[0]
-    try:
-        from cuda.pathfinder import find_nvidia_header_directory
-    except ImportError:
-        return None
-    found = find_nvidia_header_directory(component)
-    return Path(found) if found else None
+    place = _in_wheels(_PARTS[component])
+    return place[0] if place else _elsewhere("find_nvidia_header_directory", component)
 
 
 def find_static_library(name: str) -> Path | None:
     """Return a static library: cudadevrt."""
-    path = _in_wheels(_STATIC_LIBRARIES[name])
-    if path is not None:
-        return path[0] / path[1]
-    try:
-        from cuda.pathfinder import StaticLibNotFoundError, find_static_lib
-    except ImportError:  # older ones know no static libraries
-        return None
-    try:
-        return Path(find_static_lib(name))
-    except StaticLibNotFoundError:
-        return None
+    place = _in_wheels(_PARTS[name])
+    return place[0] / place[1] if place else _elsewhere("find_static_lib", name)
 
 
 def find_tool(name: str) -> Path | None:
     """Return a program of the toolkit: nvcc."""
-    path = _in_wheels(_TOOLS[name])
-    if path is not None and os.access(path[0] / path[1], os.X_OK):
-        return path[0] / path[1]
+    place = _in_wheels(_PARTS[name])
+    if place and os.access(place[0] / place[1], os.X_OK):
+        return place[0] / place[1]
+    return _elsewhere("find_nvidia_binary_utility", name)
+
+
+def _elsewhere(function: str, name: str) -> Path | None:
+    """Return the answer of a function of cuda.pathfinder, if it has one."""
     try:
-        from cuda.pathfinder import find_nvidia_binary_utility
-    except ImportError:  # older ones know no tools
+        from cuda import pathfinder
+    except ImportError:  # not installed, so that what needs it says
         return None
-    found = find_nvidia_binary_utility(name)
+    try:
+        found = getattr(pathfinder, function)(name)
+    except pathfinder.StaticLibNotFoundError:
+        return None
     return Path(found) if found else None
 
 
