@@ -10,10 +10,10 @@ an exception here, `kspec.spec.loader` into lines and carets of the spec file.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +22,9 @@ from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 # Pydantic's words, and ours: a list is what TOML and JSON call a tuple.
 _WORDING = {"a valid tuple": "a list", "a valid integer": "an integer", "a valid ": "a "}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+T = TypeVar("T")
 
 
 class SpecTypeError(SpecError, TypeError):
@@ -86,6 +89,19 @@ def raise_faults(faults: Iterable[Fault], partial: object = None) -> None:
     found = tuple(faults)
     if found:
         raise FaultError(found, partial)
+
+
+def gathered(parse: Callable[..., T], rows: Iterable[Iterable[Any]]) -> list[T]:
+    """Return what a function makes of each row of arguments; raise the faults of all at once."""
+    found: list[T] = []
+    faults: list[Fault] = []
+    for row in rows:
+        try:
+            found.append(parse(*row))
+        except FaultError as error:
+            faults += error.faults
+    raise_faults(faults)
+    return found
 
 
 def faults_of(error: ValidationError, keys: Iterable[str]) -> tuple[Fault, ...]:

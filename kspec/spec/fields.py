@@ -24,7 +24,7 @@ from kspec.model.raw.c_params import parse_c_params
 from kspec.model.raw.launch_rules import Default
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.structs import FieldText, StructText
-from kspec.spec.faults import Fault, FaultError, fault_of, raise_faults
+from kspec.spec.faults import Fault, FaultError, fault_of, gathered, raise_faults
 from kspec.spec.parser import scan_signature, unknown_type
 
 _EXTENTS = re.compile(r"([^\[\]{}]+?)\s*((?:\[\s*\d+\s*\]\s*)+)")
@@ -182,15 +182,9 @@ def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
     if not isinstance(items, list | tuple):
         raise _wrong_type(value, "a list of dtype names", *location)
     _limit(items, DTYPES, "at most {} dtypes can be listed", *location)
-    found: dict[str, None] = {}
-    faults: list[Fault] = []
-    for index, item in enumerate(items):
-        try:
-            found[_dtype_name(item, *(location if single else (*location, index)))] = None
-        except FaultError as error:
-            faults += error.faults
-    raise_faults(faults)
-    return tuple(found)
+    places = [location] if single else [(*location, index) for index in range(len(items))]
+    rows = ((item, *place) for item, place in zip(items, places, strict=True))
+    return tuple(dict.fromkeys(gathered(_dtype_name, rows)))
 
 
 def dtype_of(value: object) -> str:
@@ -201,14 +195,7 @@ def dtype_of(value: object) -> str:
 def _dtype_name(item: object, *where: str | int) -> str:
     """Return the canonical name of a dtype; a struct may be a table of its fields' types."""
     if isinstance(item, Mapping):
-        fields: list[FieldText] = []
-        faults: list[Fault] = []
-        for key, type_ in item.items():
-            try:
-                fields.append(_struct_field(str(key), type_, *where))
-            except FaultError as error:
-                faults += error.faults
-        raise_faults(faults)
+        fields = gathered(_struct_field, ((str(key), one, *where) for key, one in item.items()))
         if not fields:
             raise FaultError([Fault(where, "a struct needs at least one field")])
         try:
@@ -258,15 +245,8 @@ def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], 
 
 
 def _type_lists(table: Mapping[str, object], *location: int) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    faults: list[Fault] = []
-    for key, item in table.items():
-        try:
-            found[key] = _dtype_names(item, *location, str(key))
-        except FaultError as error:
-            faults += error.faults
-    raise_faults(faults)
-    return found
+    rows = ((item, *location, str(key)) for key, item in table.items())
+    return dict(zip(table, gathered(_dtype_names, rows), strict=True))
 
 
 def _axes(value: object) -> int | tuple[int, ...] | None:
@@ -288,15 +268,11 @@ def _tolerance(value: object) -> float | dict[str, float] | None:
         return None
     if not isinstance(value, Mapping):
         return _positive(value)
-    faults: list[Fault] = []
-    found: dict[str, float] = {}
-    for key, item in value.items():
-        try:
-            found[_dtype_name(key, str(key))] = _positive(item, str(key))
-        except FaultError as error:
-            faults += error.faults
-    raise_faults(faults)
-    return found
+    return dict(gathered(_tolerance_of, value.items()))
+
+
+def _tolerance_of(dtype: object, value: object) -> tuple[str, float]:
+    return _dtype_name(dtype, str(dtype)), _positive(value, str(dtype))
 
 
 def _positive(value: object, *where: str) -> float:
