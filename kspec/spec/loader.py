@@ -12,7 +12,6 @@ renderer takes `SpecFile` and points the compiler at its `lines`.
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import re
 import stat
@@ -32,7 +31,7 @@ from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault, unknown_key
 from kspec.spec.gradients.kernels import assignment, gradient_spec, kernel_faults
 from kspec.spec.models import MODELS, ElementwiseSpec, RawSpec, Spec
-from kspec.spec.positions import Span, content_lines, content_offsets, scan_positions
+from kspec.spec.positions import Lines, Span, content_lines, content_offsets, scan_positions
 from kspec.spec.struct_tables import Struct, struct_dtype
 
 # A dotted key of more parts than anything can be nested, of which tomllib makes a table each.
@@ -178,7 +177,7 @@ def _duplicates(readers: list[_Reader]) -> Iterator[Diagnostic]:
                 length = span.key_end - span.key_start
                 yield reader.problem(span.key_start, length, message, _DUPLICATE)
             else:
-                kernels[name] = f"{reader.name}:{reader.line_of(span.key_start)}"
+                kernels[name] = f"{reader.name}:{reader.lines.row(span.key_start)}"
 
 
 def _check_gradients(readers: Iterable[_Reader], files: Iterable[SpecFile]) -> None:
@@ -209,12 +208,12 @@ class _Reader:
         self.stem = path.stem
         self.name = _relative(path, root)
         self.text = ""
+        self.lines = Lines("")
         self.spans: dict[tuple[str | int, ...], Span] = {}
         self.kernels: list[tuple[str, str]] = []
         self.derived: dict[str, Spec] = {}  # kernels made of `backward`, and what they are made of
         self.problems: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
-        self._newlines: list[int] = []  # where lines start, once somebody asks
 
     def read(self) -> SpecFile:
         document = self._parse()
@@ -252,8 +251,8 @@ class _Reader:
                     for path, span in self.spans.items()
                     if len(path) == 3 and path[:2] == ("structs", name)
                 }
-                lines = {str(key): self.line_of(span.key_start) for key, span in spans.items()}
-                line = self.line_of(self.spans["structs", name].key_start)
+                lines = {str(key): self.lines.row(span.key_start) for key, span in spans.items()}
+                line = self.lines.row(self.spans["structs", name].key_start)
                 yield Struct(name, dtype, line, lines)
 
     def _check_use(self, structs: Iterable[Struct], specs: Iterable[Spec]) -> None:
@@ -282,6 +281,7 @@ class _Reader:
             # tomllib sees newlines in this form too, so offsets agree. Some editors begin with a
             # byte-order mark.
             self.text = self.path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+            self.lines = Lines(self.text)
             found = _LONG_KEY.search(self.text)
             if found:
                 return self._refused(_TOO_DEEP, found.start())
@@ -312,7 +312,7 @@ class _Reader:
         match = _TOML_POSITION.fullmatch(message)
         offset = len(self.text.rstrip())
         if match and match[2]:
-            offset = self._line_start(int(match[2])) + int(match[3]) - 1
+            offset = self.lines.offset(int(match[2]), int(match[3]))
         text = match[1] if match else message
         return self.problem(offset, 1, f"not TOML: {text[:1].lower()}{text[1:]}")
 
@@ -405,29 +405,12 @@ class _Reader:
         return span.value_start, len(value.split("\n")[0])
 
     def problem(self, offset: int, length: int, message: str, code: str = "") -> Diagnostic:
-        start = self.text.rfind("\n", 0, offset) + 1
-        end = self.text.find("\n", start)
-        source = self.text[start : len(self.text) if end < 0 else end]
+        row = self.lines.row(offset)
+        source = self.lines.line(row)
         if len(source) > _LONGEST_LINE:
             source = ""  # a terminal would show carets somewhere else
-        return Diagnostic(
-            "error",
-            message,
-            self.name,
-            self.line_of(offset),
-            offset - start + 1,
-            length,
-            source,
-            code=code,
-        )
-
-    def line_of(self, offset: int) -> int:
-        if not self._newlines:
-            self._newlines = [0, *(found.end() for found in re.finditer("\n", self.text))]
-        return bisect.bisect_right(self._newlines, offset)
-
-    def _line_start(self, line: int) -> int:
-        return sum(len(text) + 1 for text in self.text.split("\n")[: line - 1])
+        column = self.lines.column(offset)
+        return Diagnostic("error", message, self.name, row, column, length, source, code=code)
 
     def _lines(self) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], tuple[int, ...]]]:
         lines: dict[tuple[str, str], int] = {}
@@ -436,15 +419,15 @@ class _Reader:
             if len(path) == 3 and span.value_start >= 0:
                 key = str(path[1]), str(path[2])
                 starts = [line.offsets[0] for line in content_lines(self.text, span)]
-                found = tuple(map(self.line_of, starts or [span.value_start]))
+                found = tuple(map(self.lines.row, starts or [span.value_start]))
                 lines[key] = found[0]
                 if found != tuple(range(found[0], found[0] + len(found))):
                     rows[key] = found
         for path, span in self.spans.items():
             if len(path) == 4 and path[2] == "params":
-                lines[str(path[1]), f"params.{path[3]}"] = self.line_of(span.value_start)
+                lines[str(path[1]), f"params.{path[3]}"] = self.lines.row(span.value_start)
         for kind, name in self.kernels:
-            lines[name, "name"] = self.line_of(self.spans[kind, name].key_start)
+            lines[name, "name"] = self.lines.row(self.spans[kind, name].key_start)
         for name, spec in self.derived.items():
             lines |= {(name, key): line for (one, key), line in lines.items() if one == spec.name}
             rows |= {(name, key): some for (one, key), some in rows.items() if one == spec.name}
@@ -457,7 +440,7 @@ class _Reader:
         assert isinstance(spec.backward, Mapping)
         for name in spec.backward:
             span = self.spans[spec.kind, spec.name, "backward", name]
-            found = [self.line_of(line.offsets[0]) for line in content_lines(self.text, span)]
+            found = [self.lines.row(line.offsets[0]) for line in content_lines(self.text, span)]
             lines = assignment(name, spec.backward[name]).count("\n") + 1
             yield from found + found[-1:] * (lines - len(found))
 

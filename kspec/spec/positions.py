@@ -14,6 +14,8 @@ having accepted it and checks nothing.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -44,6 +46,35 @@ def scan_positions(text: str) -> dict[Path, Span]:
     scanner = _Scanner(text)
     scanner.document()
     return scanner.spans
+
+
+class Lines:
+    r"""The lines of a text: offsets in, rows and columns out, all from 1.
+
+    >>> lines = Lines("a\nbc")
+    >>> lines.row(2), lines.column(3), lines.line(2)
+    (2, 2, 'bc')
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        self._starts = [0, *itertools.accumulate(len(line) + 1 for line in self._lines)]
+
+    def row(self, offset: int) -> int:
+        """Return the row of an offset."""
+        return min(bisect.bisect_right(self._starts, offset), len(self._lines))
+
+    def column(self, offset: int) -> int:
+        """Return the column of an offset."""
+        return offset - self._starts[self.row(offset) - 1] + 1
+
+    def offset(self, row: int, column: int) -> int:
+        """Return the offset of a place."""
+        return self._starts[row - 1] + column - 1
+
+    def line(self, row: int) -> str:
+        """Return the text of a row; empty if there is none."""
+        return self._lines[row - 1] if 0 < row <= len(self._lines) else ""
 
 
 def content_offsets(text: str, span: Span) -> list[int]:

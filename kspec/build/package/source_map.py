@@ -17,12 +17,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kspec.diagnostics import Diagnostic
 from kspec.spec.models import MODELS
-from kspec.spec.positions import ContentLine, Span, content_lines, scan_positions
+from kspec.spec.positions import ContentLine, Lines, content_lines, scan_positions
 
 # How a compiler got into the user's text by way of kspec's headers says nothing to the user.
 _INTERNAL = re.compile(r'instantiation of "[^(<]*\bkspec::|detected during:$')
@@ -57,28 +57,19 @@ def map_to_specs(
     return tuple(once.values())
 
 
-@dataclass(frozen=True)
 class _Spec:
     """One spec file: its text, and where its keys and values are."""
 
-    text: str
-    spans: dict[tuple[str | int, ...], Span]
-
-    def line(self, number: int) -> str:
-        lines = self.text.split("\n")
-        return lines[number - 1] if 0 < number <= len(lines) else ""
-
-    def row_of(self, offset: int) -> int:
-        return self.text.count("\n", 0, offset) + 1
-
-    def column_of(self, offset: int) -> int:
-        return offset - self.text.rfind("\n", 0, offset)
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = Lines(text)
+        self.spans = scan_positions(text)
 
     def kernel_at(self, row: int) -> str:
         """Return the kernel whose table holds a row."""
         name = ""
         for path, span in self.spans.items():
-            if len(path) == 2 and path[0] in MODELS and self.row_of(span.key_start) <= row:
+            if len(path) == 2 and path[0] in MODELS and self.lines.row(span.key_start) <= row:
                 name = str(path[1])
         return name
 
@@ -91,12 +82,12 @@ class _Spec:
         """Return the line of a string value that begins in a row and reads like this."""
         wanted = text.strip()
         for span in self.spans.values():
-            if span.value_start < 0 or not self.row_of(span.value_start) <= row:
+            if span.value_start < 0 or not self.lines.row(span.value_start) <= row:
                 continue
-            if self.row_of(span.value_end) < row:
+            if self.lines.row(span.value_end) < row:
                 continue
             for line in content_lines(self.text, span):
-                if self.row_of(line.offsets[0]) == row and line.text.strip() == wanted:
+                if self.lines.row(line.offsets[0]) == row and line.text.strip() == wanted:
                     return line
         return None
 
@@ -127,7 +118,7 @@ class _Files:
     def _read_spec(self, path: str) -> _Spec | None:
         try:
             text = (self._project / path).read_bytes().decode("utf-8").replace("\r\n", "\n")
-            return _Spec(text, scan_positions(text))
+            return _Spec(text)
         except (OSError, UnicodeDecodeError, IndexError):  # gone or changed since it was read
             return None
 
@@ -139,10 +130,10 @@ class _Files:
         content = spec.content_at(one.line, one.source_line) if one.source_line else None
         if one.kernel and not one.source_line:
             offset = spec.header_of(one.kernel)
-            if offset >= 0 and spec.row_of(offset) == one.line:
+            if offset >= 0 and spec.lines.row(offset) == one.line:
                 return _at_name(one, spec, offset)
         if content is None or not one.column:
-            shown = spec.line(one.line)
+            shown = spec.lines.line(one.line)
             column = shown.find(one.source_line.strip()) + 1 if one.source_line.strip() else 0
             if not column:
                 column, length = _quoted(one.message, shown)
@@ -151,11 +142,16 @@ class _Files:
         start = min(self._moved(one, content), len(content.offsets) - 1)
         end = min(start + one.length, len(content.offsets) - 1)
         offset = content.offsets[start]
-        row = spec.row_of(offset)
+        row = spec.lines.row(offset)
         length = max(1, content.offsets[end] - offset)
-        column = spec.column_of(offset)
+        column = spec.lines.column(offset)
         return replace(
-            one, line=row, column=column, length=length, source_line=spec.line(row), kernel=kernel
+            one,
+            line=row,
+            column=column,
+            length=length,
+            source_line=spec.lines.line(row),
+            kernel=kernel,
         )
 
     @staticmethod
@@ -179,7 +175,7 @@ class _Files:
             offset = spec.header_of(kernel) if spec else -1
             if spec and offset >= 0:
                 found = replace(one, kernel=kernel)
-                found = self._at(found, f"{self._specs}/{path}", spec.row_of(offset), origin)
+                found = self._at(found, f"{self._specs}/{path}", spec.lines.row(offset), origin)
                 return _at_name(found, spec, offset)
         return one
 
@@ -191,7 +187,7 @@ class _Files:
             line=row,
             column=0,
             length=1,
-            source_line=spec.line(row) if spec else "",
+            source_line=spec.lines.line(row) if spec else "",
             kernel=one.kernel or (spec.kernel_at(row) if spec else ""),
             details=(origin, *one.details),
         )
@@ -208,5 +204,7 @@ def _quoted(message: str, line: str) -> tuple[int, int]:
 
 def _at_name(one: Diagnostic, spec: _Spec, offset: int) -> Diagnostic:
     """Return a finding that points at a kernel's name, which is at `offset`."""
-    row, column = spec.row_of(offset), spec.column_of(offset)
-    return replace(one, line=row, column=column, length=len(one.kernel), source_line=spec.line(row))
+    row, column = spec.lines.row(offset), spec.lines.column(offset)
+    return replace(
+        one, line=row, column=column, length=len(one.kernel), source_line=spec.lines.line(row)
+    )

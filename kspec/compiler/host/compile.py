@@ -274,21 +274,15 @@ class _Run:
         """Compile and link; return the log and whether it failed."""
         arguments = self._arguments()
         link = (*_LINK_FLAGS[self.compiler.kind], *self.linked)
-        separate = ["-c", "-o", "kernel.o", "kernel.cpp"]
-        instrumented = any(flag.startswith("-fsanitize") for flag in self.flags)
-        if self.compiler.kind == "zig":
+        zig = self.compiler.kind == "zig"
+        commands = [[*self._front(), *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
+        # Linked without -fsanitize: what instrumentation calls is in the dialect.
+        if zig or any(flag.startswith("-fsanitize") for flag in self.flags):
+            linker = self.compiler.as_c if zig else self.compiler.command
             commands = [
-                [*self._front(), *arguments, *separate],
-                [*self.compiler.as_c, *link, "-o", "kernel.so", "kernel.o"],
+                [*self._front(), *arguments, "-c", "-o", "kernel.o", "kernel.cpp"],
+                [*linker, *link, "-o", "kernel.so", "kernel.o"],
             ]
-        elif instrumented:
-            # Linked without -fsanitize: what instrumentation calls is in the dialect.
-            commands = [
-                [*self._front(), *arguments, *separate],
-                [*self.compiler.command, *link, "-o", "kernel.so", "kernel.o"],
-            ]
-        else:
-            commands = [[*self._front(), *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
         log = ""
         for command in commands:
             done = self._call(command)
