@@ -105,7 +105,7 @@ class SelectOutput:
         return blocks[self.number]
 
 
-def same(block: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def pass_block(block: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return a block: the first step of a reduction of partial results."""
     return block
 

@@ -22,7 +22,7 @@ from kspec.dask.blocks import (
     PartialTask,
     Placeholder,
     SelectOutput,
-    same,
+    pass_block,
 )
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
@@ -106,7 +106,7 @@ def reduce_blocks(
     partials = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
     result = da.reduction(
         partials,
-        same,
+        pass_block,
         FinishTask(identity, found.rest, _outputs_of_all(kernel, partials, axes)),
         combine=CombineTask(identity, found.rest),
         axis=axes,

@@ -123,7 +123,7 @@ def lower(
     return tuple(kernels)
 
 
-class Names:
+class NameAllocator:
     """Identifiers of a kernel: each once, none that hides what its text needs.
 
     Parameters
@@ -154,7 +154,7 @@ class Names:
         return name
 
 
-class Body:
+class BodyBuilder:
     """Statements for values, each computed once.
 
     Parameters
@@ -236,7 +236,7 @@ class _Lowering:
         self._name = name
         self._options = options
         self._argument_names = names
-        self._names = Names(_TEMPORARY)
+        self._names = NameAllocator(_TEMPORARY)
         reads = list(plan.reads(group))
         self._reads = tuple(one for one in reads if not isinstance(one, Constant))
         self._params = {one: self._param(one) for one in self._reads}
@@ -248,7 +248,7 @@ class _Lowering:
         assert isinstance(self._group, ElementwiseGroup)
         writes = self._group.outputs
         before = self._before_elements(writes)
-        body = Body(before.known)
+        body = BodyBuilder(before.known)
         targets = [Name(f"out{number}", one.value.dtype) for number, one in enumerate(writes)]
         values = [body.expression(one.value) for one in writes]
         for target, value in zip(targets, values, strict=True):
@@ -268,13 +268,13 @@ class _Lowering:
         )
         return LoweredKernel(spec, self._reads, writes, None, statements)
 
-    def _before_elements(self, writes: Sequence[Output]) -> Body:
+    def _before_elements(self, writes: Sequence[Output]) -> BodyBuilder:
         """Return functions of numbers alone, which are computed once in each thread.
 
         Compilers move operators out of loops by themselves, but not a power of two doubles, which
         would take longer for each element than to read it.
         """
-        body = Body(self._params, "r")
+        body = BodyBuilder(self._params, "r")
         for one in writes:
             for value in reachable([one.value], self._params, Elementwise):
                 if is_number(value) and _is_called(value):
@@ -286,7 +286,7 @@ class _Lowering:
         assert isinstance(self._group, ReductionGroup)
         group = self._group
         accs = [ACCUMULATORS[one.function](one) for one in group.reductions]
-        body = Body(self._params)
+        body = BodyBuilder(self._params)
         elements = [body.expression(one.input) for one in group.reductions]
         mapped = [
             acc.element(emit_expression(_let_cast(body, value, acc)))
@@ -347,7 +347,7 @@ class _Lowering:
 
     def _end(
         self, group: ReductionGroup, accs: Sequence[Accumulator], members: Sequence[str]
-    ) -> tuple[str, list[Name], Body]:
+    ) -> tuple[str, list[Name], BodyBuilder]:
         """Return the statements that assign the outputs, the outputs, and the body."""
         known: dict[Node, Expression] = {}
         lines: list[str] = []
@@ -360,7 +360,7 @@ class _Lowering:
             known[one] = variable
         scalars = [one for one in self._reads if isinstance(one, Scalar)]
         numbers: dict[Node, Expression] = {one: self._params[one] for one in scalars}
-        body = Body({**known, **numbers, **_views_of(group.results, known)}, "r")
+        body = BodyBuilder({**known, **numbers, **_views_of(group.results, known)}, "r")
         targets = [Name(f"out{number}", one.dtype) for number, one in enumerate(group.results)]
         values = [body.expression(one) for one in group.results]
         for target, value in zip(targets, values, strict=True):
@@ -397,7 +397,7 @@ def _is_called(value: Node) -> bool:
     return "(" in BUILTINS[value.function].spelling(*(one.dtype for one in value.operands))
 
 
-def _let_cast(body: Body, value: Expression, acc: Accumulator) -> Expression:
+def _let_cast(body: BodyBuilder, value: Expression, acc: Accumulator) -> Expression:
     return value if value.type == acc.element_type else body.let(Cast(value, acc.element_type))
 
 

@@ -1,7 +1,7 @@
 """Numbers that a fused function computes from numbers alone, for calls that return them.
 
 >>> import operator
->>> evaluate(Computed(operator.add, (Given(1), 2)), ("an array", 3))
+>>> evaluate(NumberExpression(operator.add, (NumberArgument(1), 2)), ("an array", 3))
 5
 
 Kernels compute such numbers for themselves. A call that returns one applies the same functions of
@@ -52,7 +52,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class NumberArgument:
     """A number that the function is called with.
 
     Attributes
@@ -65,7 +65,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class NumberExpression:
     """A function of numbers.
 
     Attributes
@@ -83,14 +83,13 @@ class Computed:
     keywords: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def computed(self) -> list[Computed]:
+    def computed(self) -> list[NumberExpression]:
         """The operands that are computed themselves."""
-        return [
-            one for one in (*self.operands, *self.keywords.values()) if isinstance(one, Computed)
-        ]
+        operands = *self.operands, *self.keywords.values()
+        return [one for one in operands if isinstance(one, NumberExpression)]
 
 
-Recipe = Given | Computed
+Recipe = NumberArgument | NumberExpression
 
 
 def evaluate(recipe: Recipe, args: Sequence[Any]) -> Any:
@@ -98,14 +97,14 @@ def evaluate(recipe: Recipe, args: Sequence[Any]) -> Any:
 
     Nothing is too deep: there is no recursion.
     """
-    known: dict[Computed, Any] = {}
+    known: dict[NumberExpression, Any] = {}
 
     def look_up(one: Any) -> Any:
-        if isinstance(one, Given):
+        if isinstance(one, NumberArgument):
             return args[one.position]
-        return known[one] if isinstance(one, Computed) else one
+        return known[one] if isinstance(one, NumberExpression) else one
 
-    pending = [recipe] if isinstance(recipe, Computed) else []
+    pending = [recipe] if isinstance(recipe, NumberExpression) else []
     while pending:
         missing = [one for one in pending[-1].computed if one not in known]
         if missing:

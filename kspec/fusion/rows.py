@@ -27,7 +27,7 @@ from kspec.fusion.graph import (
     View,
     is_number,
 )
-from kspec.fusion.lower import Body, Names, definitions
+from kspec.fusion.lower import BodyBuilder, NameAllocator, definitions
 from kspec.fusion.partition import Output, arguments_of, reachable
 from kspec.fusion.view_ops import ViewOp
 from kspec.ir.emit import emit, emit_expression, literal
@@ -288,7 +288,7 @@ class _Writer:
 
     def result(self) -> RowProgram:
         """Return the program."""
-        names = Names(_OWN)
+        names = NameAllocator(_OWN)
         memory = [one for one in self._values if self._is_memory(one)]
         memory = [one for one in memory if not self._has_only_views(one)]
         numbers = [one for one in self._values if isinstance(one, ScalarInput | Count)]
@@ -403,13 +403,13 @@ class _Writer:
         computed = [one for one in due if isinstance(one, Elementwise)]
         # Values of rows that are known by now are computed in front.
         self._know_views()
-        per_row = Body(self._known, f"r{loop}_")
+        per_row = BodyBuilder(self._known, f"r{loop}_")
         for one in computed:
             for operand in one.operands:
                 if not self._is_element(operand):
                     self._known[operand] = per_row.expression(operand)
         yield from emit(per_row.statements).splitlines()
-        inside = Body({**self._known, **elements}, f"t{loop}_")
+        inside = BodyBuilder({**self._known, **elements}, f"t{loop}_")
         saved: list[tuple[Node, Expression]] = []
         for one in computed:
             found = inside.expression(one)
@@ -478,7 +478,7 @@ class _Writer:
 
     def _row_outputs(self) -> Iterable[str]:
         self._know_views()
-        body = Body(self._known, "r_")
+        body = BodyBuilder(self._known, "r_")
         lines: list[str] = []
         for number, output in enumerate(self._outputs):
             if not self._is_element(output.value):

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.control import (
+    Allocate,
     Assert,
     Declare,
-    Do,
+    ExpressionStatement,
     For,
     Function,
     If,
@@ -26,7 +27,6 @@ from kspec.ir.control import (
     KernelStatement,
     Print,
     Reference,
-    Reserve,
     Return,
     Store,
     While,
@@ -130,7 +130,7 @@ class _FunctionChecker:
         elif isinstance(one, Reference):
             self._value(one, one.target)
             self._add(one, one.name, one.target.type)
-        elif isinstance(one, Reserve):
+        elif isinstance(one, Allocate):
             self._add(one, one.name, one.type)
         elif isinstance(one, Assign | Store):
             self._value(one, one.target)
@@ -153,7 +153,7 @@ class _FunctionChecker:
             self._return(one)
         elif isinstance(one, Assert):
             self._typed(one, one.condition, "bool")
-        elif isinstance(one, Do):
+        elif isinstance(one, ExpressionStatement):
             self._value(one, one.value)
         elif isinstance(one, Print):
             for value in one.args:

@@ -19,7 +19,7 @@ from kspec.ir.types import BufferType, Type
 
 
 @dataclass(frozen=True)
-class At:
+class LineMarker:
     """The statements that follow are made of this line of the user's file.
 
     Attributes
@@ -77,7 +77,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Reserve:
+class Allocate:
     """Memory of a block or of a thread.
 
     Attributes
@@ -224,7 +224,7 @@ class Return:
 
 
 @dataclass(frozen=True)
-class Do:
+class ExpressionStatement:
     """An expression for its effect.
 
     Attributes
@@ -280,17 +280,17 @@ class Assert:
 KernelStatement = (
     Let
     | Assign
-    | At
+    | LineMarker
     | Declare
     | Reference
-    | Reserve
+    | Allocate
     | Store
     | If
     | While
     | For
     | Jump
     | Return
-    | Do
+    | ExpressionStatement
     | Print
     | Assert
 )
@@ -331,5 +331,5 @@ class Function:
 
 
 def _indented(body: Sequence[KernelStatement]) -> str:
-    lines = [str(one) for one in body if not isinstance(one, At)]
+    lines = [str(one) for one in body if not isinstance(one, LineMarker)]
     return textwrap.indent("\n".join(lines or ["pass"]), "    ")

@@ -19,18 +19,18 @@ import math
 from collections.abc import Iterable, Iterator
 
 from kspec.ir.control import (
+    Allocate,
     Assert,
-    At,
     Declare,
-    Do,
+    ExpressionStatement,
     For,
     Function,
     If,
     Jump,
     KernelStatement,
+    LineMarker,
     Print,
     Reference,
-    Reserve,
     Return,
     Store,
     While,
@@ -76,7 +76,7 @@ class _Lines:
         ]
 
     def _statement(self, one: KernelStatement) -> Iterator[str]:
-        if isinstance(one, At):
+        if isinstance(one, LineMarker):
             if self._path:
                 yield f"#line {one.line} {c_string(self._path)}"
         elif isinstance(one, Let | Assign):
@@ -86,7 +86,7 @@ class _Lines:
             yield f"{ctype(one.type)} {one.name}{value};"
         elif isinstance(one, Reference):
             yield f"{ctype(one.target.type)}& {one.name} = {emit_place(one.target)};"
-        elif isinstance(one, Reserve):
+        elif isinstance(one, Allocate):
             yield _reserve(one)
         elif isinstance(one, Store):
             yield f"{emit_place(one.target)} = {emit_initializer(one.value)};"
@@ -138,7 +138,7 @@ def _simple(one: KernelStatement) -> str:
         return f"{one.word};"
     if isinstance(one, Return):
         return "return;" if one.value is None else f"return {emit_initializer(one.value)};"
-    if isinstance(one, Do):
+    if isinstance(one, ExpressionStatement):
         return f"{emit_initializer(one.value)};"
     if isinstance(one, Print):
         return f"printf({', '.join([c_string(one.format), *map(_printed, one.args)])});"
@@ -154,7 +154,7 @@ def _printed(value: Expression) -> str:
     return f"(double){text}" if row.kind == "f" else text
 
 
-def _reserve(one: Reserve) -> str:
+def _reserve(one: Allocate) -> str:
     element = dtypes.lookup(one.type.dtype).ctype
     align = f" __align__({one.alignment})" if one.alignment else ""
     if one.type.shape is None:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-class Calls:
+class RunningCalls:
     """The calls of kernels by programs, from the first to the last of a process."""
 
     def __init__(self) -> None:

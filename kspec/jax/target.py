@@ -19,7 +19,7 @@ import numpy as np
 from kspec.errors import KspecError, LoadError
 from kspec.jax import call_frame
 from kspec.jax.call_frame import Buffer, CallFrame
-from kspec.jax.ending import Calls
+from kspec.jax.ending import RunningCalls
 from kspec.jax.request import Request, parse_request
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST, Device
@@ -75,7 +75,7 @@ class ForeignTarget:
 
     def __init__(self) -> None:
         self._kernels: dict[str, KernelCallable[Any]] = {}
-        self.calls = Calls()
+        self.calls = RunningCalls()
 
     def add(self, name: str, kernel: KernelCallable[Any]) -> None:
         """Make a kernel known under a name."""

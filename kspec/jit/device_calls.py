@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kspec.ir.control import Print, Reserve
+from kspec.ir.control import Allocate, Print
 from kspec.ir.nodes import BuiltinCall, Const, Element, Expression, Name
 from kspec.ir.types import ArrayType, BufferType
 from kspec.jit import types
@@ -191,7 +191,7 @@ def _memory(site: CallSite) -> Value:
     type_ = BufferType(dtype, shape)
     label = site.scope.fresh_name("shared" if is_shared else "local")
     space = "shared" if is_shared else "local"
-    site.scope.hoisted.append(Reserve(label, type_, space, alignment or 0))
+    site.scope.hoisted.append(Allocate(label, type_, space, alignment or 0))
     site.scope.reserved.add(label)
     return Name(label, type_)
 

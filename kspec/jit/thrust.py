@@ -173,7 +173,7 @@ class Algorithm:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class FancyIterator:
     """Constructor of an iterator over numbers that are not in memory.
 
     Attributes
@@ -281,20 +281,20 @@ _ALGORITHMS = {
     name: Algorithm(name, tuple(params), result)
     for name, *params, result in map(str.split, _TABLE.strip().splitlines())
 }
-_NUMBERS = {
+_FANCY_ITERATORS = {
     one.name: one
     for one in (
-        Numbers("make_counting_iterator", "Counting", 1),
-        Numbers("make_constant_iterator", "Constant", 2),
+        FancyIterator("make_counting_iterator", "Counting", 1),
+        FancyIterator("make_constant_iterator", "Constant", 2),
     )
 }
 seq, host, device = Policy("seq"), Policy("host"), Policy("device")
 
-__all__ = [*_NAMES, *_NUMBERS, "device", "host", "seq"]
+__all__ = [*_NAMES, *_FANCY_ITERATORS, "device", "host", "seq"]
 
 
-def __getattr__(name: str) -> Algorithm | Numbers:
-    found = _ALGORITHMS.get(name) or _NUMBERS.get(name)
+def __getattr__(name: str) -> Algorithm | FancyIterator:
+    found = _ALGORITHMS.get(name) or _FANCY_ITERATORS.get(name)
     if found is not None:
         return found
     raise AttributeError(f"module 'kspec.jit.thrust' has no attribute {name!r}")

@@ -12,7 +12,7 @@ from tests.projects import ROOT, environment
 
 jax = pytest.importorskip("jax")
 
-from kspec.jax.ending import Calls  # noqa: E402
+from kspec.jax.ending import RunningCalls  # noqa: E402
 
 START = """
 import atexit, os, threading, time
@@ -88,7 +88,7 @@ def test_functions_that_are_called_at_the_end() -> None:
 
 
 def test_only_the_thread_that_waits_runs_kernels_after_that() -> None:
-    calls, busy, stop = Calls(), threading.Event(), threading.Event()
+    calls, busy, stop = RunningCalls(), threading.Event(), threading.Event()
     refused: list[str] = []
 
     def work() -> None:

@@ -12,7 +12,7 @@ from kspec.fusion.call.outputs import written
 from kspec.fusion.call.rows import RowCaller
 from kspec.fusion.call.view_ops import look
 from kspec.fusion.graph import ArrayInput, Count, Input, Node, Stored, View
-from kspec.fusion.numbers import Computed, Given, evaluate
+from kspec.fusion.numbers import NumberArgument, NumberExpression, evaluate
 from kspec.fusion.partition import ElementwiseGroup, Output, Producer
 from kspec.fusion.program import FusedProgram, Returned
 from kspec.runtime.callcache.cache import CacheInfo
@@ -135,7 +135,7 @@ class Runnable:
     def _returned_one(self, one: Returned, args: tuple[Any, ...], results: dict[Node, Any]) -> Any:
         if isinstance(one, Node):
             return self._look_up(one, args, results)
-        return evaluate(one, args) if isinstance(one, Given | Computed) else one
+        return evaluate(one, args) if isinstance(one, NumberArgument | NumberExpression) else one
 
     def _look_up(self, value: Node, args: tuple[Any, ...], results: dict[Node, Any]) -> Any:
         """Return the array or number that a value is in this call."""

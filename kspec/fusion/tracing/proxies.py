@@ -19,7 +19,7 @@ from kspec.errors import (
 )
 from kspec.fusion import types
 from kspec.fusion.graph import Node, broadcast, is_number
-from kspec.fusion.numbers import OPERATORS, Computed, Recipe
+from kspec.fusion.numbers import OPERATORS, NumberExpression, Recipe
 from kspec.fusion.refusals import refuse, refuse_unknown
 from kspec.fusion.tracing.indices import full_index, inverse_of
 from kspec.fusion.tracing.methods import (
@@ -45,13 +45,14 @@ def record_recipe(
         if recipes[-1] is None and one is not None:
             return
     count = len(operands)
-    whole = Computed(
+    whole = NumberExpression(
         function, tuple(recipes[:count]), dict(zip(keywords or (), recipes[count:], strict=True))
     )
-    several = isinstance(results, tuple) and len(results) > 1
-    for place, one in enumerate(results if isinstance(results, tuple) else (results,)):
+    listed = results if isinstance(results, tuple) else (results,)
+    for place, one in enumerate(listed):
         if isinstance(one, Proxy) and one.recipe is None and is_number(one.value):
-            one.recipe = Computed(operator.itemgetter(place), (whole,)) if several else whole
+            item = NumberExpression(operator.itemgetter(place), (whole,))
+            one.recipe = item if len(listed) > 1 else whole
 
 
 def _to_the_power(self: Proxy, other: Any) -> Any:

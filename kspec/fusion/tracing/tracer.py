@@ -20,7 +20,7 @@ import numpy as np
 from kspec.diagnostics import counted
 from kspec.fusion import types
 from kspec.fusion.graph import ArrayInput, Constant, Graph, Node, Shape, is_number
-from kspec.fusion.numbers import COMPARISONS, OPERATORS, Given
+from kspec.fusion.numbers import COMPARISONS, OPERATORS, NumberArgument
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy, is_python_number, record_recipe
 
@@ -115,7 +115,7 @@ class Tracer:
         """Return the proxy of a scalar, whose type may be that of a Python number."""
         value = self.graph.number(position, types.STRONG.get(type_, type_))
         made = Proxy(self, value, weak=type_ if type_ in types.WEAK else "")
-        made.recipe = Given(position)
+        made.recipe = NumberArgument(position)
         return made
 
     def wrap(self, value: Node) -> Proxy:

@@ -12,12 +12,12 @@ from typing import Any
 
 from kspec.ir.control import (
     Assert,
-    At,
-    Do,
+    ExpressionStatement,
     For,
     If,
     Jump,
     KernelStatement,
+    LineMarker,
     Return,
     While,
 )
@@ -49,7 +49,7 @@ _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
 def build_block(scope: Scope, nodes: Sequence[ast.stmt]) -> None:
     """Add statements to a scope."""
     for node in nodes:
-        mark = At(node.lineno)
+        mark = LineMarker(node.lineno)
         scope.out.append(mark)
         try:
             build_statement(scope, node)
@@ -70,7 +70,7 @@ def build_statement(scope: Scope, node: ast.stmt) -> None:
     handler(scope, node)
 
 
-def inner(scope: Scope, nodes: Sequence[ast.stmt]) -> tuple[KernelStatement, ...]:
+def build_branch(scope: Scope, nodes: Sequence[ast.stmt]) -> tuple[KernelStatement, ...]:
     """Return the statements of a branch or loop."""
     outer, scope.out = scope.out, []
     scope.depth += 1
@@ -87,21 +87,16 @@ def _expression(scope: Scope, node: ast.Expr) -> None:
         return  # a docstring, or ...
     value = expressions.evaluate(scope, node.value)
     if not isinstance(value, Known | TupleValue | Method) and not operations.is_pure(value):
-        scope.out.append(Do(value))
+        scope.out.append(ExpressionStatement(value))
 
 
 def _if(scope: Scope, node: ast.If) -> None:
     test = expressions.condition(scope, node.test)
     if isinstance(test, Known):
-        for one in node.body if test.value else node.orelse:
-            scope.out.append(At(one.lineno))
-            try:
-                build_statement(scope, one)
-            except Stop:
-                assignments.poison(scope, one)
+        build_block(scope, node.body if test.value else node.orelse)
         return
-    body = inner(scope, node.body)
-    scope.out.append(If(test, body, inner(scope, node.orelse)))
+    body = build_branch(scope, node.body)
+    scope.out.append(If(test, body, build_branch(scope, node.orelse)))
 
 
 def _while(scope: Scope, node: ast.While) -> None:
@@ -116,7 +111,7 @@ def _while(scope: Scope, node: ast.While) -> None:
             return
         test = Const(True, "bool")
     scope.loops += 1
-    body = inner(scope, node.body)
+    body = build_branch(scope, node.body)
     scope.loops -= 1
     scope.out.append(While(test, body))
 
@@ -192,7 +187,7 @@ def _for_range(scope: Scope, node: ast.For, call: ast.Call) -> None:
     name = node.target.id
     counter, body = assignments.loop_variable(scope, node, name, dtype)
     scope.loops += 1
-    statements = inner(scope, node.body)
+    statements = build_branch(scope, node.body)
     scope.loops -= 1
     scope.out.append(For(counter, first, last, by, (*body, *statements), unroll))
 
