@@ -14,8 +14,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
+from kspec.cpp.brackets import angle_end, split_at_commas
 from kspec.cpp.names import integer_name
-from kspec.cpp.tokens import tokens_of
+from kspec.cpp.tokens import spelled, tokens_of
 
 # What to do about a kernel that its module does not have by name.
 ADVICE = 'declare it extern "C", or name an instance of a template, as in "k<float>"'
@@ -45,15 +46,10 @@ def template_arguments(expression: str) -> tuple[str, ...]:
     >>> template_arguments("ns::k< complex<float>, pair<int, int>, 3>"), template_arguments("k")
     (('complex<float>', 'pair<int, int>', '3'), ())
     """
-    _, _, listed = expression.strip().partition("<")
-    parts, depth = [""], 0
-    for character in listed.removesuffix(">"):
-        depth += (character in "<([") - (character in ">)]")
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return tuple(part.strip() for part in parts) if listed.strip("> ") else ()
+    tokens = [*tokens_of(expression)]
+    start = next((k for k, token in enumerate(tokens) if token.text == "<"), len(tokens))
+    listed = tokens[start + 1 : (angle_end(tokens, start) or len(tokens) + 1) - 1]
+    return tuple(map(spelled, split_at_commas(listed))) if listed else ()
 
 
 def normal_form(expression: str) -> str:

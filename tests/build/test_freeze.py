@@ -10,11 +10,10 @@ import pytest
 
 from kspec.build.load import import_package
 from kspec.build.project import build_project
-from kspec.build.tools.freeze import parse_arguments
+from kspec.build.tools.freeze import parse_arguments, spec_table
 from kspec.fusion.call import fuse
 from kspec.spec.loader import load_spec_file
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
-from kspec.spec.writing import spec_table
 from tests.projects import CONFIGURATION
 
 Run = Callable[..., tuple[int, str, str]]

@@ -23,11 +23,12 @@ import numpy as np
 from kspec.errors import KspecError, SpecError, UnknownTypeError
 from kspec.files import naming
 from kspec.model.dtypes import canonical_name
+from kspec.model.signature import CParam, Signature
+from kspec.model.toml import toml_value
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.loader import load_spec_file
 from kspec.spec.models import Spec
 from kspec.spec.schema import SCHEMA_FILE
-from kspec.spec.writing import spec_table
 
 _NUMBERS: dict[str, Any] = {
     "int": 0,
@@ -177,3 +178,32 @@ def write_specs(path: Path, specs: Sequence[Spec], origin: str) -> None:
         trial.replace(path)
     finally:
         trial.unlink(missing_ok=True)
+
+
+def spec_table(spec: Spec) -> str:
+    """Return the TOML table that declares a spec, without what is as by default.
+
+    >>> from kspec.spec.models import ElementwiseSpec
+    >>> spec = ElementwiseSpec(name="sq", inputs="T x", outputs="T y", operation="y = x * x")
+    >>> print(spec_table(spec))
+    [elementwise.sq]
+    inputs = ["T x"]
+    outputs = ["T y"]
+    operation = "y = x * x"
+    """
+    lines = [f"[{spec.kind}.{spec.name}]"]
+    for key, field in type(spec).model_fields.items():
+        value = getattr(spec, key)
+        if key == "name" or value is None or value == field.default:
+            continue
+        lines.append(f"{key} = {toml_value(_plain(value))}")
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    """Return a field's value as a spec file has it."""
+    if isinstance(value, CParam):
+        return str(value)
+    if isinstance(value, Signature):
+        return [str(param) for param in value]
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
