@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kspec.cpp import call_sites
 from kspec.errors import HostFault
-from kspec.host import runtime, sites
+from kspec.host import runtime
 
 # The runtime writes offsets in the module, only we can look them up: "read by thread 3<@1a2b>".
 _PLACE = re.compile("<@([0-9a-f]+)>")
@@ -44,9 +45,9 @@ def fault_of(
         text += f" [block {_triple(record.block)} thread {_triple(record.thread)}]"
     if not where:  # of two accesses that conflict, the one that found it
         where = next(iter(_FIRST_PLACE.findall(headline)), "")
-    path, _, line = sites.position(where).rpartition(":")
+    path, _, line = call_sites.position(where).rpartition(":")
     shown = line_of(path, int(line)) if line_of and path else ""
-    text = sites.readable(text + newline + details)
+    text = call_sites.readable(text + newline + details)
     return HostFault(kind, text, path, int(line or 0), shown)
 
 

@@ -15,11 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-from kspec.host import sites
-
-# The directories that kspec.compiler.host.compile writes into the line tables.
-SOURCE_ROOT = "/kspec-source"
-DIALECT_ROOT = "/kspec-dialect"
+from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT, position
 
 
 def source_position(code: bytes, offset: int) -> str:
@@ -53,5 +49,5 @@ def _first_position(output: str) -> str:
         if not match or match.group(2) == "0":
             continue
         if not match.group(1).startswith((DIALECT_ROOT, "?")):
-            return sites.position(line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0])
+            return position(line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0])
     return ""

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from kspec.compiler.host.positions import Positions, SourcePosition, site
+from kspec.compiler.host.positions import Positions, SourcePosition
+from kspec.cpp.call_sites import call_site
 from kspec.model.stages import CudaSource
 
 WRITTEN = """\
@@ -65,7 +66,7 @@ def test_logs():
 
 def test_several_calls_on_a_line():
     source = CudaSource("k.cu", "f(); sync(); g(); sync(); h(x);\nend;\n")
-    first, second = site("k.cu", 6, 1), site("k.cu", 19, 2)
+    first, second = call_site("k.cu", 6, 1), call_site("k.cu", 19, 2)
     text = f'# 1 "k.cu"\nf(); \n# 1 "{first}"\nsync(); g(); \n# 1 "{second}"\nsync(); h(x);\n# 2 "k.cu"\nend;\n'
     positions = Positions(text, source)
     assert positions.in_log(f"{second}:1:11: error: x") == "k.cu:1:29: error: x"

@@ -33,6 +33,7 @@ from kspec.compiler.messages import parse_log
 from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_standard
 from kspec.compiler.programs import run_program
 from kspec.compiler.stopped import check_not_stopped, system_errors
+from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT
 from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.files import ROOT, resolved
@@ -43,11 +44,6 @@ _FOREIGN = (
     "and the header by its name below it"
 )
 _TOOL = "the host compiler"
-# Where the line tables say that the sources were: every machine makes the same bytes, and
-# kspec.host.locate knows what to take off.
-SOURCE_ROOT = "/kspec-source"
-DIALECT_ROOT = "/kspec-dialect"
-
 _FLAGS = (
     "-g1",  # line tables: a fault knows its file and line
     "-fPIC",

@@ -21,11 +21,10 @@ from typing import NamedTuple
 
 from kspec.compiler.host.preprocess import LineMarker, line_markers
 from kspec.compiler.messages import source_line
+from kspec.cpp.call_sites import without_sites
 from kspec.cpp.tokens import Token, tokens_of
 from kspec.model.stages import CudaSource
 
-# What tells calls on one line apart: "k.cu[@12.2]" is the second of them, in column 12.
-_SITE = re.compile(r"\[@\d+\.\d+\]")
 _LOGGED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+):", re.M)
 _REACH = 400  # lines of a text that may come from one line of the user's
 _COMPARED = 200_000  # pairs of tokens
@@ -67,7 +66,7 @@ class Positions:
     def line(self, offset: int) -> tuple[str, int]:
         """Return file and line of an offset in the text."""
         marker = self._markers[bisect_right(self._starts, offset) - 1]
-        path = _SITE.sub("", marker.path)
+        path = without_sites(marker.path)
         return path, marker.line + self._text.count("\n", marker.end, offset)
 
     def original(self, offset: int) -> SourcePosition:
@@ -100,7 +99,7 @@ class Positions:
             written = source_line(self._source, place.path, place.line)[: place.column - 1]
             return f"{place.path}:{place.line}:{len(written.encode()) + 1}:"
 
-        return _SITE.sub("", _LOGGED.sub(moved, log))
+        return without_sites(_LOGGED.sub(moved, log))
 
     def _start_of(self, path: str, line: int) -> int:
         """Return the start of a file's line in the text: of several the longest; or -1."""
@@ -159,11 +158,6 @@ class Positions:
             end = self._end_of(start)
             if self._text[start:end].strip() and self._text[start] != "#":
                 yield start, end
-
-
-def site(path: str, column: int, number: int) -> str:
-    """Return the name of a file in which a compiler is to see one of several calls on a line."""
-    return f"{path}[@{column}.{number}]"
 
 
 def _code(text: str, start: int = 0, end: int | None = None) -> list[Token]:

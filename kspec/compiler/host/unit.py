@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspec.compiler.host.positions import Positions, site
+from kspec.compiler.host.positions import Positions
 from kspec.compiler.host.preprocess import prepare
 from kspec.compiler.host.rewrite import Entry, rewrite
+from kspec.cpp.call_sites import call_site
 from kspec.cpp.directives import line_directive
 from kspec.cpp.name_expressions import normal_form
 from kspec.files import ROOT, is_file
@@ -129,7 +130,7 @@ def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = 
 
     def site_of(offset: int, number: int) -> str:
         path, _, column = positions.original(offset)
-        return site(path, column, number)
+        return call_site(path, column, number)
 
     text = rewrite(preprocessed, len(known), known, lambda path: path.startswith(places), site_of)
     variables = {one.name: one.symbol for one in text.entries if "_global_" in one.symbol}
