@@ -136,7 +136,7 @@ class Prepared:
             self.kernel.launch(launch, PackedParameters([self.first(0), *parameters]))
         else:
             self._run_with_scratch(self.kernel, parameters)
-        after_launch(self.device, launch.stream, lent(self.operands), self.named)
+        after_launch(self.device, launch.stream, owners_of(self.operands), self.named)
         for library, array in self.counted(self.given):
             library.wrote(array)
         return self.finished()
@@ -176,7 +176,7 @@ class Prepared:
         return self.library.finish(self.result, self.device, stream)
 
 
-def lent(operands: Iterable[Any]) -> list[tuple[Library, Any]]:
+def owners_of(operands: Iterable[Any]) -> list[tuple[Library, Any]]:
     """Return the arrays of operands, or what lends their memory, with their libraries."""
     return [
         (one.library, one.value if one.view.owner is None else one.view.owner)

@@ -18,7 +18,7 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.registry import MASKED, Own
 from kspec.runtime.memory import dlpack
 from kspec.runtime.memory.array_view import ArrayView, c_strides, dtype_name
-from kspec.runtime.memory.deferred_release import keep_until_run
+from kspec.runtime.memory.deferred_release import defer_release
 
 
 def speaks(kind: type, protocol: str) -> bool:
@@ -30,11 +30,11 @@ class CudaArrayInterface(Own):
     """Any other object with ``__cuda_array_interface__``."""
 
     name = "cuda array interface"
-    handed = True
+    borrowed = True
 
     def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
         """Keep the arrays until what is queued has run."""
-        keep_until_run(device.ordinal, stream, arrays)
+        defer_release(device.ordinal, stream, arrays)
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type export CUDA memory."""
@@ -79,11 +79,11 @@ class DLPack(Own):
     """Any other object with ``__dlpack__``, on the CPU or CUDA."""
 
     name = "dlpack"
-    handed = True
+    borrowed = True
 
     def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
         """Keep what lends the memory until what is queued has run."""
-        keep_until_run(device.ordinal, stream, arrays)
+        defer_release(device.ordinal, stream, arrays)
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type export themselves by DLPack."""

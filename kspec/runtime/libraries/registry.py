@@ -25,7 +25,7 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
-from kspec.runtime.memory.deferred_release import keep_until_run
+from kspec.runtime.memory.deferred_release import defer_release
 from kspec.runtime.memory.device_array import DeviceArray
 
 MASKED = "masked arrays are not supported; pass array.filled(...)"
@@ -40,7 +40,7 @@ class Library(Protocol):
         Its name.
     counts : bool
         Whether it wants to know what kernels write to.
-    handed : bool
+    borrowed : bool
         Whether its arrays are borrowed: memory of another owner, which is ready on the stream that
         `stream` returns, and must not be given back before a kernel has run.
     read_only : str
@@ -49,7 +49,7 @@ class Library(Protocol):
 
     name: str
     counts: bool
-    handed: bool
+    borrowed: bool
     read_only: str
 
     def recognises(self, kind: type) -> bool:
@@ -81,12 +81,12 @@ class Plain:
     """Defaults of most libraries: memory of their own, arrays that are returned."""
 
     counts = False
-    handed = False
+    borrowed = False
     read_only = "the array is read-only; pass a copy, or another array that can be written to"
 
     def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
         """Keep the arrays until what is queued has run."""
-        keep_until_run(device.ordinal, stream, arrays)
+        defer_release(device.ordinal, stream, arrays)
 
     def finish(self, array: Any, device: Device, stream: int) -> Any:
         """Return the array."""

@@ -64,7 +64,7 @@ def stream_of_call(
     if device.is_host:
         return handle
     for one in dict.fromkeys(libraries):
-        if one is not None and (stream is None or one.handed):
+        if one is not None and (stream is None or one.borrowed):
             follow(device.ordinal, handle, one.stream(device))
     return handle
 
@@ -101,7 +101,7 @@ def after_launch(
         groups.setdefault(library, []).append(array)
     for library, group in groups.items():
         theirs = library.stream(device)
-        if library.handed:
+        if library.borrowed:
             library.keep(group, device, stream)
         elif stream != theirs and not (stream in _DEFAULT and theirs in _DEFAULT):
             if not given:

@@ -1,6 +1,6 @@
 """Arrays that are kept until a kernel has run, after their last other user dropped them.
 
->>> keep_until_run(0, stream, (x, y))                                        # doctest: +SKIP
+>>> defer_release(0, stream, (x, y))                                        # doctest: +SKIP
 
 Libraries use the memory of a dropped array anew in the order of their own stream.  Work on another
 stream may come later than that, so its arrays are kept here, with an event behind it.  CUDA does
@@ -19,7 +19,7 @@ from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.once import OnceMap
 
 
-class Kept:
+class DeferredRelease:
     """Objects in use by kernels that have not finished on one device, in launch order.
 
     Parameters
@@ -56,18 +56,18 @@ class Kept:
 
 
 # One for each device; functools.cache would make two for two threads that come first together.
-_KEPT: OnceMap[int, Kept] = OnceMap()
+_DEFERRED: OnceMap[int, DeferredRelease] = OnceMap()
 
 
-def kept_on(ordinal: int) -> Kept:
+def deferred_on(ordinal: int) -> DeferredRelease:
     """Return the objects that kernels on a device still use."""
-    return _KEPT.get_or_make(ordinal, lambda: Kept(ordinal))
+    return _DEFERRED.get_or_make(ordinal, lambda: DeferredRelease(ordinal))
 
 
-def keep_until_run(ordinal: int, stream: int, objects: Sequence[object]) -> None:
+def defer_release(ordinal: int, stream: int, objects: Sequence[object]) -> None:
     """Keep objects until everything queued on a stream of a device by now has run.
 
     While a graph is made of it there is nothing to wait for: the launcher of the graph keeps them.
     """
     if not driver_streams.is_capturing(ordinal, stream):
-        kept_on(ordinal).keep(stream, objects)
+        deferred_on(ordinal).keep(stream, objects)

@@ -32,7 +32,7 @@ from kspec.locks import make_lock
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver.device import Device, parse_device
-from kspec.runtime.memory.stream_fence import Past
+from kspec.runtime.memory.stream_fence import StreamFence
 
 _LEAST_STEP, _LARGEST_STEP = 9, 21  # binary logarithms of the granularity of sizes
 _STEPS = 3  # binary logarithm of the number of sizes between a power of two and the next
@@ -101,22 +101,22 @@ class PooledMemory:
 
     def leave(self, stream: int) -> None:
         """Take note that work is going to be queued on a stream that is not the default one."""
-        past = self._past()
-        if past is not None and past.precedes(stream):
+        fence = self._fence()
+        if fence is not None and fence.precedes(stream):
             self.bucket.away[self.ptr] = None
 
     def show(self) -> None:
         """Take note that somebody gets the address, and may use the memory on any stream."""
-        past = self._past()
-        if past is not None:
-            past.wait()
+        fence = self._fence()
+        if fence is not None:
+            fence.wait()
             self.bucket.away[self.ptr] = None
 
-    def _past(self) -> Past | None:
+    def _fence(self) -> StreamFence | None:
         """Return the work that must finish before the memory is used elsewhere."""
         away = self.bucket.away
         if self.ptr not in away:
-            return away.setdefault(self.ptr, Past(self.bucket.ordinal))
+            return away.setdefault(self.ptr, StreamFence(self.bucket.ordinal))
         return away[self.ptr]
 
 
@@ -135,7 +135,7 @@ class Bucket:
         How many there may be without asking the pool.
     held : set of int
         Addresses of all memory that the driver has given.
-    away : dict of int to Past or None
+    away : dict of int to StreamFence or None
         Addresses of memory in use on other streams, and the work to wait for before reuse.
     grown : int
         When `most` was last raised.
@@ -168,7 +168,7 @@ class Bucket:
         self.take, self.give = self.free.pop, self.free.append
         self.most = 0
         self.held: set[int] = set()
-        self.away: dict[int, Past | None] = {}
+        self.away: dict[int, StreamFence | None] = {}
         self.grown = 0
         self._grant = grant
         self._make_room = make_room

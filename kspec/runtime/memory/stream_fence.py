@@ -1,7 +1,7 @@
 """Work of the default stream that other streams have to wait for.
 
->>> past = Past(0)                                                           # doctest: +SKIP
->>> past.precedes(stream)  # whatever is queued on that stream now waits     # doctest: +SKIP
+>>> fence = StreamFence(0)                                                   # doctest: +SKIP
+>>> fence.precedes(stream)  # whatever is queued on that stream now waits     # doctest: +SKIP
 False
 
 `kspec.runtime.memory.pool` has memory whose last owner may still be at work on the default stream
@@ -18,7 +18,7 @@ from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 
 
-class Past:
+class StreamFence:
     """Everything that was queued on a device's default stream until now.
 
     Parameters

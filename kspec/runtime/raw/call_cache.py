@@ -38,7 +38,7 @@ from kspec.runtime.callcache.cache import (
     types_of,
 )
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType
-from kspec.runtime.callcache.launch_plan import Ordered, Refusal, any_of, is_checked, lent
+from kspec.runtime.callcache.launch_plan import Ordered, Refusal, any_of, is_checked, owners_of
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch, LaunchOptions, Three
@@ -117,7 +117,7 @@ class PreparedRaw:
     def run(self) -> None:
         """Launch the kernel once."""
         self.kernel.launch(self.launch, PackedParameters(self.parameters))
-        after_launch(self.device, self.launch.stream, lent(self.operands), self.named)
+        after_launch(self.device, self.launch.stream, owners_of(self.operands), self.named)
         for library, array in self.counted():
             library.wrote(array)
 

@@ -29,7 +29,7 @@ from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import array_access as access
 from kspec.runtime.libraries.registry import CuPy, NumPy, Own, Torch
-from kspec.runtime.memory import deferred_release as keeping
+from kspec.runtime.memory import deferred_release
 from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.declared import RawCallable
 
@@ -88,7 +88,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 class FakeKernel:
     """Remembers launches: the stream, grid and block, and the bytes of all parameters.
 
-    Also what is kept until they have run, as `kspec.runtime.memory.deferred_release.Kept` does.
+    Also what is kept until they have run, as `kspec.runtime.memory.deferred_release.DeferredRelease` does.
     """
 
     name = "fake"
@@ -147,7 +147,7 @@ def fake(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> FakeKernel:
     monkeypatch.setattr(KernelLoader, "kernel", lambda self, wanted, device, sanitize: kernel)
     monkeypatch.setattr(KernelLoader, "check_captured", lambda self, wanted, device, stream: None)
     monkeypatch.setattr(driver_streams, "is_capturing", lambda ordinal, stream: False)
-    monkeypatch.setattr(keeping, "kept_on", lambda ordinal: kernel)
+    monkeypatch.setattr(deferred_release, "deferred_on", lambda ordinal: kernel)
     return kernel
 
 

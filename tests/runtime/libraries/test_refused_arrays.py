@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.libraries import aliasing as writing
+from kspec.runtime.libraries import aliasing
 from tests.devices import ArrayDevice
 from tests.runtime.exporters import Exporter
 
@@ -140,7 +140,7 @@ class TestOverlaps:
                 ADD_TO(memory[start : start + 100], memory[:100])
 
     def test_that_take_too_long_to_tell(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(writing, "_MOST_WORK", 0)
+        monkeypatch.setattr(aliasing, "_MOST_WORK", 0)
         x = np.arange(12.0).reshape(3, 4)
         with pytest.raises(kspec.OverlapError):
             DOUBLE(x[:, 1:3], x[:, ::3][:, ::-1])

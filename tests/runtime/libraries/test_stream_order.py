@@ -16,10 +16,10 @@ from kspec.model.stages import RawSymbol
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.libraries import stream_order as order
+from kspec.runtime.libraries import stream_order
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import CuPy, Own, Torch
-from kspec.runtime.memory import deferred_release as keeping
+from kspec.runtime.memory import deferred_release
 from kspec.runtime.once import OnceMap
 from tests.runtime.exporters import CudaInterface, Exporter
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
@@ -41,16 +41,16 @@ class TestHandles:
         ],
     )
     def test_of_every_library(self, stream: Any, handle: int) -> None:
-        assert order.stream_handle(stream) == handle
+        assert stream_order.stream_handle(stream) == handle
 
     @pytest.mark.parametrize("stream", [True, "0", 2.5, object(), SimpleNamespace(ptr="0")])
     def test_of_what_is_no_stream(self, stream: Any) -> None:
         with pytest.raises(kspec.ArgumentTypeError, match="stream must be a stream handle"):
-            order.stream_handle(stream)
+            stream_order.stream_handle(stream)
 
     def test_of_a_protocol_to_come(self) -> None:
         with pytest.raises(kspec.ArgumentTypeError, match="version 1 of __cuda_stream__"):
-            order.stream_handle(SimpleNamespace(__cuda_stream__=lambda: (1, 7)))
+            stream_order.stream_handle(SimpleNamespace(__cuda_stream__=lambda: (1, 7)))
 
 
 class Elsewhere(CuPy):
@@ -71,7 +71,7 @@ class TestOrder:
     def test_a_call_waits_for_all_libraries(self, memory: FakeDriver) -> None:
         first, second = Elsewhere(SIDE), Elsewhere(OTHER)
         libraries = [first, second, None, second, Own()]
-        assert order.stream_of_call(None, first, GPU, libraries) == SIDE
+        assert stream_order.stream_of_call(None, first, GPU, libraries) == SIDE
         assert waits(memory) == [
             ("record", 1, OTHER),
             ("wait", SIDE, 1),
@@ -81,36 +81,44 @@ class TestOrder:
 
     def test_and_they_for_it(self, memory: FakeDriver) -> None:
         first, second = Elsewhere(SIDE), Elsewhere(OTHER)
-        order.after_launch(GPU, SIDE, [(first, "a"), (second, "b"), (second, "c")], given=False)
+        stream_order.after_launch(
+            GPU, SIDE, [(first, "a"), (second, "b"), (second, "c")], given=False
+        )
         assert waits(memory) == [("record", 1, SIDE), ("wait", OTHER, 1)]
 
     @pytest.mark.parametrize("stream", [0, driver_streams.LEGACY_STREAM])
     def test_one_stream_has_two_names(self, stream: int, memory: FakeDriver) -> None:
-        assert order.stream_of_call(None, Elsewhere(stream), GPU, [Own(), Elsewhere(0)]) == stream
-        order.after_launch(GPU, stream, [(Own(), "a"), (Elsewhere(1), "b")], given=False)
+        assert (
+            stream_order.stream_of_call(None, Elsewhere(stream), GPU, [Own(), Elsewhere(0)])
+            == stream
+        )
+        stream_order.after_launch(GPU, stream, [(Own(), "a"), (Elsewhere(1), "b")], given=False)
         assert memory.calls == []
 
     def test_the_callers_stream_is_in_the_callers_order(self, memory: FakeDriver) -> None:
-        assert order.stream_of_call(SIDE, Elsewhere(OTHER), GPU, [Elsewhere(OTHER)]) == SIDE
+        assert stream_order.stream_of_call(SIDE, Elsewhere(OTHER), GPU, [Elsewhere(OTHER)]) == SIDE
         assert waits(memory) == []
 
     def test_what_was_handed_over_is_waited_for(self, memory: FakeDriver) -> None:
         library = library_of(Exporter(np.ones(3)))
-        assert order.stream_of_call(SIDE, Elsewhere(SIDE), GPU, [Elsewhere(SIDE), library]) == SIDE
+        assert (
+            stream_order.stream_of_call(SIDE, Elsewhere(SIDE), GPU, [Elsewhere(SIDE), library])
+            == SIDE
+        )
         assert waits(memory) == [("record", 1, 0), ("wait", SIDE, 1)]
 
     @pytest.mark.parametrize("captured", [SIDE, OTHER])
     def test_not_in_graphs(self, captured: int, memory: FakeDriver) -> None:
         memory.capturing = {captured}
         libraries = [Elsewhere(SIDE), Elsewhere(OTHER)]
-        order.stream_of_call(None, libraries[0], GPU, libraries)
-        order.after_launch(GPU, SIDE, [(one, "a") for one in libraries], given=False)
+        stream_order.stream_of_call(None, libraries[0], GPU, libraries)
+        stream_order.after_launch(GPU, SIDE, [(one, "a") for one in libraries], given=False)
         assert waits(memory) == []
 
     def test_nothing_on_the_host(self, memory: FakeDriver) -> None:
         libraries = [Elsewhere(SIDE), Elsewhere(OTHER)]
-        assert order.stream_of_call(None, libraries[0], HOST, libraries) == SIDE
-        order.after_launch(HOST, SIDE, [(one, "a") for one in libraries], given=True)
+        assert stream_order.stream_of_call(None, libraries[0], HOST, libraries) == SIDE
+        stream_order.after_launch(HOST, SIDE, [(one, "a") for one in libraries], given=True)
         assert memory.calls == []
 
 
@@ -127,21 +135,21 @@ class Tensor:
 class TestKeeping:
     @pytest.fixture(autouse=True)
     def _fresh(self, memory: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(keeping, "_KEPT", OnceMap())
+        monkeypatch.setattr(deferred_release, "_DEFERRED", OnceMap())
 
     def test_until_the_kernel_has_run(self, memory: FakeDriver) -> None:
         first, second = Exporter(np.ones(3)), Exporter(np.ones(3))
         gone = [weakref.ref(first), weakref.ref(second)]
-        order.after_launch(GPU, SIDE, [(Elsewhere(0), first)], given=True)
-        order.after_launch(GPU, SIDE, [(Elsewhere(0), second)], given=True)
+        stream_order.after_launch(GPU, SIDE, [(Elsewhere(0), first)], given=True)
+        stream_order.after_launch(GPU, SIDE, [(Elsewhere(0), second)], given=True)
         del first, second
         gc.collect()
         assert [one() is None for one in gone] == [False, False]
         memory.done = True
-        order.after_launch(GPU, SIDE, [(Elsewhere(0), "third")], given=True)
+        stream_order.after_launch(GPU, SIDE, [(Elsewhere(0), "third")], given=True)
         gc.collect()
         assert [one() is None for one in gone] == [True, True]
-        assert len(keeping.kept_on(0)) == 0
+        assert len(deferred_release.deferred_on(0)) == 0
 
     @pytest.mark.parametrize("given", [True, False])
     def test_what_was_handed_over_is_kept_on_any_stream(
@@ -150,14 +158,14 @@ class TestKeeping:
         for array in Exporter(np.ones(3)), CudaInterface():
             library = library_of(array)
             assert library is not None
-            order.after_launch(GPU, 0, [(library, array)], given)
-        assert len(keeping.kept_on(0)) == 2
+            stream_order.after_launch(GPU, 0, [(library, array)], given)
+        assert len(deferred_release.deferred_on(0)) == 2
 
     def test_arrays_on_their_own_stream_are_their_librarys(self, memory: FakeDriver) -> None:
-        order.after_launch(GPU, SIDE, [(Elsewhere(SIDE), "a")], given=True)
-        order.after_launch(GPU, SIDE, [(Elsewhere(SIDE), "a")], given=False)
-        order.after_launch(GPU, SIDE, [(Own(), "a")], given=True)  # its pool knows
-        assert len(keeping.kept_on(0)) == 0
+        stream_order.after_launch(GPU, SIDE, [(Elsewhere(SIDE), "a")], given=True)
+        stream_order.after_launch(GPU, SIDE, [(Elsewhere(SIDE), "a")], given=False)
+        stream_order.after_launch(GPU, SIDE, [(Own(), "a")], given=True)  # its pool knows
+        assert len(deferred_release.deferred_on(0)) == 0
         assert memory.calls == []
 
     def test_torch_is_told(self, memory: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,31 +177,31 @@ class TestKeeping:
         )
         monkeypatch.setitem(__import__("sys").modules, "torch", made)
         tensor = Tensor()
-        order.after_launch(GPU, SIDE, [(Torch(), tensor)], given=True)
+        stream_order.after_launch(GPU, SIDE, [(Torch(), tensor)], given=True)
         assert tensor.used == [(SIDE, 0)]
-        assert len(keeping.kept_on(0)) == 0
+        assert len(deferred_release.deferred_on(0)) == 0
 
     def test_graphs_keep_nothing(self, memory: FakeDriver) -> None:
         memory.capturing = {SIDE}
         for given in True, False:
             library = library_of(Exporter(np.ones(3)))
             assert library is not None
-            order.after_launch(GPU, SIDE, [(library, "a"), (Elsewhere(OTHER), "b")], given)
-        assert len(keeping.kept_on(0)) == 0
+            stream_order.after_launch(GPU, SIDE, [(library, "a"), (Elsewhere(OTHER), "b")], given)
+        assert len(deferred_release.deferred_on(0)) == 0
 
     def test_finalizers_may_launch(self, memory: FakeDriver) -> None:
         """They run outside of the lock."""
 
         class Last:
             def __del__(self) -> None:
-                keeping.keep_until_run(0, SIDE, ("after the last",))
+                deferred_release.defer_release(0, SIDE, ("after the last",))
 
-        keeping.keep_until_run(0, SIDE, (Last(),))
+        deferred_release.defer_release(0, SIDE, (Last(),))
         memory.done = True
-        keeping.keep_until_run(0, SIDE, ("next",))
+        deferred_release.defer_release(0, SIDE, ("next",))
         gc.collect()
-        keeping.keep_until_run(0, SIDE, ())
-        assert len(keeping.kept_on(0)) == 0
+        deferred_release.defer_release(0, SIDE, ())
+        assert len(deferred_release.deferred_on(0)) == 0
 
 
 class TestCapture:

@@ -15,7 +15,7 @@ import pytest
 import kspec
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
-from kspec.runtime.memory import deferred_release as keeping
+from kspec.runtime.memory import deferred_release
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
@@ -117,7 +117,7 @@ def test_what_has_run_is_let_go() -> None:
     NEXT(z, z, stream=side)
     side.synchronize()
     NEXT(z, z, stream=side)
-    assert len(keeping.kept_on(0)) <= 2
+    assert len(deferred_release.deferred_on(0)) <= 2
     assert pool.used_bytes() < 10 * 4 * COUNT
 
 
