@@ -39,7 +39,7 @@ class LazySource:
 
 def loader_for(spec: Spec) -> KernelLoader:
     """Return the loader of a spec that has no file: every specialization is compiled lazily."""
-    driver.MEANWHILE.add(prepare)
+    driver.WARM_UP.add(prepare)
     return KernelLoader([CompilingProvider(LazySource(spec))], made_in_python)
 
 

@@ -9,43 +9,43 @@ from types import SimpleNamespace
 import pytest
 
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.warm_up import Meanwhile
+from kspec.runtime.driver.warm_up import WarmUp
 from tests.projects import ROOT, run_python
 
 
-class TestMeanwhile:
+class TestWarmUp:
     def test_each_task_runs_once_elsewhere(self) -> None:
-        meanwhile, threads = Meanwhile(), []
+        warm_up, threads = WarmUp(), []
 
         def task() -> None:
             threads.append(threading.current_thread())
 
-        meanwhile.add(task)
-        meanwhile.add(task)
-        thread = meanwhile.start()
+        warm_up.add(task)
+        warm_up.add(task)
+        thread = warm_up.start()
         assert thread is not None
         thread.join()
         assert threads == [thread]
-        assert meanwhile.start() is None
+        assert warm_up.start() is None
 
     def test_errors_stay_there_and_stop_nothing(self) -> None:
-        meanwhile, done = Meanwhile(), []
-        meanwhile.add(lambda: 1 // 0)
-        meanwhile.add(lambda: done.append(1))
-        thread = meanwhile.start()
+        warm_up, done = WarmUp(), []
+        warm_up.add(lambda: 1 // 0)
+        warm_up.add(lambda: done.append(1))
+        thread = warm_up.start()
         assert thread is not None
         thread.join()
         assert done == [1]
 
     def test_without_tasks_there_is_no_thread(self) -> None:
-        assert Meanwhile().start() is None
+        assert WarmUp().start() is None
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record what the driver is asked, and that tasks are started; the real one is left alone."""
     said: list[str] = []
-    monkeypatch.setattr(driver, "MEANWHILE", SimpleNamespace(start=lambda: said.append("tasks")))
+    monkeypatch.setattr(driver, "WARM_UP", SimpleNamespace(start=lambda: said.append("tasks")))
     return said
 
 
@@ -87,7 +87,7 @@ import sys, kspec
 from kspec.runtime.driver import api as driver
 kspec.ElementwiseKernel("T x", "T y", "y = x")
 assert not [name for name in sys.modules if name.split(".")[0] == "jinja2"]
-driver.MEANWHILE.start().join()
+driver.WARM_UP.start().join()
 print("jinja2" in sys.modules, "cuda.bindings.nvrtc" in sys.modules)
 from kspec.render.environment import template_environment
 print(sorted(name for _, name in template_environment().cache.keys()))

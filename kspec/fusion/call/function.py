@@ -25,7 +25,7 @@ import numpy as np
 from kspec.cpp.names import name_problem
 from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
 from kspec.fusion import types
-from kspec.fusion.call.overlaps import Overlaps, first_of_same, meet, overlapping, views_of
+from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
 from kspec.fusion.call.rows import fits, row_spec
 from kspec.fusion.call.running import Run, Runnable
 from kspec.fusion.explain import explain
@@ -305,7 +305,7 @@ class Fused(PickledByName):
                         if len(checked) >= _MOST_SHAPES:
                             checked.clear()
                         checked.add(layout)
-                if not meet(views, written):
+                if not may_overlap(views, written):
                     return apart.run(args)
                 runnable = self._runnable(args)
                 if runnable.program.phases:  # the first must not have run when another is refused

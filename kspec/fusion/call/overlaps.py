@@ -34,7 +34,7 @@ def views_of(args: Sequence[Any]) -> dict[int, ArrayView]:
     }
 
 
-def meet(views: Mapping[int, ArrayView], written: Sequence[int]) -> bool:
+def may_overlap(views: Mapping[int, ArrayView], written: Sequence[int]) -> bool:
     """Return whether an argument that is written to shares memory with another, or may."""
     bounds = {k: view.bounds for k, view in views.items()}
     return any(

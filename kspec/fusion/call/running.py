@@ -10,7 +10,7 @@ from kspec.constructors import ElementwiseKernel, ReductionKernel
 from kspec.fusion.call.copies import copy
 from kspec.fusion.call.outputs import written
 from kspec.fusion.call.rows import RowCaller
-from kspec.fusion.call.view_ops import look
+from kspec.fusion.call.view_ops import apply_view_op
 from kspec.fusion.graph import ArrayInput, Count, Input, Node, Stored, View
 from kspec.fusion.numbers import NumberArgument, NumberExpression, evaluate
 from kspec.fusion.partition import ElementwiseGroup, Output, Producer
@@ -154,7 +154,7 @@ class Runnable:
         assert isinstance(value, View), value
         array = self._look_up(value.input, args, results)
         for op in value.ops:
-            array = look(array, op)
+            array = apply_view_op(array, op)
         return array
 
 

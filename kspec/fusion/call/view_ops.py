@@ -16,7 +16,7 @@ from kspec.runtime.memory.device_array import DeviceArray
 _MODULES = {"jaxlib": "jax.numpy"}  # of arrays whose package is not that of their functions
 
 
-def look(array: Any, step: ViewOp) -> Any:
+def apply_view_op(array: Any, step: ViewOp) -> Any:
     """Return a view of an array of any library."""
     detail: Any = step.detail
     if step.kind == "index":

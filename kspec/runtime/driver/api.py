@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kspec.errors import DriverError, ToolNotFoundError
-from kspec.runtime.driver.warm_up import Meanwhile
+from kspec.runtime.driver.warm_up import WarmUp
 
 # What a kernel has done wrong by the time that some later call fails with it, over and over.
 _POISONOUS = frozenset(
@@ -43,7 +43,7 @@ _MOST_CANDIDATES = 8
 # Names of kernels that were launched, those that were checked in full last.
 _launched: dict[str, None] = {}
 # What can be done while the driver starts.
-MEANWHILE = Meanwhile()
+WARM_UP = WarmUp()
 
 
 @functools.cache
@@ -57,7 +57,7 @@ def _bindings() -> Any:
         ) from error
     try:
         driver.cuDriverGetVersion()  # without a driver this fails at once, and nothing is prepared
-        MEANWHILE.start()
+        WARM_UP.start()
         result = driver.cuInit(0)
     except Exception as error:  # the loader of libcuda raises classes of its own
         raise ToolNotFoundError(

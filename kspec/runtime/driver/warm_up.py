@@ -5,9 +5,9 @@ bindings release the interpreter's lock). `kspec.pipeline` adds the work that th
 compiled kernel will need; `kspec.runtime.driver.api` runs it. On an H200 that leaves 0.10 s to the
 first call of an elementwise kernel, all but 4 ms of them NVRTC's, where it took 0.28 s.
 
->>> meanwhile, done = Meanwhile(), []
->>> meanwhile.add(lambda: done.append("ready"))
->>> thread = meanwhile.start()
+>>> warm_up, done = WarmUp(), []
+>>> warm_up.add(lambda: done.append("ready"))
+>>> thread = warm_up.start()
 >>> thread.join(); done
 ['ready']
 """
@@ -21,7 +21,7 @@ from collections.abc import Callable
 Task = Callable[[], object]
 
 
-class Meanwhile:
+class WarmUp:
     """Tasks that run once, when there is time for them; each may be added again and again."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Meanwhile:
         if not tasks:
             return None
         # No daemon: an interpreter that ends must not pull the compiler's library away under it.
-        thread = threading.Thread(target=_run, args=(tuple(tasks),), name="kspec-meanwhile")
+        thread = threading.Thread(target=_run, args=(tuple(tasks),), name="kspec-warm-up")
         thread.start()
         return thread
 

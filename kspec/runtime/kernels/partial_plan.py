@@ -30,7 +30,7 @@ MAX_BYTES = 1 << 20  # of partials: with more of them the checks of a call go un
 
 
 @dataclass(frozen=True)
-class _Look:
+class _CallKey:
     """Properties of a call that its plan depends on.
 
     Attributes
@@ -98,25 +98,25 @@ class Repeated:
         in_full : callable
             Returns the outputs, too, with all checks.
         """
-        look = None if self._has_raw else _look(calls)
-        if look is None:
+        found = None if self._has_raw else _key_of(calls)
+        if found is None:
             return in_full()
-        key = look.key, reduced, kept
+        key = found.key, reduced, kept
         kind = self.kinds.plans.get(key)
         if kind is None:
             result = in_full()
-            self.kinds.learn(key, lambda: self._kind(calls, reduced, kept, look.library))
+            self.kinds.learn(key, lambda: self._kind(calls, reduced, kept, found.library))
             return result
         if kind.is_hopeless:
             return in_full()
         try:
             plan = kind.free.pop()
         except IndexError:  # other threads have them
-            made = self._kind(calls, reduced, kept, look.library)
+            made = self._kind(calls, reduced, kept, found.library)
             if made is None or made.is_hopeless:
                 return in_full()
             (plan,) = made.free
-        ready = plan.prepare(calls, look.addresses)
+        ready = plan.prepare(calls, found.addresses)
         if ready is None:
             kind.free.append(plan)
             return in_full()
@@ -157,7 +157,7 @@ class Repeated:
         return _Plan(split, shards, copies, finish, (*partials, joined))
 
 
-def _look(calls: Sequence[Args]) -> _Look | None:
+def _key_of(calls: Sequence[Args]) -> _CallKey | None:
     """Return the properties of a call; None if it is to be checked in full."""
     signs: list[Hashable] = []
     addresses: list[list[int | None]] = []
@@ -185,7 +185,7 @@ def _look(calls: Sequence[Args]) -> _Look | None:
     streams = None if common is None else _streams(common, devices)
     if common is None or streams is None:
         return None
-    return _Look((common.name, *streams, *signs), addresses, common)
+    return _CallKey((common.name, *streams, *signs), addresses, common)
 
 
 def _streams(library: Library, devices: Iterable[Device]) -> list[int] | None:

@@ -138,13 +138,13 @@ def _private_maker(name: str, device: Device) -> Callable[..., Maker] | None:
     example = (2, 3), "float32"
     try:
         with driver.on_device(device.ordinal) if driver.several_devices() else nullcontext():
-            same = _look(private(*example)()) == _look(library.empty(*example, device))
+            same = _properties(private(*example)()) == _properties(library.empty(*example, device))
     except Exception:  # what a library raises where it has changed is its own
         return None
     return private if same else None
 
 
-def _look(array: Any) -> tuple[Any, ...]:
+def _properties(array: Any) -> tuple[Any, ...]:
     """Return properties that must not depend on the constructor of an array."""
     strides = array.stride() if hasattr(array, "data_ptr") else array.strides
     return type(array), tuple(array.shape), tuple(strides), array.dtype, array.device

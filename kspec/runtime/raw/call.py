@@ -48,7 +48,7 @@ from kspec.runtime.raw.untyped_args import (
     RawArgument,
     check_floats,
     listed_arguments,
-    meets_read_only,
+    may_write_to_read_only,
     pack_undeclared,
     place_of,
     regions_of,
@@ -121,7 +121,7 @@ class GridKernel:
         symbol, loader = choice.symbol, choice.loader
         loader.check_captured(symbol, device, handle)
         kernel = loader.kernel(symbol, device, modes)
-        if "bounds" in modes and meets_read_only(kernel, operands):
+        if "bounds" in modes and may_write_to_read_only(kernel, operands):
             # Inline checks do not tell reads from writes: those of tables do.
             modes = tuple(sorted({*modes, "memory"} - {"bounds"}))
             kernel = loader.kernel(symbol, device, modes)

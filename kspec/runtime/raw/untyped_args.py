@@ -130,7 +130,7 @@ def points_to_memory(operand: RawArgument) -> bool:
     )
 
 
-def meets_read_only(kernel: Any, operands: Sequence[RawArgument]) -> bool:
+def may_write_to_read_only(kernel: Any, operands: Sequence[RawArgument]) -> bool:
     """Return whether a kernel of the host device may write to an array that is read-only."""
     return any(
         may_write and one.view is not None and one.view.readonly

@@ -27,7 +27,7 @@ from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
-from kspec.runtime.libraries import array_access as access
+from kspec.runtime.libraries import array_access
 from kspec.runtime.libraries.registry import CuPy, NumPy, Own, Torch
 from kspec.runtime.memory import deferred_release
 from kspec.runtime.modules.provider import KernelLoader
@@ -78,10 +78,10 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(driver, "several_devices", lambda: False)
     monkeypatch.setattr(driver, "multiprocessors", lambda ordinal: 132)
-    for cached in (access._cupy, access._private_maker):
+    for cached in (array_access._cupy, array_access._private_maker):
         cached.cache_clear()
     yield module
-    for cached in (access._cupy, access._private_maker):
+    for cached in (array_access._cupy, array_access._private_maker):
         cached.cache_clear()
 
 
@@ -484,24 +484,24 @@ class TestScratch:
 class TestMakers:
     @pytest.mark.parametrize("library", [NumPy(), Own()])
     def test_the_public_ones(self, library: Any) -> None:
-        make = access.maker(library, (2, 3), "int16", HOST)
+        make = array_access.maker(library, (2, 3), "int16", HOST)
         assert make() is not make()
         assert (make().shape, make().dtype) == ((2, 3), np.int16)
 
     def test_cupy_without_its_private_one(self, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(Base, "_init")
         cupy.empty = lambda shape, dtype: ("public", shape, dtype)
-        assert access.maker(CuPy(), (3,), "int8", GPU)() == ("public", (3,), np.dtype("int8"))
+        assert array_access.maker(CuPy(), (3,), "int8", GPU)() == ("public", (3,), np.dtype("int8"))
 
     def test_cupy_with_another_private_one(self, cupy: Any) -> None:
         cupy.empty = lambda shape, dtype: FakeArray(shape, np.dtype("int64"))  # what it is not
-        assert access.maker(CuPy(), (3,), "int8", GPU)().dtype == np.int64
+        assert array_access.maker(CuPy(), (3,), "int8", GPU)().dtype == np.int64
 
     def test_several_devices(self, cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """The private way is for the current one, which may change from call to call."""
         monkeypatch.setattr(driver, "several_devices", lambda: True)
         monkeypatch.setattr(driver, "on_device", lambda ordinal: nullcontext())
-        make = access.maker(CuPy(), (3,), "int8", GPU)
+        make = array_access.maker(CuPy(), (3,), "int8", GPU)
         cupy.empty = lambda shape, dtype: "public"
         assert isinstance(make(), FakeArray)
         cupy.ordinal = 1
@@ -513,20 +513,20 @@ class TestMakers:
         torch.int8 = "torch.int8"
         monkeypatch.setitem(sys.modules, "torch", torch)
         monkeypatch.setattr(driver, "several_devices", lambda: False)
-        access._private_maker.cache_clear()
-        made = access.maker(Torch(), (3, 2), "int8", GPU)()
+        array_access._private_maker.cache_clear()
+        made = array_access.maker(Torch(), (3, 2), "int8", GPU)()
         assert made == ((3, 2), "torch.int8", "cuda:0")
-        access._private_maker.cache_clear()
+        array_access._private_maker.cache_clear()
 
 
 def test_subclasses_have_no_row() -> None:
     class Mine(np.ndarray):
         pass
 
-    assert access.access_of(np.ndarray) is not None
-    assert access.access_of(kspec.DeviceArray) is not None
+    assert array_access.access_of(np.ndarray) is not None
+    assert array_access.access_of(kspec.DeviceArray) is not None
     for kind in (Mine, np.ma.MaskedArray, np.memmap, list, float):
-        assert access.access_of(kind) is None
+        assert array_access.access_of(kind) is None
 
 
 @pytest.mark.parametrize(
@@ -542,9 +542,9 @@ def test_subclasses_have_no_row() -> None:
     ],
 )
 def test_addresses(x: Any) -> None:
-    assert access.numpy_address(x) == x.ctypes.data
+    assert array_access.numpy_address(x) == x.ctypes.data
     x.flags.writeable = False
-    assert access.numpy_address(x) == x.ctypes.data
+    assert array_access.numpy_address(x) == x.ctypes.data
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -558,7 +558,7 @@ def test_a_stream_is_one_operand(
     torch.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=None))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(driver, "several_devices", lambda: several)
-    made = getattr(access, library).__wrapped__().named("a0").stream
+    made = getattr(array_access, library).__wrapped__().named("a0").stream
     whole = ast.parse(f"{made} if given else other", mode="eval").body
     assert isinstance(whole, ast.IfExp)
     assert ast.unparse(whole.body) == ast.unparse(ast.parse(made, mode="eval").body)

@@ -20,7 +20,7 @@ import kspec
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.memory.symbol import Symbol, symbol_of
-from kspec.runtime.raw import untyped_args as raw_arguments
+from kspec.runtime.raw import untyped_args
 from tests.projects import ROOT, run_python
 from tests.runtime.libraries.test_array_access import (
     GPU,
@@ -178,7 +178,7 @@ class TestPointers:
     def test_alone_they_are_on_the_current_stream(
         self, cupy: Any, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(raw_arguments, "default_device", lambda: GPU)
+        monkeypatch.setattr(untyped_args, "default_device", lambda: GPU)
         monkeypatch.setattr(driver_streams, "is_stream_of", lambda ordinal, handle: True)
         fake.parameter_sizes = (24,)  # type: ignore[assignment]
         cupy.current = SimpleNamespace(ptr=7)

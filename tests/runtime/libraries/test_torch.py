@@ -10,7 +10,7 @@ import pytest
 
 import kspec
 from kspec import jit
-from kspec.runtime.libraries import array_access as access
+from kspec.runtime.libraries import array_access
 
 torch = pytest.importorskip("torch")
 
@@ -135,7 +135,7 @@ def test_autograd_is_told_by_any_version_of_torch(
         monkeypatch.setattr(torch._C, "_increment_version", lambda tensor: tensor.data_ptr())
         monkeypatch.setattr(torch.autograd.graph, "increment_version", lambda x: x.add_(0))
     tensors = torch.zeros(3), torch.zeros(3)
-    access._version_counter()(tensors)
+    array_access._version_counter()(tensors)
     assert [one._version for one in tensors] == [1, 1]
 
 

@@ -115,9 +115,9 @@ class TestKeeping:
         del x
 
     def test_makers(self, memory: FakeDriver) -> None:
-        from kspec.runtime.libraries import array_access as access
+        from kspec.runtime.libraries import array_access
 
-        make = access.maker(Own(), (3, 4), "complex64", GPU)
+        make = array_access.maker(Own(), (3, 4), "complex64", GPU)
         one, two = make(), make()
         assert one._ptr != two._ptr
         assert (one.shape, one.strides, one.dtype.name) == ((3, 4), (32, 8), "complex64")

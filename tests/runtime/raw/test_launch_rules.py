@@ -17,7 +17,7 @@ from kspec.model.raw.c_params import parse_c_params
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.stages import CudaSource
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
-from kspec.runtime.raw import launch_rules as raw_launch
+from kspec.runtime.raw import launch_rules
 from kspec.runtime.raw.launch_rules import RawFunction, make_configure
 from tests.devices import ArrayDevice
 from tests.seeds.generated import generated_module
@@ -346,7 +346,7 @@ def test_fast_and_in_full_are_the_same(
     """The compiled function answers as the step by step one does, or leaves it to that."""
     texts = LaunchRules(tuple(grid), tuple(block), shared, defaults)
     declared = RawDeclaration("f", ("f",), parse_c_params("float* x, int n, int m"), "", texts)
-    fast, full = make_configure(declared), raw_launch._Completion(declared)
+    fast, full = make_configure(declared), launch_rules._Completion(declared)
 
     def outcome(configure: Any) -> Any:
         try:
