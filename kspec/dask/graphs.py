@@ -28,8 +28,7 @@ from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.infer import Abstract, infer
 from kspec.model.shapes import Shape, broadcast_shapes
-from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Call
+from kspec.runtime.arguments.binding import Call, classify
 from kspec.runtime.callcache.launch_plan import pack_operand
 from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
 from kspec.runtime.kernels.identity import Kernel, identity_of
@@ -163,7 +162,7 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
         raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
     left = iter(arrays)
     samples = [_sample(next(left)) if one is Placeholder.BLOCK else _of_raw(one) for one in rest]
-    call = dispatch.classify(declaration, samples)
+    call = classify(declaration, samples)
     return _Arguments(tuple(arrays), tuple(rest)), call
 
 

@@ -17,8 +17,7 @@ from kspec.model.shapes import Shape
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.memory.array_view import is_c_contiguous
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules import strides as layout
-from kspec.runtime.schedules.strides import Axes, Strides
+from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def views(
 def _permuted(operand: Operand, shape: Shape, order: Sequence[int]) -> Strides:
     """Return the strides of an input along the axes of a loop in another order."""
     assert operand.view is not None
-    strides = layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
+    strides = broadcast_strides(operand.view.shape, operand.view.strides, shape)
     return tuple(strides[axis] for axis in order)
 
 
@@ -102,7 +101,7 @@ def _merged(shape: Shape, members: Sequence[tuple[int, Operand, Strides]], merge
         is_c_contiguous(shape, strides, _itemsize(operand)) for _, operand, strides in members
     )
     merge = merge and (contiguous or len(shape) != 2)  # CuPy leaves matrices as they are
-    axes = layout.collapse(shape, [strides for _, _, strides in members], merge=merge)
+    axes = collapse(shape, [strides for _, _, strides in members], merge=merge)
     return axes if axes.extents else Axes((1,), tuple((0,) for _ in members))
 
 

@@ -23,8 +23,7 @@ from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype
-from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Operand
+from kspec.runtime.arguments.binding import Operand, place_of
 from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of
 from kspec.runtime.callcache.param_buffer import ParameterBuffer, ParameterBuffers
@@ -253,7 +252,7 @@ class Plan(Ordered, ParameterBuffers):
         self.distances = distances(
             [
                 # New arrays overlap with no others.
-                None if one.is_output and not prepared.given else dispatch.place_of(one)
+                None if one.is_output and not prepared.given else place_of(one)
                 for one in prepared.operands
             ]
         )

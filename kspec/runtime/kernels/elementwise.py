@@ -17,8 +17,7 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, infer, param_dtype
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import Specialization
-from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Call
+from kspec.runtime.arguments.binding import Call, check_count, classify, new_output, resolve_stream
 from kspec.runtime.arguments.checks import (
     checks_of_call,
     host_options,
@@ -32,7 +31,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
-from kspec.runtime.libraries import lookup as interop
+from kspec.runtime.libraries.lookup import default_library, overriding
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
 
@@ -116,10 +115,10 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                     return cached(self, a0, a1, a2, a3, a4, size, block_size, stream)
         args = given_of(a0, a1, a2, a3, a4, *rest)
         declaration = self.declaration
-        other = interop.overriding(args)
+        other = overriding(args)
         if other is not None:
             _checked_block_size(self.__name__, block_size)
-            dispatch.check_count(declaration, args)
+            check_count(declaration, args)
             given = _given(
                 size=size,
                 block_size=block_size,
@@ -172,7 +171,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        call = dispatch.classify(declaration, args)
+        call = classify(declaration, args)
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size)
         shape, binding = inferred.loop, inferred.binding
@@ -181,7 +180,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         if 0 in shape:
             made_by = None if given else call.library
             return Prepared(self._result(call), device=call.device, library=made_by)
-        handle = dispatch.resolve_stream(call, options.stream)
+        handle = resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
         loop = make_loop(declaration, operands, shape, binding, call.device)
         wanted = Specialization(self.__name__, binding, loop.schedule.layout, loop.raw_ndims)
@@ -208,7 +207,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         """Allocate the outputs that the caller has not given."""
         if call.outputs or not len(self.declaration.outputs):
             return call
-        library = call.library or interop.default_library(call.device)
+        library = call.library or default_library(call.device)
         outputs = []
         for param in self.declaration.outputs:
             if param.raw and size < 0:
@@ -218,7 +217,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                 )
             dtype = param_dtype(param, binding)
             array = library.empty(shape, dtype, call.device)
-            outputs.append(dispatch.new_output(param, array))
+            outputs.append(new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
     def _result(self, call: Call) -> Any:

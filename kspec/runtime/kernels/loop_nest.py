@@ -14,11 +14,9 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, param_dtype
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
-from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Operand
+from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver.device import Device
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.elementwise_schedule import (
     ElementwiseSchedule,
     Growth,
@@ -27,7 +25,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
     choose_single,
 )
-from kspec.runtime.schedules.strides import Axes
+from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def make_loop(
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
     looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
-    axes = layout.collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
+    axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = size_of(shape)
@@ -74,7 +72,7 @@ def make_loop(
         schedule = choose_single(axes, members, size, flat=flat, single=declaration.single)
     else:
         schedule = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
-    raw_ndims = dispatch.raw_ndims(operands)
+    dimensions = raw_ndims(operands)
     ndim = 1 if schedule.layout == FLAT else len(axes.extents)
     views = [
         (numbers[number], _pack_view(operand, axes, number, schedule))
@@ -84,14 +82,14 @@ def make_loop(
     ]
     # A kernel that sees every axis sees more than how many elements there are.
     growth = schedule.growth if merge or len(shape) == 1 else None
-    return Loop(schedule, (*raw_ndims, *[ndim] * len(views)), tuple(views), growth)
+    return Loop(schedule, (*dimensions, *[ndim] * len(views)), tuple(views), growth)
 
 
 def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
     """Return the strides of an operand along the loop; scalars do not move."""
     if operand.view is None:
         return (0,) * len(shape)
-    return layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
+    return broadcast_strides(operand.view.shape, operand.view.strides, shape)
 
 
 def member_of(operand: Operand, binding: Binding) -> Member:

@@ -29,8 +29,7 @@ from kspec.model.infer import Binding, bind_types, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
 from kspec.model.signature import Param
 from kspec.model.stages import from_aggregates, strided, to_aggregates
-from kspec.runtime.arguments import binding as dispatch
-from kspec.runtime.arguments.binding import Call, Operand
+from kspec.runtime.arguments.binding import Call, Operand, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
@@ -148,7 +147,7 @@ class SplitReduction:
     ) -> tuple[Partial, Prepared]:
         """Return the partial that `partial` returns, and the launch that computes it."""
         kernel, declaration = self.kernel, self.kernel.declaration
-        call = dispatch.classify(declaration, args)
+        call = classify(declaration, args)
         kernel.check_scalars(call)
         inputs, _ = call.types()
         shape = reduction_loop(declaration, inputs)
@@ -162,7 +161,7 @@ class SplitReduction:
             array = library.empty((min(length, 1), *outputs, 0), _BYTES, call.device)
             return Partial(array, length, binding), Prepared(None)
         checks = _checks(kernel, call.device)
-        handle = dispatch.resolve_stream(call, stream)
+        handle = resolve_stream(call, stream)
         size = self._size(call, binding, handle)
         array = library.empty((1, *outputs, size), _BYTES, call.device)
         partial = _operand(array, library)
@@ -326,13 +325,13 @@ class SplitReduction:
         """Return the remaining inputs of a call, the partial, the stream, and the checks."""
         kernel = self.kernel
         declaration = kernel.declaration
-        dispatch.check_count(declaration, args)
+        check_count(declaration, args)
         partial: Any = _operand(joined.array)
         rest = [
             value if param.raw or param.name in declaration.scalars else 0
             for param, value in zip(declaration.inputs, args, strict=False)
         ]
-        call = dispatch.classify(declaration, rest)
+        call = classify(declaration, rest)
         kernel.check_scalars(call)
         device = partial.view.device
         if any(one.view is not None and one.view.device != device for one in call.inputs):

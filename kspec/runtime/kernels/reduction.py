@@ -13,9 +13,15 @@ from kspec.model.declaration import PLACES, ReductionDeclaration
 from kspec.model.infer import Binding, infer, param_dtype
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
-from kspec.runtime.arguments import binding as dispatch
 from kspec.runtime.arguments import permuted
-from kspec.runtime.arguments.binding import Call, Operand
+from kspec.runtime.arguments.binding import (
+    Call,
+    Operand,
+    classify,
+    new_output,
+    raw_ndims,
+    resolve_stream,
+)
 from kspec.runtime.arguments.checks import (
     checks_of_call,
     host_options,
@@ -30,14 +36,13 @@ from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.reduction_schedule import (
     MAX_ACCUMULATOR,
     ReductionSchedule,
     choose,
     choose_host,
 )
-from kspec.runtime.schedules.strides import Axes
+from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 
 class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
@@ -156,7 +161,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         """Check a call, with parameters and errors as those of the call, and make its outputs."""
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
-        call = dispatch.classify(declaration, args, self._given_outputs(args, out))
+        call = classify(declaration, args, self._given_outputs(args, out))
         self.check_scalars(call)
         inferred = infer(declaration, *call.types(), axis=axis, keepdims=keepdims)
         shape, reduced, binding = inferred.loop, inferred.reduced, inferred.binding
@@ -168,7 +173,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         if 0 in out_shape:
             made_by = None if given else call.library
             return Prepared(result, device=call.device, library=made_by)
-        handle = dispatch.resolve_stream(call, options.stream)
+        handle = resolve_stream(call, options.stream)
         call = replace(call, stream=handle)
         operands = (*call.inputs, *call.outputs)
         views = permuted.views(declaration, call, shape, reduced, keepdims)
@@ -242,7 +247,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         outputs = []
         for param in self.declaration.outputs:
             array = library.empty(shape, param_dtype(param, binding), call.device)
-            outputs.append(dispatch.new_output(param, array))
+            outputs.append(new_output(param, array))
         return Call(call.inputs, tuple(outputs), call.device, library)
 
     def schedule(
@@ -294,8 +299,8 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         view_ndims: tuple[int, ...] = (),
     ) -> LoadedKernel:
         """Return the kernel of a layout."""
-        raw_ndims = (*dispatch.raw_ndims(call.inputs), *view_ndims)
-        wanted = Specialization(self.__name__, binding, layout_tag, raw_ndims)
+        ndims = (*raw_ndims(call.inputs), *view_ndims)
+        wanted = Specialization(self.__name__, binding, layout_tag, ndims)
         self._loader.check_captured(wanted, call.device, call.stream)
         return self._loader.kernel(wanted, call.device, modes)
 
@@ -335,7 +340,7 @@ def split_axes(
     """Collapse the kept axes (inputs and outputs) and the reduced ones (inputs)."""
     still = (0,) * len(shape)
     along = [
-        layout.broadcast_strides(operand.view.shape, operand.view.strides, shape)
+        broadcast_strides(operand.view.shape, operand.view.strides, shape)
         if operand.view
         else still
         for operand in inputs
@@ -345,10 +350,10 @@ def split_axes(
         assert operand.view is not None
         strides = operand.view.strides
         kept_strides.append(tuple(strides[axis] for axis in kept) if keepdims else strides)
-    kept_axes = layout.collapse(tuple(shape[k] for k in kept), kept_strides, keep_order)
+    kept_axes = collapse(tuple(shape[k] for k in kept), kept_strides, keep_order)
     extents = tuple(shape[k] for k in reduced)
     reduced_strides = [tuple(strides[axis] for axis in reduced) for strides in along]
     if 0 in extents:
         # Nothing is read: the kernel only has to see the length.
         return kept_axes, Axes((0,), tuple((0,) for _ in inputs))
-    return kept_axes, layout.collapse(extents, reduced_strides, keep_order)
+    return kept_axes, collapse(extents, reduced_strides, keep_order)

@@ -12,7 +12,7 @@ from kspec.errors import DriverError, LaunchError, LoadError
 from kspec.locks import make_lock
 from kspec.model.stages import Image
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver import function as driver_kernel
+from kspec.runtime.driver import function as driver_function
 from kspec.runtime.driver import graph as driver_graph
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.archs import best_arch, device_arch, device_text
@@ -56,7 +56,7 @@ class CudaKernel:
         self._module = module
         self._function = function
         self.modes: tuple[str, ...] = ()
-        self.parameter_sizes = driver_kernel.parameter_sizes(module.ordinal, function)
+        self.parameter_sizes = driver_function.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told
         self._telling = make_lock()
@@ -70,8 +70,8 @@ class CudaKernel:
     @functools.cached_property
     def attributes(self) -> dict[str, int]:
         """Resources of the kernel, and limits of its launches, before anybody changed them."""
-        read = functools.partial(driver_kernel.attribute, self.ordinal, self._function)
-        return {name: read(name) for name in driver_kernel.ATTRIBUTES}
+        read = functools.partial(driver_function.attribute, self.ordinal, self._function)
+        return {name: read(name) for name in driver_function.ATTRIBUTES}
 
     def allow_shared_memory(self, nbytes: int) -> None:
         """Allow launches with so much dynamic shared memory, and with less."""
@@ -80,7 +80,7 @@ class CudaKernel:
             if 0 <= nbytes <= max(self._shared_limit, self.attributes[name]):
                 return
             try:
-                driver_kernel.set_attribute(self.ordinal, self._function, name, nbytes)
+                driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
             except DriverError as error:
                 asked = f"{self._label}: {nbytes} bytes of dynamic shared memory"
                 text = f"{error.explanation}: {asked}"
@@ -137,7 +137,7 @@ class CudaKernel:
         """Return the number of blocks of so many threads that the device holds at the same time."""
         key = threads, shared_mem
         if key not in self._resident:
-            self._resident[key] = driver_kernel.resident_blocks(
+            self._resident[key] = driver_function.resident_blocks(
                 self.ordinal, self._function, threads, shared_mem
             )
         return self._resident[key]
@@ -146,7 +146,7 @@ class CudaKernel:
         """Check a launch and allow the kernel what it needs for it."""
         driver.note_launch(self._label)
         check_parameters(self, params)
-        check_resources(self, launch, driver_kernel.most_shared_memory(self.ordinal))
+        check_resources(self, launch, driver_function.most_shared_memory(self.ordinal))
         if launch.shared_limit is not None:
             self.allow_shared_memory(launch.shared_mem)
         if launch.cluster is not None or launch.pdl:
@@ -163,7 +163,7 @@ class CudaKernel:
                 )
             return replace(launch, pdl=False)  # an optimisation that older devices do not know
         if launch.cluster is not None and math.prod(launch.cluster) > _PORTABLE_CLUSTER:
-            driver_kernel.allow_large_clusters(self.ordinal, self._function)
+            driver_function.allow_large_clusters(self.ordinal, self._function)
         return launch
 
     def _check_residency(self, launch: Launch) -> None:

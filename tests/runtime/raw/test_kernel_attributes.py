@@ -13,7 +13,7 @@ import pytest
 
 import kspec
 from kspec.model.stages import Image
-from kspec.runtime.driver import function as driver_kernel
+from kspec.runtime.driver import function as driver_function
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.launch import Launch, LaunchOptions, make_launch
 from kspec.runtime.modules.cuda import CudaKernel, CudaModule
@@ -66,7 +66,7 @@ class TestReading:
     @pytest.mark.gpu
     def test_on_a_gpu(self) -> None:
         small = kspec.RawModule(code=CODE).get_function("small")
-        major, minor = driver_kernel.driver.compute_capability(0)
+        major, minor = driver_function.driver.compute_capability(0)
         assert small.max_threads_per_block == 64
         assert small.shared_size_bytes >= 1024
         assert small.binary_version == small.ptx_version == 10 * major + minor
@@ -193,11 +193,11 @@ class TestTooLarge:
             "parameter_sizes": lambda ordinal, function: None,
         }
         for name, function in fake.items():
-            monkeypatch.setattr(driver_kernel, name, function)
+            monkeypatch.setattr(driver_function, name, function)
         monkeypatch.setattr(
-            driver_kernel.driver, "compute_capability", lambda ordinal: self.capability
+            driver_function.driver, "compute_capability", lambda ordinal: self.capability
         )
-        monkeypatch.setattr(driver_kernel.driver, "device_name", lambda ordinal: "GPU")
+        monkeypatch.setattr(driver_function.driver, "device_name", lambda ordinal: "GPU")
         made = CudaKernel(SimpleNamespace(ordinal=0), "_Z4axpyIfEvPT_", 7)  # type: ignore[arg-type]
         made.told = told  # type: ignore[attr-defined]
         yield made
@@ -225,7 +225,7 @@ class TestTooLarge:
         def refuse(*given: Any) -> None:
             raise kspec.DriverError("CUDA_ERROR_INVALID_VALUE", "invalid argument", 1)
 
-        monkeypatch.setattr(driver_kernel, "set_attribute", refuse)
+        monkeypatch.setattr(driver_function, "set_attribute", refuse)
         with pytest.raises(kspec.DriverError, match="invalid argument: axpy: 300000 bytes of"):
             kernel.allow_shared_memory(300_000)
 
