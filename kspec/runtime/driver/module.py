@@ -55,12 +55,36 @@ class DriverModule:
         LoadError
             If there is none of that name; the text has ``CUDA_ERROR_NOT_FOUND``.
         """
-        return get_function(self.ordinal, self._module, lowered_name)
+        ask = driver.bindings().cuModuleGetFunction
+        try:
+            with driver.on_device(self.ordinal), driver.whatever_is_captured():
+                return driver.check(ask(self._module, lowered_name.encode()))
+        except DriverError as error:
+            if error.name != "CUDA_ERROR_NOT_FOUND":
+                raise
+            others = self._others(lowered_name)
+            raise LoadError(f"{error}: no kernel {lowered_name!r} in the module{others}") from None
 
     def kernel_names(self) -> tuple[str, ...] | None:
         """Return the sorted names of its kernels; None if the driver cannot tell (< 12.4)."""
+        bindings, check, module = driver.bindings(), driver.check, self._module
         with driver.on_device(self.ordinal), driver.whatever_is_captured():
-            return _kernel_names(self._module)
+            try:
+                count = check(bindings.cuModuleGetFunctionCount(module))
+                found = check(bindings.cuModuleEnumerateFunctions(count, module)) if count else ()
+                return tuple(sorted(check(bindings.cuFuncGetName(one)).decode() for one in found))
+            except (AttributeError, RuntimeError, DriverError):
+                return None
+
+    def _others(self, wanted: str) -> str:
+        """Return the names of its kernels, as far as the driver tells them, and advice."""
+        names = self.kernel_names()
+        if names is None:
+            return ""
+        shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+        mangled = any(name.startswith(f"_Z{len(wanted)}{wanted}") for name in names)
+        advice = f"; {ADVICE}" if mangled else ""
+        return f", which has {shown or 'none'}{advice}"
 
     def get_global(self, lowered_name: str) -> tuple[int, int]:
         """Return address and size in bytes of a global variable.
@@ -93,21 +117,6 @@ def load(ordinal: int, code: bytes) -> Any:
         return driver.check(driver.bindings().cuModuleLoadData(code + b"\0"))
 
 
-def get_function(ordinal: int, module: Any, lowered_name: str) -> Any:
-    """Return a kernel of a module, given by its handle; as `DriverModule.get_function`."""
-    with driver.on_device(ordinal), driver.whatever_is_captured():
-        try:
-            return driver.check(
-                driver.bindings().cuModuleGetFunction(module, lowered_name.encode())
-            )
-        except DriverError as error:
-            if error.name != "CUDA_ERROR_NOT_FOUND":
-                raise
-            raise LoadError(
-                f"{error}: no kernel {lowered_name!r} in the module{_instead(module, lowered_name)}"
-            ) from None
-
-
 def _unload_dropped() -> None:
     """Unload what nothing refers to, if that is much."""
     if len(_dropped) < _MOST_DROPPED:
@@ -119,24 +128,3 @@ def _unload_dropped() -> None:
             return
         with driver.on_device(ordinal), driver.whatever_is_captured():
             driver.check(driver.bindings().cuModuleUnload(module))
-
-
-def _kernel_names(module: Any) -> tuple[str, ...] | None:
-    bindings, check = driver.bindings(), driver.check
-    try:
-        count = check(bindings.cuModuleGetFunctionCount(module))
-        functions = check(bindings.cuModuleEnumerateFunctions(count, module)) if count else ()
-        return tuple(sorted(check(bindings.cuFuncGetName(one)).decode() for one in functions))
-    except (AttributeError, RuntimeError, DriverError):
-        return None
-
-
-def _instead(module: Any, wanted: str) -> str:
-    """Return the kernels of a module, as far as the driver says (since 12.4), and advice."""
-    names = _kernel_names(module)
-    if names is None:
-        return ""
-    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
-    mangled = any(name.startswith(f"_Z{len(wanted)}{wanted}") for name in names)
-    advice = f"; {ADVICE}" if mangled else ""
-    return f", which has {shown or 'none'}{advice}"

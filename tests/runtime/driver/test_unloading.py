@@ -94,7 +94,7 @@ class TestImitated:
         assert not driver_module._dropped
 
     def kernel(self, monkeypatch: pytest.MonkeyPatch) -> CudaKernel:
-        monkeypatch.setattr(cuda.driver_kernel, "parameter_sizes", lambda *given: ())
+        monkeypatch.setattr(cuda.driver_function, "parameter_sizes", lambda *given: ())
         monkeypatch.setattr(CudaKernel, "_checked", lambda self, launch, params: launch)
         return CudaKernel(DriverModule(0, b"code"), "f", 7)
 

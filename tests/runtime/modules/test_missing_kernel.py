@@ -61,8 +61,11 @@ def test_message(fake: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_bindings", lambda: fake)
     monkeypatch.setattr(driver, "on_device", lambda ordinal: nullcontext())
     monkeypatch.setattr(driver, "whatever_is_captured", nullcontext)
+    monkeypatch.setattr(driver_module, "load", lambda ordinal, code: object())
+    module = driver_module.DriverModule(0, b"")
     with pytest.raises(kspec.LoadError, match=f"CUDA_ERROR_NOT_FOUND: named symbol .*{text}"):
-        driver_module.get_function(0, object(), "flil")
+        module.get_function("flil")
+    module.stay()  # there is nothing to unload
 
 
 def test_both_devices_list_kernels(place: ArrayDevice) -> None:

@@ -240,7 +240,7 @@ class TestTooLarge:
     ) -> None:
         """Name expressions in two spellings ask for the same symbol."""
         monkeypatch.setattr(driver_module, "load", lambda ordinal, code: None)
-        monkeypatch.setattr(driver_module, "get_function", lambda *asked: object())
+        monkeypatch.setattr(driver_module.DriverModule, "get_function", lambda *asked: object())
         module = CudaModule(Image("cubin", "unknown", b"", {}), 0)
         one = module.get_kernel(kernel.name)
         one.allow_shared_memory(200_000)
