@@ -11,15 +11,16 @@ macros or the text leave a doubt, the answer is the one that costs time and no c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator
 
+from kspec.cpp.brackets import CLOSING, OPENING, angle_end, group_end
 from kspec.cpp.expansion import Expansion
-from kspec.cpp.fragments import identifiers, mentions, tokens
+from kspec.cpp.fragments import code_of, identifiers
 from kspec.cpp.names import KEYWORDS
+from kspec.cpp.tokens import Token, tokens_of
 
 _NO_MACROS = Expansion()
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_LITERALS = frozenset(["string", "char"])
 
 # What shows a kernel the threads it runs in.
 _THREADS = re.compile(
@@ -40,30 +41,54 @@ _BY_VALUE = re.compile(
     re.VERBOSE,
 )
 
-_ASSIGNS = r"(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
-# What may follow a variable that a statement changes: its part, then the change or a call of it.
-_CHANGED_BEFORE = re.compile(rf"(?:\s*(?:\)|(?:\.|->)\s*\w+|\[[^][]*\]))*\s*(?:{_ASSIGNS}|\()")
-_CHANGED_AFTER = re.compile(r"(?:\+\+|--|(?<!&)&)[\s(*]*\Z")
-_CHANGING_MACRO = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|(?<!&)&(?!&)")
-# Other names for a variable: references, pointers to members that are arrays, results of ``?:``.
-_REFERS = re.compile(
-    rf"""(?:(?<!&)&|\bauto\s*&&)\s*(?:\w+|\[[^][]*\])\s*(?:[=({{]|:(?!:)|\)\s*\[)
-    |\*\s*\w+\s*=(?!=)|\bdecltype\s*\(\s*auto\b|\?[^;]*\)\s*{_ASSIGNS}""",
-    re.VERBOSE,
-)
-# What declares an array or a pointer; a ``*`` in an expression multiplies.
-_ADDRESS = re.compile(
-    r"""\b([A-Za-z_]\w*)\s*\[ | \bauto\s+(\w+)\s*=\s*&
-    | (?:^|[;{}])\s*[\w:][\w:\s]*(?:<[^;]*>)?\s*\*[*\s]*(?:(?:const|__restrict__)\s+)*(\w+)
-    | ,\s*\*[*\s]*(\w+)""",
-    re.VERBOSE,
-)
-# What may precede a name that is declared, and the whole of a declaration that fixes its value.
-_DECLARES = re.compile(r"[\w>\])*&,[]\s*\Z")
-# A lambda may change what it refers to, and of several declarators some may be pointers.
-_CONSTANT = re.compile(
-    r"\s*(?:const|constexpr)\b[^=;({*&]*(?:=(?!\s*\[)|[({])(?!.*,\s*[*&])", re.DOTALL
-)
+_ASSIGNING = frozenset(["++", "--", "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<="])
+_MEMBER = frozenset([".", "->"])
+# What may precede a name that is declared.
+_DECLARING = frozenset([">", "]", ")", "*", "&", "&&", ",", "["])
+_POINTERS = frozenset(["*", "&", "&&"])
+_QUALIFIERS = frozenset(["const", "__restrict__"])
+_CONSTANT = frozenset(["const", "constexpr"])
+
+
+class _Code:
+    """The tokens of statements, without literals; out of its range there is an empty text."""
+
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        self.tokens = [one for one in tokens if one.kind not in _LITERALS]
+
+    @classmethod
+    def of(cls, fragment: str) -> _Code:
+        """Return the code of a fragment."""
+        return cls(code_of(fragment))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, place: int) -> str:
+        return self.tokens[place].text if 0 <= place < len(self.tokens) else ""
+
+    def is_word(self, place: int) -> bool:
+        """Return whether there is a word in a place."""
+        return 0 <= place < len(self.tokens) and self.tokens[place].kind == "word"
+
+    @property
+    def words(self) -> Iterator[tuple[int, str]]:
+        """The words, with their places."""
+        return ((k, one.text) for k, one in enumerate(self.tokens) if one.kind == "word")
+
+    def assigns(self, place: int) -> bool:
+        """Return whether an assignment stands in a place."""
+        return self[place] in _ASSIGNING or (self[place] == ">" and self[place + 1] == ">=")
+
+    @property
+    def statements(self) -> Iterator[_Code]:
+        """The parts that end with semicolons and braces."""
+        start = 0
+        for place in range(len(self)):
+            if self[place] in (";", "{", "}"):
+                yield _Code(self.tokens[start : place + 1])
+                start = place + 1
+        yield _Code(self.tokens[start:])
 
 
 def declared_names(fragment: str) -> frozenset[str]:
@@ -72,15 +97,27 @@ def declared_names(fragment: str) -> frozenset[str]:
     >>> sorted(declared_names("T s = 0, t(1); const T c = s + t;"))
     ['s', 't']
     """
-    found: set[str] = set()
-    for statement in re.split(r"(?<=[;{}])", tokens(fragment)):
-        if _CONSTANT.match(statement):
-            continue
-        for match in _WORD.finditer(statement):
-            known = match[0] in KEYWORDS or _BY_VALUE.fullmatch(match[0])
-            if not known and _DECLARES.search(statement, 0, match.start()):
-                found.add(match[0])
-    return frozenset(found)
+    return frozenset(
+        word
+        for code in _Code.of(fragment).statements
+        if not _is_constant(code)
+        for place, word in code.words
+        if (code.is_word(place - 1) or code[place - 1] in _DECLARING)
+        and not (word in KEYWORDS or _BY_VALUE.fullmatch(word))
+    )
+
+
+def _is_constant(code: _Code) -> bool:
+    """Return whether a statement declares constants only.
+
+    A lambda may change what it refers to, and of several declarators some may be pointers.
+    """
+    if code[0] not in _CONSTANT:
+        return False
+    value = next((k for k in range(len(code)) if code[k] in ("=", "(", "{", *_POINTERS)), -1)
+    if value < 0 or code[value] in _POINTERS or (code[value] == "=" and code[value + 1] == "["):
+        return False
+    return not any(code[k] == "," and code[k + 1] in _POINTERS for k in range(value, len(code)))
 
 
 def declared_addresses(fragment: str) -> frozenset[str]:
@@ -89,7 +126,36 @@ def declared_addresses(fragment: str) -> frozenset[str]:
     >>> sorted(declared_addresses("T s[2], t = 0, *p = s;"))
     ['p', 's']
     """
-    return frozenset(filter(None, chain(*_ADDRESS.findall(tokens(fragment)))))
+    return frozenset(
+        word
+        for code in _Code.of(fragment).statements
+        for place, word in code.words
+        if word not in _QUALIFIERS
+        and (
+            code[place + 1] == "["
+            or (code[place - 1] == "auto" and code[place + 1] == "=" and code[place + 2] == "&")
+            or _is_pointer(code, place)
+        )
+    )
+
+
+def _is_pointer(code: _Code, place: int) -> bool:
+    """Return whether a word is declared as a pointer; a ``*`` in an expression multiplies."""
+    while code[place - 1] in _QUALIFIERS:
+        place -= 1
+    start = place
+    while code[start - 1] == "*":
+        start -= 1
+    if start == place:
+        return False
+    if code[start - 1] == ",":
+        return True
+    end = 0  # of the type that the statement begins with
+    while code.is_word(end) or code[end] == "::":
+        end += 1
+    if end and code[end] == "<":
+        end = angle_end(code.tokens, end) or end
+    return 0 < end == start
 
 
 def changes(
@@ -107,25 +173,26 @@ def changes(
     (False, True, True)
     """
     wanted = frozenset(names)
-    code = tokens(fragment)
-    words = set(_WORD.findall(code))
+    code = _Code.of(fragment)
+    words = {word for _, word in code.words}
     if not wanted:
         return False
     hidden = expansion.hidden(words)
-    if hidden is None or not hidden.isdisjoint(wanted) or "#" in code or "%:" in code:
+    directive = any(one.kind == "directive" or one.text[0] == "#" for one in tokens_of(fragment))
+    if hidden is None or not hidden.isdisjoint(wanted) or directive:
         return True
     if wanted.isdisjoint(words):
         return False
-    if _CHANGING_MACRO.search(expansion.text(words)):
+    macros = _Code.of(expansion.text(words))
+    if any(macros.assigns(place) or macros[place] == "&" for place in range(len(macros))):
         return True
     return any(
-        _CHANGED_BEFORE.match(code, match.end())
-        or _CHANGED_AFTER.search(code, 0, match.start())
-        or _is_given(code, match.start(), match.end(), expansion.variables)
-        or (match[0] in addresses and not _is_element(code, match.start(), match.end()))
-        for match in _WORD.finditer(code)
-        if match[0] in wanted
-    ) or _refers(wanted, code)
+        _is_changed(code, place)
+        or _is_given(code, place, expansion.variables)
+        or (word in addresses and code[place + 1] != "[" and code[place - 1] != "*")
+        for place, word in code.words
+        if word in wanted
+    ) or any(_refers(wanted, statement) for statement in code.statements)
 
 
 def reads_threads(*fragments: str) -> bool:
@@ -133,35 +200,59 @@ def reads_threads(*fragments: str) -> bool:
     return any(_THREADS.fullmatch(word) for word in identifiers(*fragments))
 
 
-def _is_given(code: str, start: int, end: int, casts: frozenset[str]) -> bool:
+def _is_changed(code: _Code, place: int) -> bool:
+    """Return whether a variable, or a part of it, is assigned to, called, or referred to."""
+    after, before = place + 1, place - 1
+    while code[after] in (")", "[") or (code[after] in _MEMBER and code.is_word(after + 1)):
+        if code[after] == "[":
+            after = group_end(code.tokens, after)
+        else:
+            after += 1 if code[after] == ")" else 2
+    while code[before] in ("(", "*"):
+        before -= 1
+    return code.assigns(after) or code[after] == "(" or code[before] in ("++", "--", "&")
+
+
+def _is_given(code: _Code, place: int, casts: Collection[str]) -> bool:
     """Return whether a word is an argument of a call that may take it by reference.
 
     Types do not: `casts` are the placeholders among other words that are not called.
     """
-    before, after = code[:start].rstrip(), code[end:].lstrip()
-    if before[-1:] not in ("(", ",", "?", ":", "{") or after[:1] not in (",", ")", ":", "?", "}"):
+    if code[place - 1] not in ("(", ",", "?", ":", "::", "{"):
+        return False
+    if code[place + 1] not in (",", ")", ":", "::", "?", "}"):
         return False
     depth = 0
-    for offset in range(start - 1, -1, -1):
-        depth += (code[offset] in ")]}") - (code[offset] in "([{")
-        if depth < 0 and code[offset] in "([{":
-            depth = 0
-            caller = re.search(r"(\w+)\s*\Z", code[:offset])
-            if caller is None and re.search(r"[>\])]\s*\Z", code[:offset]):
-                return True  # of a template, or of the result of another call
-            if caller and not (_BY_VALUE.fullmatch(caller[1]) or caller[1] in casts - {"asm"}):
+    for opened in range(place - 1, -1, -1):
+        depth += (code[opened] in CLOSING) - (code[opened] in OPENING)
+        if depth < 0:
+            depth, caller = 0, code[opened - 1]
+            if code.is_word(opened - 1):
+                by_value = _BY_VALUE.fullmatch(caller) or (caller in casts and caller != "asm")
+                if not by_value:
+                    return True
+            elif caller[-1:] in (">", ")", "]"):  # of a template, or of the result of a call
                 return True
     return False
 
 
-def _is_element(code: str, start: int, end: int) -> bool:
-    """Return whether an element of an array is meant, not its address."""
-    return code[end:].lstrip()[:1] == "[" or code[:start].rstrip()[-1:] == "*"
-
-
-def _refers(names: frozenset[str], code: str) -> bool:
-    """Return whether a reference or pointer is declared that may be one of the variables."""
-    return any(
-        _REFERS.search(statement) and mentions(set(names), statement)
-        for statement in re.split(r"(?<=[;{}])", code)
-    )
+def _refers(names: Collection[str], code: _Code) -> bool:
+    """Return whether a statement declares a reference or pointer that may be a variable's."""
+    if all(word not in names or code[place - 1] in _MEMBER for place, word in code.words):
+        return False
+    chosen = next((k for k in range(len(code)) if code[k] == "?"), len(code))
+    for k in range(len(code)):
+        reference = code[k] == "&" or (code[k] == "&&" and code[k - 1] == "auto")
+        if reference and (code.is_word(k + 1) or code[k + 1] == "["):
+            end = group_end(code.tokens, k + 1)
+            if code[end][:1] in ("=", "(", "{") or code[end] == ":":
+                return True
+            if code[end] == ")" and code[end + 1] == "[":
+                return True
+        if code[k][-1:] == "*" and code.is_word(k + 1) and code[k + 2] == "=":
+            return True
+        if (code[k], code[k + 1], code[k + 2]) == ("decltype", "(", "auto"):
+            return True
+        if k > chosen and code[k] == ")" and code.assigns(k + 1):
+            return True
+    return False

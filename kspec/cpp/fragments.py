@@ -23,7 +23,6 @@ from kspec.cpp.tokens import Token, tokens_of
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _CONDITION = re.compile(r"[ \t]*(?:#|%:)[ \t]*(?:if|el)")
 _MEMBER = frozenset([".", "->"])
-_LITERALS = frozenset(["comment", "string", "char", "number"])
 # Operators after which an operand has to come; the last character of their spelling.
 _OPERATORS = frozenset("+-*/%&|^=<!~?:,")
 
@@ -80,25 +79,6 @@ def macros(preamble: str) -> str:
     A definition that goes on in another line is joined.
     """
     return "\n".join(f"#define {name}{body}" for name, body in macro_definitions(preamble))
-
-
-def _without(text: str, kinds: frozenset[str]) -> str:
-    """Return a text with a space in place of each token of some kinds."""
-    pieces, position = [], 0
-    for token in _code(text):
-        if token.kind in kinds:
-            pieces += [text[position : token.start], " "]
-            position = token.end
-    return "".join([*pieces, text[position:]])
-
-
-def tokens(fragment: str) -> str:
-    """Return a fragment without its comments, literals and numbers.
-
-    >>> tokens("y = x.a + 2;  // twice")
-    'y = x.a +  ;   '
-    """
-    return _without(fragment, _LITERALS)
 
 
 def template_parameters(text: str) -> tuple[str, ...]:
