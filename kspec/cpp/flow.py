@@ -173,10 +173,10 @@ def changes(
     (False, True, True)
     """
     wanted = frozenset(names)
-    code = _Code.of(fragment)
-    words = {word for _, word in code.words}
     if not wanted:
         return False
+    code = _Code.of(fragment)
+    words = {word for _, word in code.words}
     hidden = expansion.hidden(words)
     directive = any(one.kind == "directive" or one.text[0] == "#" for one in tokens_of(fragment))
     if hidden is None or not hidden.isdisjoint(wanted) or directive:
