@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kspec.cpp.brackets import CLOSING, OPENING
 from kspec.cpp.directives import macro_definitions
@@ -71,6 +71,23 @@ def offset_of(word: str, fragment: str) -> int:
 def mentions(words: set[str], *fragments: str) -> bool:
     """Return whether any of `words` occurs as an identifier of `fragments`."""
     return any(not words.isdisjoint(_words(one)) for one in fragments)
+
+
+def without_phrases(text: str, phrases: Sequence[Sequence[str]]) -> list[str]:
+    """Return the tokens of a text that belong to none of some phrases.
+
+    >>> without_phrases("n / x.size() + x", [("x", ".", "size", "(", ")")])
+    ['n', '/', '+', 'x']
+    """
+    code = [token.text for token in code_of(text)]
+    rest: list[str] = []
+    place = 0
+    while place < len(code):
+        found = (one for one in phrases if code[place : place + len(one)] == [*one])
+        phrase = next(found, ())
+        rest += [] if phrase else [code[place]]
+        place += len(phrase) or 1
+    return rest
 
 
 def macros(preamble: str) -> str:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kspec.cpp.assignment import assigns_first
-from kspec.cpp.directives import line_directive
+from kspec.cpp.directives import Directive, directives_of, line_directive
 from kspec.cpp.fragments import identifiers
 from kspec.cpp.options import macro_names
 from kspec.cpp.preambles import needs_global_scope
+from kspec.cpp.tokens import newlines
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 # In a C++ template `p.at<0>()` is a comparison, unless the word `template` says otherwise.
 _FIELD_BY_NUMBER = re.compile(r"(\.|->)(\s*at\s*<[^<>;()]*>\s*\()")
-_HOISTED = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.MULTILINE)
 
 Binding = Sequence[tuple[str, str]]
 
@@ -241,13 +241,18 @@ def global_text(context: Context) -> str:
     """Return the preamble that a kernel has in the global namespace, and the macros in front."""
     if isinstance(context, RawContext) or context.scope:
         return ""
-    macros = (line for line in context.head if not _HOISTED.match(line))
+    macros = (line for line in context.head if not _includes(line))
     return "\n".join([*macros, context.preamble.text]) if context.preamble else ""
 
 
 def included(lines: Iterable[str]) -> tuple[str, ...]:
     """Return those of some lines that are ``#include`` directives."""
-    return tuple(line.strip() for line in lines if _HOISTED.match(line))
+    return tuple(line for line in lines if _includes(line))
+
+
+def _includes(text: str) -> list[Directive]:
+    """Return the ``#include`` directives of a text."""
+    return [one for one in directives_of(text) if one.word == "include"]
 
 
 def elementwise_context(
@@ -398,7 +403,8 @@ def _surroundings(
     that is known already (``-DM_PI=3``, or twice the same) gets its new value without a warning.
     """
     ends = tuple(f"#undef {name}" for name in macro_names(spec.macros))
-    includes = included(spec.preamble.split("\n")) if place.scope else ()
+    preamble = spec.preamble if place.scope else ""
+    includes = (preamble[one.start : one.end].strip() for one in _includes(preamble))
     return (*ends, *spec.macros, *includes), ends
 
 
@@ -466,6 +472,8 @@ def _preamble(
     spec: ElementwiseSpec | ReductionSpec, origin: FragmentOrigin, place: PreambleScope
 ) -> Fragment:
     """Return the preamble as it stands in its place."""
+    text = spec.preamble
     # Includes are replaced by empty lines: the lines after them keep their numbers.
-    text = _HOISTED.sub("", spec.preamble) if place.scope else spec.preamble
+    for one in reversed(_includes(text) if place.scope else []):
+        text = text[: one.start] + newlines(text[one.start : one.end]) + text[one.end :]
     return origin.fragment("preamble", text)

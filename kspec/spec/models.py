@@ -12,16 +12,24 @@ that the renderer can trust.  `kspec.spec.building` makes a `SpecError` of a use
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
 
+from kspec.cpp.directives import header_names
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.flow import changes, declared_addresses, declared_names, reads_threads
-from kspec.cpp.fragments import identifiers, macros, mentions, takes_address
+from kspec.cpp.fragments import (
+    code_of,
+    identifiers,
+    macros,
+    mentions,
+    takes_address,
+    without_phrases,
+)
 from kspec.cpp.options import split_macros
 from kspec.cpp.preambles import declares_variable, is_used_as_array, preamble_names
 from kspec.files import resolved
@@ -56,12 +64,12 @@ _ELEMENT_ORDER = frozenset({"i", "_ind"})
 _INDICES = frozenset({"_J", "_i", "_j"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
 _REDUCTION_ORDER = _INDICES | _COUNTS
+# An indexer that is asked for its size only, and what may ask one for more.
+_IN_SIZE, _OUT_SIZE = ((name, ".", "size", "(", ")") for name in ("_in_ind", "_out_ind"))
+_MORE = frozenset({(".", "get"), (".", "set"), (".", "ndim"), ("::", "ndim")})
 # How many elements each output has, which is the same for any number of outputs: in brackets of
 # its own, for what stands on its left would be divided twice.
-# An indexer that is asked for its size only, and what may ask one for more.
-_SIZE = re.compile(r"\b(_in_ind|_out_ind)\s*\.\s*size\s*\(\s*\)")
-_MORE = re.compile(r"\.\s*(get|set|ndim)\b|::\s*ndim\b|#\s*include\b")
-_RATIO = re.compile(r"\(\s*_in_ind\s*\.\s*size\s*\(\s*\)\s*/\s*_out_ind\s*\.\s*size\s*\(\s*\)\s*\)")
+_RATIO = ("(", *_IN_SIZE, "/", *_OUT_SIZE, ")")
 
 
 class _GeneratedSpec(BaseSpec):
@@ -323,7 +331,7 @@ class ReductionSpec(_GeneratedSpec):
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
             indexed=self._is_indexed(),
-            counts=mentions(set(_COUNTS), _RATIO.sub(" ", self.post_map)),
+            counts=not _COUNTS.isdisjoint(without_phrases(self.post_map, [_RATIO])),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )
@@ -332,10 +340,11 @@ class ReductionSpec(_GeneratedSpec):
     def indexers(self) -> tuple[str, ...]:
         """Those of ``_in_ind`` and ``_out_ind`` of which some text reads more than the size."""
         texts = (*self.fragments.values(), *self.macro_texts)
-        if not any(map(_MORE.search, (*texts, self.preamble))):
+        if not any(map(_asks_more, (*texts, self.preamble))):
             return ()
-        rest = [_SIZE.sub(" ", text) for text in texts]
-        return tuple(name for name in sorted(_COUNTS) if mentions({name}, *rest))
+        sizes = (_IN_SIZE, _OUT_SIZE)
+        rest = {word for text in texts for word in without_phrases(text, sizes)}
+        return tuple(name for name in sorted(_COUNTS) if name in rest)
 
     def _is_indexed(self) -> bool:
         """Whether more than the post-map depends on indices or the number of elements."""
@@ -511,6 +520,12 @@ class RawSpec(BaseSpec):
                 self._text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 yield Fault(("source",), f"cannot read {self.source!r}: {error}")
+
+
+def _asks_more(text: str) -> bool:
+    """Return whether a text may ask an indexer for more than its size."""
+    pairs = itertools.pairwise(token.text for token in code_of(text))
+    return bool(header_names(text)) or not _MORE.isdisjoint(pairs)
 
 
 def _in_one_line(expression: str) -> str:

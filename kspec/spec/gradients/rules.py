@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import ClassVar, Protocol
 
 from kspec.cpp.directives import header_names
-from kspec.cpp.fragments import identifiers, offset_of
+from kspec.cpp.fragments import code_of, identifiers, offset_of
 from kspec.cpp.names import KEYWORDS, TAKEN, name_problem
 from kspec.model import dtypes
 from kspec.model.backward import COUNT, PREFIX
@@ -28,7 +28,7 @@ _REDUCTION_WORDS = frozenset({"_J", "_i", "_in_ind", "_out_ind", "_ind", "_n", "
 _NOT_VARIABLES = KEYWORDS | TAKEN | {"i", "n", "_ind"}
 # Constants of CUDA and of C, and the types of its headers.
 _CONSTANTS = re.compile(r"[A-Z][A-Z_0-9]*|M_\w+|CUDART_\w+|\w+_t")
-_CALLED = re.compile(r"\s*(?:\(|<|::|\{)")
+_CALLED = frozenset({"(", "<", "::", "{"})
 
 
 class Differentiable(Protocol):
@@ -170,5 +170,10 @@ def _is_variable(word: str, text: str) -> bool:
         return False
     if word in _NOT_VARIABLES or _CONSTANTS.fullmatch(word):
         return False
-    places = [match.end() for match in re.finditer(rf"(?<![\w.:]){re.escape(word)}\b", text)]
-    return bool(places) and not any(_CALLED.match(text, end) for end in places)
+    code = ["", *(token.text for token in code_of(text)), ""]
+    after = [
+        code[k + 1]
+        for k in range(1, len(code) - 1)
+        if code[k] == word and code[k - 1] not in (".", "->", "::")
+    ]
+    return bool(after) and _CALLED.isdisjoint(after)
