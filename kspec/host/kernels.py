@@ -27,7 +27,7 @@ from kspec.host.faults import fault_of
 from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes
 
 if TYPE_CHECKING:
-    from kspec.host.modules import LoadedModule
+    from kspec.host.modules import NativeModule
 
 _ENDLESS = 1e9  # seconds, which the system's clocks can count; no timeout is that long
 
@@ -42,7 +42,7 @@ class Region:
     read_only: bool = False
 
 
-class LoadedKernel:
+class NativeKernel:
     """A callable entry of a module.
 
     Attributes
@@ -59,7 +59,7 @@ class LoadedKernel:
         Returns the text of a line of a file, for faults to show.
     """
 
-    def __init__(self, module: LoadedModule, name: str, symbol: str) -> None:
+    def __init__(self, module: NativeModule, name: str, symbol: str) -> None:
         self.name = name
         self.line_of: Callable[[str, int], str] | None = None
         self._module = module  # keeps the code loaded
@@ -200,7 +200,7 @@ class PreparedLaunch:
 
     def __init__(
         self,
-        kernel: LoadedKernel,
+        kernel: NativeKernel,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_mem: int,
@@ -255,7 +255,7 @@ _MODES = {**TABLES, "bounds": 8}
 
 
 def _launch_options(
-    module: LoadedModule, order: str, regions: Sequence[Region], cooperative: bool
+    module: NativeModule, order: str, regions: Sequence[Region], cooperative: bool
 ) -> runtime.NativeOptions:
     name, _, seed = order.partition(":")
     regions = [*regions, *module.variables]

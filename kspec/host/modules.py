@@ -16,7 +16,7 @@ from typing import Any
 from kspec.cpp.name_expressions import ADVICE
 from kspec.errors import LoadError
 from kspec.host import runtime
-from kspec.host.kernels import TABLES, LoadedKernel, Region
+from kspec.host.kernels import TABLES, NativeKernel, Region
 from kspec.model.stages import Image
 
 
@@ -30,7 +30,7 @@ class _SharedGlobal:
     nbytes: int
 
 
-class LoadedModule:
+class NativeModule:
     """A loaded image.
 
     Attributes
@@ -43,7 +43,7 @@ class LoadedModule:
         Whether every access is looked up in tables, which one operating-system thread has.
     """
 
-    def __init__(self, image: Image, home: LoadedModule | None = None) -> None:
+    def __init__(self, image: Image, home: NativeModule | None = None) -> None:
         arch, *sanitize = image.arch.split("+")
         if image.format != "so" or arch != "host":
             raise LoadError(f"the host device cannot load a {image.format} for {image.arch}")
@@ -74,10 +74,10 @@ class LoadedModule:
             finally:
                 self._runtime.end_load()
 
-    def get_kernel(self, name: str) -> LoadedKernel:
+    def get_kernel(self, name: str) -> NativeKernel:
         """Return a kernel by its name expression, plain name or symbol; `LoadError` if absent."""
         symbol = self._symbol(name, "kspec_entry_")
-        return LoadedKernel(self, _name_of(self.image.symbols, name), symbol)
+        return NativeKernel(self, _name_of(self.image.symbols, name), symbol)
 
     def get_global(self, name: str) -> tuple[int, int]:
         """Return address and size in bytes of a global variable; `LoadError` if absent."""
@@ -85,7 +85,7 @@ class LoadedModule:
         size = symbol.replace("global_", "global_size_")
         return self._call(symbol, ctypes.c_void_p), self._call(size, ctypes.c_size_t)
 
-    def _globals_shared_with(self, home: LoadedModule) -> tuple[_SharedGlobal, ...]:
+    def _globals_shared_with(self, home: NativeModule) -> tuple[_SharedGlobal, ...]:
         """Return the global variables that both have."""
         names = {symbol: name for name, symbol in self.image.symbols.items()}
         return tuple(
@@ -155,14 +155,14 @@ def _has_shadow() -> bool:
         return bool(run.has_shadow())
 
 
-def load_module(image: Image, home: LoadedModule | None = None) -> LoadedModule:
+def load_module(image: Image, home: NativeModule | None = None) -> NativeModule:
     """Load an image of `kspec.compiler.host.compile.compile_host`.
 
     Parameters
     ----------
     image : Image
         What to load.
-    home : LoadedModule, optional
+    home : NativeModule, optional
         The same source without instrumentation: it keeps the global variables of both.
 
     Raises
@@ -172,7 +172,7 @@ def load_module(image: Image, home: LoadedModule | None = None) -> LoadedModule:
     ToolNotFoundError
         When the runtime has to be built and there is no C++ compiler.
     """
-    return LoadedModule(image, home)
+    return NativeModule(image, home)
 
 
 def _name_of(symbols: Mapping[str, str], name: str) -> str:

@@ -14,7 +14,7 @@ from kspec.compiler.host.command import HostCompiler, describe
 from kspec.compiler.host.compile import compile_host
 from kspec.errors import HostFault
 from kspec.host.kernels import Region
-from kspec.host.modules import LoadedModule, load_module
+from kspec.host.modules import NativeModule, load_module
 from kspec.model.stages import CudaSource, Target
 from tests.compiling import compiled
 from tests.host.conftest import as_ctypes
@@ -29,7 +29,7 @@ def zig_compiler() -> HostCompiler:
 
 
 @functools.cache
-def checked_module(text: str, modes: str, compiler: str) -> LoadedModule:
+def checked_module(text: str, modes: str, compiler: str) -> NativeModule:
     """Compile a text for checking modes, once for all tests."""
     sanitize = tuple(sorted(modes.split(","))) if modes else ()
     source = CudaSource("kernel.cu", text)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kspec.host.buffers import HostBuffer
-from kspec.host.modules import LoadedModule, load_module
+from kspec.host.modules import NativeModule, load_module
 from kspec.model.stages import CudaSource, Target
 from tests.compiling import compiled
 
@@ -30,7 +30,7 @@ class Program:
     def __init__(self, text: str, names: Sequence[str] = (), **options: Any) -> None:
         source = CudaSource("test.cu", text, tuple(names), **options)
         self.image = compiled(source, Target("host"))
-        self.module: LoadedModule = load_module(self.image)
+        self.module: NativeModule = load_module(self.image)
 
     def __call__(
         self,

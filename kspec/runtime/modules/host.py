@@ -123,7 +123,7 @@ class HostModule:
     def __init__(self, image: Image, home: LoadedModule | None = None) -> None:
         self.mapping = dict(image.symbols)
         kept = home._module if isinstance(home, HostModule) else None
-        self._module: modules.LoadedModule = modules.load_module(image, kept)
+        self._module: modules.NativeModule = modules.load_module(image, kept)
 
     def get_kernel(self, symbol: str) -> HostKernel:
         """Return a kernel by its symbol; raise `LoadError` if there is none."""
