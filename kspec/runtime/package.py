@@ -46,7 +46,13 @@ from kspec.runtime.kernels.tracing import record
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.modules.advice import advise
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource, Wanted
+from kspec.runtime.modules.provider import (
+    CompilingProvider,
+    KernelLoader,
+    OneSource,
+    Provider,
+    Wanted,
+)
 from kspec.runtime.raw.declared import RawCallable
 from kspec.runtime.raw.launch_rules import RawFunction
 
@@ -260,7 +266,7 @@ class GeneratedModule:
         )
 
 
-class _ImageProvider:
+class _ImageProvider(Provider):
     """Answers with the module's fatbin when it holds the kernel for the device."""
 
     def __init__(self, folder: Path, entry: ModuleEntry) -> None:
@@ -291,18 +297,6 @@ class _ImageProvider:
             if self._image is None:
                 self._image = self._read(entry)
             return self._image
-
-    def compiles(self, wanted: Wanted, device: Device) -> bool:
-        """Return False: what is here was compiled when the package was built."""
-        return False
-
-    def source(self, wanted: Wanted) -> CudaSource | None:
-        """Return None: images do not have their source with them."""
-        return None
-
-    def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
-        """Return None: the manifest has every name there is."""
-        return None
 
     def describe(self, wanted: Wanted) -> str:
         """Return the image's specializations of the wanted kernel, a line for each."""

@@ -375,8 +375,8 @@ class Fused(PickledByName):
         exact = described, same, overlaps
         found = self._programs.get(exact)
         if found is None:
-            pattern = _pattern(described), same, overlaps
-            found = self._programs.get(pattern)
+            shapeless = _shape_free(described), same, overlaps
+            found = self._programs.get(shapeless)
             if found is None:
                 names = self._argument_names(len(described))
                 program = trace(
@@ -389,7 +389,7 @@ class Fused(PickledByName):
                     overlaps,
                 )
                 found = Runnable(program)
-                self._programs[exact if program.shaped else pattern] = found
+                self._programs[exact if program.shaped else shapeless] = found
         return found
 
     def _traced_function(self, *args: Any) -> Any:
@@ -455,7 +455,7 @@ def _layout(view: ArrayView) -> object:
     return view.ptr % ALIGNMENT, view.shape, view.strides, view.readonly
 
 
-def _pattern(described: Sequence[ArgumentType]) -> tuple[object, ...]:
+def _shape_free(described: Sequence[ArgumentType]) -> tuple[object, ...]:
     """Return types and which extents are equal, which is all that most programs depend on."""
     numbers: dict[int, int] = {0: 0, 1: 1}  # of no elements, there may be nothing to choose from
     found: list[object] = []

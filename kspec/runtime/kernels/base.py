@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from kspec.errors import NotCompiledError
+from kspec.errors import NotCompiledError, ShapeError
 from kspec.model.backward import Backward
 from kspec.model.checks import Checks
 from kspec.model.declaration import Declaration, GeneratedDeclaration
-from kspec.model.infer import param_dtype
+from kspec.model.infer import Binding, param_dtype
+from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
+from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.arguments.param_info import ParamInfo
 from kspec.runtime.callcache.cache import CacheEntry, CacheInfo, CallCache
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
@@ -28,6 +30,7 @@ from kspec.runtime.callcache.launch_plan import Prepared, is_checked
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.libraries.lookup import default_library
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.modules.provider import KernelLoader
 
@@ -156,6 +159,26 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
     def nargs(self) -> int:
         """Number of inputs and outputs."""
         return self.nin + self.nout
+
+    def with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int = 0) -> Call:
+        """Allocate the outputs that the caller has not given.
+
+        `size`: of the loop, if the caller has said it; -1 if not, which raw outputs need.
+        """
+        outputs = self._declaration.outputs
+        if call.outputs or not len(outputs):
+            return call
+        library = call.library or default_library(call.device)
+        made = []
+        for param in outputs:
+            if param.raw and size < 0:
+                raise ShapeError(
+                    f"Output array size is Undecided: {self.name}: raw output {param.name} "
+                    "needs size=, or must be given"
+                )
+            array = library.empty(shape, param_dtype(param, binding), call.device)
+            made.append(new_output(param, array))
+        return Call(call.inputs, tuple(made), call.device, library)
 
     def _entry(
         self, args: Sequence[Any], options: tuple[str, ...], returned: str, grows: bool = False

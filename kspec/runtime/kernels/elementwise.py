@@ -14,10 +14,10 @@ from typing import Any, SupportsIndex
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
-from kspec.model.infer import Binding, infer, param_dtype
-from kspec.model.shapes import Shape, size_of
+from kspec.model.infer import infer
+from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
-from kspec.runtime.arguments.binding import Call, check_count, classify, new_output, resolve_stream
+from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import (
     checks_of_call,
     host_options,
@@ -31,7 +31,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
-from kspec.runtime.libraries.lookup import default_library, overriding
+from kspec.runtime.libraries.lookup import overriding
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
 
@@ -175,7 +175,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size)
         shape, binding = inferred.loop, inferred.binding
-        call = self._with_outputs(call, shape, binding, size)
+        call = self.with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
         if 0 in shape:
             made_by = None if given else call.library
@@ -202,23 +202,6 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             named=options.stream is not None,
             library=None if given else call.library,
         )
-
-    def _with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int) -> Call:
-        """Allocate the outputs that the caller has not given."""
-        if call.outputs or not len(self.declaration.outputs):
-            return call
-        library = call.library or default_library(call.device)
-        outputs = []
-        for param in self.declaration.outputs:
-            if param.raw and size < 0:
-                raise ShapeError(
-                    f"Output array size is Undecided: {self.__name__}: raw output {param.name} "
-                    "needs size=, or must be given"
-                )
-            dtype = param_dtype(param, binding)
-            array = library.empty(shape, dtype, call.device)
-            outputs.append(new_output(param, array))
-        return Call(call.inputs, tuple(outputs), call.device, library)
 
     def _result(self, call: Call) -> Any:
         if self.declaration.no_return:

@@ -18,7 +18,6 @@ from kspec.runtime.arguments.binding import (
     Call,
     Operand,
     classify,
-    new_output,
     raw_ndims,
     resolve_stream,
 )
@@ -237,18 +236,6 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                     f"{self.__name__}: {name} is read by the reduce or post-map "
                     "expression, where there are no elements any more; pass a scalar"
                 )
-
-    def with_outputs(self, call: Call, shape: Shape, binding: Binding) -> Call:
-        """Allocate the outputs that the caller has not given."""
-        if call.outputs:
-            return call
-        library = call.library
-        assert library is not None  # there is an array among the inputs
-        outputs = []
-        for param in self.declaration.outputs:
-            array = library.empty(shape, param_dtype(param, binding), call.device)
-            outputs.append(new_output(param, array))
-        return Call(call.inputs, tuple(outputs), call.device, library)
 
     def schedule(
         self,

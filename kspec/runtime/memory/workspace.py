@@ -27,16 +27,14 @@ class Scratch:
         self._stream = stream
         self._nbytes = nbytes
         self._zeroed = zeroed
-        self._buffer: ctypes.Array[ctypes.c_char] | None = None
+        self._kept: KeptScratch | None = None
         self.ptr = 0
 
     def __enter__(self) -> Scratch:
-        if not self._nbytes:
-            return self
         if self._device.is_host:
-            self._buffer = ctypes.create_string_buffer(self._nbytes + 256)
-            self.ptr = -(-ctypes.addressof(self._buffer) // 256) * 256
-        else:
+            self._kept = KeptScratch(self._device, self._stream, self._nbytes, self._zeroed)
+            self.ptr = self._kept.ptr
+        elif self._nbytes:
             ordinal = self._device.ordinal
             self.ptr = driver_memory.allocate_async(ordinal, self._nbytes, self._stream)
             driver_memory.zero_async(ordinal, self.ptr, self._zeroed, self._stream)
@@ -50,7 +48,7 @@ class Scratch:
     ) -> None:
         if self.ptr and not self._device.is_host:
             driver_memory.free_async(self._device.ordinal, self.ptr, self._stream)
-        self._buffer = None
+        self._kept = None
 
 
 class CudaMemory:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kspec import config
 from kspec.cpp.name_expressions import find_symbol, is_expression
@@ -40,26 +40,31 @@ _SHARED: RecentMap[tuple[bytes, Device], LoadedModule] = RecentMap(64)
 _SHARED_MODES = ((), ("bounds",))
 
 
-class Provider(Protocol):
-    """Answers with an image, or None."""
+class Provider:
+    """Answers with an image, or None; by default it has images only, and no compiler."""
 
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Return an image that holds `wanted` for `device`, or None.
 
         `sanitize`: checking modes that a host image is to be instrumented for.
         """
+        raise NotImplementedError
 
     def compiles(self, wanted: Wanted, device: Device) -> bool:
         """Return whether `find` would start a compiler."""
+        return False
 
-    def source(self, wanted: Wanted) -> CudaSource | None:
+    def source_of(self, wanted: Wanted) -> CudaSource | None:
         """Return the source of `wanted`, if this provider knows it."""
+        return None
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
-        """Return the compiler's name of `wanted`, or None without a compiler."""
+        """Return the compiler's name of `wanted`; None without a compiler."""
+        return None
 
     def describe(self, wanted: Wanted) -> str:
         """Return a list of available kernels, for the error that nothing was found."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class OneSource:
         return self.source
 
 
-class CompilingProvider:
+class CompilingProvider(Provider):
     """Compiles on first use, through the user's cache, unless that is forbidden.
 
     Parameters
@@ -107,6 +112,10 @@ class CompilingProvider:
 
         source = self.source(wanted)
         return not is_compiled(source, target_of(device, (), source.backend), user_cache())
+
+    def source_of(self, wanted: Wanted) -> CudaSource | None:
+        """Return the source of `wanted`."""
+        return self.source(wanted)
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
         """Compile only the one expression, whose types may have other names in the source."""
@@ -404,7 +413,7 @@ def _shared_module(image: Image, device: Device) -> LoadedModule:
 
 
 def _source(providers: Sequence[Provider], wanted: Wanted) -> CudaSource | None:
-    answers = (provider.source(wanted) for provider in providers)
+    answers = (provider.source_of(wanted) for provider in providers)
     return next((source for source in answers if source is not None), None)
 
 

@@ -31,6 +31,7 @@ from kspec.runtime.modules.provider import (
     CompilingProvider,
     KernelLoader,
     OneSource,
+    Provider,
     Wanted,
     made_in_python,
 )
@@ -419,7 +420,7 @@ def _file_loader(path: str) -> KernelLoader:
     return KernelLoader([_FileProvider(Path(path))])
 
 
-class _FileProvider:
+class _FileProvider(Provider):
     """Answers with an image the user compiled."""
 
     def __init__(self, path: Path) -> None:
@@ -437,21 +438,9 @@ class _FileProvider:
             self._image = Image(kind, "unknown", code, {})
         return self._image
 
-    def compiles(self, wanted: Wanted, device: Device) -> bool:
-        """Return False: the user has compiled it."""
-        return False
-
-    def source(self, wanted: Wanted) -> CudaSource | None:
-        """Return None: an image file does not contain its source."""
-        return None
-
     def describe(self, wanted: Wanted) -> str:
         """Return one line for the error that nothing was found."""
         return f"{self._path} has no such kernel"
-
-    def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
-        """Return None: names in an image are as they are."""
-        return None
 
 
 def _check_text(what: str, value: object) -> None:

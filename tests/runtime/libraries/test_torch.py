@@ -101,7 +101,7 @@ def add_to(x, y):  # type: ignore[no-untyped-def]
 
 WRITERS: dict[str, Callable[[Any, Any], Any]] = {
     "elementwise": INCREMENT,
-    "elementwise, without a family": lambda x, y: INCREMENT(x[::1], y, block_size=64),
+    "elementwise, without a dynamic-shape plan": lambda x, y: INCREMENT(x[::1], y, block_size=64),
     "what is not const": GROW,
     "bound": lambda x, y: INCREMENT.bind(x, y)(),
     "reduction": lambda x, y: TOTAL(x, out=y, axis=()),
