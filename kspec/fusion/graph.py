@@ -20,7 +20,7 @@ from typing import TypeVar, cast
 
 from kspec.errors import FusionError, ShapeError
 from kspec.fusion.view_ops import Index, ViewOp, compose, reshape_as_index
-from kspec.model.shapes import refusal_to_broadcast
+from kspec.model.shapes import broadcast_shapes
 
 
 @dataclass(frozen=True)
@@ -351,22 +351,15 @@ def broadcast(shapes: Iterable[Shape]) -> Shape:
         If they do not fit.
     """
     shapes = list(shapes)
-    result: list[Dim] = []
-    for place in range(max(map(len, shapes), default=0)):
-        found = ONE
-        for shape in shapes:
-            if place >= len(shape):
-                continue
-            dim = shape[-1 - place]
-            if dim.size == 1 or dim.size == found.size:
-                found = dim if found.size == 1 else found
-            elif found.size == 1:
-                found = dim
-            else:
-                sizes = [[dim.size for dim in shape] for shape in shapes]
-                raise ShapeError(refusal_to_broadcast(sizes))
-        result.append(found)
-    return tuple(reversed(result))
+    sizes = broadcast_shapes([tuple(dim.size for dim in shape) for shape in shapes])
+    return tuple(
+        next(
+            shape[axis]
+            for shape in shapes
+            if len(shape) >= -axis and shape[axis].size == sizes[axis]
+        )
+        for axis in range(-len(sizes), 0)
+    )
 
 
 def _is_still(value: Node, op: ViewOp) -> bool:

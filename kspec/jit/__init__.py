@@ -14,6 +14,7 @@ these nor the runtime::
     types        which types are computed in, by mode
     build_ir     the program of a kernel, and its text
     syntax       functions, statements, assignments, expressions, attributes, indexing, calls
+    call_site    one call, and its arguments
     device_calls what only kernels have: indices, barriers, memory, atomics
     scope        variables and problems of one function
     cg, cub      what groups of threads do together

@@ -1155,7 +1155,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x != 'text'": (TypeError, "compared with 'text'"),
     "x.T.reshape(-1, copy=False)": (ValueError, "Unable to avoid creating a copy"),
     "x.reshape(-5, 7)": (ValueError, "cannot reshape"),
-    "x.sum((0, 0))": (ValueError, "repeated"),
+    "x.sum((0, 0))": (ValueError, "duplicate value in 'axis'"),
     "x.argmax((0, 1))": (TypeError, ""),
     "np.add(x)": (TypeError, ""),
     "np.add(x, y, x, out=x)": (TypeError, ""),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from kspec.errors import ShapeError
 from kspec.fusion import types
@@ -23,7 +22,7 @@ from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.model import dtypes
-from kspec.model.shapes import check_not_empty
+from kspec.model.shapes import check_not_empty, normalize_axes
 
 _WITHOUT_IDENTITY = frozenset({"max", "min", "nanmax", "nanmin", "argmax", "argmin"})
 _WITH_AXES = frozenset({"mean", "var", "std"})  # NumPy raises for axes of numbers
@@ -91,8 +90,7 @@ class _Reduction:
         ndim = len(x.value.shape)
         if ndim == 0 and self.name not in _WITH_AXES and axis in (0, -1):
             axis = None  # as for NumPy's numbers
-        every = tuple(range(ndim))
-        axes = every if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
+        axes = normalize_axes(axis, ndim)
         value = compute(self, x.value, axes)
         if self.options.get("keepdims"):
             value = _kept(self.tracer, value, axes, ndim)

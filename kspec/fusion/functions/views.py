@@ -53,17 +53,16 @@ def ravel(tracer: Tracer, a: Any, order: str = "C") -> Proxy:
 
 def _extents(x: Proxy, shape: Any) -> tuple[int, ...]:
     """Return the extents of a new shape, one of which may be left to its size."""
-    given = shape if isinstance(shape, tuple | list) else (shape,)
-    sizes = [int(one) for one in given]
+    given = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     # What is one axis stays so, however long it is; other extents may be given for these alone.
-    x.tracer.graph.shaped |= not (sizes == [-1] and x.ndim == 1)
-    known = int(np.prod([one for one in sizes if one != -1], dtype=np.int64))
-    have = int(np.prod(x.value.sizes, dtype=np.int64))
-    if sizes.count(-1) == 1 and known and have % known == 0:
-        sizes[sizes.index(-1)] = have // known
-    if min(sizes, default=0) < 0 or int(np.prod(sizes, dtype=np.int64)) != have:
-        raise ValueError(f"cannot reshape array of size {have} into shape {tuple(sizes)}")
-    return tuple(sizes)
+    x.tracer.graph.shaped |= not (given == (-1,) and x.ndim == 1)
+    if min(given, default=0) < -1:  # which NumPy takes for -1
+        raise ValueError(f"cannot reshape array of size {x.size} into shape {given}")
+    shaped: tuple[int, ...] = np.empty(x.value.sizes, _NO_BYTES).reshape(given).shape
+    return shaped
+
+
+_NO_BYTES = np.dtype([])
 
 
 def _reshaped(x: Proxy, wanted: tuple[int, ...], copy: bool) -> Proxy:
