@@ -84,7 +84,7 @@ def call_method(site: CallSite, one: Method) -> Value:
 
 
 def _group(site: CallSite, value: Value) -> Expression:
-    if isinstance(value, Known | TupleValue | Method) or value.type not in (_BLOCK, _GRID):
+    if not isinstance(value, Expression) or value.type not in (_BLOCK, _GRID):
         raise site.problem(TypeError, f"{describe(value)} is not a group")
     return value
 
@@ -107,7 +107,7 @@ def _copy(site: CallSite) -> Value:
 
 
 def _address(site: CallSite, array: Value, index: Value) -> BuiltinCall:
-    if isinstance(array, Known | TupleValue | Method) or not is_memory(array.type):
+    if not isinstance(array, Expression) or not is_memory(array.type):
         raise site.problem(TypeError, f"{site.callee} copies arrays, not {describe(array)}")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
     element = indexing.index_memory(site.scope, site.node, array, indices)

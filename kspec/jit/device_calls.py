@@ -9,11 +9,11 @@ import numpy as np
 
 from kspec.ir.control import Allocate, Print
 from kspec.ir.nodes import BuiltinCall, Const, Element, Expression, Name
-from kspec.ir.types import ArrayType, BufferType
+from kspec.ir.types import BufferType, is_memory
 from kspec.jit import types
 from kspec.jit.call_site import CallSite
 from kspec.jit.syntax import indexing
-from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
+from kspec.jit.values import Known, TupleValue, Value, convert, describe, kind_of
 from kspec.model import dtypes
 
 Handler = Callable[[CallSite], Value]
@@ -57,7 +57,7 @@ def print_values(site: CallSite, sep: str, end: str) -> Value:
             texts.append(str(one.value).replace("%", "%%"))
             continue
         value = site.scalar(one)
-        kind = types.kind(str(value.type))
+        kind = kind_of(value)
         if kind == "c":
             part = dtypes.real_part(str(value.type))
             texts.append("(%g%+gj)")
@@ -92,7 +92,7 @@ def _printf(site: CallSite) -> Value:
     for match, one in zip(words, values, strict=True):
         value = site.scalar(one)
         is_float = match[2] in "eEfFgGaA"
-        if (types.kind(str(value.type)) == "f") != is_float:
+        if (kind_of(value) == "f") != is_float:
             raise site.problem(TypeError, f"{match[0]} does not print a {value.type}")
         wide = str(value.type) in ("int64", "uint64")
         size = "ll" if wide and not is_float else ""
@@ -157,7 +157,7 @@ def _syncwarp(site: CallSite) -> Value:
     if isinstance(value, Known):
         return BuiltinCall("syncwarp", (mask_of(site, value),), "")
     mask = site.scalar(value)
-    if types.kind(str(mask.type)) not in "iu":
+    if kind_of(mask) not in "iu":
         message = f"{site.callee}: the mask must be an integer, not {mask.type}"
         raise site.problem(TypeError, message)
     return BuiltinCall("syncwarp", (convert(mask, "uint32"),), "")
@@ -197,9 +197,7 @@ def _memory(site: CallSite) -> Value:
 
 
 def _element(site: CallSite, array: Value, index: Value) -> Element:
-    if isinstance(array, Known | TupleValue | Method) or not isinstance(
-        array.type, ArrayType | BufferType
-    ):
+    if not isinstance(array, Expression) or not is_memory(array.type):
         raise site.problem(TypeError, f"{site.callee}: {describe(array)} is not an array")
     indices = list(index.items) if isinstance(index, TupleValue) else [index]
     found = indexing.index_memory(site.scope, site.node, array, indices)
@@ -237,7 +235,7 @@ def _shuffle(site: CallSite) -> Value:
         raise site.problem(TypeError, f"{site.callee}: no such operation on {value.type}")
     unsigned = site.function in ("shfl_up_sync", "shfl_down_sync")
     place = site.scalar(lane)
-    if types.kind(str(place.type)) not in "iu":
+    if kind_of(place) not in "iu":
         raise site.problem(TypeError, f"{site.callee}: {place.type} is not a number of a lane")
     size: Expression = Const(32, "int32")
     if isinstance(width, Known):

@@ -18,7 +18,7 @@ from kspec.ir.nodes import (
 )
 from kspec.jit import types
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe
+from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe, kind_of
 from kspec.model import dtypes
 
 # C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
@@ -34,7 +34,7 @@ def as_expression(
         with scope.at(node):
             wanted = dtype or types.type_of_constant(scope.mode, value.value)
             return constant(value.value, wanted, scope.mode)
-    if isinstance(value, Known | TupleValue | Method):
+    if not isinstance(value, Expression):
         raise scope.problem(node, TypeError, f"{describe(value)} is not a number")
     return value
 
@@ -86,7 +86,7 @@ def call_ufunc(
     args: list[Expression] = []
     for value, one, wanted in zip(values, operands, inputs, strict=True):
         known = isinstance(value, Known)
-        if known and one.type != wanted and types.kind(str(one.type)) in "biuf":
+        if known and one.type != wanted and kind_of(one) in "biuf":
             with scope.at(node):
                 assert isinstance(value, Known)
                 args.append(constant(value.value, wanted, scope.mode))

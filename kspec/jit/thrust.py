@@ -20,7 +20,7 @@ from kspec.ir.types import BufferType, IteratorType, Type
 from kspec.jit import operations, types
 from kspec.jit.call_site import CallSite
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe, kind_of
 
 _HEADER = "kspec/sequential.cuh"
 
@@ -128,7 +128,7 @@ class Algorithm:
             if param[0] == "v":
                 found.append(site.assignable(value, _dtype(found[0])))
                 continue
-            if isinstance(value, Known | TupleValue | Method) or not _is_iterator(value.type):
+            if not isinstance(value, Expression) or not _is_iterator(value.type):
                 raise site.problem(
                     TypeError,
                     f"jit.thrust.{self.name}: argument {k} is {describe(value)}, not an iterator "
@@ -265,14 +265,14 @@ def iterator_arithmetic(
     ):
         return None
     steps = operations.scalar(scope, node, number)
-    if types.kind(str(steps.type)) not in "iu":
+    if kind_of(steps) not in "iu":
         return None
     name = "add.c" if sign == "+" else "subtract.c"
     return BuiltinCall(name, (place, convert(steps, "int64")), _place(place.type))
 
 
 def _iterator(value: Value) -> Expression | None:
-    if isinstance(value, Known | TupleValue | Method) or not _is_iterator(value.type):
+    if not isinstance(value, Expression) or not _is_iterator(value.type):
         return None
     return value
 

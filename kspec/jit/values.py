@@ -56,6 +56,11 @@ class Method:
 Value = Expression | Known | TupleValue | Method
 
 
+def kind_of(value: Expression) -> str:
+    """Return the letter of the kind of an expression's dtype."""
+    return types.kind(str(value.type))
+
+
 def wrapped(value: object) -> Value:
     """Return a known value; a tuple becomes one of known values."""
     return TupleValue(tuple(map(wrapped, value))) if isinstance(value, tuple) else Known(value)

@@ -236,7 +236,7 @@ def _store(
 def _place(scope: Scope, target: ast.expr) -> Element | FieldAccess:
     """Return the element of memory that is assigned."""
     place = expressions.evaluate(scope, target)
-    if isinstance(place, Known | TupleValue | Method):
+    if not isinstance(place, Expression):
         raise scope.problem(target, TypeError, f"{describe(place)} cannot be assigned to")
     if isinstance(place.type, ArrayType | BufferType):
         raise scope.problem(

@@ -29,6 +29,7 @@ from kspec.jit.values import (
     Value,
     convert,
     describe,
+    kind_of,
     unwrapped,
     wrapped,
 )
@@ -185,7 +186,7 @@ def _cast(site: CallSite, kind: type) -> Value:
     if len(args) != 1:
         raise site.problem(TypeError, f"{kind.__name__}() takes one number here")
     one = site.scalar(args[0])
-    if types.kind(str(one.type)) == "c" and types.kind(dtype) in "iuf":
+    if kind_of(one) == "c" and types.kind(dtype) in "iuf":
         message = f"a {one.type} cannot become {dtype}; take .real or .imag"
         raise site.problem(TypeError, message)
     return convert(one, dtype)
@@ -223,10 +224,10 @@ def _math(site: CallSite, name: str, args: Sequence[Value]) -> Value:
         raise site.problem(TypeError, f"math.{name} takes no complex numbers; np.{ufunc}")
     if name in _ROUNDING:
         whole = site.ufunc(ufunc, *args)
-        return whole if types.kind(str(whole.type)) in "biu" else convert(whole, "int64")
+        return whole if kind_of(whole) in "biu" else convert(whole, "int64")
     if ufunc in _NO_UFUNCS:
         one = site.scalar(args[0])
-        type_ = str(one.type) if types.kind(str(one.type)) == "f" else "float64"
+        type_ = str(one.type) if kind_of(one) == "f" else "float64"
         return BuiltinCall(ufunc, (convert(one, type_),), type_)
     if len(args) != getattr(np, ufunc).nin:
         raise site.problem(TypeError, f"math.{name}: {len(args)} arguments")
@@ -239,7 +240,7 @@ def _floating(site: CallSite, value: Value) -> Value:
     if isinstance(value, Known):
         return Known(float(value.value))
     one = site.scalar(value)
-    return one if types.kind(str(one.type)) == "f" else convert(one, "float64")
+    return one if kind_of(one) == "f" else convert(one, "float64")
 
 
 def _extreme(name: str) -> Callable[..., Value]:
@@ -306,11 +307,11 @@ def _round(site: CallSite) -> Value:
     args = site.args
     value = site.scalar(args[0])
     if len(args) == 1:
-        if types.kind(str(value.type)) in "biu":
+        if kind_of(value) in "biu":
             return value
         return convert(site.ufunc("rint", value), "int64")
     digits = args[1]
-    if not isinstance(digits, Known) or types.kind(str(value.type)) != "f":
+    if not isinstance(digits, Known) or kind_of(value) != "f":
         raise site.problem(TypeError, "round(x, n) takes a floating-point x, a known n")
     scale = Known(np.dtype(str(value.type)).type(10.0 ** int(digits.value)))
     scaled = site.ufunc("multiply", value, scale)

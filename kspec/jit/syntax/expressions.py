@@ -20,7 +20,7 @@ from kspec.ir.types import is_memory
 from kspec.jit import operations, thrust, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
-from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe
+from kspec.jit.values import Known, TupleValue, Value, convert, describe, kind_of
 
 # Operators: Python's function for known values, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -92,7 +92,7 @@ def condition(scope: Scope, node: ast.expr) -> Known | Expression:
     if isinstance(value, TupleValue):
         return Known(bool(value.items))
     one = operations.scalar(scope, node, value)
-    if types.kind(str(one.type)) == "c":
+    if kind_of(one) == "c":
         raise scope.problem(node, TypeError, f"{one.type} is not a condition")
     return convert(one, "bool")
 
@@ -137,7 +137,7 @@ def binary(scope: Scope, node: ast.AST, op: ast.operator, left: Value, right: Va
     if moved is not None:
         return moved
     for one in (left, right):
-        if not isinstance(one, Known | TupleValue | Method) and is_memory(one.type):
+        if isinstance(one, Expression) and is_memory(one.type):
             raise scope.problem(
                 node, TypeError, f"{describe(left)} {sign} {describe(right)}: index the array"
             )
@@ -236,10 +236,10 @@ def _mixed_integers(
         if not isinstance(known.value, int | np.integer) or isinstance(other, TupleValue | Known):
             return None
         one = operations.scalar(scope, node, other)
-        if types.kind(str(one.type)) not in "iu" or types.fits(int(known.value), str(one.type)):
+        if kind_of(one) not in "iu" or types.fits(int(known.value), str(one.type)):
             return None
     first, second = operations.scalar(scope, node, left), operations.scalar(scope, node, right)
-    kinds = {types.kind(str(one.type)): str(one.type) for one in (first, second)}
+    kinds = {kind_of(one): str(one.type) for one in (first, second)}
     if kinds.keys() != {"i", "u"} or types.holds(kinds["i"], kinds["u"]):
         return None
     return first, second
@@ -282,7 +282,7 @@ def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
             last = value
             continue
         test = operations.scalar(scope, one, value)
-        if types.kind(str(test.type)) == "c":
+        if kind_of(test) == "c":
             raise scope.problem(one, TypeError, f"{test.type} is not a condition")
         parts.append(convert(test, "bool"))
     if not parts:

@@ -26,7 +26,7 @@ from kspec.jit import builtins as device
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import assignments, expressions
-from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe, wrapped
+from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe, kind_of, wrapped
 
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
     ast.FunctionDef: (
@@ -86,7 +86,7 @@ def _expression(scope: Scope, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):
         return  # a docstring, or ...
     value = expressions.evaluate(scope, node.value)
-    if not isinstance(value, Known | TupleValue | Method) and not operations.is_pure(value):
+    if isinstance(value, Expression) and not operations.is_pure(value):
         scope.out.append(ExpressionStatement(value))
 
 
@@ -197,7 +197,7 @@ def _counter_type(scope: Scope, node: ast.AST, values: Sequence[Value]) -> str:
     found = []
     for one in values:
         value = operations.scalar(scope, node, one)
-        if types.kind(str(value.type)) not in "iu":
+        if kind_of(value) not in "iu":
             raise scope.problem(node, TypeError, f"range() takes integers, not {value.type}")
         found.append(str(value.type))
     if scope.mode == "numpy":
