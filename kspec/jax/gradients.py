@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from kspec.errors import ArgumentTypeError
 from kspec.jax.calls import TracedCall
 from kspec.jax.shards import varying, varying_axes
-from kspec.model.backward import COUNT, PREFIX, Backward
-from kspec.model.shapes import kept_shape, reduced_count, summed_axes
+from kspec.model.backward import PREFIX, Backward, with_kept_axes
+from kspec.model.shapes import summed_axes
 from kspec.runtime.memory.array_view import numpy_dtype
 
 Outputs = tuple[Any, ...]
@@ -98,12 +98,12 @@ class _Gradient:
 
     def backward(self, saved: dict[str, Any], arrived: Sequence[Any]) -> list[Any]:
         """Return the gradient of each input; None where it is zero."""
-        known: dict[str, Any] = {COUNT: self._count, **self._numbers, **saved}
+        known: dict[str, Any] = {**self._numbers, **saved}
         for name, gradient in zip(self._outputs, arrived, strict=True):
             known[f"{PREFIX}{name}"] = _conjugate(_filled(gradient))
-        for name in (*self._outputs, *(f"{PREFIX}{name}" for name in self._outputs)):
-            if name in known and self._call.is_reduction:
-                known[name] = known[name].reshape(self._kept)
+        if self._call.is_reduction:
+            shape, axis = self._call.evaluation.shape, self._call.options.get("axis")
+            known = with_kept_axes(known, self._outputs, shape, axis)
         with self._call.precision():
             found = self._gradients(*self._rule.arguments(known), **self._raw_shapes)
             found = found if isinstance(found, tuple) else (found,)
@@ -140,14 +140,6 @@ class _Gradient:
             if param.raw
         ]
         return {"raw_shapes": raw} if raw else {}
-
-    @property
-    def _kept(self) -> tuple[int, ...]:
-        return kept_shape(self._call.evaluation.shape, self._call.options.get("axis"))
-
-    @property
-    def _count(self) -> int:
-        return reduced_count(self._call.evaluation.shape, self._call.options.get("axis"))
 
 
 def _filled(gradient: Any) -> Any:

@@ -26,15 +26,41 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
+from kspec.model.shapes import kept_shape, reduced_count
 
 PREFIX = "grad_"
 # How many elements of its inputs a reduction folds into each element of its outputs.
 COUNT = "count"
+
+
+def with_kept_axes(
+    known: Mapping[str, Any],
+    outputs: Iterable[str],
+    shape: Sequence[int],
+    axis: int | Sequence[int] | None,
+) -> dict[str, Any]:
+    """Return the values of a reduction as the kernel that computes its gradients takes them.
+
+    Parameters
+    ----------
+    known : mapping of str to array or scalar
+        Inputs, outputs and the gradients of these, as far as they are needed.
+    outputs : iterable of str
+        Names of the outputs, which get the reduced axes with extent 1, as do their gradients.
+    shape : sequence of int
+        Of all inputs broadcast.
+    axis : int, sequence of int or None
+        The reduced axes.
+    """
+    kept = kept_shape(shape, axis)
+    names = [one for name in outputs for one in (name, f"{PREFIX}{name}") if one in known]
+    reshaped = {name: known[name].reshape(kept) for name in names}
+    return {COUNT: reduced_count(shape, axis), **known, **reshaped}
 
 
 @dataclass(frozen=True)

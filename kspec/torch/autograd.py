@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from kspec.model.backward import COUNT, PREFIX, Backward
+from kspec.model.backward import PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.infer import bind_types, loop_shape, param_dtype
 from kspec.model.operators import Operator
-from kspec.model.shapes import kept_shape, reduced_count, summed_axes
+from kspec.model.shapes import summed_axes
 from kspec.torch.fake import abstract, broadcast, dtype_named
 
 
@@ -75,23 +75,14 @@ class Gradients:
         outputs = self._declaration.outputs.names
         known |= {f"{PREFIX}{name}": one for name, one in zip(outputs, grads, strict=True)}
         if isinstance(self._declaration, ReductionDeclaration):
-            known = self._kept(ctx, known)
+            axis = None if ctx.axis is None else tuple(ctx.axis)
+            known = with_kept_axes(known, outputs, ctx.shape, axis)
         found = dict(zip(self._backward.differentiable, self._run(ctx, known), strict=True))
         names = [argument.name for argument in self._operator.arguments]
         return tuple(
             _summed(found[name], ctx.shape, ctx.shapes[name]) if name in found and wanted else None
             for name, wanted in zip(names, ctx.needs_input_grad, strict=False)
         )
-
-    def _kept(self, ctx: Any, known: dict[str, Any]) -> dict[str, Any]:
-        """Give the axes back that a reduction took from its outputs."""
-        axis = None if ctx.axis is None else tuple(ctx.axis)
-        shape = kept_shape(ctx.shape, axis)
-        for name in self._declaration.outputs.names:
-            for one in (name, f"{PREFIX}{name}"):
-                if one in known:
-                    known[one] = known[one].reshape(shape)
-        return {COUNT: reduced_count(ctx.shape, axis), **known}
 
     def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         arguments = self._backward.arguments(known)

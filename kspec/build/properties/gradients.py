@@ -14,9 +14,9 @@ import numpy as np
 
 from kspec.build.properties.examples import as_numpy, on_device, random_array
 from kspec.model import dtypes
-from kspec.model.backward import COUNT, PREFIX, Backward
+from kspec.model.backward import PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import RawDeclaration
-from kspec.model.shapes import kept_shape, reduced_count, summed_axes
+from kspec.model.shapes import summed_axes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -165,10 +165,7 @@ class _Trial:
         for name, output, weight in zip(names, self._outputs, self._weights, strict=True):
             known |= {name: output, f"{PREFIX}{name}": weight}
         if isinstance(self._spec, ReductionSpec):
-            shape = kept_shape(self._shape, self._axis)
-            of_outputs = (*names, *(f"{PREFIX}{name}" for name in names))
-            known |= {name: np.reshape(known[name], shape) for name in of_outputs}
-            known = {COUNT: reduced_count(self._shape, self._axis), **known}
+            known = with_kept_axes(known, names, self._shape, self._axis)
         arguments = [on_device(known[name], self._device) for name in self._backward.takes]
         if self._backward.writes_arrays:
             arguments += [on_device(np.zeros_like(one), self._device) for one in self._like()]
