@@ -24,7 +24,7 @@ from rich.table import Table
 import kspec
 from benchmarks.results import Figure
 from kspec.compiler.host.compile import compile_host
-from kspec.host.kernels import LoadedKernel
+from kspec.host.kernels import NativeKernel
 from kspec.host.modules import load_module
 from kspec.model.stages import CudaSource
 
@@ -101,7 +101,7 @@ def costs() -> list[Figure]:
     ]
 
 
-def _barrier_cost(kernel: LoadedKernel) -> float:
+def _barrier_cost(kernel: NativeKernel) -> float:
     blocks, threads = 64, 256
 
     def run(count: int) -> float:
@@ -113,7 +113,7 @@ def _barrier_cost(kernel: LoadedKernel) -> float:
     return (run(41) - run(1)) / (40 * blocks * threads)
 
 
-def _thread_cost(kernel: LoadedKernel) -> float:
+def _thread_cost(kernel: NativeKernel) -> float:
     n = 4_000_000
     data = np.zeros(n, np.float32)
     pointer, count = ctypes.c_void_p(data.ctypes.data), ctypes.c_int(n)

@@ -1224,7 +1224,7 @@ def test_messages_of_refusals_show_the_line(place: ArrayDevice, text: str) -> No
         made(place.array(X), 1)
 
 
-def test_what_stand_ins_lack_is_absent() -> None:
+def test_what_proxies_lack_is_absent() -> None:
     seen: list[bool] = []
     fused(lambda x: seen.extend((hasattr(x, "sort"), hasattr(x, "nonsense"))) or x + 1)(X)  # type: ignore[func-returns-value]
     assert seen == [False, False]
@@ -1358,7 +1358,7 @@ def test_concrete_arrays_of_closures(device: ArrayDevice) -> None:
             fused(function)(device.array(X))
 
 
-def test_leaving_a_stand_in_behind(device: ArrayDevice) -> None:
+def test_leaving_a_proxy_behind(device: ArrayDevice) -> None:
     kept: list[Any] = []
     fused(lambda x: kept.append(x) or x)(device.array(X))  # type: ignore[func-returns-value]
     with pytest.raises(TypeError, match="another fused function"):
