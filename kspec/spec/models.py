@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
+from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
 
 from kspec.cpp.directives import header_names
 from kspec.cpp.expansion import Expansion
@@ -32,32 +31,24 @@ from kspec.cpp.fragments import (
 )
 from kspec.cpp.options import split_macros
 from kspec.cpp.preambles import declares_variable, is_used_as_array, preamble_names
-from kspec.files import resolved
-from kspec.limits import SOURCE_BYTES
 from kspec.model.coverage import bindings_of, layout_fault
 from kspec.model.declaration import (
     ElementwiseDeclaration,
     GeneratedDeclaration,
-    RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
     BackwardField,
-    CParamsField,
-    DefaultsField,
-    ExpressionField,
-    ExtentsField,
     IdentityField,
-    KernelNameField,
     SignatureField,
     TypesField,
 )
 from kspec.spec.gradients import rules as gradient_rules
+from kspec.spec.raw import RawSpec as RawSpec
 
 _NO_PARAMS = Signature()
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
@@ -373,163 +364,10 @@ class ReductionSpec(_GeneratedSpec):
             )
 
 
-class RawSpec(BaseSpec):
-    """A kernel written as CUDA C++, in the spec or in a file beside it."""
-
-    kind = "raw"
-
-    source: str = Field("", description="A .cu file in the folder of the spec file.")
-    code: str = Field("", description="The CUDA C++ itself, instead of `source`.")
-    name_expressions: tuple[str, ...] = Field(
-        (), description="Kernels to compile, such as 'f<float>'; absent: the kernel's name."
-    )
-    params: CParamsField = Field(
-        None, description="Declared C parameters, such as 'const float* x'; absent: unchecked."
-    )
-    grid: ExtentsField = Field(
-        None, description="Blocks per axis where a call does not say: 'ceil_div(n, block.x)'."
-    )
-    block: ExtentsField = Field(
-        None, description="Threads per axis of a block, like `grid`: '256'."
-    )
-    shared_mem: ExpressionField = Field(
-        "", description="Dynamic shared memory in bytes where a call does not say: 'block.x * 4'."
-    )
-    defaults: DefaultsField = Field(
-        {}, description="What parameters are that a call leaves out: { n = 'x.size' }."
-    )
-    cooperative: StrictBool = Field(
-        False, description="Launch so that all blocks are resident and can wait for each other."
-    )
-    cluster: tuple[StrictInt, ...] = Field(
-        (),
-        description="Blocks of a thread-block cluster, per axis.",
-        json_schema_extra={"maxItems": 3},
-    )
-    pdl: StrictBool = Field(
-        False, description="Programmatic dependent launch: may begin before the kernel in front."
-    )
-    backward: KernelNameField = Field(
-        None, description="The kernel that computes the gradients of this one."
-    )
-    _text: str = PrivateAttr("")
-    _structs: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @property
-    def backward_kernel(self) -> str:
-        """The kernel that computes the gradients."""
-        return self.backward or ""
-
-    @property
-    def text(self) -> str:
-        """The CUDA C++, wherever it was given."""
-        return self._text
-
-    @property
-    def structs(self) -> dict[str, str]:
-        """The structs of the spec file that parameters have, with their dtypes."""
-        return self._structs
-
-    def declaration(self) -> RawDeclaration:
-        """Return the declaration for callers of this spec."""
-        expressions = self.name_expressions or (self.name,)
-        return RawDeclaration(
-            self.name,
-            expressions,
-            self.params,
-            self.doc,
-            self.launch_rules,
-            tuple(self.structs.items()),
-            self.cooperative,
-            self.backward_kernel,
-        )
-
-    @property
-    def launch_rules(self) -> LaunchRules:
-        """Grid, block, shared memory and parameters where a call does not say."""
-        sizes = [(one,) if isinstance(one, str) else one or () for one in (self.grid, self.block)]
-        grid, block = sizes
-        return LaunchRules(
-            tuple(map(_in_one_line, grid)),
-            tuple(map(_in_one_line, block)),
-            _in_one_line(self.shared_mem),
-            tuple(
-                (name, _in_one_line(one) if isinstance(one, str) else one)
-                for name, one in self.defaults.items()
-            ),
-        )
-
-    def bindings(self) -> rules.Bindings:
-        """Return one empty binding: name expressions say what is compiled."""
-        return ((),)
-
-    def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
-        yield from super()._faults(info)
-        self._text = self.code
-        types = [param.type for param in self.params or ()]
-        structs: Mapping[str, str] = (info.context or {}).get("structs", {})
-        self._structs = {name: dtype for name, dtype in structs.items() if name in types}
-        if bool(self.source) == bool(self.code.strip()):
-            if accepted(info, "source", "code"):
-                yield Fault((), "give either 'source' (a .cu file) or 'code' (CUDA C++)")
-        elif self.source:
-            yield from self._read_source((info.context or {}).get("folder"))
-        included = any(option.startswith(("-I", "-D", "-include")) for option in self.options)
-        named = accepted(info, "name", "name_expressions")
-        if named and not included and accepted(info, "options"):
-            yield from rules.kernels_exist(self._text, self.name_expressions or (self.name,))
-        for index, expression in enumerate(self.name_expressions):
-            if not expression.strip():
-                yield Fault(("name_expressions", index), "must not be empty", offset=0)
-            yield from rules.one_line(expression, "name_expressions", index)
-        if len(self.cluster) > 3:
-            yield Fault(("cluster", 3), "a cluster has three axes at most")
-        for index, blocks in enumerate(self.cluster):
-            if blocks < 1:
-                yield Fault(("cluster", index), f"must be 1 or more, not {blocks}")
-        names = [param.name for param in self.params or ()]
-        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-            yield Fault(("params",), f"two parameters are called {name!r}", word=name)
-        letters = dict.fromkeys(p.type for p in self.params or () if p.is_placeholder)
-        if named:
-            yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
-        if self.params is not None:
-            yield from self._example_faults(names, names)
-        if accepted(info, "params"):
-            texts = {"grid": self.grid, "block": self.block, "shared_mem": self.shared_mem or None}
-            known = {field: text for field, text in texts.items() if accepted(info, field)}
-            yield from rules.launch_rules_fit(self.params, known, self.defaults)
-
-    def _read_source(self, folder: Path | None) -> Iterator[Fault]:
-        if folder is None:
-            yield Fault(("source",), "only a spec file can name a source file; pass 'code' here")
-            return
-        problems = tuple(rules.plain_path(self.source, "source"))
-        if problems:
-            yield from problems
-            return
-        path = resolved(folder / self.source)
-        if not path.is_relative_to(resolved(folder)):
-            yield Fault(("source",), f"{self.source!r} is outside the folder of the spec")
-        elif not path.is_file():
-            yield Fault(("source",), f"there is no file {self.source!r} beside the spec")
-        elif path.stat().st_size > SOURCE_BYTES:
-            yield Fault(("source",), f"{self.source!r} has more than {SOURCE_BYTES} bytes")
-        else:
-            try:
-                self._text = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                yield Fault(("source",), f"cannot read {self.source!r}: {error}")
-
-
 def _asks_more(text: str) -> bool:
     """Return whether a text may ask an indexer for more than its size."""
     pairs = itertools.pairwise(token.text for token in code_of(text))
     return bool(header_names(text)) or not _MORE.isdisjoint(pairs)
-
-
-def _in_one_line(expression: str) -> str:
-    return " ".join(expression.split())
 
 
 Spec = ElementwiseSpec | ReductionSpec | RawSpec

@@ -46,7 +46,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 def test_every_shipped_kernel_agrees_with_its_reference(shipped: object, stem: str, spec) -> None:
     assert examples.has_example(spec)
     call = examples.make_call(spec)
-    got = examples.run_call(call, getattr(getattr(shipped, stem), spec.name))
+    got = examples.bind_call(call, getattr(getattr(shipped, stem), spec.name))()
     error = examples.worst_error(got, examples.expected(call))
     assert error <= examples.tolerance(call, got)
 
@@ -114,7 +114,7 @@ def test_raw_kernels_write_their_last_writable_argument() -> None:
         assert (grid, block) == ((1,), (3,))
         y[:] = x * k
 
-    got = examples.run_call(call, kernel)
+    got = examples.bind_call(call, kernel)()
     assert examples.worst_error(got, examples.expected(call)) == 0
 
 

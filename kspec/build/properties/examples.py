@@ -3,7 +3,7 @@
 ::
 
     call = make_call(spec)                                 # NumPy arrays and numbers
-    got = run_call(call, norms.l2norm)                     # on the device `place` puts them
+    got = bind_call(call, norms.l2norm)()                     # on the device `place` puts them
     worst_error(got, expected(call)) <= tolerance(call)
 
 Demonstrations and tests run every shipped kernel with these.  A `reference` is Python from the
@@ -123,27 +123,25 @@ def make_call(spec: Spec, types: Mapping[str, str] | None = None) -> ExampleCall
     return _generated_call(spec, example, wanted)
 
 
-def run_call(
+def bind_call(
     call: ExampleCall, function: Callable[..., Any], place: Callable[[Array], Any] = np.copy
-) -> tuple[Any, ...]:
-    """Call the generated function once; return its results, on their device.
+) -> Callable[[], tuple[Any, ...]]:
+    """Return a function that calls the generated function, with its arguments placed already.
 
     Parameters
     ----------
-    call : Call
+    call : ExampleCall
         The arguments.
     function : callable
         The generated function.
     place : callable
         Copies a NumPy array to the device.
+
+    Returns
+    -------
+    callable
+        Returns the results, on their device.
     """
-    return bind_call(call, function, place)()
-
-
-def bind_call(
-    call: ExampleCall, function: Callable[..., Any], place: Callable[[Array], Any] = np.copy
-) -> Callable[[], tuple[Any, ...]]:
-    """Return a function that makes the call, with its arguments placed already."""
     placed = {
         name: place(value) if isinstance(value, np.ndarray) else value
         for name, value in call.values.items()

@@ -60,9 +60,9 @@ def run(call: ExampleCall, function: Callable[..., Any], library: Library) -> tu
     if missing:
         pytest.skip(f"{library.name} has no {missing[0]}")
     written = {id(call.values[name]) for name in written_to(call)}
-    return examples.run_call(
+    return examples.bind_call(
         call, function, lambda x: (library.output if id(x) in written else library.array)(x)
-    )
+    )()
 
 
 def written_to(call: ExampleCall) -> set[str]:
