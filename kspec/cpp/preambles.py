@@ -24,7 +24,7 @@ from kspec.cpp.tokens import Token, tokens_of
 _LEAVING = frozenset({"return", "goto", "case"})
 _CONTROL = frozenset({"for", "if", "while", "switch"})
 _BEFORE_BLOCKS = frozenset({";", "{", "}", ")", "else", "do"})  # other braces are of values
-# Where the name of what a template declares is over.
+# The tokens behind the name that a template head declares.
 _ENDS = frozenset({"<", ";", "{", "("})
 # Namespaces that headers have.
 _OF_HEADERS = frozenset({"std", "cuda", "thrust", "kspec", "cupy"})

@@ -92,7 +92,7 @@ def raise_faults(faults: Iterable[Fault], partial: object = None) -> None:
 
 
 def gathered(parse: Callable[..., T], rows: Iterable[Iterable[Any]]) -> list[T]:
-    """Return what a function makes of each row of arguments; raise the faults of all at once."""
+    """Return the result of a function for each row of arguments; raise all faults at once."""
     found: list[T] = []
     faults: list[Fault] = []
     for row in rows:
