@@ -34,7 +34,14 @@ from kspec.model.declaration import (
 )
 from kspec.model.definitions import prelude
 from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
-from kspec.model.stages import CudaSource, Header, Image, Specialization
+from kspec.model.stages import (
+    CudaSource,
+    Header,
+    Image,
+    Specialization,
+    from_aggregates,
+    to_aggregates,
+)
 from kspec.runtime.callcache.cache import ABSENT as ABSENT  # generated modules import it from here
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.archs import fits
@@ -57,7 +64,7 @@ from kspec.runtime.raw.declared import RawCallable
 from kspec.runtime.raw.launch_rules import RawFunction
 
 # The layouts of stages have layouts in them.
-_STAGE = re.compile(r"kspec::(To|Of)Parts<")
+_STAGE = re.compile("|".join(one("").removesuffix(">") for one in (to_aggregates, from_aggregates)))
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
 _KernelT = TypeVar("_KernelT", bound=KernelCallable[Any])
 _KINDS: dict[str, type[KernelCallable[Any]]] = {
@@ -392,6 +399,9 @@ def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:
 
     >>> list(_instances("f", ["f<int, kspec::Flat>", "f<int, kspec::Packs>", "g<kspec::Flat>"]))
     ['f<int, Flat | Packs>']
+    >>> stages = [to_aggregates("kspec::Lines"), from_aggregates("kspec::Strided<8>")]
+    >>> list(_instances("f", [f"f<int, {layout}>" for layout in (*stages, "kspec::Lines")]))
+    ['f<int, Lines | parts>']
     """
     layouts: dict[str, list[str]] = {}
     for symbol in sorted(symbols):
