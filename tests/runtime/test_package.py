@@ -33,16 +33,16 @@ from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.model.signature import Param, Signature
 from kspec.model.stages import CudaSource, RawSymbol, Specialization, Target
 from kspec.render import render_file, specializations
-from kspec.runtime import package
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.archs import best_arch, fits
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.memory.array_view import make_aligned_dtype
+from kspec.runtime.modules import packaged
 from kspec.runtime.modules.advice import advise
+from kspec.runtime.modules.packaged import ImageProvider
 from kspec.runtime.package import (
     GeneratedModule,
-    _ImageProvider,
     given,
     open_module,
     read_manifest,
@@ -132,7 +132,7 @@ def test_numpy_arrays_compile_the_shipped_text_for_the_host(folder: Path) -> Non
 
 
 def test_the_image_answers_for_the_gpu(folder: Path) -> None:
-    image = _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU)
+    image = ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU)
     assert image is not None
     assert (image.format, image.arch, image.code) == ("fatbin", "sm_90,compute_80", b"code")
 
@@ -143,23 +143,23 @@ def test_the_image_answers_for_the_gpu(folder: Path) -> None:
     ids=["another dtype", "the host"],
 )
 def test_the_image_does_not_answer(folder: Path, wanted, device: Device) -> None:
-    assert _ImageProvider(folder, entry_of(folder)).find(wanted, device) is None
+    assert ImageProvider(folder, entry_of(folder)).find(wanted, device) is None
 
 
 def test_always_compiling_ignores_the_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSPEC_JIT", "always")
-    assert _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU) is None
+    assert ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU) is None
 
 
 def test_a_clone_without_images_compiles(folder: Path) -> None:
     (folder / "m.fatbin").unlink()
-    assert _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU) is None
+    assert ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU) is None
 
 
 def test_another_image_than_the_manifests_is_refused(folder: Path) -> None:
     (folder / "m.fatbin").write_bytes(b"cod3")
     with pytest.raises(ManifestError, match=r"m\.fatbin is not the image that manifest\.json"):
-        _ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU)
+        ImageProvider(folder, entry_of(folder)).find(DOUBLE, GPU)
 
 
 def test_never_compiling_says_what_is_there_and_what_to_add(
@@ -455,7 +455,7 @@ def test_a_package_in_an_archive(folder: Path, tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read(
     folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = package.read_regular
+    read = packaged.read_regular
 
     def refuse(path: Path) -> bytes:
         if path.name == name:
@@ -463,7 +463,7 @@ def test_a_file_that_may_not_be_read(
         return read(path)
 
     module = open_at(folder)
-    monkeypatch.setattr(package, "read_regular", refuse)
+    monkeypatch.setattr(packaged, "read_regular", refuse)
     with pytest.raises(ManifestError, match=rf"{name} cannot be read: Permission denied; see who"):
         module.shipped(DOUBLE, GPU) if name == "m.fatbin" else module.source(DOUBLE)
 

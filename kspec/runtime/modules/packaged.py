@@ -1,0 +1,199 @@
+"""Images and sources that a generated package ships, as providers of its kernels.
+
+`kspec.runtime.package` opens packages, and gives each module's `KernelLoader` these providers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from kspec import config
+from kspec.errors import CompileError, ManifestError
+from kspec.files import read_regular
+from kspec.locks import make_lock
+from kspec.model import manifest
+from kspec.model.declaration import RawDeclaration
+from kspec.model.definitions import prelude
+from kspec.model.manifest import ImageEntry, ModuleEntry
+from kspec.model.stages import (
+    CudaSource,
+    Header,
+    Image,
+    Specialization,
+    from_aggregates,
+    to_aggregates,
+)
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.archs import fits
+from kspec.runtime.driver.device import Device
+from kspec.runtime.modules.provider import CompilingProvider, OneSource, Provider, Wanted
+
+# The layouts of stages have layouts in them.
+_STAGE = re.compile("|".join(one("").removesuffix(">") for one in (to_aggregates, from_aggregates)))
+
+
+def unreadable(path: Path, error: OSError) -> ManifestError:
+    """Return the remedy for a file of a package that cannot be read."""
+    archive = next((one for one in path.parents if one.is_file()), None)
+    if archive is not None:  # Python imports from zip files, which nothing else is read from
+        return ManifestError(
+            f"{path} cannot be read: {archive} is an archive, and packages of kernels are folders; "
+            "install the package, or unpack the archive"
+        )
+    advice = "run `kspec build`" if isinstance(error, FileNotFoundError) else "see who may read it"
+    return ManifestError(f"{path} cannot be read: {error.strerror}; {advice}")
+
+
+class ImageProvider(Provider):
+    """Answers with the module's fatbin when it holds the kernel for the device."""
+
+    def __init__(self, folder: Path, entry: ModuleEntry) -> None:
+        self._folder = folder
+        self._entry = entry
+        self._image: Image | None = None
+        self._lock = make_lock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._folder, self._entry)
+
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
+        """Return the module's image, or None if it cannot serve this kernel there.
+
+        Raises
+        ------
+        ManifestError
+            If the image is not the one the manifest describes.
+        """
+        entry = self._entry.image
+        if device.is_host or entry is None or config.jit_mode() == "always":
+            return None
+        if wanted.name_expression not in entry.symbols:
+            return None
+        if not fits(entry.archs, driver.compute_capability(device.ordinal)):
+            return None
+        with self._lock:
+            if self._image is None:
+                self._image = self._read(entry)
+            return self._image
+
+    def describe(self, wanted: Wanted) -> str:
+        """Return the image's specializations of the wanted kernel, a line for each."""
+        entry = self._entry.image
+        if entry is None:
+            return f"{self._entry.stem} has no compiled image; `kspec build` makes it"
+        kernel = wanted.name_expression.partition("<")[0]
+        lines = "".join(f"\n    {line}" for line in _instances(kernel, entry.symbols))
+        return f"{entry.file} has, for {', '.join(entry.archs)}:{lines or ' nothing of it'}"
+
+    def _read(self, entry: ImageEntry) -> Image | None:
+        path = self._folder / entry.file
+        try:
+            code = read_regular(path)
+        except FileNotFoundError:
+            return None  # a clone that has not been built: compile instead
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if hashlib.sha256(code).hexdigest() != entry.sha256:
+            raise ManifestError(
+                f"{path} is not the image that {manifest.FILE_NAME} describes; run `kspec build`"
+            )
+        return Image("fatbin", ",".join(entry.archs), code, entry.symbols)
+
+
+class PackageCompiler(CompilingProvider):
+    """Compiles a raw kernel without the others of its module where these do not compile."""
+
+    def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
+        """Compile and return the image; None when compiling is forbidden."""
+        try:
+            return super().find(wanted, device, sanitize)
+        except CompileError:
+            source = self.source(wanted)
+            if len(source.name_expressions) == 1:
+                raise
+            alone = OneSource(replace(source, name_expressions=(wanted.name_expression,)))
+            return CompilingProvider(alone, self.jit).find(wanted, device, sanitize)
+
+
+class SourceReader:
+    """Reads the shipped ``.cu`` when something has to be compiled from it."""
+
+    def __init__(self, folder: Path, entry: ModuleEntry) -> None:
+        self._folder = folder
+        self._entry = entry
+
+    def __call__(self, wanted: Wanted) -> CudaSource:
+        """Return the source of a kernel.
+
+        Raises
+        ------
+        ManifestError
+            If the text is not the one that the manifest describes: what is compiled of it would
+            not fit the images beside it.
+        """
+        entry, name = self._entry, f"{self._entry.stem}.cu"
+        text, headers = self._read(name), [(one, self._read(one)) for one in entry.headers]
+        if manifest.source_digest(text, headers) != entry.source_sha256:
+            files = " or ".join([name, *entry.headers])
+            raise ManifestError(
+                f"{self._folder / files} is not the text that {manifest.FILE_NAME} describes; edit "
+                f"{entry.spec} instead, and run `kspec build`"
+            )
+        return CudaSource(
+            name,
+            _with_types(text.decode(), wanted, name),
+            self._names(wanted),
+            tuple(Header(one, header.decode()) for one, header in headers),
+            entry.options,
+        )
+
+    def _names(self, wanted: Wanted) -> tuple[str, ...]:
+        """Return the kernels to compile: raw ones together, as their module has been built.
+
+        Variables of the device are then the same for all of them.
+        """
+        name = wanted.name_expression
+        if isinstance(wanted, Specialization):
+            return (name,)
+        kernels = [one for one in self._entry.kernels if isinstance(one, RawDeclaration)]
+        return tuple(dict.fromkeys([*(x for one in kernels for x in one.name_expressions), name]))
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return read_regular(self._folder / name)
+        except OSError as error:
+            raise unreadable(self._folder / name, error) from error
+
+
+def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:
+    """Yield the instances of a kernel; those that differ in their layout only on one line.
+
+    >>> list(_instances("f", ["f<int, kspec::Flat>", "f<int, kspec::Packs>", "g<kspec::Flat>"]))
+    ['f<int, Flat | Packs>']
+    >>> stages = [to_aggregates("kspec::Lines"), from_aggregates("kspec::Strided<8>")]
+    >>> list(_instances("f", [f"f<int, {layout}>" for layout in (*stages, "kspec::Lines")]))
+    ['f<int, Lines | parts>']
+    """
+    layouts: dict[str, list[str]] = {}
+    for symbol in sorted(symbols):
+        if symbol.partition("<")[0] == kernel:
+            stage = _STAGE.search(symbol)
+            types, _, layout = symbol.rpartition("kspec::")
+            if stage:
+                types, layout = symbol[: stage.start()], "parts>"
+            layouts.setdefault(types, []).append(layout.removesuffix(">") if types else layout)
+    for types, names in layouts.items():
+        some = sorted(set(names))
+        yield f"{types}{' | '.join(some)}>" if types else ", ".join(some)
+
+
+def _with_types(text: str, wanted: Wanted, name: str) -> str:
+    """Return a shipped text with the headers and structs of types that it was not written for."""
+    if not isinstance(wanted, Specialization):
+        return text  # raw kernels include what they use
+    missing = prelude((dtype for _, dtype in wanted.binding), text)
+    return f'{missing}#line 1 "{name}"\n{text}' if missing else text
