@@ -224,7 +224,7 @@ class TestModule:
                 ask(name)
 
     def test_texture_references_are_gone(self) -> None:
-        with pytest.raises(NotImplementedError, match=r"tex: CUDA 12 has removed .*TextureObject"):
+        with pytest.raises(NotImplementedError, match=r"tex: CUDA 12 removed .*TextureObject"):
             kspec.RawModule(code=COUNT).get_texref("tex")
 
 
