@@ -52,6 +52,15 @@ def test_error_in_a_header():
     assert "deep/broken.cuh:2:18: error: " in log
 
 
+@pytest.mark.parametrize(
+    ("options", "year"),
+    [((), 2017), (("-std=c++20",), 2020), (("--std=c++20",), 2020), (("-std", "c++20"), 2020)],
+)
+def test_the_standard_that_options_ask_for(options: tuple[str, ...], year: int):
+    text = f"static_assert(__cplusplus / 100 == {year});\n__global__ void k(int* x) {{}}"
+    assert compile_host(CudaSource("k.cu", text, ("k",), options=options)).symbols
+
+
 def test_wrong_name_expression():
     log = error_of("template <class T> __global__ void k(T* x) {}", "q<float>").log
     assert "error: no kernel fits the name expression 'q<float>': " in log
