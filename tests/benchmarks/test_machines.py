@@ -96,6 +96,7 @@ class TestCuda:
         assert (row.target, row.of) == (0.95, "CuPy")
         assert not row.problem and not row.notes
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("case", CASES[::20], ids=lambda case: case.label)
     def test_without_cupy_arrays_are_our_own(
         self, case: Case, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +104,7 @@ class TestCuda:
         install(monkeypatch)
         assert not Runner(CudaMachine(4096), 0).run(case).problem
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
     def test_calls(self, call: object, monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch, "cupy")

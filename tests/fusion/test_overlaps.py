@@ -241,6 +241,7 @@ def _agrees(lines: tuple[str, ...], several: list[Looks], device: ArrayDevice) -
     check(lines, (several[0][0],) * 3, device, base)
 
 
+@pytest.mark.slow
 @given(programs(), several_places)
 @settings(drawn, max_examples=examples(25))
 def test_random_functions_on_the_host(lines: tuple[str, ...], several: list[Looks]) -> None:
