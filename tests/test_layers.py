@@ -275,3 +275,13 @@ def test_a_process_imports_nothing_that_it_does_not_use(name: str) -> None:
 def test_importing_kspec_imports_nothing_else() -> None:
     code = "import sys, kspec; print([name for name in sys.modules if name[:6] == 'kspec.'])"
     assert run_python(code, ROOT).strip() == "[]"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Readers and searches find one class, whatever module they come from."""
+    homes: dict[str, list[str]] = {}
+    for name in FILES:
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

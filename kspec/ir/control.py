@@ -19,7 +19,7 @@ from kspec.ir.types import BufferType, Type
 
 
 @dataclass(frozen=True)
-class LineMarker:
+class SourceLine:
     """The statements that follow are made of this line of the user's file.
 
     Attributes
@@ -280,7 +280,7 @@ class Assert:
 KernelStatement = (
     Let
     | Assign
-    | LineMarker
+    | SourceLine
     | Declare
     | Reference
     | Allocate
@@ -331,5 +331,5 @@ class Function:
 
 
 def _indented(body: Sequence[KernelStatement]) -> str:
-    lines = [str(one) for one in body if not isinstance(one, LineMarker)]
+    lines = [str(one) for one in body if not isinstance(one, SourceLine)]
     return textwrap.indent("\n".join(lines or ["pass"]), "    ")

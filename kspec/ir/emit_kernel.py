@@ -28,10 +28,10 @@ from kspec.ir.control import (
     If,
     Jump,
     KernelStatement,
-    LineMarker,
     Print,
     Reference,
     Return,
+    SourceLine,
     Store,
     While,
 )
@@ -76,7 +76,7 @@ class _Lines:
         ]
 
     def _statement(self, one: KernelStatement) -> Iterator[str]:
-        if isinstance(one, LineMarker):
+        if isinstance(one, SourceLine):
             if self._path:
                 yield f"#line {one.line} {c_string(self._path)}"
         elif isinstance(one, Let | Assign):

@@ -17,8 +17,8 @@ from kspec.ir.control import (
     If,
     Jump,
     KernelStatement,
-    LineMarker,
     Return,
+    SourceLine,
     While,
 )
 from kspec.ir.nodes import Const, Expression, Name
@@ -49,7 +49,7 @@ _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
 def build_block(scope: Scope, nodes: Sequence[ast.stmt]) -> None:
     """Add statements to a scope."""
     for node in nodes:
-        mark = LineMarker(node.lineno)
+        mark = SourceLine(node.lineno)
         scope.out.append(mark)
         try:
             build_statement(scope, node)
