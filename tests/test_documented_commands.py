@@ -28,6 +28,7 @@ from tests.projects import ROOT, SHIFTS, SQUARES, environment, write_project
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGE = ROOT / "docs/cli.md"
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_WRITTEN = "<!-- The rest is written by docs/messages.py. -->"
 _SPAN = re.compile(r"`((?:kspec|make|pip|pytest|python) [^`\n]+)`")
 
 # What is not run, and why.
@@ -124,6 +125,7 @@ def shown(page: Path) -> Iterator[tuple[int, list[str]]]:
         yield text.count("\n", 0, match.start()) + 2, lines
     prose = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
     prose = re.sub(r"^#.*$", "", prose, flags=re.MULTILINE)  # headings name things
+    prose = prose.partition(_WRITTEN)[0]  # messages, of which some begin with kspec's name
     for match in _SPAN.finditer(prose):
         yield prose.count("\n", 0, match.start()) + 1, [match[1]]
 
