@@ -21,6 +21,12 @@ def script() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "docs/messages.py"))
 
 
+@pytest.fixture(scope="module")
+def messages(script: dict[str, Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = script["messages"]()
+    return found
+
+
 def test_the_list_is_up_to_date(script: dict[str, Any]) -> None:
     """After a message has changed: ``python docs/messages.py``."""
     _, begin, rest = PAGE.partition(script["BEGIN"])
@@ -38,8 +44,8 @@ def test_the_list_is_up_to_date(script: dict[str, Any]) -> None:
         ("JitError", "else of a for loop"),  # of a class and a text
     ],
 )
-def test_messages_are_found(script: dict[str, Any], heading: str, message: str) -> None:
-    assert [one for one in script["messages"]()[heading] if message in one]
+def test_messages_are_found(messages: dict[str, list[str]], heading: str, message: str) -> None:
+    assert [one for one in messages[heading] if message in one]
 
 
 def test_every_kind_of_fault_is_listed() -> None:

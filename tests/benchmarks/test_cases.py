@@ -169,7 +169,7 @@ def runner() -> Runner:
 def spread(cases: Sequence[Case]) -> list[Any]:
     """Return cases as parameters; most of them are about the benchmarks, not about a change."""
     return [
-        pytest.param(case, id=case.label, marks=() if number % 8 == 0 else pytest.mark.slow)
+        pytest.param(case, id=case.label, marks=() if number % 24 == 0 else pytest.mark.slow)
         for number, case in enumerate(cases)
     ]
 

@@ -76,7 +76,7 @@ class TestCuda:
         assert sample.median == 1e-3
         assert "copy" in bindings.calls
 
-    @pytest.mark.parametrize("peers", [("cupy",), ()])
+    @pytest.mark.parametrize("peers", [("cupy",), pytest.param((), marks=pytest.mark.slow)])
     def test_a_case(self, peers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch, *peers)
         row = Runner(CudaMachine(4096), 0).run(CASE)
@@ -88,6 +88,7 @@ class TestCuda:
         row = Runner(CudaMachine(4096), 0).run(CASE, kernel=lambda x, y, z: None)
         assert row.problem.startswith("WRONG RESULT")
 
+    @pytest.mark.slow
     def test_targets_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch, "cupy")
         runner = Runner(CudaMachine(4096), 0)

@@ -25,6 +25,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
     return SimpleNamespace(kind="cuda", peers={}, free=lambda: None)
 
 
+@pytest.mark.slow
 def test_gpus(gpus: Any) -> None:
     rows = list(scaling.run(gpus, "gpus", quick=True))
     assert [row.name for row in rows] == [

@@ -73,6 +73,7 @@ class TestProgram:
         assert stop.value.code == 2
         assert "error: " in capsys.readouterr().err
 
+    @pytest.mark.slow
     def test_a_wrong_result_fails_the_run_and_the_rest_goes_on(
         self, monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path
     ) -> None:
@@ -91,6 +92,7 @@ class TestProgram:
         assert "PROBLEM: elementwise/f16 row broadcast: WRONG RESULT: error 7" in shown
         assert len(load((tmp_path / "r.json").read_text()).throughput) == 4
 
+    @pytest.mark.slow
     def test_interrupted_runs_keep_what_is_there(
         self, monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path
     ) -> None:
@@ -130,6 +132,7 @@ class TestColdStart:
             "lazy, warm cache",
         ]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["Python and NumPy", "generated package", "lazy, warm cache"])
     def test_starts(self, name: str) -> None:
         (start,) = [start for start in STARTS if start.name == name]
@@ -146,6 +149,7 @@ class TestColdStart:
         (figure,) = run_start(start, HostMachine(), ROOT, 1)
         assert figure.problem == "RuntimeError: no such thing"
 
+    @pytest.mark.slow
     def test_the_package_is_built_elsewhere(self) -> None:
         with coldstart.built_package(HostMachine()) as (folder, figures):
             assert (folder / "kspec_kernels" / "norms.py").is_file()

@@ -156,6 +156,7 @@ def test_an_error_of_the_system_without_a_path(
         build_project(toy)
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_warned_of_once(toy: Path, tmp_path: Path) -> None:
     """Each process that compiles warned, and what it compiled was compiled again to be loaded."""
     (tmp_path / "file").touch()

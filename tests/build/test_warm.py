@@ -65,6 +65,7 @@ def images_of(cache: Path) -> dict[str, bytes]:
 
 
 class TestOnTheHostDevice:
+    @pytest.mark.slow
     def test_a_second_run_compiles_nothing(self, run, built: Path, cache: Path) -> None:
         status, out, err = run("warm", "--project", built, "--device", "host")
         assert status == 0, err
@@ -78,6 +79,7 @@ class TestOnTheHostDevice:
         assert status == 0 and "(0 shipped, 6 cached, 0 compiled)" in out
         assert images_of(cache) == before
 
+    @pytest.mark.slow
     def test_calls_find_what_was_warmed(self, built: Path, cache: Path) -> None:
         # In a process of its own, which makes the host device's runtime too.
         warming = f"import sys; sys.argv = ['', 'warm', '--project', {str(built)!r}]"

@@ -161,7 +161,10 @@ def test_helpers(library: Library, kind: str) -> None:
     same(signed, np.copysign(x, y).astype(dtype))
 
 
-@pytest.mark.parametrize("arch", ["compute_75", "sm_90", "sm_120"])
+ARCHS = [*(pytest.param(one, marks=pytest.mark.slow) for one in ("compute_75", "sm_90")), "sm_120"]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 def test_cuda_compiles_it(arch: str) -> None:
     code = text().replace('extern "C" void', 'extern "C" __global__ void')
     ok, log = compile_cuda(code, arch)
