@@ -32,7 +32,9 @@ def completed(shell: str, line: str, folder: Path) -> list[str]:
     return done.stdout.replace("'", '"').replace('"', " ").split()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(one, marks=pytest.mark.slow) for one in ("zsh", "fish"))]
+)
 def test_kernels_of_the_project(toy: Path, shell: str) -> None:
     assert "square" in completed(shell, "kspec show s", toy)
     assert "total" not in completed(shell, "kspec show s", toy)

@@ -220,6 +220,7 @@ def test_eight_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="replacing an open file fails there")
+@pytest.mark.slow
 def test_eight_processes(tmp_path: Path) -> None:
     cache = ImageCache(tmp_path)
     with ProcessPoolExecutor(8, get_context("spawn")) as pool:

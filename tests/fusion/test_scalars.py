@@ -135,7 +135,10 @@ def _problems(text: str, names: tuple[str, ...], several: bool) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("text", BINARY)
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(text, marks=pytest.mark.slow if k % 4 else ()) for k, text in enumerate(BINARY)],
+)
 def test_types_of_two_scalars(text: str) -> None:
     assert not _problems(text, (), several=True)
 

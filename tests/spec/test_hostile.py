@@ -383,6 +383,7 @@ def test_a_size_is_refused(project: Path, case: str) -> None:
     refuse(project, text, message)
 
 
+@pytest.mark.slow
 def test_refusing_takes_little_memory(project: Path) -> None:
     folder = project / "specs"
     for number, (text, _) in enumerate(SIZES.values()):
