@@ -28,6 +28,7 @@ New shapes are answered by a second function, if they can be
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -169,7 +170,7 @@ class CallCache(dict[tuple[type, ...], CallFunction | None]):
         entry = make()
         if entry is not None:
             self.entries[types] = entry
-            self[types] = entry.call
+            self[types] = entry.make_call()
 
     def info(self) -> CacheInfo:
         """Return the contents as numbers."""
@@ -190,7 +191,10 @@ def given_of(*places: object) -> tuple[Any, ...]:
 
 
 class CacheEntry:
-    """Calls of one type: the function that answers them, and its plans.
+    """Calls of one type: what is behind the function that answers them, and its plans.
+
+    The function keeps the entry, and not the entry the function: what a dropped kernel has loaded
+    on a GPU goes at once, without the garbage collector, which knows nothing of that memory.
 
     Parameters
     ----------
@@ -199,8 +203,6 @@ class CacheEntry:
 
     Attributes
     ----------
-    call : callable
-        The function.
     cache : PlanCache
         The plans.
     dynamic_plans : dict
@@ -211,7 +213,16 @@ class CacheEntry:
         self.calls = calls
         self.cache: PlanCache[Any] = PlanCache()
         self.dynamic_plans: dict[Hashable, DynamicShapePlan] = {}
-        self._names: dict[str, Any] = {
+        self._has_dynamic = False
+
+    def make_call(self) -> CallFunction:
+        """Return the function, for which there must be no other."""
+        call = self._compile("call", render_call(self.calls))
+        self._call = weakref.ref(call)
+        return call
+
+    def _compile(self, name: str, text: str) -> CallFunction:
+        names: dict[str, Any] = {
             "Refused": Refused,
             "check": self.check,
             "comes_again": self.cache.comes_again,
@@ -222,10 +233,11 @@ class CacheEntry:
             "prod": math.prod,
             "stream_handle": stream_handle,
         }
-        for access in calls.accesses:
-            self._names |= access.names
-        exec(compile_call(render_call(calls)), self._names)
-        self.call: CallFunction = self._names["call"]
+        for access in self.calls.accesses:
+            names |= access.names
+        exec(compile_call(text), names)
+        call: CallFunction = names.pop(name)  # whose globals they are
+        return call
 
     def prepare(self, kernel: Any, values: Sequence[Any]) -> Any:
         """Check a call of this type in full; `values` are those of `CallType.passed`."""
@@ -249,12 +261,15 @@ class CacheEntry:
             self._learn_dynamic(shapeless, prepared)
         elif key is not None and key not in self.cache.plans:
             self.cache.learn(key, lambda: self.make_plan(prepared))
-            names = self._names
-            many = len(self.cache.plans) >= FIRST_PLANS
-            if many and "dynamic" not in names and self.calls.has_dynamic_shape:
-                exec(compile_call(render_dynamic(self.calls)), names)
-                names["miss"] = names["dynamic"]
+            if len(self.cache.plans) >= FIRST_PLANS and not self._has_dynamic:
+                self._answer_any_shape()
         return result
+
+    def _answer_any_shape(self) -> None:
+        call: Any = self._call()
+        if call is not None and self.calls.has_dynamic_shape:
+            call.__globals__["miss"] = self._compile("dynamic", render_dynamic(self.calls))
+            self._has_dynamic = True
 
     def _learn_dynamic(self, shapeless: Hashable, prepared: Prepared) -> None:
         plan = make_plan(prepared) if prepared.growth is not None else None

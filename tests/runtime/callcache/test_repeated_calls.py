@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
 import warnings
@@ -18,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kspec
+from kspec import jit
 from kspec.model import dtypes
 from kspec.runtime.callcache.cache import MAX_PLANS
 from kspec.runtime.callcache.launch_plan import Plan
@@ -427,6 +429,26 @@ def test_hits_equal_misses(calls: list[tuple[Any, ...]], random: Any) -> None:
                 assert one.tobytes() == content.tobytes()
 
 
+def fresh_kernel(name: str, x: Any, out: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a kernel that nothing else refers to, and arguments of a call."""
+    if name == "elementwise":
+        return kspec.ElementwiseKernel("float32 x", "float32 y", "y = x + 1", "dropped"), (x, out)
+    if name == "reduction":
+        kernel = kspec.ReductionKernel("float32 x", "float32 y", "x", "a + b", "y = a", "0", "drop")
+        return kernel, (x,)
+    grid = (2,), (32,)
+    if name == "raw":
+        text = 'extern "C" __global__ void f(float* x) { x[threadIdx.x] += 1; }'
+        return kspec.RawKernel(text, "f"), (*grid, (x,))
+
+    def add(x, n):  # type: ignore[no-untyped-def]
+        i = jit.blockIdx.x * jit.blockDim.x + jit.threadIdx.x
+        if i < n:
+            x[i] += 1
+
+    return jit.rawkernel()(add), (*grid, (x, 64))
+
+
 class TestMemory:
     def test_ever_new_shapes_leave_few_plans(self) -> None:
         kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "shapes_again")
@@ -446,6 +468,30 @@ class TestMemory:
                 np.testing.assert_array_equal(kernel(x[:size]), x[:size])
         info = kernel.cache_info()
         assert (info.entries, info.plans, info.max_plans) == (1, MAX_PLANS, MAX_PLANS)
+
+    @pytest.mark.parametrize("name", ["elementwise", "reduction", "raw", "jitted"])
+    def test_a_dropped_kernel_needs_no_garbage_collector(self, name: str) -> None:
+        """It knows nothing of the memory that modules have on a GPU."""
+        x, out = np.zeros(64, "float32"), np.zeros(64, "float32")
+
+        def drop() -> weakref.ref[Any]:
+            kernel, args = fresh_kernel(name, x, out)
+            for _ in range(5):
+                kernel(*args)
+            for size in range(1, 20):
+                if name == "elementwise":
+                    kernel(x[:size], out[:size])
+            ((entry,), (call,)) = kernel._call_cache.entries.values(), kernel._call_cache.values()
+            assert call is not None and entry.cache.plans
+            return weakref.ref(entry)
+
+        drop()  # what is made once for a process
+        gc.collect()
+        gc.disable()
+        try:
+            assert drop()() is None
+        finally:
+            gc.enable()
 
     def test_plans_keep_no_arrays(self) -> None:
         x, z = np.zeros(5), np.zeros(5)
