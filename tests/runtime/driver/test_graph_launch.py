@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ HOLD_UNTIL = kspec.RawKernel(
     }""",
     "hold_until",
 )
-LONG = 200_000_000  # cycles, a tenth of a second
+MOST = 20_000_000_000  # cycles: ten seconds
 SIZE = 1000
 
 
@@ -76,6 +77,20 @@ def streams(cupy: Any) -> list[Any]:
     return [stream.null, stream(), stream(non_blocking=True), stream.ptds]
 
 
+@contextmanager
+def held(cupy: Any, stream: Any) -> Iterator[None]:
+    """Let the device wait with a stream, however long the block takes, for ten seconds at most."""
+    memory = cupy.cuda.alloc_pinned_memory(4)
+    go = np.frombuffer(memory, np.int32, 1)
+    go[0] = 0
+    HOLD_UNTIL((1,), (1,), (memory.ptr, MOST), stream=stream)
+    yield
+    late = not stream.done
+    go[0] = 1
+    stream.synchronize()  # which reads the flag
+    assert late, "something has waited for the device"
+
+
 class TestDeepQueue:
     """Launches whose parameters change while many of them wait for the device."""
 
@@ -87,18 +102,15 @@ class TestDeepQueue:
         with stream:
             warm(lambda: ADD(x, -1.0, outputs[0]))
             cupy.cuda.Device().synchronize()
-            HOLD((1,), (1,), (LONG,), stream=stream)
-            launches.clear()
-            for k, out in enumerate(outputs):
-                assert ADD(x, float(k), out) is out
-            late = not stream.done
-        stream.synchronize()
+            with held(cupy, stream):
+                launches.clear()
+                for k, out in enumerate(outputs):
+                    assert ADD(x, float(k), out) is out
         for k, out in enumerate(outputs):
             np.testing.assert_array_equal(cupy.asnumpy(out), np.arange(SIZE) + np.float32(k))
-        assert late, "the device was too fast for this test"
         # All but the first launch of each block are launches of its graph, with other values.
-        assert launches.count("launch") >= 300 - (param_buffer.MAX_BLOCKS - 1)
-        assert launches.count("update") >= 300 - (param_buffer.MAX_BLOCKS - 1)
+        assert launches.count("launch") >= 300 - (param_buffer.MAX_BUFFERS - 1)
+        assert launches.count("update") >= 300 - (param_buffer.MAX_BUFFERS - 1)
 
     @pytest.mark.unsanitized("under the tools, what makes and destroys graphs waits for the device")
     def test_graphs_are_destroyed_while_they_wait(
@@ -110,22 +122,16 @@ class TestDeepQueue:
         for x, outs in zip(arrays, outputs, strict=True):
             warm(lambda x=x, outs=outs: ADD(x, -1.0, outs[0]))  # type: ignore[misc]
         cupy.cuda.Device().synchronize()
-        memory = cupy.cuda.alloc_pinned_memory(4)
-        go = np.frombuffer(memory, np.int32, 1)
-        go[0] = 0
-        # Graphs are made and destroyed meanwhile, however long that takes.
-        HOLD_UNTIL((1,), (1,), (memory.ptr, 100 * LONG), stream=0)
-        for k in range(20):
-            for x, outs in zip(arrays, outputs, strict=True):
-                ADD(x, float(k), outs[k])
-        ADD._call_cache.clear()
-        gc.collect()
-        late = not cupy.cuda.Stream.null.done
-        go[0] = 1
+        # Graphs are made and destroyed meanwhile.
+        with held(cupy, cupy.cuda.Stream.null):
+            for k in range(20):
+                for x, outs in zip(arrays, outputs, strict=True):
+                    ADD(x, float(k), outs[k])
+            ADD._call_cache.clear()
+            gc.collect()
         for x, outs in zip(arrays, outputs, strict=True):
             for k, out in enumerate(outs):
                 np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(x) + np.float32(k))
-        assert late
 
     @pytest.mark.threads
     def test_threads_on_streams_of_their_own(self, cupy: Any) -> None:
