@@ -12,7 +12,8 @@ array([1., 0., 1.])
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from kspec.model import dtypes
@@ -34,6 +35,8 @@ _ARGUMENTS = {
     "post_map": "post_map_expr",
 }
 
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Gradients = Mapping[str, str] | KernelCallable[Any]
 
@@ -92,6 +95,11 @@ class ElementwiseKernel(ElementwiseCallable):
     backward : mapping of str to str, or kernel, optional
         Gradients: CUDA C++ for each input that has one, in terms of inputs, outputs and the
         gradients ``grad_<output>`` that arrive; or the kernel that computes them.
+    windows : mapping of str to mapping, optional
+        Inputs that the operation reads at offsets:
+        ``{"u": {"reach": [1, 1], "boundary": "wrap"}}``.
+    sizes : mapping of str to sequence of int, optional
+        Integer placeholders, which calls give by name, with values for a call that gives none.
 
     Raises
     ------
@@ -114,6 +122,8 @@ class ElementwiseKernel(ElementwiseCallable):
         loop_prep: str = "",
         after_loop: str = "",
         backward: Gradients | None = None,
+        windows: Mapping[str, Mapping[str, Any]] = _NOTHING,
+        sizes: Mapping[str, Sequence[int]] = _NOTHING,
     ) -> None:
         self._spec = build_spec(
             ElementwiseSpec,
@@ -130,6 +140,8 @@ class ElementwiseKernel(ElementwiseCallable):
             loop_prep=loop_prep,
             after_loop=after_loop,
             backward=_backward_field(backward),
+            windows=dict(windows),
+            sizes=dict(sizes),
         )
         gradients = _gradients(self._spec, backward)
         super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)

@@ -40,6 +40,7 @@ from kspec.model.stages import (
     pack_size,
     strided,
     to_aggregates,
+    windowed,
 )
 from kspec.model.toml import toml_value
 
@@ -144,16 +145,23 @@ def layout_text(layout: str, raw_ndims: Sequence[int] = ()) -> str:
 
 def parse_layout(text: str) -> Layout:
     """Return the layout of a text that `layout_fault` finds nothing wrong with."""
-    tag, *ndims = (part.strip() for part in text.split(","))
+    tag, ndims = _split(text)
     return f"{_PREFIX}{tag}", tuple(map(int, ndims))
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """Return the tag of a layout, which may have a comma in its brackets, and the numbers after."""
+    end = text.rfind(">") + 1
+    head, *rest = text[end:].split(",")
+    return (text[:end] + head).strip(), [part.strip() for part in rest]
 
 
 def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
     """Return the problem with a layout of a spec; empty if there is none."""
     if text == PARTS:
         return _parts_fault(declaration)
-    tag, *ndims = (part.strip() for part in text.split(","))
-    known = [one.removeprefix(_PREFIX) for one in _TAGS[declaration.kind]]
+    tag, ndims = _split(text)
+    known = [one.removeprefix(_PREFIX) for one in _known_tags(declaration)]
     if tag not in known:
         return f"unknown layout {tag!r}; expected one of {', '.join(known)}"
     expected = len(_raw_ndims(declaration, f"{_PREFIX}{tag}")[0])
@@ -165,6 +173,16 @@ def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
             else f"{text!r} has numbers, but the kernel indexes no array by itself"
         )
     return ""
+
+
+def _known_tags(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    axes = _windowed_axes(declaration)
+    return tuple(windowed(axes, ndim) for ndim in STRIDED_AXES) if axes else _TAGS[declaration.kind]
+
+
+def _windowed_axes(declaration: GeneratedDeclaration) -> int:
+    windows = getattr(declaration, "windows", ())
+    return max((window.axes for window in windows), default=0)
 
 
 def _parts_fault(declaration: GeneratedDeclaration) -> str:
@@ -236,6 +254,8 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
         if any(param.non_const for param in inputs):
             return (strided(1),)
         return strided(1), LINES, SHORT_LINES, COLUMNS
+    if declaration.windows:
+        return (windowed(_windowed_axes(declaration), 1),)
     looped = [param for param in declaration.params if not param.raw]
     if not looped:
         return (FLAT,)

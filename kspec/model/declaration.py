@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
+from kspec.model.windows import Sizes, Window
 
 PLACES = 5  # positional parameters of calls that are written out, which makes them faster
 
@@ -83,6 +84,10 @@ class ElementwiseDeclaration(_Generated):
         The operation reads ``n``, the number of elements.
     forward : str
         The kernel whose expressions for gradients made this one; empty for all that are written.
+    windows : tuple of Window
+        Inputs that the operation reads at offsets.
+    sizes : tuple of (str, tuple of int)
+        Integer placeholders, each with the values that are precompiled.
     """
 
     ordered: bool = False
@@ -94,6 +99,8 @@ class ElementwiseDeclaration(_Generated):
     single: bool = False
     counts: bool = False
     forward: str = ""
+    windows: tuple[Window, ...] = ()
+    sizes: Sizes = ()
 
     kind = "elementwise"
 
@@ -106,6 +113,8 @@ class ElementwiseDeclaration(_Generated):
             )
         if self.counts:
             return "its operation reads n, the number of elements"
+        if self.windows:
+            return f"its operation reads neighbours of {self.windows[0].param}"
         raw = next((param.name for param in self.outputs if param.raw), "")
         if raw:
             return f"its output {raw} is raw"
@@ -116,7 +125,8 @@ class ElementwiseDeclaration(_Generated):
 
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` cannot be a scalar."""
-        return param.raw or param.non_const or param.name in self.raw_views
+        windowed = (window.param for window in self.windows)
+        return param.raw or param.non_const or param.name in (*self.raw_views, *windowed)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ has the same outputs, and is refused in the same words, wherever it is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec.errors import (
@@ -37,6 +37,7 @@ from kspec.model.shapes import (
     reduced_shape,
 )
 from kspec.model.signature import Param
+from kspec.model.windows import BoundWindow, bind_windows
 
 Binding = tuple[tuple[str, str], ...]
 
@@ -95,6 +96,7 @@ def infer(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     size: object = -1,
+    windows: Sequence[BoundWindow] | None = None,
     advice: str = GIVE_AN_ARRAY,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> Inferred:
@@ -110,6 +112,8 @@ def infer(
         The outputs that the caller gave: none or all.
     axis, keepdims, size : optional
         As in calls of reductions and of elementwise kernels.
+    windows : sequence of BoundWindow, optional
+        Those of the call; default: those of a call without keyword arguments.
     advice : str
         What decides a placeholder that no argument decides, for the message.
     broadcast : callable
@@ -137,7 +141,11 @@ def infer(
         if not declaration.has_identity:
             check_not_empty(declaration.name, loop, reduced, shape)
     else:
-        loop = shape = _elementwise_loop(declaration, inputs, outputs, size, broadcast)
+        if windows is None:
+            windows, _ = bind_windows(declaration.name, declaration.windows, declaration.sizes)
+        inside = _inside(declaration, inputs, windows)
+        loop = shape = _elementwise_loop(declaration, inside, outputs, size, broadcast)
+        _check_windows(declaration, inside, windows, loop)
         binding = bind_types(declaration, inputs, outputs, advice)
     _check_outputs(declaration, outputs, shape)
     return Inferred(
@@ -291,6 +299,41 @@ def _elementwise_loop(
             "size="
         )
     return loop
+
+
+def _inside(
+    declaration: ElementwiseDeclaration, inputs: Sequence[Abstract], windows: Sequence[BoundWindow]
+) -> Sequence[Abstract]:
+    """Return the inputs, windowed ones with the shape of the elements that have a result."""
+    if not windows:
+        return inputs
+    known = {window.param: window for window in windows}
+    found = []
+    for param, one in zip(declaration.inputs, inputs, strict=True):
+        if param.name in known and one.shape is not None:
+            try:
+                one = replace(one, shape=known[param.name].shape_inside(one.shape))
+            except ShapeError as error:
+                raise ShapeError(f"{declaration.name}: {error}") from None
+        found.append(one)
+    return found
+
+
+def _check_windows(
+    declaration: ElementwiseDeclaration,
+    inside: Sequence[Abstract],
+    windows: Sequence[BoundWindow],
+    loop: tuple[Any, ...],
+) -> None:
+    """Raise `ShapeError` if a windowed axis would be broadcast: its elements have no neighbours."""
+    known = {window.param: len(window.reach) for window in windows}
+    for param, one in zip(declaration.inputs, inside, strict=True):
+        axes = known.get(param.name, 0)
+        if axes and one.shape is not None and one.shape[-axes:] != loop[-axes:]:
+            raise ShapeError(
+                f"{declaration.name}: argument {param.name} has {one.shape[-axes:]} along its "
+                f"windowed axes, and the loop {loop[-axes:]}; these axes do not broadcast"
+            )
 
 
 def _check_outputs(

@@ -24,6 +24,7 @@ from kspec.model.declaration import (
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
+from kspec.model.windows import Window
 
 SCHEMA = 3
 FILE_NAME = "manifest.json"
@@ -191,11 +192,13 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
-    rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
+    rare = ["counts", "single", "backward", "forward", "numbers", "indexers", "windows", "sizes"]
     rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
     for name in rare:
         if not data.get(name, True):
             del data[name]
+    if "windows" in data:
+        data["windows"] = [asdict(window) for window in data["windows"]]
     if isinstance(kernel, RawDeclaration):
         del data["rules"], data["structs"], data["cooperative"]
         data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
@@ -250,9 +253,16 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     fields["numbers"] = tuple(fields.get("numbers", ()))
     fields["raw_views"] = tuple(fields.get("raw_views", ()))
     if kind == ElementwiseDeclaration.kind:
+        fields["windows"] = tuple(map(_window, fields.get("windows", ())))
+        fields["sizes"] = tuple((name, tuple(known)) for name, known in fields.get("sizes", ()))
         return ElementwiseDeclaration(**fields)
     fields["indexers"] = tuple(fields.get("indexers", ()))
     return ReductionDeclaration(**fields)
+
+
+def _window(data: dict[str, Any]) -> Window:
+    reach = tuple((before, after) for before, after in data["reach"])
+    return Window(**{**data, "reach": reach, "boundaries": tuple(data["boundaries"])})
 
 
 def _raw(fields: dict[str, Any]) -> RawDeclaration:

@@ -38,6 +38,24 @@ def strided(ndim: int) -> str:
     return f"kspec::Strided<{strided_capacity(ndim)}>"
 
 
+def windowed(axes: int, ndim: int) -> str:
+    """Return the smallest layout of kernels with windows.
+
+    Parameters
+    ----------
+    axes : int
+        Windowed axes.
+    ndim : int
+        Collapsed axes before them.
+
+    Examples
+    --------
+    >>> windowed(2, 1)
+    'kspec::Windows<2, 8>'
+    """
+    return f"kspec::Windows<{axes}, {strided_capacity(ndim)}>"
+
+
 def to_aggregates(layout: str) -> str:
     """Return the layout of reductions to accumulators, which are not outputs yet."""
     return f"kspec::ToAggregates<{layout}>"
@@ -81,6 +99,8 @@ class Specialization:
     raw_ndims : tuple of int
         Dimensions of each ``raw`` argument, then of each ``_raw_<name>``, in the declaration's
         order.
+    sizes : tuple of (str, int)
+        Integer placeholders and their values, in the declaration's order.
 
     Examples
     --------
@@ -92,12 +112,14 @@ class Specialization:
     binding: tuple[tuple[str, str], ...] = ()
     layout: str = FLAT
     raw_ndims: tuple[int, ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
 
     @property
     def name_expression(self) -> str:
         """The C++ template specialization the source is asked for."""
         arguments = [dtypes.lookup(dtype).ctype for _, dtype in self.binding]
         arguments += [self.layout, *map(str, self.raw_ndims)]
+        arguments += [str(value) for _, value in self.sizes]
         return f"{self.kernel}<{', '.join(arguments)}>"
 
 

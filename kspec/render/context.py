@@ -145,6 +145,7 @@ class ElementwiseContext:
     after_loop: Fragment
     before_loop: tuple[str, ...]
     in_loop: tuple[str, ...]
+    after_operation: tuple[str, ...]
     in_place: bool
     index: str
     parameters: str
@@ -284,13 +285,24 @@ def elementwise_context(
     if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_Layout, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
-    if declaration.in_place:
+    windows = parameters.windows_of(declaration)
+    in_place = declaration.in_place and not windows
+    if in_place:
         inside += [f"const auto _at = KSPEC_AT({index}, _elements);"] if operands else []
         inside += [
             parameters.element(param, f"_at[{number}]", output=param in declaration.outputs.params)
             for number, param in enumerate(operands)
         ]
-    items = [parameters.item(param, param in declaration.outputs.params) for param in operands]
+    items = [
+        f"const auto& {parameters.window_name(param)}"
+        if param.name in windows
+        else parameters.item(param, param in declaration.outputs.params)
+        for param in operands
+    ]
+    windowed = [param for param in operands if param.name in windows]
+    alone = spec.windows_alone
+    inside += [parameters.window_center(param) for param in windowed if param.name in alone]
+    inside += [parameters.window_macro(param, windows[param.name]) for param in windowed]
     preamble = _preamble(spec, origin, place)
     return ElementwiseContext(
         name=spec.name,
@@ -305,7 +317,8 @@ def elementwise_context(
         preamble=preamble,
         before_loop=tuple(before),
         in_loop=tuple(inside),
-        in_place=declaration.in_place,
+        after_operation=tuple(f"#undef {param.name}" for param in windowed),
+        in_place=in_place,
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
         operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),

@@ -67,8 +67,13 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
         library.update(_named(_LIBRARY, words, searchable))
         if "thrust" in words and searchable:
             types.add("cupy/complex.cuh")  # CuPy's complex numbers are Thrust's
-    schedules = dict.fromkeys(_SCHEDULES[type(spec)] for spec in specs)
+    schedules = dict.fromkeys(_schedule(spec) for spec in specs)
     return (*sorted(types), *sorted(library), *sorted(schedules))
+
+
+def _schedule(spec: _Spec) -> str:
+    windows = isinstance(spec, ElementwiseSpec) and spec.windows
+    return "kspec/windows.cuh" if windows else _SCHEDULES[type(spec)]
 
 
 def _is_searchable(text: str) -> bool:

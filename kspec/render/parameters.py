@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.signature import Param
+from kspec.model.windows import Window
 
 
 def template_params(declaration: GeneratedDeclaration, bound: bool = False) -> str:
@@ -26,7 +27,7 @@ def template_params(declaration: GeneratedDeclaration, bound: bool = False) -> s
     types = type_params(declaration)
     unnamed = ["class"] * len(types)
     params = [*(unnamed if bound else types), "class _Layout", *raw_params(declaration)]
-    return ", ".join(params)
+    return ", ".join([*params, *size_params(declaration)])
 
 
 def type_params(declaration: GeneratedDeclaration) -> list[str]:
@@ -41,11 +42,22 @@ def raw_params(declaration: GeneratedDeclaration) -> list[str]:
     return [f"int _NDIM_{name}" for name in (*raw, *views, *_indexers(declaration))]
 
 
+def size_params(declaration: GeneratedDeclaration) -> list[str]:
+    """Return the template parameters that are integer placeholders."""
+    return [f"int {name}" for name, _ in getattr(declaration, "sizes", ())]
+
+
 def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
     """Return the kernel's parameters; the old values of `assigned` outputs are not read."""
     inputs, outputs = declaration.inputs, declaration.outputs
+    windows = windows_of(declaration)
     return (
-        *(_argument(param, output=False) for param in inputs),
+        *(
+            _window(param, windows[param.name])
+            if param.name in windows
+            else _argument(param, output=False)
+            for param in inputs
+        ),
         *(_argument(param, True, param.name in assigned) for param in outputs),
         *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
         *(
@@ -85,6 +97,32 @@ def _argument(param: Param, output: bool, assigned: bool = True) -> str:
     if output and assigned:
         return f"const kspec::Out<{ctype}> {name}"
     return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype}> {name}"
+
+
+def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
+    """Return the windows of a kernel by the names of their inputs."""
+    return {one.param: one for one in getattr(declaration, "windows", ())}
+
+
+def _window(param: Param, window: Window) -> str:
+    return f"const kspec::Window<{_ctype(param)}, {window.axes}> {argument_name(param)}"
+
+
+def window_name(param: Param) -> str:
+    """Return the name of the neighbours of an input, inside of the loop."""
+    return f"_window_{param.name}"
+
+
+def window_macro(param: Param, window: Window) -> str:
+    """Return the macro that makes a read of ``u(-1, 0)``; ``u`` alone is a variable."""
+    read = "KSPEC_WINDOW_CHECKED" if window.computed else "KSPEC_WINDOW"
+    name = param.name
+    return f'#define {name}(...) {read}("{name}", {window_name(param)}, __VA_ARGS__)'
+
+
+def window_center(param: Param) -> str:
+    """Return the variable that is a windowed parameter's element."""
+    return f"{item(param, output=False)} = {window_name(param)}.center();"
 
 
 def _array(param: Param, output: bool, prefix: str = "") -> str:

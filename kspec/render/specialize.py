@@ -12,6 +12,7 @@ from __future__ import annotations
 from kspec.model.coverage import layouts_of
 from kspec.model.stages import RawSymbol, Specialization
 from kspec.spec.models import RawSpec, Spec
+from kspec.spec.windows import choices
 
 
 def specializations(spec: Spec) -> tuple[Specialization | RawSymbol, ...]:
@@ -19,8 +20,10 @@ def specializations(spec: Spec) -> tuple[Specialization | RawSymbol, ...]:
     if isinstance(spec, RawSpec):
         return tuple(RawSymbol(expression) for expression in spec.declaration().name_expressions)
     declaration = spec.declaration()
+    rows = list(choices(dict(getattr(declaration, "sizes", ()))))
     return tuple(
-        Specialization(spec.name, binding, layout, raw_ndims)
+        Specialization(spec.name, binding, layout, raw_ndims, tuple(sizes.items()))
         for binding in spec.bindings()
         for layout, raw_ndims in layouts_of(declaration, binding, spec.layouts)
+        for sizes in rows
     )

@@ -29,14 +29,16 @@ from kspec.spec.fields import (
 )
 
 
-class _Model(BaseModel):
+class SpecModel(BaseModel):
+    """A frozen table of a spec file."""
+
     # Only the models that are used are built: each takes 10 ms of a cold start.
     model_config = ConfigDict(
         frozen=True, extra="forbid", str_strip_whitespace=False, defer_build=True
     )
 
 
-class Example(_Model):
+class Example(SpecModel):
     """Call of a kernel in tests and demonstrations: with random arrays of these shapes."""
 
     shapes: dict[str, tuple[int, ...]] = Field({}, description="Shape of each array argument.")
@@ -68,7 +70,7 @@ class Example(_Model):
     )
 
 
-class BaseSpec(_Model):
+class BaseSpec(SpecModel):
     """A spec of any kind."""
 
     kind: ClassVar[str]

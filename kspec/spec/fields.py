@@ -35,17 +35,18 @@ _STRING_OR_LIST = {"anyOf": [_STRING, _STRINGS]}
 DTYPE = {"anyOf": [_STRING, {"type": "object", "minProperties": 1}]}
 
 
-def _wrong_type(value: object, expected: str, *location: str | int) -> FaultError:
+def wrong_type(value: object, expected: str, *location: str | int) -> FaultError:
+    """Return the error for a value of another Python type."""
     message = f"must be {expected}, not {type(value).__name__}"
     return FaultError([Fault(location, message, wrong_type=True)])
 
 
 def _strings(value: object, expected: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        raise _wrong_type(value, expected)
+        raise wrong_type(value, expected)
     for index, item in enumerate(value):
         if not isinstance(item, str):
-            raise _wrong_type(item, "a string", index)
+            raise wrong_type(item, "a string", index)
     return tuple(value)
 
 
@@ -90,7 +91,7 @@ def _c_params(value: object) -> tuple[CParam, ...] | None:
             params.append(item)
             continue
         if not isinstance(item, str):
-            raise _wrong_type(item, "a string", index)
+            raise wrong_type(item, "a string", index)
         try:
             params += parse_c_params([item])
         except SignatureSyntaxError as error:
@@ -118,15 +119,15 @@ def _expression(value: object, expected: str = "an expression", *location: int) 
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise _wrong_type(value, expected, *location)
+    raise wrong_type(value, expected, *location)
 
 
 def _defaults(value: object) -> dict[str, Default]:
     if not isinstance(value, Mapping):
-        raise _wrong_type(value, "a table of expressions or numbers")
+        raise wrong_type(value, "a table of expressions or numbers")
     for name, default in value.items():
         if not isinstance(default, str | bool | int | float):
-            raise _wrong_type(default, "an expression or a number", str(name))
+            raise wrong_type(default, "an expression or a number", str(name))
     return dict(value)
 
 
@@ -135,10 +136,10 @@ def _backward(value: object) -> str | dict[str, str] | None:
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
-        raise _wrong_type(value, "a kernel's name, or a table of expressions by input")
+        raise wrong_type(value, "a kernel's name, or a table of expressions by input")
     for name, text in value.items():
         if not isinstance(text, str):
-            raise _wrong_type(text, "CUDA C++ text", str(name))
+            raise wrong_type(text, "CUDA C++ text", str(name))
     return dict(value)
 
 
@@ -148,7 +149,7 @@ def _kernel_name(value: object) -> str | None:
     if isinstance(value, Mapping):
         message = "a raw kernel has no elements to write expressions for; name a kernel"
         raise FaultError([Fault((), message, wrong_type=True)])
-    raise _wrong_type(value, "a kernel's name")
+    raise wrong_type(value, "a kernel's name")
 
 
 def _options(value: object) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ def identity_text(value: object) -> str | None:
     try:
         number = complex(value)  # type: ignore[call-overload]
     except (TypeError, ValueError):
-        raise _wrong_type(value, "a number or C++ text") from None
+        raise wrong_type(value, "a number or C++ text") from None
     if not (math.isfinite(number.real) and math.isfinite(number.imag)):
         message = f"{value} has no C++ spelling; write it as text, such as '-CUDART_INF_F'"
         raise FaultError([Fault((), message)])
@@ -180,7 +181,7 @@ def _dtype_names(value: object, *location: str | int) -> tuple[str, ...]:
     single = isinstance(value, str | Mapping)
     items = [value] if single else value
     if not isinstance(items, list | tuple):
-        raise _wrong_type(value, "a list of dtype names", *location)
+        raise wrong_type(value, "a list of dtype names", *location)
     _limit(items, DTYPES, "at most {} dtypes can be listed", *location)
     places = [location] if single else [(*location, index) for index in range(len(items))]
     rows = ((item, *place) for item, place in zip(items, places, strict=True))
@@ -203,7 +204,7 @@ def _dtype_name(item: object, *where: str | int) -> str:
         except UnknownTypeError as error:
             raise FaultError([Fault(where, error.message)]) from None
     if not isinstance(item, str):
-        raise _wrong_type(item, "a dtype name", *where)
+        raise wrong_type(item, "a dtype name", *where)
     if item == dtypes.TEXTURE.name:
         return item
     try:
@@ -231,15 +232,15 @@ def _types(value: object) -> dict[str, tuple[str, ...]] | tuple[dict[str, str], 
     if isinstance(value, Mapping):
         return _type_lists(value)
     if not isinstance(value, list | tuple):
-        raise _wrong_type(value, "a table of dtype lists, or a list of tables")
+        raise wrong_type(value, "a table of dtype lists, or a list of tables")
     _limit(value, BINDINGS, "at most {} combinations of dtypes can be listed")
     rows: list[dict[str, str]] = []
     for index, row in enumerate(value):
         if not isinstance(row, Mapping):
-            raise _wrong_type(row, "a table such as { T = 'float32' }", index)
+            raise wrong_type(row, "a table such as { T = 'float32' }", index)
         for key, item in row.items():
             if not isinstance(item, str | Mapping):
-                raise _wrong_type(item, "one dtype name", index, str(key))
+                raise wrong_type(item, "one dtype name", index, str(key))
         rows.append({key: names[0] for key, names in _type_lists(row, index).items()})
     return tuple(rows)
 
@@ -254,13 +255,13 @@ def _axes(value: object) -> int | tuple[int, ...] | None:
         return value
     if isinstance(value, list | tuple) and all(type(item) is int for item in value):
         return tuple(value)
-    raise _wrong_type(value, "an integer or a list of integers")
+    raise wrong_type(value, "an integer or a list of integers")
 
 
 def _number(value: object) -> bool | int | float:
     if isinstance(value, bool | int | float):
         return value
-    raise _wrong_type(value, "a number")
+    raise wrong_type(value, "a number")
 
 
 def _tolerance(value: object) -> float | dict[str, float] | None:
@@ -277,7 +278,7 @@ def _tolerance_of(dtype: object, value: object) -> tuple[str, float]:
 
 def _positive(value: object, *where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _wrong_type(value, "a number", *where)
+        raise wrong_type(value, "a number", *where)
     if not value >= 0:
         raise FaultError([Fault(where, "must be 0 or more")])
     return float(value)

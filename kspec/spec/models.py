@@ -49,8 +49,19 @@ from kspec.spec.fields import (
 )
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.raw import RawSpec as RawSpec
+from kspec.spec.windows import (
+    SizesField,
+    WindowTable,
+    declared_sizes,
+    declared_windows,
+    is_alone,
+    size_faults,
+    window_faults,
+)
 
 _NO_PARAMS = Signature()
+# Other keyword arguments of elementwise calls, and names of parameters behind them.
+_CHECK_KEYWORDS = ("sanitize", "order", "timeout", "args", "options", "self")
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
 _INDICES = frozenset({"_J", "_i", "_j"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
@@ -196,6 +207,13 @@ class ElementwiseSpec(_GeneratedSpec):
     after_loop: str = Field("", description="Statements after a thread's loop over elements.")
     no_return: StrictBool = Field(False, description="Return None instead of the outputs.")
     return_tuple: StrictBool = Field(False, description="Return a tuple also for one output.")
+    windows: dict[str, WindowTable] = Field(
+        {},
+        description="Inputs that the operation reads at offsets: { u = { reach = [1, 1], ... } }.",
+    )
+    sizes: SizesField = Field(
+        {}, description="Integer placeholders, and their precompiled values: { R = [1, 2] }."
+    )
     _forward: str = PrivateAttr("")
 
     @property
@@ -236,7 +254,15 @@ class ElementwiseSpec(_GeneratedSpec):
             backward=self.backward_kernel,
             numbers=self.numbers,
             forward=self.forward,
+            windows=declared_windows(self.windows, self.sizes, self.operation, *self.macro_texts),
+            sizes=declared_sizes(self.sizes),
         )
+
+    @property
+    def windows_alone(self) -> frozenset[str]:
+        """The windowed inputs that the operation, or a macro, mentions without offsets."""
+        texts = (self.operation, *self.macro_texts)
+        return frozenset(name for name in self.windows if any(is_alone(name, x) for x in texts))
 
     @property
     def expansion(self) -> Expansion:
@@ -284,9 +310,37 @@ class ElementwiseSpec(_GeneratedSpec):
             # In a file it was forgotten: outputs would keep what is in their memory.
             yield from rules.not_empty(operation=self.operation)
         yield from rules.raw_views_exist(self.params, self.fragments)
+        if accepted(info, "inputs", "outputs", "windows", "sizes"):
+            yield from self._window_faults()
         fragments = {"preamble": self.preamble, "operation": self.operation}
         fragments |= rules.around_the_loop(self.loop_prep, self.after_loop)
         yield from rules.balanced(fragments, self.preamble, self.options)
+
+    def _window_faults(self) -> Iterator[Fault]:
+        taken = {name: "a parameter too" for name in self.params.names}
+        taken |= {letter: "a type placeholder too" for letter in self.placeholders}
+        taken |= {name: "a name of generated code" for name in _ELEMENT_ORDER}
+        keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
+        taken |= {name: "a keyword argument of calls" for name in keywords}
+        yield from size_faults(self.sizes, taken)
+        yield from window_faults(self.windows, self.sizes, self.inputs, self.operation)
+        if self.windows:
+            yield from self._faults_beside_windows()
+
+    def _faults_beside_windows(self) -> Iterator[Fault]:
+        """Yield the faults of fields that need the threads of other kernels."""
+        for field in ("inputs", "outputs"):
+            if "boundary" in getattr(self, field).names:
+                message = "'boundary' is a keyword argument of every kernel with windows"
+                yield Fault((field,), f"{message}; choose another name", word="boundary")
+        for name in self.raw_views:
+            message = f"_raw_{name} is not there in kernels with windows; declare {name} raw"
+            yield Fault(("operation",), message, word=f"_raw_{name}")
+        if reads_threads(*self.fragments.values(), self.preamble, *self.macros):
+            yield Fault(("operation",), "kernels with windows cannot read the thread's index")
+        elif self._is_carried():
+            field = "after_loop" if self.after_loop.strip() else "loop_prep"
+            yield Fault((field,), "kernels with windows cannot carry values between elements")
 
 
 class ReductionSpec(_GeneratedSpec):

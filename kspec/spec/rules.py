@@ -459,6 +459,11 @@ def python_names(kind: str, name: str, params: Mapping[str, tuple[str, ...]]) ->
                 yield Fault((field,), f"{message}; choose another parameter name", word=word)
 
 
+def call_keywords(kind: str) -> tuple[str, ...]:
+    """Return the keyword arguments of every generated function of a kind."""
+    return _CALL_KEYWORDS[kind]
+
+
 def is_python_keyword(word: str) -> bool:
     """Return whether `word` cannot be a name in Python."""
     return keyword.iskeyword(word)

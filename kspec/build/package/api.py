@@ -335,6 +335,9 @@ class _Result:
         if isinstance(spec, ReductionSpec):
             return cls(outputs, keywords=_REDUCTION_KEYWORDS)
         sized = {"size": "size: int = -1"} if any(one.raw for one in spec.params) else {}
+        sized |= {"boundary": "boundary: str | None = None"} if spec.windows else {}
+        for name, known in spec.sizes.items():
+            sized[name] = f"{name}: int" + (f" = {known[0]}" if len(known) == 1 else "")
         required = docs.outputs_required(spec)
         return cls(outputs, required, spec.no_return, spec.return_tuple, sized)
 

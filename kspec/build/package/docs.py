@@ -98,12 +98,28 @@ def _elementwise(spec: ElementwiseSpec, outputs: Sequence[str], place: SpecLocat
     if any(param.raw for param in spec.params):
         lines.append("size : int, optional")
         lines += _indented("Number of loop steps; only when every array is raw.")
+    lines += _windowed(spec)
     lines += [*_stream(), ""]
     returned = () if spec.no_return else spec.outputs.params
     lines += _returns(returned, outputs, spec.return_tuple)
     lines += _generated_raises(spec, "Shapes do not broadcast, or the loop size is not known.")
     arrow = f"{spec.inputs} -> {spec.outputs}".strip()
     return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
+
+
+def _windowed(spec: ElementwiseSpec) -> Lines:
+    """Return the keyword arguments for windows and integer placeholders."""
+    lines: Lines = []
+    if spec.windows:
+        lines.append("boundary : str, optional")
+        for name, window in spec.windows.items():
+            listed = ", ".join(f'``"{one}"``' for one in window.boundary)
+            lines += _indented(f"What lies outside of {name}: {listed}.")
+    for name, known in spec.sizes.items():
+        lines.append(f"{name} : int" + (f", default {known[0]}" if len(known) == 1 else ""))
+        listed = ", ".join(map(str, known)) or "none"
+        lines += _indented(f"Compile-time size; precompiled are {listed}.")
+    return lines
 
 
 def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:

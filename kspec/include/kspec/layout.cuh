@@ -10,6 +10,9 @@ struct Packs {};                        // packs along the innermost axis, broad
 struct Tiles {};                        // some operand runs along another axis than the output
 template <int AXES> struct Strided {};  // anything, up to so many axes
 
+// Some operand is read at offsets along its last AXES axes; others are looped over before these.
+template <int AXES, int OUTER> struct Windows {};
+
 struct Lines {};       // reductions along contiguous elements: a group of threads for each output
 struct ShortLines {};  // the same for few elements: two outputs for each group
 struct Columns {};     // neighbouring outputs are neighbours in memory: packs of outputs

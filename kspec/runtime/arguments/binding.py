@@ -7,7 +7,7 @@ shapes and types (`kspec.model.infer`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
@@ -16,6 +16,7 @@ from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
 from kspec.model.shapes import check_ndim
 from kspec.model.signature import Param
+from kspec.model.windows import BoundWindow
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
@@ -44,6 +45,8 @@ class Operand:
         Whether it is written to.
     where : str
         What messages call it, if it is a number.
+    window : BoundWindow or None
+        The neighbours that threads read.
     """
 
     param: Param
@@ -52,6 +55,7 @@ class Operand:
     library: Library | None
     is_output: bool = False
     where: str = ""
+    window: BoundWindow | None = None
 
     @property
     def dtype(self) -> str | None:
@@ -108,7 +112,10 @@ def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) 
 
 
 def classify(
-    declaration: GeneratedDeclaration, arguments: Sequence[object], outputs: Sequence[object] = ()
+    declaration: GeneratedDeclaration,
+    arguments: Sequence[object],
+    outputs: Sequence[object] = (),
+    windows: Sequence[BoundWindow] = (),
 ) -> Call:
     """Match arguments with parameters.
 
@@ -120,6 +127,8 @@ def classify(
         Positional arguments: the inputs, or inputs and outputs.
     outputs : sequence
         Outputs given by keyword.
+    windows : sequence of BoundWindow
+        Those of the call.
 
     Raises
     ------
@@ -136,6 +145,9 @@ def classify(
         _operand(declaration, param, value, output=False)
         for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
     )
+    if windows:
+        known = {window.param: window for window in windows}
+        inputs = tuple(replace(one, window=known.get(one.param.name)) for one in inputs)
     outs = tuple(
         _operand(declaration, param, value, output=True)
         for param, value in zip(declaration.outputs, given, strict=bool(given))
@@ -152,7 +164,8 @@ def place_of(operand: Operand) -> Place | None:
     param, view = operand.param, operand.view
     if view is None or param.raw:
         return None
-    return Place(param.name, view, operand.is_output or param.non_const)
+    written = operand.is_output or param.non_const
+    return Place(param.name, view, written, operand.window is not None)
 
 
 def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:
@@ -186,7 +199,8 @@ def _operand(
         # Only SciPy's and CuPy's; objects of other types may have attributes of any name.
         if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
-        indexed = param.raw and param.name not in declaration.numbers
+        windowed = any(one.param == param.name for one in getattr(declaration, "windows", ()))
+        indexed = windowed or (param.raw and param.name not in declaration.numbers)
         if output or indexed or param.non_const:
             raise ArgumentTypeError(
                 f"{where} must be an array, not {type(value).__name__}{_advice(kernel, value)}"

@@ -216,7 +216,7 @@ class CacheEntry:
         self._has_dynamic = False
 
     def make_call(self) -> CallFunction:
-        """Return the function, for which there must be no other."""
+        """Return the function; it must be called once only."""
         call = self._compile("call", render_call(self.calls))
         self._call = weakref.ref(call)
         return call

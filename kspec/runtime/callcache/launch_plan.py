@@ -39,6 +39,7 @@ from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Growth
 from kspec.runtime.schedules.marshal import PackedParameters
+from kspec.runtime.schedules.window_schedule import pack_window
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
@@ -196,6 +197,8 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
         )
     if param.raw:
         return marshal.pack_raw(view)
+    if operand.window is not None:
+        return pack_window(operand.window, view)
     if param.non_const or operand.is_output:
         return marshal.pack_pointer(view)
     return marshal.pack_input(view, b"", view.dtype)
@@ -296,7 +299,8 @@ def make_plan(prepared: Prepared) -> Plan | None:
 
 def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
     """Return a function that writes the values of all operands into a buffer."""
-    apart = prepared.views or any(operand.param.raw for operand in prepared.operands)
+    shaped = any(one.param.raw or one.window is not None for one in prepared.operands)
+    apart = prepared.views or shaped
     if not apart:
         formats = [
             _format(operand, data, prepared.binding)

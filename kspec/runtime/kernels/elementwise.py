@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
@@ -17,6 +17,7 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import infer
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
+from kspec.model.windows import bind_windows
 from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import (
     checks_of_call,
@@ -32,11 +33,29 @@ from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries.lookup import overriding
+from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
 
 class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
     """An elementwise kernel that can be called."""
+
+    def _declare(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
+        super()._declare(declaration, loader)
+        boundary = ("boundary",) if declaration.windows else ()
+        # Keyword arguments that only some kernels have.
+        self._options = (*boundary, *(name for name, _ in declaration.sizes))
+
+    def _values(self, boundary: str | None, sizes: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Return the values of `_options`, None for what is not given; None if they are odd."""
+        values = {"boundary": boundary, **sizes}
+        extra = tuple(values.get(name) for name in self._options)
+        known = sizes.keys() <= set(self._options) and (
+            boundary is None or "boundary" in self._options
+        )
+        # 2.0 and True equal integers, and are none.
+        plain = all(value is None or type(value) in (int, str) for value in extra)
+        return extra if known and plain else None
 
     @property
     def no_return(self) -> bool:
@@ -63,6 +82,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         sanitize: str | None = None,
         order: str | None = None,
         timeout: float | None = None,
+        boundary: str | None = None,
+        **sizes: Any,
     ) -> Any:
         """Run the kernel.
 
@@ -81,6 +102,10 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         sanitize, order, timeout : optional
             What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
             `kspec.checking` or the environment say.
+        boundary : str, optional
+            What lies outside of windowed arrays, of the boundaries that the kernel declares.
+        **sizes : int
+            Values of integer placeholders.
 
         Returns
         -------
@@ -98,17 +123,22 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
+        extra: tuple[Any, ...] | None = ()
+        if self._options or boundary is not None or sizes:
+            extra = self._values(boundary, sizes)
         if (
             sanitize is None
             and order is None
             and timeout is None
             and type(size) is int
             and (block_size is None or type(block_size) is int)
+            and extra is not None
         ):
-            if rest:
+            if rest or extra:
                 cached = self._call_cache[types_of((a0, a1, a2, a3, a4, *rest))]
                 if cached is not None:
-                    return cached(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
+                    places = a0, a1, a2, a3, a4, *rest
+                    return cached(self, *places, size, block_size, *extra, stream)
             else:  # without a star, which takes as long as everything else here
                 cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
                 if cached is not None:
@@ -126,15 +156,17 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                 sanitize=sanitize,
                 order=order,
                 timeout=timeout,
+                boundary=boundary,
+                **sizes,
             )
             return other.__cupy_override_elementwise_kernel__(self, *args, **given)
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare(args, size, block_size, options)
+        prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
         result = prepared.run()
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
-        keywords = "size", "block_size"
-        self._call_cache.learn(args, lambda: self._entry(args, keywords, returned, grows=True))
+        keywords, grows = ("size", "block_size", *self._options), not self._options
+        self._call_cache.learn(args, lambda: self._entry(args, keywords, returned, grows=grows))
         return result
 
     def bind(
@@ -143,6 +175,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         size: int = -1,
         block_size: int | None = None,
         stream: Any = None,
+        boundary: str | None = None,
+        **sizes: Any,
     ) -> Bound:
         """Check a call now, for launching it many times with the same arguments.
 
@@ -156,8 +190,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
         options = repeatable(LaunchOptions(stream), self.checks)
-        prepared = self.prepare(args, size, block_size, options)
-        call = functools.partial(self, size=size, block_size=block_size)
+        prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
+        keywords = {"boundary": boundary, **sizes}
+        call = functools.partial(self, size=size, block_size=block_size, **keywords)
         return self._bound(prepared, call)
 
     def prepare(
@@ -166,14 +201,27 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         size: int = -1,
         block_size: int | None = None,
         options: LaunchOptions = NO_OPTIONS,
+        boundary: str | None = None,
+        **sizes: Any,
     ) -> Prepared:
-        """Check a call, with parameters and errors as those of the call, and make its outputs."""
+        """Check a call, with parameters and errors as those of the call, and make its outputs.
+
+        A size that is None was not given.
+        """
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        call = classify(declaration, args)
+        given_sizes = {name: value for name, value in sizes.items() if value is not None}
+        windows, bound_sizes = bind_windows(
+            self.__name__,
+            declaration.windows,
+            declaration.sizes,
+            boundary=boundary,
+            given=given_sizes,
+        )
+        call = classify(declaration, args, windows=windows)
         check_kinds(declaration, call)
-        inferred = infer(declaration, *call.types(), size=size)
+        inferred = infer(declaration, *call.types(), size=size, windows=windows)
         shape, binding = inferred.loop, inferred.binding
         call = self.with_outputs(call, shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
@@ -182,8 +230,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             return Prepared(self._result(call), device=call.device, library=made_by)
         handle = resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
-        loop = make_loop(declaration, operands, shape, binding, call.device)
-        wanted = Specialization(self.__name__, binding, loop.schedule.layout, loop.raw_ndims)
+        loop = make_loop(declaration, operands, shape, binding, call.device, windows)
+        layout = loop.schedule.layout
+        wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, bound_sizes)
         self._loader.check_captured(wanted, call.device, handle)
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)

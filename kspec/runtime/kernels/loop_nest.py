@@ -14,8 +14,10 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, param_dtype
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
+from kspec.model.windows import BoundWindow
 from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver.device import Device
+from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import (
     ElementwiseSchedule,
@@ -26,6 +28,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_single,
 )
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
+from kspec.runtime.schedules.window_schedule import choose_windows
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,19 @@ def make_loop(
     shape: Shape,
     binding: Binding,
     device: Device,
+    windows: Sequence[BoundWindow] = (),
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes."""
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
     looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
+    if windows:
+        order, on_host = declaration.ordered, device.is_host
+        schedule = choose_windows(
+            shape, strides, windows, keep_order=order, merge=merge, on_host=on_host
+        )
+        return Loop(schedule, raw_ndims(operands), ())
     axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
@@ -89,7 +99,16 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
     """Return the strides of an operand along the loop; scalars do not move."""
     if operand.view is None:
         return (0,) * len(shape)
+    if operand.window is not None:
+        return _windowed_strides(operand.view, len(operand.window.reach), shape)
     return broadcast_strides(operand.view.shape, operand.view.strides, shape)
+
+
+def _windowed_strides(view: ArrayView, axes: int, shape: Shape) -> tuple[int, ...]:
+    """Return the strides of a windowed array, which steps along axes of extent 1 too."""
+    split, outer = len(view.shape) - axes, shape[: len(shape) - axes]
+    before = broadcast_strides(view.shape[:split], view.strides[:split], outer)
+    return (*before, *view.strides[split:])
 
 
 def member_of(operand: Operand, binding: Binding) -> Member:

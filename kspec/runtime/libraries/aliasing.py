@@ -27,11 +27,24 @@ _MOST_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Place:
-    """An array of a call: what it is called, its elements, and whether they are written to."""
+    """An array of a call.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    view : ArrayView
+        Its elements.
+    written : bool
+        Whether they are written to.
+    windowed : bool
+        Whether threads also read the elements around theirs.
+    """
 
     name: str
     view: ArrayView
     written: bool
+    windowed: bool = False
 
 
 def check_writable(where: str, library: Library, view: ArrayView) -> None:
@@ -62,15 +75,21 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
             # If both are written to, the later one is compared with the earlier.
             if position == number or (other.written and position > number):
                 continue
-            if share_memory(target.view, other.view) and (
-                other.written or elements(target.view) != elements(other.view)
-            ):
+            if share_memory(target.view, other.view) and not _is_same(target, other):
+                advice = "arrays of their own" if other.written else "the same view, or a copy"
+                if other.windowed:
+                    advice = "a copy, because neighbours would be read after they are written,"
                 raise OverlapError(
                     f"{kernel}: argument {target.name} is written to, and its memory overlaps "
-                    f"with that of argument {other.name}; pass "
-                    + ("arrays of their own" if other.written else "the same view, or a copy")
-                    + f" for {target.name} or {other.name}"
+                    f"with that of argument {other.name}; pass {advice} for {target.name} or "
+                    f"{other.name}"
                 )
+
+
+def _is_same(target: Place, other: Place) -> bool:
+    """Return whether a thread reads the very element that it writes to, and no other."""
+    alone = not other.written and not other.windowed
+    return alone and elements(target.view) == elements(other.view)
 
 
 def elements(view: ArrayView) -> tuple[Any, ...]:
@@ -166,7 +185,8 @@ def distances(places: Sequence[Place | None]) -> tuple[Distance, ...]:
             if other.written and position > number:
                 continue
             (low, high), (other_low, other_high) = target.view.bounds, other.view.bounds
-            same = not other.written and elements(target.view)[2:] == elements(other.view)[2:]
+            alone = not other.written and not other.windowed
+            same = alone and elements(target.view)[2:] == elements(other.view)[2:]
             found.append(
                 Distance(
                     number,

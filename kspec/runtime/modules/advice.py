@@ -103,6 +103,10 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
         types = widened(listed, written.placeholders, [row])
         yield from f"types = {types_text(types)}".split("\n")
     layouts = layouts_of(kernel, wanted.binding, coverage.layouts)
+    known: dict[str, tuple[int, ...]] = dict(getattr(kernel, "sizes", ()))
+    if any(value not in known[name] for name, value in wanted.sizes):
+        wider = {name: tuple(dict.fromkeys((*known[name], one))) for name, one in wanted.sizes}
+        yield f"sizes = {toml_value(wider)}"
     if (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
         yield f"layouts = {toml_value(more)}"
@@ -119,6 +123,7 @@ def _words(entry: ModuleEntry, kernel: Declaration | None, wanted: Wanted, devic
     name = kernel.name if kernel else wanted.name_expression
     parts = [f"{entry.stem}.{name}", binding_text(wanted.binding)]
     if isinstance(wanted, Specialization):
+        parts += [f"{name} = {value}" for name, value in wanted.sizes]
         parts.append(f"layout {layout_text(wanted.layout, wanted.raw_ndims)!r}")
     parts.append("host" if device.is_host else device_arch(device.ordinal))
     return ", ".join(part for part in parts if part)

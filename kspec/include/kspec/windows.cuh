@@ -1,0 +1,317 @@
+// Inputs that an operation reads at offsets from the element, and the loop around it. The operation
+// sees such an input `u` as Neighbours: u(-1, 0) is one element further up.
+//
+//   kspec::for_each(elements, [&](ptrdiff_t i, const auto& u, float& y) { y = u.read(-1, 0); }, ...);
+//
+// Where a tile and all its windows lie inside the arrays, a read is a load. Elsewhere the boundary
+// says what to read instead. kspec/runtime/schedules/window_schedule.py packs the same structures.
+#pragma once
+
+#include "kspec/elements.cuh"
+
+namespace kspec {
+
+// kspec/model/windows.py has the same order.
+enum Boundary { NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID };
+
+__device__ inline ptrdiff_t modulo(ptrdiff_t k, ptrdiff_t n) {
+  const ptrdiff_t rest = k % n;
+  return rest < 0 ? rest + n : rest;
+}
+
+// The index that an index outside of [0, n) stands for; -1: none. Not inlined: 64-bit divisions are
+// long, and an operation has many reads.
+__device__ __noinline__ static ptrdiff_t index_outside(ptrdiff_t k, ptrdiff_t n, int boundary) {
+  if (boundary == NEAREST) return k < 0 ? 0 : n - 1;
+  if (boundary == WRAP) return modulo(k, n);
+  if (boundary == REFLECT) {  // d c b a | a b c d | d c b a
+    k = modulo(k, 2 * n);
+    return k < n ? k : 2 * n - 1 - k;
+  }
+  if (boundary == MIRROR) {  // d c b | a b c d | c b a
+    if (n == 1) return 0;
+    k = modulo(k, 2 * n - 2);
+    return k < n ? k : 2 * n - 2 - k;
+  }
+  return -1;
+}
+
+// A windowed input: its last A axes, innermost first.
+template <class T, int A> struct Window {
+  typedef T type;
+  const typename Stored<T>::type* data;
+  T value;                  // of elements outside, where the boundary is CONSTANT
+  int boundary;
+  ptrdiff_t extents[A];
+  ptrdiff_t first[A];       // index of what the loop has first: not 0 if the boundary is VALID
+  ptrdiff_t before[A], after[A];
+};
+
+// An element that no thread writes to, so that the compiler need not load it twice.
+#ifdef KSPEC_HOST
+template <class T> inline T read_only(const T* place) { return *place; }
+#else
+template <class T>
+__device__ inline T read_word(const T* place, const typename Word<sizeof(T)>::type*) {
+  const auto word = __ldg(reinterpret_cast<const typename Word<sizeof(T)>::type*>(place));
+  return reinterpret_cast<const T&>(word);
+}
+template <class T> __device__ inline T read_word(const T* place, ...) { return *place; }
+template <class T> __device__ inline T read_only(const T* place) {
+  return read_word(place, nullptr);
+}
+#endif
+
+// The elements around one, which has `index` in the array.
+template <class T, int A, bool INSIDE> class Neighbours {
+ public:
+  typedef typename Stored<T>::type Item;
+
+  __device__ inline Neighbours(const Window<T, A>& window, const ptrdiff_t* strides,
+                               ptrdiff_t offset, const ptrdiff_t* index)
+      : window_(window), strides_(strides) {
+#pragma unroll
+    for (int k = 0; k < A; ++k) {
+      index_[k] = index[k] + window.first[k];
+      offset += window.first[k] * strides[k];
+    }
+    center_ = element(window.data, Bytes{offset});
+  }
+
+  __device__ inline T center() const { return static_cast<T>(read_only(center_)); }
+
+  // Offsets along the axes, outermost first.
+  template <class... Offset> __device__ inline T read(Offset... offset) const {
+    static_assert(sizeof...(Offset) == A, "a window is read at one offset for each of its axes");
+    const ptrdiff_t offsets[A] = {static_cast<ptrdiff_t>(offset)...};
+    ptrdiff_t distance = 0;
+#pragma unroll
+    for (int k = 0; k < A; ++k) {
+      ptrdiff_t step = offsets[A - 1 - k];
+      if (!INSIDE) {
+        const ptrdiff_t extent = window_.extents[k];
+        ptrdiff_t place = index_[k] + step;
+        if (place < 0 || place >= extent) place = index_outside(place, extent, window_.boundary);
+        if (place < 0) return window_.value;
+        step = place - index_[k];
+      }
+      distance += step * strides_[k];
+    }
+    return static_cast<T>(read_only(element(center_, Bytes{distance})));
+  }
+
+#ifdef KSPEC_HOST
+  // The same for offsets that the operation computes.
+  template <class... Offset>
+  inline T read_checked(const char* name, const char* file, int line, Offset... offset) const {
+    const ptrdiff_t offsets[sizeof...(Offset)] = {static_cast<ptrdiff_t>(offset)...};
+    for (int axis = 0; axis < A; ++axis) {
+      const ptrdiff_t step = offsets[axis];
+      const ptrdiff_t before = window_.before[A - 1 - axis], after = window_.after[A - 1 - axis];
+      if (step < -before || step > after) {
+        Message message;
+        message.add("offset ").add(step).add(" of ").add(name);
+        message.add(" is outside its reach along axis ").add((ptrdiff_t)axis);
+        message.add(", which is [").add(-before).add(", ").add(after).add("]");
+        ::kspec_host::kspec_fail("window", message.text, file, line);
+      }
+    }
+    return read(offset...);
+  }
+
+ private:
+  struct Message {
+    char text[256];
+    int length = 0;
+
+    Message& add(const char* part) {
+      for (; *part && length < 255; ++part) text[length++] = *part;
+      text[length] = 0;
+      return *this;
+    }
+    Message& add(ptrdiff_t number) {
+      char digits[24];
+      int k = 23;
+      digits[k] = 0;
+      size_t rest = number < 0 ? 0 - (size_t)number : (size_t)number;
+      do digits[--k] = (char)('0' + rest % 10);
+      while (rest /= 10);
+      if (number < 0) digits[--k] = '-';
+      return add(digits + k);
+    }
+  };
+#endif
+
+ private:
+  const Window<T, A>& window_;
+  const ptrdiff_t* strides_;
+  const Item* center_;
+  ptrdiff_t index_[A];
+};
+
+// The windowed axes are the last ones of the loop, innermost first.
+template <int W, int OUTER, int OPERANDS> struct Elements<Windows<W, OUTER>, OPERANDS> {
+  enum { room = W + OUTER };
+  ptrdiff_t size_;
+  ptrdiff_t extents[W];
+  ptrdiff_t begin[W], end[W];  // where every window lies inside its array
+  ptrdiff_t strides[OPERANDS][W];
+  unsigned int tiles[W];  // along each of them
+  Divisor divisors[W];
+  Axes<OUTER, OPERANDS> outer;
+
+  __device__ inline ptrdiff_t size() const { return size_; }
+  __device__ inline int ndim() const { return W + outer.ndim; }
+  template <class Visitor> __device__ inline void visit(ptrdiff_t i, Visitor& visitor) const {
+#pragma unroll
+    for (int k = 0; k < W; ++k) {
+      const ptrdiff_t rest = i / extents[k];
+      visitor.add(k, i - rest * extents[k]);
+      i = rest;
+    }
+    Shifted<Visitor> shifted{visitor};
+    outer.visit(i, shifted);
+  }
+
+ private:
+  template <class Visitor> struct Shifted {
+    Visitor& visitor;
+    __device__ inline void add(int axis, ptrdiff_t index) { visitor.add(axis + W, index); }
+  };
+};
+
+// What the operation gets of an operand at one element.
+template <bool INSIDE, class Arg>
+__device__ inline decltype(auto) item_at(const Arg& argument, const ptrdiff_t*, ptrdiff_t offset,
+                                         const ptrdiff_t*) {
+  return argument.item(Bytes{offset});
+}
+template <bool INSIDE, class T, int A>
+__device__ inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
+                                                   const ptrdiff_t* strides, ptrdiff_t offset,
+                                                   const ptrdiff_t* index) {
+  return Neighbours<T, A, INSIDE>(argument, strides, offset, index);
+}
+
+// Call op for one element: `index` along the windowed axes, `outer` where the operands are along the
+// others.
+template <bool INSIDE, class Loop, class Outer, class Op, class... Args, int... K>
+__device__ inline void visit_one(const Loop& loop, const Outer& outer, ptrdiff_t i,
+                                 const ptrdiff_t* index, const Op& op, Numbers<K...>,
+                                 const Args&... args) {
+  const auto offset = [&](int k) {
+    ptrdiff_t sum = outer.offset[k];
+#pragma unroll
+    for (int axis = 0; axis < (int)(sizeof(loop.extents) / sizeof(ptrdiff_t)); ++axis)
+      sum += index[axis] * loop.strides[k][axis];
+    return sum;
+  };
+  op(i, item_at<INSIDE>(args, loop.strides[K], offset(K), index)...);
+}
+
+#ifdef KSPEC_HOST
+
+// A thread takes neighbouring elements, row by row; in a row, those in the middle have no test.
+template <int W, int OUTER, int N, class Op, class... Args, int... K>
+inline void each(const Elements<Windows<W, OUTER>, N>& loop, const Op& op, Numbers<K...> numbers,
+                 const Args&... args) {
+  const ptrdiff_t stop = chunk_end(loop.size());
+  for (ptrdiff_t i = chunk_begin(loop.size()); i < stop;) {
+    ptrdiff_t index[W], rest = i;
+    bool inside = true;
+    for (int k = 0; k < W; ++k) {
+      const ptrdiff_t next = rest / loop.extents[k];
+      index[k] = rest - next * loop.extents[k];
+      rest = next;
+      if (k > 0) inside = inside && index[k] >= loop.begin[k] && index[k] < loop.end[k];
+    }
+    const Offsets<OUTER, N> outer(loop.outer, rest);
+    const ptrdiff_t row = i - index[0];
+    const ptrdiff_t last = stop - row < loop.extents[0] ? stop - row : loop.extents[0];
+    const ptrdiff_t first = index[0];
+    const auto between = [&](ptrdiff_t k) { return k < first ? first : k > last ? last : k; };
+    const ptrdiff_t begin = inside ? between(loop.begin[0]) : last;
+    const ptrdiff_t end = inside && loop.end[0] > loop.begin[0] ? between(loop.end[0]) : begin;
+    const auto at = [&](ptrdiff_t k) {
+      index[0] = k;
+      visit_one<false>(loop, outer, row + k, index, op, numbers, args...);
+    };
+    for (ptrdiff_t k = first; k < begin; ++k) at(k);
+    for (ptrdiff_t k = begin; k < end; ++k) {
+      index[0] = k;
+      visit_one<true>(loop, outer, row + k, index, op, numbers, args...);
+    }
+    for (ptrdiff_t k = end; k < last; ++k) at(k);
+    i = row + last;
+  }
+}
+
+#define KSPEC_WINDOW(name, window, ...) (window).read(__VA_ARGS__)
+#define KSPEC_WINDOW_CHECKED(name, window, ...) \
+  (window).read_checked(name, __FILE__, __LINE__, __VA_ARGS__)
+
+#else
+
+// A thread takes elements that follow each other along the outermost windowed axis: their windows
+// share most of what is loaded. Neighbouring threads are neighbours along the innermost.
+template <int W> struct WindowTile {
+  enum {
+    THREADS = 256,
+    LANES = W == 1 ? THREADS : 32,
+    ROWS = THREADS / LANES,
+    EACH = W == 1 ? 1 : 4,
+  };
+  static constexpr int extent(int axis) {
+    return (axis == 0 ? (int)LANES : axis == 1 ? (int)ROWS : 1) * (axis == W - 1 ? (int)EACH : 1);
+  }
+};
+
+template <int W, int OUTER, int N, class Op, class... Args, int... K>
+__device__ inline void each(const Elements<Windows<W, OUTER>, N>& loop, const Op& op,
+                            Numbers<K...> numbers, const Args&... args) {
+  typedef WindowTile<W> Tile;
+  unsigned int rest = blockIdx.x;
+  ptrdiff_t index[W];
+#pragma unroll
+  for (int k = 0; k < W; ++k) {
+    const unsigned int next = loop.divisors[k].divide(rest);
+    index[k] = (ptrdiff_t)(rest - next * loop.tiles[k]) * Tile::extent(k);
+    rest = next;
+  }
+  index[0] += threadIdx.x % Tile::LANES;
+  if (W > 1) index[W > 1] += threadIdx.x / Tile::LANES * (W == 2 ? (int)Tile::EACH : 1);
+  bool inside = true;
+#pragma unroll
+  for (int k = 0; k < W; ++k) {
+    if (index[k] >= loop.extents[k]) return;
+    const int more = k == W - 1 ? Tile::EACH - 1 : 0;
+    inside = inside && index[k] >= loop.begin[k] && index[k] + more < loop.end[k];
+  }
+  const Offsets<OUTER, N> outer(loop.outer, (ptrdiff_t)rest);
+  ptrdiff_t i = rest, step = 1;
+#pragma unroll
+  for (int k = W - 1; k >= 0; --k) {
+    i = i * loop.extents[k] + index[k];
+    if (k < W - 1) step *= loop.extents[k];
+  }
+  if (inside) {
+#pragma unroll
+    for (int j = 0; j < Tile::EACH; ++j) {
+      visit_one<true>(loop, outer, i + j * step, index, op, numbers, args...);
+      ++index[W - 1];
+    }
+  } else {
+#pragma unroll 1
+    for (int j = 0; j < Tile::EACH && index[W - 1] < loop.extents[W - 1]; ++j) {
+      visit_one<false>(loop, outer, i + j * step, index, op, numbers, args...);
+      ++index[W - 1];
+    }
+  }
+}
+
+#define KSPEC_WINDOW(name, window, ...) (window).read(__VA_ARGS__)
+#define KSPEC_WINDOW_CHECKED(name, window, ...) (window).read(__VA_ARGS__)
+
+#endif
+
+}  // namespace kspec

@@ -1,0 +1,191 @@
+"""Windows of elementwise kernels: the neighbours of an element that the operation reads.
+
+A declared `Window` may name integer placeholders; `bind_windows` makes numbers of them for a call.
+
+>>> blur = Window("u", ((1, 1), ("R", "R")), ("reflect", "wrap"))
+>>> bind_windows("blur", (blur,), (("R", (1, 2)),), boundary="wrap", given={"R": 2})
+((BoundWindow(param='u', reach=((1, 1), (2, 2)), boundary='wrap', value=0),), (('R', 2),))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model.shapes import integer
+
+# Boundaries as in SciPy's ndimage, and "valid", with a smaller result and nothing outside. Their
+# order is that of ``kspec/windows.cuh``.
+NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID = (
+    "nearest",
+    "reflect",
+    "mirror",
+    "wrap",
+    "constant",
+    "valid",
+)
+BOUNDARIES = (NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID)
+MAX_AXES = 4  # windowed axes of a kernel
+MAX_SIZE = 2**31 - 1  # of an integer placeholder
+
+Reach = tuple[tuple[int | str, int | str], ...]
+# Integer placeholders of a kernel, each with the values that are precompiled.
+Sizes = tuple[tuple[str, tuple[int, ...]], ...]
+BoundSizes = tuple[tuple[str, int], ...]
+NO_SIZES: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Window:
+    """Declared window of an input.
+
+    Attributes
+    ----------
+    param : str
+        The input.
+    reach : tuple of (int or str, int or str)
+        Elements before and after, along each of the last axes; names are integer placeholders.
+    boundaries : tuple of str
+        Possible boundaries; the first one unless a call says otherwise.
+    value : bool, int or float
+        Elements outside where the boundary is "constant".
+    computed : bool
+        Whether the operation computes some of its offsets.
+    """
+
+    param: str
+    reach: Reach
+    boundaries: tuple[str, ...]
+    value: bool | int | float = 0
+    computed: bool = False
+
+    @property
+    def axes(self) -> int:
+        """Number of windowed axes."""
+        return len(self.reach)
+
+
+@dataclass(frozen=True)
+class BoundWindow:
+    """The window of an input in a call: numbers, and one boundary."""
+
+    param: str
+    reach: tuple[tuple[int, int], ...]
+    boundary: str
+    value: bool | int | float = 0
+
+    def shape_inside(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the shape of the elements that a call has a result for, given the array's.
+
+        Raises
+        ------
+        ShapeError
+            If the array has too few axes, or too few elements for a "valid" result.
+        """
+        axes = len(self.reach)
+        if len(shape) < axes:
+            raise ShapeError(
+                f"argument {self.param} has {_dimensions(len(shape))}, and its window {axes}"
+            )
+        if self.boundary != VALID:
+            return tuple(shape)
+        split = len(shape) - axes
+        inside = []
+        for extent, (before, after) in zip(shape[split:], self.reach, strict=True):
+            if isinstance(extent, int) and extent < before + after:
+                raise ShapeError(
+                    f"argument {self.param} has shape {tuple(shape)}, which leaves nothing for "
+                    f"boundary 'valid': its window takes {before + after} elements from an axis "
+                    f"of {extent}"
+                )
+            inside.append(extent - before - after)
+        return (*shape[:split], *inside)
+
+
+def _dimensions(count: int) -> str:
+    return f"{count} dimension" + "s" * (count != 1)
+
+
+def bind_windows(
+    kernel: str,
+    windows: Sequence[Window],
+    sizes: Sizes = (),
+    *,
+    boundary: str | None = None,
+    given: Mapping[str, Any] = NO_SIZES,
+) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
+    """Return the windows and integer placeholders of a call.
+
+    Parameters
+    ----------
+    kernel : str
+        Its name, for messages.
+    windows : sequence of Window
+        As declared.
+    sizes : tuple of (str, tuple of int)
+        Integer placeholders, as declared.
+    boundary : str, optional
+        Boundary of all windows; default: the first one of each.
+    given : mapping of str to int
+        Values of integer placeholders. One with a single precompiled value need not be given.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For an unknown or missing placeholder, a value of another type than an integer, or a
+        boundary that the kernel does not declare.
+    ShapeError
+        For a negative or a huge value.
+    """
+    bound = tuple((name, _size(kernel, name, known, given)) for name, known in sizes)
+    values = dict(bound)
+    for name in given:
+        if name not in values:
+            listed = f"; its sizes are {', '.join(values)}" if values else ""
+            raise ArgumentTypeError(
+                f"{kernel}() got an unexpected keyword argument {name!r}{listed}"
+            )
+    if boundary is not None and not windows:
+        raise ArgumentTypeError(f"{kernel}: boundary is given, but the kernel has no windows")
+    return tuple(
+        BoundWindow(
+            one.param,
+            tuple((_number(before, values), _number(after, values)) for before, after in one.reach),
+            _boundary(kernel, one, boundary),
+            one.value,
+        )
+        for one in windows
+    ), bound
+
+
+def _number(reach: int | str, values: Mapping[str, int]) -> int:
+    return values[reach] if isinstance(reach, str) else reach
+
+
+def _size(kernel: str, name: str, known: tuple[int, ...], given: Mapping[str, Any]) -> int:
+    if name not in given:
+        if len(known) == 1:
+            return known[0]
+        listed = f"; precompiled are {', '.join(map(str, known))}" if known else ""
+        raise ArgumentTypeError(f"{kernel}: size {name} is not given{listed}; pass {name}=...")
+    value = integer(given[name])
+    if value is None:
+        kind = type(given[name]).__name__
+        raise ArgumentTypeError(f"{kernel}: size {name} must be an integer, not {kind}")
+    if not 0 <= value <= MAX_SIZE:
+        raise ShapeError(f"{kernel}: size {name} must be in [0, {MAX_SIZE}], not {value}")
+    return value
+
+
+def _boundary(kernel: str, window: Window, asked: str | None) -> str:
+    if asked is None:
+        return window.boundaries[0]
+    if asked not in window.boundaries:
+        raise ArgumentTypeError(
+            f"{kernel}: boundary {asked!r} is not declared for {window.param}; it has "
+            f"{', '.join(map(repr, window.boundaries))}"
+        )
+    return asked

@@ -1,0 +1,314 @@
+"""Windows of elementwise specs: their tables, the offsets in the operation, and their faults.
+
+>>> [(one.offset, one.length) for one in offset_faults("u", ((1, 1),), {}, "y = u(2) - u(-1)")]
+[(6, 1)]
+
+`kspec.model.windows` has what callers need of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from kspec.cpp.brackets import group_end
+from kspec.cpp.fragments import code_of
+from kspec.cpp.names import name_problem
+from kspec.cpp.tokens import Token
+from kspec.diagnostics import counted
+from kspec.limits import BINDINGS
+from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
+from kspec.model.signature import Param, Signature
+from kspec.model.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Sizes, Window
+from kspec.spec.base import SpecModel
+from kspec.spec.faults import Fault, FaultError
+from kspec.spec.fields import NumberField, wrong_type
+
+_EXTENT = {"type": ["integer", "string"]}
+_BOUNDARY = {"enum": list(BOUNDARIES)}
+
+
+def _reach(value: object) -> Reach:
+    if not isinstance(value, list | tuple):
+        raise wrong_type(value, "a list with a number, or [before, after], for each of the axes")
+    if not 1 <= len(value) <= MAX_AXES:
+        raise FaultError([Fault((), f"a window has 1 to {MAX_AXES} axes, not {len(value)}")])
+    return tuple(_sides(item, index) for index, item in enumerate(value))
+
+
+def _sides(item: object, index: int) -> tuple[int | str, int | str]:
+    if not isinstance(item, list | tuple):
+        both = _extent(item, index)
+        return both, both
+    if len(item) != 2:
+        message = f"needs the elements before and after, not {counted(len(item), 'number')}"
+        raise FaultError([Fault((index,), message)])
+    before, after = (_extent(one, index, side) for side, one in enumerate(item))
+    return before, after
+
+
+def _extent(item: object, *where: int) -> int | str:
+    if isinstance(item, bool) or not isinstance(item, int | str):
+        raise wrong_type(item, "a number, or the name of a size", *where)
+    if isinstance(item, int) and not 0 <= item <= MAX_SIZE:
+        raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {item}")])
+    return item
+
+
+def _boundaries(value: object) -> tuple[str, ...]:
+    items = (value,) if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not items:
+        raise wrong_type(value, "a boundary, or a list of those that calls may choose")
+    for index, item in enumerate(items):
+        if item not in BOUNDARIES:
+            where = () if isinstance(value, str) else (index,)
+            listed = ", ".join(map(repr, BOUNDARIES))
+            raise FaultError([Fault(where, f"unknown boundary {item!r}; expected one of {listed}")])
+    return tuple(dict.fromkeys(items))
+
+
+def _sizes(value: object) -> dict[str, tuple[int, ...]]:
+    if not isinstance(value, Mapping):
+        raise wrong_type(value, "a table of sizes, such as { R = [1, 2] }")
+    return {str(name): _values(item, str(name)) for name, item in value.items()}
+
+
+def _values(item: object, name: str) -> tuple[int, ...]:
+    items = [item] if isinstance(item, int) else item
+    if not isinstance(items, list | tuple):
+        raise wrong_type(item, "a list of integers", name)
+    if len(items) > BINDINGS:
+        raise FaultError([Fault((name,), f"at most {BINDINGS} sizes can be listed")])
+    for index, one in enumerate(items):
+        where = (name,) if items is not item else (name, index)
+        if isinstance(one, bool) or not isinstance(one, int):
+            raise wrong_type(one, "an integer", *where)
+        if not 0 <= one <= MAX_SIZE:
+            raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {one}")])
+    return tuple(dict.fromkeys(items))
+
+
+SizesField = Annotated[
+    dict[str, tuple[int, ...]],
+    PlainValidator(_sizes),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
+    ),
+]
+_ReachField = Annotated[
+    Reach,
+    PlainValidator(_reach),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_AXES,
+            "items": {
+                "anyOf": [
+                    _EXTENT,
+                    {"type": "array", "items": _EXTENT, "minItems": 2, "maxItems": 2},
+                ]
+            },
+        }
+    ),
+]
+_BoundaryField = Annotated[
+    tuple[str, ...],
+    PlainValidator(_boundaries),
+    WithJsonSchema({"anyOf": [_BOUNDARY, {"type": "array", "items": _BOUNDARY, "minItems": 1}]}),
+]
+
+
+class WindowTable(SpecModel):
+    """The neighbours of an element that the operation reads of one input."""
+
+    reach: _ReachField = Field(
+        description="Elements before and after along each of the last axes, or one number for "
+        "both; a name is a size."
+    )
+    boundary: _BoundaryField = Field(
+        description="What lies outside: nearest, reflect, mirror, wrap, constant or valid; of a "
+        "list, calls choose."
+    )
+    value: NumberField = Field(0, description="Elements outside where the boundary is constant.")
+
+
+@dataclass(frozen=True)
+class WindowRead:
+    """A read of a window in a text: ``u(-1, k)``.
+
+    Attributes
+    ----------
+    start, end : int
+        Its place, from the name to the closing bracket.
+    offsets : tuple of (str, int)
+        Text and place of each offset.
+    """
+
+    start: int
+    end: int
+    offsets: tuple[tuple[str, int], ...]
+
+
+def reads_of(name: str, text: str) -> Iterator[WindowRead]:
+    """Yield the reads of a window in a text."""
+    tokens = code_of(text)
+    for place, token in enumerate(tokens[:-1]):
+        member = place > 0 and tokens[place - 1].text in (".", "->", "::")
+        if token.text != name or token.kind != "word" or member:
+            continue
+        if tokens[place + 1].text == "(":
+            end = group_end(tokens, place + 1)
+            offsets = tuple(_items(tokens[place + 2 : end - 1], text))
+            yield WindowRead(token.start, tokens[end - 1].end, offsets)
+
+
+def is_alone(name: str, text: str) -> bool:
+    """Return whether a text mentions a windowed input without offsets."""
+    tokens = code_of(text)
+    return any(
+        token.text == name and (k + 1 == len(tokens) or tokens[k + 1].text != "(")
+        for k, token in enumerate(tokens)
+    )
+
+
+def _items(tokens: Sequence[Token], text: str) -> Iterator[tuple[str, int]]:
+    """Yield the items between commas: a ``<`` in an offset is less-than."""
+    depth, first = 0, 0
+    for index, token in enumerate([*tokens, None]):
+        if token is None or (token.text == "," and not depth):
+            if index > first:
+                yield text[tokens[first].start : tokens[index - 1].end], tokens[first].start
+            first = index + 1
+        else:
+            depth += (token.text in "([{") - (token.text in ")]}")
+
+
+def constant(text: str, sizes: Mapping[str, int]) -> int | None:
+    """Return the value of an offset; None if it is not constant."""
+    scope = ExpressionScope({name: Number(str(value)) for name, value in sizes.items()})
+    try:
+        value = eval(parse_expression(text, scope).python)  # numbers and operators only
+    except (ExpressionError, ArithmeticError):
+        return None
+    return value if type(value) is int else None
+
+
+def choices(sizes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
+    """Yield the combinations of sizes that are precompiled."""
+    for row in itertools.product(*sizes.values()):
+        yield dict(zip(sizes, row, strict=True))
+
+
+def offset_faults(
+    name: str, reach: Reach, sizes: Mapping[str, Sequence[int]], text: str
+) -> Iterator[Fault]:
+    """Yield the faults of the constant offsets of a window in the operation."""
+    for read in reads_of(name, text):
+        if len(read.offsets) != len(reach):
+            axes = f"{len(reach)} {'axis' if len(reach) == 1 else 'axes'}"
+            found = counted(len(read.offsets), "offset")
+            message = f"{name} is read at {found}; its window has {axes}"
+            yield Fault(("operation",), message, read.start, read.end - read.start)
+            continue
+        for axis, ((offset, start), sides) in enumerate(zip(read.offsets, reach, strict=True)):
+            for row in choices(sizes):
+                value = constant(offset, row)
+                before, after = (row[one] if isinstance(one, str) else one for one in sides)
+                if value is None or -before <= value <= after:
+                    continue
+                where = " for " + ", ".join(f"{key} = {one}" for key, one in row.items())
+                message = (
+                    f"offset {value} of {name} is outside its reach along axis {axis}, which is "
+                    f"[-{before}, {after}]{where if row else ''}"
+                )
+                yield Fault(("operation",), message, start, len(offset))
+                break
+
+
+def computes_offsets(name: str, sizes: Mapping[str, Sequence[int]], *texts: str) -> bool:
+    """Return whether some offset of a window is not known when the spec is read."""
+    rows = list(choices(sizes))
+    return not rows or any(
+        constant(offset, row) is None
+        for text in texts
+        for read in reads_of(name, text)
+        for offset, _ in read.offsets
+        for row in rows[:1]
+    )
+
+
+def declared_windows(
+    tables: Mapping[str, WindowTable], sizes: Mapping[str, Sequence[int]], *texts: str
+) -> tuple[Window, ...]:
+    """Return the windows of a declaration; `texts` may read them."""
+    return tuple(
+        Window(
+            name,
+            table.reach,
+            table.boundary,
+            table.value,
+            computes_offsets(name, sizes, *texts),
+        )
+        for name, table in tables.items()
+    )
+
+
+def declared_sizes(sizes: Mapping[str, tuple[int, ...]]) -> Sizes:
+    """Return the integer placeholders of a declaration."""
+    return tuple(sizes.items())
+
+
+def size_faults(sizes: Mapping[str, tuple[int, ...]], taken: Mapping[str, str]) -> Iterator[Fault]:
+    """Check the names of sizes; `taken` says what else has a name."""
+    for name in sizes:
+        problem = name_problem(name)
+        if not problem and name in taken:
+            problem = f"it is {taken[name]}"
+        if not problem and keyword.iskeyword(name):
+            problem = "a Python keyword"
+        if problem:
+            yield Fault(("sizes", name), f"Invalid size {name!r}: {problem}", at_key=True)
+
+
+def window_faults(
+    tables: Mapping[str, WindowTable],
+    sizes: Mapping[str, tuple[int, ...]],
+    inputs: Signature,
+    operation: str,
+) -> Iterator[Fault]:
+    """Check windows against the inputs, the sizes and the operation."""
+    params = {param.name: param for param in inputs}
+    for name, table in tables.items():
+        problem = _param_problem(name, params)
+        if problem:
+            yield Fault(("windows", name), problem, at_key=True)
+            continue
+        unknown = [one for sides in table.reach for one in sides if isinstance(one, str)]
+        unknown = [one for one in dict.fromkeys(unknown) if one not in sizes]
+        for one in unknown:
+            listed = f"; sizes are {', '.join(sizes)}" if sizes else "; declare it in `sizes`"
+            yield Fault(("windows", name, "reach"), f"{one!r} is not a size{listed}", word=one)
+        if not unknown:
+            yield from offset_faults(name, table.reach, sizes, operation)
+    with_valid = [VALID in table.boundary for table in tables.values()]
+    if any(with_valid) and not all(with_valid):
+        yield Fault(
+            ("windows",), "boundary 'valid' changes the shape: either all windows have it or none"
+        )
+
+
+def _param_problem(name: str, params: Mapping[str, Param]) -> str:
+    param = params.get(name)
+    if param is None:
+        return f"{name!r} is not an input; inputs are {', '.join(params) or 'none'}"
+    if param.raw:
+        return f"{name!r} is raw, so the operation indexes it by itself; declare it without raw"
+    if param.non_const:
+        return f"{name!r} is _non_const: neighbours would be read after they were written"
+    return ""
