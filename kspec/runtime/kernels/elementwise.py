@@ -17,7 +17,7 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import infer
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
-from kspec.model.windows import bind_windows
+from kspec.model.windows import BoundSizes, BoundWindow, bind_windows
 from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import (
     checks_of_call,
@@ -56,6 +56,13 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         # 2.0 and True equal integers, and are none.
         plain = all(value is None or type(value) in (int, str) for value in extra)
         return extra if known and plain else None
+
+    def _bound_windows(
+        self, boundary: str | None, sizes: Mapping[str, Any]
+    ) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
+        given = {name: value for name, value in sizes.items() if value is not None}
+        windows, known = self.declaration.windows, self.declaration.sizes
+        return bind_windows(self.__name__, windows, known, boundary=boundary, given=given)
 
     @property
     def no_return(self) -> bool:
@@ -149,6 +156,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         if other is not None:
             _checked_block_size(self.__name__, block_size)
             check_count(declaration, args)
+            self._bound_windows(boundary, sizes)
             given = _given(
                 size=size,
                 block_size=block_size,
@@ -211,14 +219,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        given_sizes = {name: value for name, value in sizes.items() if value is not None}
-        windows, bound_sizes = bind_windows(
-            self.__name__,
-            declaration.windows,
-            declaration.sizes,
-            boundary=boundary,
-            given=given_sizes,
-        )
+        windows, bound_sizes = self._bound_windows(boundary, sizes)
         call = classify(declaration, args, windows=windows)
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size, windows=windows)
