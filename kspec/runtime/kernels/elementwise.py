@@ -60,7 +60,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
     def _bound_windows(
         self, boundary: str | None, sizes: Mapping[str, Any]
     ) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
-        given = {name: value for name, value in sizes.items() if value is not None}
+        not_given = {name for name in self._options if sizes.get(name) is None}
+        given = {name: value for name, value in sizes.items() if name not in not_given}
         windows, known = self.declaration.windows, self.declaration.sizes
         return bind_windows(self.__name__, windows, known, boundary=boundary, given=given)
 
