@@ -65,20 +65,20 @@ template <class T> __device__ inline T read_only(const T* place) {
 // The elements around one, which has `index` in the array.
 template <class T, int A, bool INSIDE> class Neighbours {
  public:
-  typedef typename Stored<T>::type Item;
-
+  // `index` is that of the element along the windowed axes, `shift` elements further along the
+  // outermost of the A axes: a constant, so that the compiler sees which reads are the same.
   __device__ inline Neighbours(const Window<T, A>& window, const ptrdiff_t* strides,
-                               ptrdiff_t offset, const ptrdiff_t* index)
-      : window_(window), strides_(strides) {
+                               ptrdiff_t offset, const ptrdiff_t* index, int shift = 0)
+      : window_(window), strides_(strides), shift_(shift) {
 #pragma unroll
     for (int k = 0; k < A; ++k) {
       index_[k] = index[k] + window.first[k];
       offset += window.first[k] * strides[k];
     }
-    center_ = element(window.data, Bytes{offset});
+    start_ = element(window.data, Bytes{offset});
   }
 
-  __device__ inline T center() const { return static_cast<T>(read_only(center_)); }
+  __device__ inline T center() const { return load(shift_ * strides_[A - 1]); }
 
   // Offsets along the axes, outermost first.
   template <class... Offset> __device__ inline T read(Offset... offset) const {
@@ -95,9 +95,10 @@ template <class T, int A, bool INSIDE> class Neighbours {
         if (place < 0) return window_.value;
         step = place - index_[k];
       }
+      if (k == A - 1) step += shift_;
       distance += step * strides_[k];
     }
-    return static_cast<T>(read_only(element(center_, Bytes{distance})));
+    return load(distance);
   }
 
 #ifdef KSPEC_HOST
@@ -143,10 +144,15 @@ template <class T, int A, bool INSIDE> class Neighbours {
 #endif
 
  private:
+  __device__ inline T load(ptrdiff_t distance) const {
+    return static_cast<T>(read_only(element(start_, Bytes{distance})));
+  }
+
   const Window<T, A>& window_;
   const ptrdiff_t* strides_;
-  const Item* center_;
+  const typename Stored<T>::type* start_;
   ptrdiff_t index_[A];
+  int shift_;
 };
 
 // The windowed axes are the last ones of the loop, innermost first.
@@ -180,14 +186,16 @@ template <int W, int OUTER, int OPERANDS> struct Elements<Windows<W, OUTER>, OPE
   };
 };
 
+#ifdef KSPEC_HOST
+
 // What the operation gets of an operand at one element.
 template <bool INSIDE, class Arg>
-__device__ inline decltype(auto) item_at(const Arg& argument, const ptrdiff_t*, ptrdiff_t offset,
+inline decltype(auto) item_at(const Arg& argument, const ptrdiff_t*, ptrdiff_t offset,
                                          const ptrdiff_t*) {
   return argument.item(Bytes{offset});
 }
 template <bool INSIDE, class T, int A>
-__device__ inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
+inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
                                                    const ptrdiff_t* strides, ptrdiff_t offset,
                                                    const ptrdiff_t* index) {
   return Neighbours<T, A, INSIDE>(argument, strides, offset, index);
@@ -196,20 +204,17 @@ __device__ inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
 // Call op for one element: `index` along the windowed axes, `outer` where the operands are along the
 // others.
 template <bool INSIDE, class Loop, class Outer, class Op, class... Args, int... K>
-__device__ inline void visit_one(const Loop& loop, const Outer& outer, ptrdiff_t i,
+inline void visit_one(const Loop& loop, const Outer& outer, ptrdiff_t i,
                                  const ptrdiff_t* index, const Op& op, Numbers<K...>,
                                  const Args&... args) {
   const auto offset = [&](int k) {
     ptrdiff_t sum = outer.offset[k];
-#pragma unroll
-    for (int axis = 0; axis < (int)(sizeof(loop.extents) / sizeof(ptrdiff_t)); ++axis)
+for (int axis = 0; axis < (int)(sizeof(loop.extents) / sizeof(ptrdiff_t)); ++axis)
       sum += index[axis] * loop.strides[k][axis];
     return sum;
   };
   op(i, item_at<INSIDE>(args, loop.strides[K], offset(K), index)...);
 }
-
-#ifdef KSPEC_HOST
 
 // A thread takes neighbouring elements, row by row; in a row, those in the middle have no test.
 template <int W, int OUTER, int N, class Op, class... Args, int... K>
@@ -266,6 +271,56 @@ template <int W> struct WindowTile {
   }
 };
 
+// Where V elements of an operand are that follow each other along the outermost windowed axis.
+template <int V, int W, bool INSIDE> struct WindowAccessor {
+  ptrdiff_t offset, step;
+  const ptrdiff_t* strides;
+  const ptrdiff_t* index;
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
+#pragma unroll
+    for (int j = 0; j < V; ++j) pack.put(j, *element(data, Bytes{offset + j * step}));
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
+#pragma unroll
+    for (int j = 0; j < V; ++j) *element(data, Bytes{offset + j * step}) = value[j];
+  }
+};
+
+// A windowed operand loads what the operation reads.
+template <class T, int A, int V, int W, bool INSIDE>
+struct Operand<Window<T, A>, V, WindowAccessor<V, W, INSIDE>> {
+  const Window<T, A>& argument;
+  const WindowAccessor<V, W, INSIDE> accessor;
+
+  __device__ inline Operand(const Window<T, A>& argument,
+                            const WindowAccessor<V, W, INSIDE>& accessor)
+      : argument(argument), accessor(accessor) {}
+  __device__ inline void load() {}
+  __device__ inline Neighbours<T, A, INSIDE> item(int j) const {
+    const ptrdiff_t offset = accessor.offset + (A == W ? 0 : j * accessor.step);
+    return Neighbours<T, A, INSIDE>(argument, accessor.strides, offset, accessor.index,
+                                    A == W ? j : 0);
+  }
+  __device__ inline void store() {}
+};
+
+template <bool INSIDE, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
+__device__ inline void compute_windows(const Elements<Windows<W, OUTER>, N>& loop,
+                                       const Offsets<OUTER, N>& outer, const ptrdiff_t* index,
+                                       ptrdiff_t i, ptrdiff_t step, const Op& op, Numbers<K...>,
+                                       const Args&... args) {
+  const auto accessor = [&](int k) {
+    ptrdiff_t offset = outer.offset[k];
+#pragma unroll
+    for (int axis = 0; axis < W; ++axis) offset += index[axis] * loop.strides[k][axis];
+    const ptrdiff_t* strides = loop.strides[k];
+    return WindowAccessor<V, W, INSIDE>{offset, strides[W - 1], strides, index};
+  };
+  compute<V>(op, i, step, All(),
+             Operand<Args, V, WindowAccessor<V, W, INSIDE>>(args, accessor(K))...);
+}
+
 template <int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline void each(const Elements<Windows<W, OUTER>, N>& loop, const Op& op,
                             Numbers<K...> numbers, const Args&... args) {
@@ -295,15 +350,11 @@ __device__ inline void each(const Elements<Windows<W, OUTER>, N>& loop, const Op
     if (k < W - 1) step *= loop.extents[k];
   }
   if (inside) {
-#pragma unroll
-    for (int j = 0; j < Tile::EACH; ++j) {
-      visit_one<true>(loop, outer, i + j * step, index, op, numbers, args...);
-      ++index[W - 1];
-    }
+    compute_windows<true, Tile::EACH>(loop, outer, index, i, step, op, numbers, args...);
   } else {
 #pragma unroll 1
     for (int j = 0; j < Tile::EACH && index[W - 1] < loop.extents[W - 1]; ++j) {
-      visit_one<false>(loop, outer, i + j * step, index, op, numbers, args...);
+      compute_windows<false, 1>(loop, outer, index, i + j * step, step, op, numbers, args...);
       ++index[W - 1];
     }
   }
