@@ -181,7 +181,7 @@ def _known_tags(declaration: GeneratedDeclaration) -> tuple[str, ...]:
 
 
 def _windowed_axes(declaration: GeneratedDeclaration) -> int:
-    windows = getattr(declaration, "windows", ())
+    windows = getattr(declaration, "all_windows", ())
     return max((window.axes for window in windows), default=0)
 
 
@@ -254,7 +254,7 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
         if any(param.non_const for param in inputs):
             return (strided(1),)
         return strided(1), LINES, SHORT_LINES, COLUMNS
-    if declaration.windows:
+    if declaration.all_windows:
         return (windowed(_windowed_axes(declaration), 1),)
     looped = [param for param in declaration.params if not param.raw]
     if not looped:

@@ -88,6 +88,8 @@ class ElementwiseDeclaration(_Generated):
         Inputs that the operation reads at offsets.
     sizes : tuple of (str, tuple of int)
         Integer placeholders, each with the values that are precompiled.
+    adjoint : Window or None
+        The window of the forward kernel through which the gradient, the only output, goes back.
     """
 
     ordered: bool = False
@@ -101,8 +103,14 @@ class ElementwiseDeclaration(_Generated):
     forward: str = ""
     windows: tuple[Window, ...] = ()
     sizes: Sizes = ()
+    adjoint: Window | None = None
 
     kind = "elementwise"
+
+    @property
+    def all_windows(self) -> tuple[Window, ...]:
+        """The windows of inputs, and the one that the kernel is the adjoint of."""
+        return self.windows if self.adjoint is None else (*self.windows, self.adjoint)
 
     @property
     def whole(self) -> str:
@@ -113,8 +121,8 @@ class ElementwiseDeclaration(_Generated):
             )
         if self.counts:
             return "its operation reads n, the number of elements"
-        if self.windows:
-            return f"its operation reads neighbours of {self.windows[0].param}"
+        if self.all_windows:
+            return f"its operation reads neighbours of {self.all_windows[0].param}"
         raw = next((param.name for param in self.outputs if param.raw), "")
         if raw:
             return f"its output {raw} is raw"

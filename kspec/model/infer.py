@@ -142,10 +142,13 @@ def infer(
             check_not_empty(declaration.name, loop, reduced, shape)
     else:
         if windows is None:
-            windows, _ = bind_windows(declaration.name, declaration.windows, declaration.sizes)
+            windows, _ = bind_windows(declaration.name, declaration.all_windows, declaration.sizes)
         inside = _inside(declaration, inputs, windows)
-        loop = shape = _elementwise_loop(declaration, inside, outputs, size, broadcast)
+        taken = outputs if declaration.adjoint is None else ()
+        loop = shape = _elementwise_loop(declaration, inside, taken, size, broadcast)
         _check_windows(declaration, inside, windows, loop)
+        if declaration.adjoint is not None:
+            shape = adjoint_window(declaration, windows).shape_outside(loop)
         binding = bind_types(declaration, inputs, outputs, advice)
     _check_outputs(declaration, outputs, shape)
     return Inferred(
@@ -299,6 +302,14 @@ def _elementwise_loop(
             "size="
         )
     return loop
+
+
+def adjoint_window(
+    declaration: ElementwiseDeclaration, windows: Sequence[BoundWindow]
+) -> BoundWindow:
+    """Return the window that a kernel is the adjoint of, among those of a call."""
+    assert declaration.adjoint is not None
+    return next(one for one in windows if one.param == declaration.adjoint.param)
 
 
 def _inside(

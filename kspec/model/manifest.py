@@ -192,13 +192,16 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name, value in vars(kernel).items():
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
-    rare = ["counts", "single", "backward", "forward", "numbers", "indexers", "windows", "sizes"]
+    rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
+    rare += ["windows", "sizes", "adjoint"]
     rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
     for name in rare:
         if not data.get(name, True):
             del data[name]
     if "windows" in data:
         data["windows"] = [asdict(window) for window in data["windows"]]
+    if "adjoint" in data:
+        data["adjoint"] = asdict(data["adjoint"])
     if isinstance(kernel, RawDeclaration):
         del data["rules"], data["structs"], data["cooperative"]
         data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
@@ -254,6 +257,8 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     fields["raw_views"] = tuple(fields.get("raw_views", ()))
     if kind == ElementwiseDeclaration.kind:
         fields["windows"] = tuple(map(_window, fields.get("windows", ())))
+        adjoint = fields.get("adjoint")
+        fields["adjoint"] = None if adjoint is None else _window(adjoint)
         fields["sizes"] = tuple((name, tuple(known)) for name, known in fields.get("sizes", ()))
         return ElementwiseDeclaration(**fields)
     fields["indexers"] = tuple(fields.get("indexers", ()))

@@ -104,6 +104,14 @@ class BoundWindow:
             inside.append(extent - before - after)
         return (*shape[:split], *inside)
 
+    def shape_outside(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the shape of an array, given that of the elements that a call has a result for."""
+        if self.boundary != VALID:
+            return tuple(shape)
+        split = len(shape) - len(self.reach)
+        rows = zip(shape[split:], self.reach, strict=True)
+        return (*shape[:split], *(extent + sum(sides) for extent, sides in rows))
+
 
 def _dimensions(count: int) -> str:
     return f"{count} dimension" + "s" * (count != 1)

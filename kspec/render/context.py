@@ -19,9 +19,12 @@ from kspec.cpp.options import macro_names
 from kspec.cpp.preambles import needs_global_scope
 from kspec.cpp.tokens import newlines
 from kspec.model import dtypes
+from kspec.model.backward import PREFIX
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.signature import Param
 from kspec.render import parameters
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+from kspec.spec.windows import Adjoint
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile
@@ -150,7 +153,34 @@ class ElementwiseContext:
     index: str
     parameters: str
     operand_names: str
+    adjoint: AdjointContext | None = None
     template: str = "elementwise.cu.j2"
+
+
+@dataclass(frozen=True)
+class AdjointContext:
+    """The loop of a kernel that gathers a gradient.
+
+    Attributes
+    ----------
+    accumulator : str
+        Type of the sum.
+    parameters : str
+        Parameters of the operation: the window, and what it reads of the inputs.
+    before, after : tuple of str
+        Lines around the forward operation.
+    result : str
+        Its outputs multiplied by their gradients.
+    names : str
+        The output, then the inputs.
+    """
+
+    accumulator: str
+    parameters: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    result: str
+    names: str
 
 
 @dataclass(frozen=True)
@@ -322,9 +352,42 @@ def elementwise_context(
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
         operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),
+        adjoint=None if spec.adjoint is None else _adjoint_context(spec, spec.adjoint, windowed),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
         after_loop=fragments["after_loop"],
+    )
+
+
+def _adjoint_context(
+    spec: ElementwiseSpec, adjoint: Adjoint, windowed: Sequence[Param]
+) -> AdjointContext:
+    window, inputs = adjoint.window, [param for param in spec.inputs if not param.raw]
+    own = adjoint.param
+    centers = [param for param in (own, *windowed) if param.name in spec.windows_alone]
+    known = {**parameters.windows_of(spec.declaration()), own.name: window}
+    items = [
+        f"const auto& {parameters.window_name(param)}"
+        if param in windowed
+        else parameters.item(param, output=False)
+        for param in inputs
+    ]
+    products = [
+        f"{parameters.as_accumulator(param)}({param.name}) * "
+        f"{parameters.as_accumulator(param)}({PREFIX}{param.name})"
+        for param in adjoint.outputs
+    ]
+    return AdjointContext(
+        accumulator=parameters.as_accumulator(own),
+        parameters=", ".join([f"const auto& {parameters.window_name(own)}", *items]),
+        before=(
+            *(f"{parameters.value(param)} {param.name}{{}};" for param in adjoint.outputs),
+            *map(parameters.window_center, centers),
+            *(parameters.window_macro(one, known[one.name]) for one in (own, *windowed)),
+        ),
+        after=tuple(f"#undef {param.name}" for param in (own, *windowed)),
+        result=" + ".join(products),
+        names="".join(f", {parameters.argument_name(param)}" for param in (*spec.outputs, *inputs)),
     )
 
 
@@ -431,6 +494,8 @@ def _scope(name: str) -> str:
 
 def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
     """Return the outputs whose old values the operation cannot see."""
+    if spec.adjoint is not None:
+        return spec.outputs.names
     return tuple(
         name for name in spec.outputs.names if assigns_first(name, spec.operation, spec.expansion)
     )

@@ -64,7 +64,16 @@ def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tup
             f"const kspec::Array<const char, _NDIM_{name}> {_shape_name(name)}"
             for name in _indexers(declaration)
         ),
+        *_adjoint(declaration),
     )
+
+
+def _adjoint(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    window = getattr(declaration, "adjoint", None)
+    if window is None:
+        return ()
+    (output,) = declaration.outputs
+    return (f"const kspec::Window<{_ctype(output)}, {window.axes}> _adjoint",)
 
 
 def argument_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
@@ -111,6 +120,18 @@ def _window(param: Param, window: Window) -> str:
 def window_name(param: Param) -> str:
     """Return the name of the neighbours of an input, inside of the loop."""
     return f"_window_{param.name}"
+
+
+def value(param: Param) -> str:
+    """Return the C++ type of a parameter's element."""
+    return _ctype(param)
+
+
+def as_accumulator(param: Param) -> str:
+    """Return the C++ type that sums of a parameter's elements have."""
+    if param.is_placeholder:
+        return f"typename kspec::Accumulator<{param.type}>::type"
+    return dtypes.lookup(param.type).accumulator
 
 
 def window_macro(param: Param, window: Window) -> str:

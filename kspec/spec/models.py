@@ -38,6 +38,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.signature import Param, Signature
+from kspec.model.windows import Window
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
@@ -50,6 +51,7 @@ from kspec.spec.fields import (
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.raw import RawSpec as RawSpec
 from kspec.spec.windows import (
+    Adjoint,
     SizesField,
     WindowTable,
     declared_sizes,
@@ -215,6 +217,7 @@ class ElementwiseSpec(_GeneratedSpec):
         {}, description="Integer placeholders, and their precompiled values: { R = [1, 2] }."
     )
     _forward: str = PrivateAttr("")
+    _adjoint: Adjoint | None = PrivateAttr(None)
 
     @property
     def forward(self) -> str:
@@ -224,6 +227,24 @@ class ElementwiseSpec(_GeneratedSpec):
     def declare_forward(self, name: str) -> None:
         """Say whose `backward` table made this spec."""
         self._forward = name
+
+    @property
+    def adjoint(self) -> Adjoint | None:
+        """Forward kernel whose gradient this one gathers; None for all others."""
+        return self._adjoint
+
+    def declare_adjoint(self, param: Param, window: Window, outputs: Signature) -> None:
+        """Say that the operation is that of the forward kernel, whose gradient is gathered."""
+        self._adjoint = Adjoint(param, window, outputs)
+
+    def window_of(self, name: str) -> Window:
+        """Return the declared window of an input."""
+        return next(one for one in self.declaration().windows if one.param == name)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the operation depends on where an element is."""
+        return self.declaration().ordered
 
     def declaration(self) -> ElementwiseDeclaration:
         """Return the declaration for callers of this spec."""
@@ -256,13 +277,15 @@ class ElementwiseSpec(_GeneratedSpec):
             forward=self.forward,
             windows=declared_windows(self.windows, self.sizes, self.operation, *self.macro_texts),
             sizes=declared_sizes(self.sizes),
+            adjoint=None if self._adjoint is None else self._adjoint.window,
         )
 
     @property
     def windows_alone(self) -> frozenset[str]:
         """The windowed inputs that the operation, or a macro, mentions without offsets."""
         texts = (self.operation, *self.macro_texts)
-        return frozenset(name for name in self.windows if any(is_alone(name, x) for x in texts))
+        names = [*self.windows, *([] if self._adjoint is None else [self._adjoint.param.name])]
+        return frozenset(name for name in names if any(is_alone(name, text) for text in texts))
 
     @property
     def expansion(self) -> Expansion:

@@ -23,6 +23,7 @@ from kspec.cpp.tokens import Token
 from kspec.diagnostics import counted
 from kspec.limits import BINDINGS
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
+from kspec.model.raw.launch_rules import evaluate
 from kspec.model.signature import Param, Signature
 from kspec.model.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Sizes, Window
 from kspec.spec.base import SpecModel
@@ -139,6 +140,25 @@ class WindowTable(SpecModel):
 
 
 @dataclass(frozen=True)
+class Adjoint:
+    """Part of a forward kernel that its adjoint needs.
+
+    Attributes
+    ----------
+    param : Param
+        The input whose gradient it is.
+    window : Window
+        Its window.
+    outputs : Signature
+        The outputs, which the operation assigns.
+    """
+
+    param: Param
+    window: Window
+    outputs: Signature
+
+
+@dataclass(frozen=True)
 class WindowRead:
     """A read of a window in a text: ``u(-1, k)``.
 
@@ -193,7 +213,7 @@ def constant(text: str, sizes: Mapping[str, int]) -> int | None:
     """Return the value of an offset; None if it is not constant."""
     scope = ExpressionScope({name: Number(str(value)) for name, value in sizes.items()})
     try:
-        value = eval(parse_expression(text, scope).python)  # numbers and operators only
+        value = evaluate(parse_expression(text, scope), {})
     except (ExpressionError, ArithmeticError):
         return None
     return value if type(value) is int else None

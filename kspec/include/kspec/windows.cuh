@@ -186,20 +186,20 @@ template <int W, int OUTER, int OPERANDS> struct Elements<Windows<W, OUTER>, OPE
   };
 };
 
-#ifdef KSPEC_HOST
-
 // What the operation gets of an operand at one element.
 template <bool INSIDE, class Arg>
-inline decltype(auto) item_at(const Arg& argument, const ptrdiff_t*, ptrdiff_t offset,
+__device__ inline decltype(auto) item_at(const Arg& argument, const ptrdiff_t*, ptrdiff_t offset,
                                          const ptrdiff_t*) {
   return argument.item(Bytes{offset});
 }
 template <bool INSIDE, class T, int A>
-inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
+__device__ inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
                                                    const ptrdiff_t* strides, ptrdiff_t offset,
                                                    const ptrdiff_t* index) {
   return Neighbours<T, A, INSIDE>(argument, strides, offset, index);
 }
+
+#ifdef KSPEC_HOST
 
 // Call op for one element: `index` along the windowed axes, `outer` where the operands are along the
 // others.

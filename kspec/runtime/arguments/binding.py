@@ -47,6 +47,8 @@ class Operand:
         What messages call it, if it is a number.
     window : BoundWindow or None
         The neighbours that threads read.
+    is_gathered : bool
+        Whether threads read elements of other threads.
     """
 
     param: Param
@@ -56,6 +58,7 @@ class Operand:
     is_output: bool = False
     where: str = ""
     window: BoundWindow | None = None
+    is_gathered: bool = False
 
     @property
     def dtype(self) -> str | None:
@@ -147,7 +150,12 @@ def classify(
     )
     if windows:
         known = {window.param: window for window in windows}
-        inputs = tuple(replace(one, window=known.get(one.param.name)) for one in inputs)
+        everywhere = getattr(declaration, "adjoint", None) is not None
+        found = [(one, known.get(one.param.name)) for one in inputs]
+        inputs = tuple(
+            replace(one, window=window, is_gathered=everywhere or window is not None)
+            for one, window in found
+        )
     outs = tuple(
         _operand(declaration, param, value, output=True)
         for param, value in zip(declaration.outputs, given, strict=bool(given))
@@ -165,7 +173,7 @@ def place_of(operand: Operand) -> Place | None:
     if view is None or param.raw:
         return None
     written = operand.is_output or param.non_const
-    return Place(param.name, view, written, operand.window is not None)
+    return Place(param.name, view, written, operand.is_gathered)
 
 
 def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
     def _declare(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
         super()._declare(declaration, loader)
-        boundary = ("boundary",) if declaration.windows else ()
+        boundary = ("boundary",) if declaration.all_windows else ()
         # Keyword arguments that only some kernels have.
         self._options = (*boundary, *(name for name, _ in declaration.sizes))
 
@@ -62,7 +62,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
     ) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
         not_given = {name for name in self._options if sizes.get(name) is None}
         given = {name: value for name, value in sizes.items() if name not in not_given}
-        windows, known = self.declaration.windows, self.declaration.sizes
+        windows, known = self.declaration.all_windows, self.declaration.sizes
         return bind_windows(self.__name__, windows, known, boundary=boundary, given=given)
 
     @property
@@ -225,20 +225,23 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size, windows=windows)
         shape, binding = inferred.loop, inferred.binding
-        call = self.with_outputs(call, shape, binding, size)
+        call = self.with_outputs(call, inferred.shape, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
-        if 0 in shape:
+        if 0 in inferred.shape:
             made_by = None if given else call.library
             return Prepared(self._result(call), device=call.device, library=made_by)
         handle = resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
-        loop = make_loop(declaration, operands, shape, binding, call.device, windows)
+        loop = make_loop(
+            declaration, operands, shape, binding, call.device, windows, inferred.shape
+        )
         layout = loop.schedule.layout
         wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, bound_sizes)
         self._loader.check_captured(wanted, call.device, handle)
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
-        grid, block = _geometry(self.__name__, loop.schedule, threads, size_of(shape), call.device)
+        elements = size_of(inferred.shape)
+        grid, block = _geometry(self.__name__, loop.schedule, threads, elements, call.device)
         return Prepared(
             self._result(call),
             kernel,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kspec.model import dtypes
 from kspec.model.declaration import ElementwiseDeclaration
-from kspec.model.infer import Binding, param_dtype
+from kspec.model.infer import Binding, adjoint_window, param_dtype
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
 from kspec.model.windows import BoundWindow
@@ -28,7 +28,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_single,
 )
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
-from kspec.runtime.schedules.window_schedule import choose_windows
+from kspec.runtime.schedules.window_schedule import choose_windows, pack_window
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,32 @@ def make_loop(
     binding: Binding,
     device: Device,
     windows: Sequence[BoundWindow] = (),
+    result: Shape | None = None,
 ) -> Loop:
-    """Return the loop over a broadcast shape without empty axes."""
+    """Return the loop over a broadcast shape without empty axes.
+
+    `result`: shape of the output of an adjoint.
+    """
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
     looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
+    if declaration.adjoint is not None:
+        assert result is not None
+        output = looped[-1]
+        strides[-1] = _broadcast_strides(output, result)
+        schedule = choose_windows(
+            result,
+            strides,
+            windows,
+            keep_order=True,
+            merge=merge,
+            on_host=device.is_host,
+            gathers=True,
+        )
+        assert output.view is not None
+        packed = pack_window(adjoint_window(declaration, windows), output.view)
+        return Loop(schedule, raw_ndims(operands), ((numbers[-1], packed),))
     if windows:
         order, on_host = declaration.ordered, device.is_host
         schedule = choose_windows(

@@ -43,6 +43,7 @@ def choose_windows(
     keep_order: bool,
     merge: bool,
     on_host: bool,
+    gathers: bool = False,
 ) -> ElementwiseSchedule:
     """Return the schedule of a loop with windows.
 
@@ -58,6 +59,8 @@ def choose_windows(
         As in `kspec.runtime.schedules.strides.collapse`, of the axes without windows.
     on_host : bool
         Whether it is for the CPU.
+    gathers : bool
+        Whether it is an adjoint, whose threads on a GPU have one element each.
     """
     count = max(len(window.reach) for window in windows)
     split = len(shape) - count
@@ -69,6 +72,8 @@ def choose_windows(
     if on_host:
         threads = min(-(-size_of(shape) // _HOST_CHUNK), 4 * config.host_threads())
         return ElementwiseSchedule(layout, elements, threads, 1)
+    if gathers:
+        return ElementwiseSchedule(layout, elements, size_of(shape), _THREADS)
     blocks = math.prod(tiles) * outer.size
     return ElementwiseSchedule(layout, elements, blocks * _THREADS, _THREADS, (blocks, 1, 1))
 

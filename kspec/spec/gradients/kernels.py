@@ -25,6 +25,7 @@ from kspec.model.signature import Param, Signature
 from kspec.spec.base import Example
 from kspec.spec.building import check_spec
 from kspec.spec.faults import Fault
+from kspec.spec.gradients.rules import ADJOINT, adjoints_of
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 
 _SUFFIX = "_backward"
@@ -39,6 +40,9 @@ def gradient_spec(
     """
     table = spec.backward
     assert isinstance(table, Mapping)
+    adjoints = adjoints_of(table)
+    if isinstance(spec, ElementwiseSpec) and adjoints:
+        return _adjoint_spec(spec, adjoints[0])
     inputs, outputs = _parameters(spec, table)
     fields: dict[str, object] = {
         "name": spec.name + _SUFFIX,
@@ -63,6 +67,37 @@ def gradient_spec(
         )
         for one in faults
     )
+
+
+def _adjoint_spec(
+    spec: ElementwiseSpec, name: str
+) -> tuple[ElementwiseSpec | None, tuple[Fault, ...]]:
+    """Return the kernel that gathers the gradient of a windowed input."""
+    words = set(identifiers(spec.operation, *spec.macro_texts))
+    params = {param.name: param for param in spec.inputs}
+    grads = [Param(param.type, f"{PREFIX}{param.name}") for param in spec.outputs]
+    inputs = [param for param in spec.inputs if param.name in words and param.name != name]
+    result = Param(params[name].type, f"{PREFIX}{name}")
+    signature = (*inputs, *grads, result)
+    fields: dict[str, object] = {
+        "name": spec.name + _SUFFIX,
+        "doc": _doc(spec, {name: ADJOINT}),
+        "inputs": Signature((*inputs, *grads)),
+        "outputs": Signature((result,)),
+        "operation": spec.operation,
+        "preamble": spec.preamble,
+        "options": spec.options,
+        "types": _types(spec, signature, (result,)),
+        "windows": {
+            one: dict(table) for one, table in spec.windows.items() if one != name and one in words
+        },
+        "sizes": spec.sizes,
+    }
+    found, faults = check_spec(ElementwiseSpec, fields)
+    if found is not None:
+        found.declare_forward(spec.name)
+        found.declare_adjoint(params[name], spec.window_of(name), spec.outputs)
+    return found, tuple(Fault(("backward",), one.message) for one in faults)
 
 
 def kernel_faults(spec: Spec, other: Declaration) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ accept.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from kspec.cpp.directives import header_names
@@ -23,6 +23,7 @@ from kspec.model.signature import Signature
 from kspec.spec import rules
 from kspec.spec.faults import Fault
 
+ADJOINT = "adjoint"  # in the place of an expression: derived from the operation, which is linear
 _REDUCTION_WORDS = frozenset({"_J", "_i", "_in_ind", "_out_ind", "_ind", "_n", "a", "b"})
 # Words that are not variables, but look like some where nothing follows them.
 _NOT_VARIABLES = KEYWORDS | TAKEN | {"i", "n", "_ind"}
@@ -77,8 +78,38 @@ def backward_fits(
         yield Fault(("backward",), "must not be empty; write an expression for an input")
     yield from gradients_exist(spec.inputs, backward)
     yield from _differentiable(spec, backward, scalars)
+    adjoints = adjoints_of(backward)
+    if adjoints:
+        yield from _adjoint_fits(spec, backward, adjoints)
+        return
     for name, text in backward.items():
         yield from _expression(spec, ("backward", name), text)
+
+
+def adjoints_of(backward: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the inputs whose gradients are derived."""
+    return tuple(name for name, text in backward.items() if text.strip() == ADJOINT)
+
+
+def _adjoint_fits(
+    spec: Differentiable, backward: Mapping[str, str], adjoints: Sequence[str]
+) -> Iterator[Fault]:
+    """Check that the gradient of a windowed input can be derived."""
+    windows = getattr(spec, "windows", {})
+    for name in adjoints:
+        if name not in windows:
+            message = f"{ADJOINT!r} is for inputs with a window, and {name!r} has none"
+            yield Fault(("backward", name), f"{message}; write an expression")
+    for name in list(backward)[1:]:
+        message = f"{ADJOINT!r} stands alone; name a kernel for the gradients of several inputs"
+        yield Fault(("backward", name), message, at_key=True)
+    for param in spec.outputs:
+        if not _may_be_floating(param.type):
+            message = f"output {param.name!r} is {param.type}; {ADJOINT!r} needs floating outputs"
+            yield Fault(("backward",), message)
+    if getattr(spec, "is_ordered", False):
+        message = f"the operation reads where an element is (i or _ind), which {ADJOINT!r} moves"
+        yield Fault(("backward",), message)
 
 
 def gradients_exist(inputs: Signature, names: Iterable[str]) -> Iterator[Fault]:
