@@ -233,6 +233,27 @@ class TestArrays:
         np.testing.assert_array_equal(device.numpy(up), expected > 0)
 
 
+@pytest.mark.gpu
+def test_more_than_2_31_elements() -> None:
+    cupy = pytest.importorskip("cupy")
+    if cupy.cuda.Device(0).mem_info[0] < 3 * 2**32:
+        pytest.skip("the device has too little memory")
+    kernel = windowed("T v", "v = u(-1, 0) + 2 * u(0, 1) + 3 * u", "large", [1, 1])
+    u = cupy.zeros((3, 2**30 + 77), "uint8")
+    u[:, :9], u[:, -9:] = 5, cupy.arange(9, dtype="uint8")
+    v = kernel(u)
+    for part in (slice(0, 20), slice(2**30 - 10, 2**30 + 30), slice(-20, None)):
+        # One more column on either side, where it exists.
+        begin, end, _ = part.indices(u.shape[1])
+        wider = cupy.asnumpy(u[:, max(begin - 1, 0) : end + 1])
+        near = neighbours(wider, [(1, 1)] * 2, "nearest")
+        expected = near[-1, 0] + 2 * near[0, 1] + 3 * near[0, 0]
+        skipped = begin - max(begin - 1, 0)
+        np.testing.assert_array_equal(
+            cupy.asnumpy(v[:, part]), expected[:, skipped : skipped + end - begin]
+        )
+
+
 DTYPES = [
     *("int8", "uint8", "int16", "uint16", "int32", "int64", "uint64", "float16", "float32"),
     *("float64", "complex64", "complex128", "bfloat16"),

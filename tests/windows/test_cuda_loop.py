@@ -1,0 +1,121 @@
+"""The loops of GPUs over windows, run on the CPU: their tiles, their tests, and their edges.
+
+The headers take the branch for CUDA where ``KSPEC_HOST`` is not defined, and the schedule is a
+GPU's. Blocks of 256 threads then run on the host device.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.model.stages import CudaSource
+from kspec.pipeline import LazySource
+from kspec.runtime.kernels import loop_nest
+from tests.windows.reference import BOUNDARIES, correlate, neighbours
+from tests.windows.test_adjoint import LINE, STAR
+from tests.windows.test_windows import LAPLACIAN, WIDE, integers, wide
+from tests.windows.test_windows import STAR as STAR_WEIGHTS
+
+ALL = [*BOUNDARIES, "valid"]
+
+
+@pytest.fixture(autouse=True)
+def cuda_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Compile and schedule as for a GPU, for kernels that are made in the test."""
+    texts: list[str] = []
+    render, choose = LazySource.__call__, loop_nest.choose_windows
+
+    def without_host(self: LazySource, wanted: Any) -> CudaSource:
+        source = render(self, wanted)
+        texts.append(source.text)
+        return replace(source, text=f"#undef KSPEC_HOST\n{source.text}")
+
+    def on_a_gpu(*args: Any, on_host: bool, **keywords: Any) -> Any:
+        assert on_host
+        return choose(*args, on_host=False, **keywords)
+
+    monkeypatch.setattr(LazySource, "__call__", without_host)
+    monkeypatch.setattr(loop_nest, "choose_windows", on_a_gpu)
+    yield texts
+    assert texts
+
+
+def anew(kernel: Any) -> Any:
+    """Return a kernel of the same spec that was not compiled yet."""
+    return functools.partial(kspec.ElementwiseKernel.from_spec(kernel.spec), sanitize="none")
+
+
+SHAPES = [
+    [(1,), (255,), (256,), (3, 600)],
+    [(1, 1), (5, 70), (33, 32), (32, 31), (2, 9, 100), (40, 3)],
+    [(1, 2, 3), (9, 8, 33), (2, 5, 17, 40)],
+    [(3, 4, 5, 6), (2, 5, 1, 9, 34)],
+]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_every_boundary(number: int) -> None:
+    kernel = anew(WIDE[number])
+    for shape in SHAPES[number]:
+        u = integers(*shape)
+        for boundary in BOUNDARIES:
+            np.testing.assert_array_equal(kernel(u, boundary=boundary), wide(number, u, boundary))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_valid(number: int) -> None:
+    kernel = anew(WIDE[number])
+    for shape in SHAPES[number]:
+        u = np.pad(integers(*shape), [(0, 0)] * (len(shape) - number - 1) + [(2, 3)] * (number + 1))
+        np.testing.assert_array_equal(kernel(u, boundary="valid"), wide(number, u, "valid"))
+
+
+def test_strides_and_given_outputs() -> None:
+    kernel = anew(LAPLACIAN)
+    u = integers(3, 40, 70)
+    for view in (u[:, ::-1, ::-1], u.transpose(0, 2, 1), u[:, ::2], np.broadcast_to(u[0], u.shape)):
+        for boundary in ALL:
+            expected = correlate(view, STAR_WEIGHTS, boundary)
+            given = np.empty(expected.shape[::-1]).T
+            assert kernel(view, given, boundary=boundary) is given
+            np.testing.assert_array_equal(given, expected)
+
+
+def test_the_index_and_windows_of_fewer_axes() -> None:
+    declared = kspec.ElementwiseKernel(
+        "T u, T c, T h",
+        "T v, int64 k",
+        "v = c(-1) * u(1, 0) + h; k = i",
+        "fewer_axes",
+        windows={
+            "u": {"reach": [1, 1], "boundary": "wrap"},
+            "c": {"reach": [1], "boundary": "mirror"},
+        },
+    )
+    u, c, h = integers(2, 21, 40), integers(2, 21, 40, seed=1), integers(21, 1, seed=2)
+    v, k = anew(declared)(u, c, h)
+    expected = neighbours(c, [(1, 1)], "mirror")[-1,] * np.roll(u, -1, 1) + h
+    np.testing.assert_array_equal(v, expected)
+    np.testing.assert_array_equal(k, np.arange(u.size).reshape(u.shape))
+
+
+@pytest.mark.parametrize("boundary", ALL)
+def test_adjoint(boundary: str) -> None:
+    for kernel, shape in ((LINE, (3, 300)), (STAR, (9, 40))):
+        grad = integers(*shape)
+        inputs = (grad,) if kernel is LINE else (np.full(shape, 2.0), grad)
+        on_cuda = anew(kernel.backward.kernel)(*inputs, boundary=boundary)
+        u = integers(*on_cuda.shape, seed=2)
+        # <g, A u> = <A* g, u>
+        forward = anew(kernel)
+        zeros = np.zeros_like(u)
+        rest = inputs[:-1]
+        linear = forward(u, *rest, boundary=boundary) - forward(zeros, *rest, boundary=boundary)
+        np.testing.assert_allclose(np.vdot(grad, linear), np.vdot(on_cuda, u), rtol=1e-12)
