@@ -70,12 +70,29 @@ class Window:
 
 @dataclass(frozen=True)
 class BoundWindow:
-    """The window of an input in a call: numbers, and one boundary."""
+    """The window of an input in a call: numbers, and one boundary.
+
+    Attributes
+    ----------
+    param, reach, boundary, value
+        As in `Window`.
+    halos : tuple of (int, int), optional
+        Elements at both ends of each windowed axis that are only neighbours of others; default:
+        none, and the reach if the boundary is "valid".
+    """
 
     param: str
     reach: tuple[tuple[int, int], ...]
     boundary: str
     value: bool | int | float = 0
+    halos: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def margins(self) -> tuple[tuple[int, int], ...]:
+        """Numbers of elements without a result, before and after the others, along each axis."""
+        if self.halos is not None:
+            return self.halos
+        return self.reach if self.boundary == VALID else ((0, 0),) * len(self.reach)
 
     def shape_inside(self, shape: Sequence[Any]) -> tuple[Any, ...]:
         """Return the shape of the elements that a call has a result for, given the array's.
@@ -90,11 +107,11 @@ class BoundWindow:
             raise ShapeError(
                 f"argument {self.param} has {_dimensions(len(shape))}, and its window {axes}"
             )
-        if self.boundary != VALID:
+        if not any(map(any, self.margins)):
             return tuple(shape)
         split = len(shape) - axes
         inside = []
-        for extent, (before, after) in zip(shape[split:], self.reach, strict=True):
+        for extent, (before, after) in zip(shape[split:], self.margins, strict=True):
             if isinstance(extent, int) and extent < before + after:
                 raise ShapeError(
                     f"argument {self.param} has shape {tuple(shape)}, which leaves nothing for "

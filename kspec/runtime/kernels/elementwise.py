@@ -57,9 +57,10 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         plain = all(value is None or type(value) in (int, str) for value in extra)
         return extra if known and plain else None
 
-    def _bound_windows(
+    def bound_windows(
         self, boundary: str | None, sizes: Mapping[str, Any]
     ) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
+        """Return the windows and integer placeholders of a call; errors are those of the call."""
         not_given = {name for name in self._options if sizes.get(name) is None}
         given = {name: value for name, value in sizes.items() if name not in not_given}
         windows, known = self.declaration.all_windows, self.declaration.sizes
@@ -157,7 +158,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         if other is not None:
             _checked_block_size(self.__name__, block_size)
             check_count(declaration, args)
-            self._bound_windows(boundary, sizes)
+            self.bound_windows(boundary, sizes)
             given = _given(
                 size=size,
                 block_size=block_size,
@@ -217,10 +218,22 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
         A size that is None was not given.
         """
+        windows, bound_sizes = self.bound_windows(boundary, sizes)
+        return self.prepare_in(windows, bound_sizes, args, size, block_size, options)
+
+    def prepare_in(
+        self,
+        windows: tuple[BoundWindow, ...],
+        bound_sizes: BoundSizes,
+        args: Sequence[Any],
+        size: int = -1,
+        block_size: int | None = None,
+        options: LaunchOptions = NO_OPTIONS,
+    ) -> Prepared:
+        """Check a call with windows that are bound already: a block has halos, for instance."""
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        windows, bound_sizes = self._bound_windows(boundary, sizes)
         call = classify(declaration, args, windows=windows)
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size, windows=windows)

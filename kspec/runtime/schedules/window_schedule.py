@@ -15,7 +15,7 @@ from kspec import config
 from kspec.model import dtypes
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import strided_capacity, windowed
-from kspec.model.windows import BOUNDARIES, VALID, BoundWindow
+from kspec.model.windows import BOUNDARIES, BoundWindow
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule
@@ -83,12 +83,11 @@ def _windowed_axes(
 ) -> _WindowedAxes:
     begin, end = [0] * len(shape), list(shape)
     for window in windows:
-        if window.boundary == VALID:
-            continue
         first = len(shape) - len(window.reach)
-        for axis, (before, after) in enumerate(window.reach, first):
-            begin[axis] = max(begin[axis], before)
-            end[axis] = min(end[axis], shape[axis] - after)
+        sides = zip(window.reach, window.margins, strict=True)
+        for axis, ((before, after), (left, right)) in enumerate(sides, first):
+            begin[axis] = max(begin[axis], before - left)
+            end[axis] = min(end[axis], shape[axis] - (after - right))
     return _WindowedAxes(
         tuple(reversed(shape)),
         tuple(tuple(reversed(one)) for one in strides),
@@ -124,7 +123,6 @@ def pack_window(window: BoundWindow, view: ArrayView) -> bytes:
     """Pack ``Window<T, A>``."""
     row = dtypes.lookup(view.dtype)
     count = len(window.reach)
-    valid = window.boundary == VALID
     before = [sides[0] for sides in reversed(window.reach)]
     after = [sides[1] for sides in reversed(window.reach)]
     value = marshal.convert_scalar(window.value, view.dtype, f"boundary value of {window.param}")
@@ -135,7 +133,7 @@ def pack_window(window: BoundWindow, view: ArrayView) -> bytes:
     data += struct.pack(
         f"{4 * count}q",
         *reversed(view.shape[-count:]),
-        *(before if valid else [0] * count),
+        *(sides[0] for sides in reversed(window.margins)),
         *before,
         *after,
     )
