@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
+from kspec.model.windows import bind_windows
 from kspec.runtime.kernels.identity import kernel_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 
@@ -40,6 +41,8 @@ def apply(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     split_every: int | Mapping[int, int] | None = None,
+    boundary: str | None = None,
+    **sizes: Any,
 ) -> Any:
     """Return the Dask array, or arrays, that a kernel makes of Dask arrays.
 
@@ -55,6 +58,9 @@ def apply(
         Of a reduction, as in a call.
     split_every : int or mapping of int to int, optional
         How many blocks a reduction joins at once, as in `dask.array.reduction`.
+    boundary, **sizes
+        Of an elementwise kernel, as in a call. Blocks of inputs with windows get the elements that
+        they read of their neighbours; only the edges of the whole array see the boundary.
 
     Returns
     -------
@@ -68,13 +74,15 @@ def apply(
     ArgumentTypeError
         What a call of the kernel raises for arguments of these dtypes; no Dask array.
     ShapeError
-        Shapes do not broadcast, or chunks of unknown size would have to be aligned.
+        Shapes do not broadcast, chunks of unknown size would have to be aligned, or blocks are
+        thinner than the reach of a window.
     """
     called = kernel_of(kernel)
     if isinstance(called, ReductionCallable):
+        bind_windows(called.__name__, (), (), boundary=boundary, given=sizes)  # there are none
         return reduce_blocks(called, args, axis, keepdims, split_every)
     if axis is not None or keepdims or split_every is not None:
         raise ArgumentTypeError(
             f"{called.__name__} is elementwise: axis, keepdims and split_every are for reductions"
         )
-    return map_blocks(called, args)
+    return map_blocks(called, args, boundary, sizes)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kspec.model.windows import BoundSizes, BoundWindow
 from kspec.runtime.arguments.binding import is_aligned
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.identity import Identity
 from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
 from kspec.runtime.kernels.reduction import ReductionCallable
+from kspec.runtime.libraries.assembly import Part, assemble
 from kspec.runtime.libraries.lookup import library_of
 
 
@@ -36,14 +39,111 @@ class ElementwiseTask:
         The kernel.
     rest : tuple
         Its inputs; `Placeholder.BLOCK` where a block belongs.
+    sizes : tuple of (str, int)
+        Integer placeholders.
     """
 
     identity: Identity
     rest: tuple[Any, ...]
+    sizes: BoundSizes = ()
 
     def __call__(self, *blocks: Any) -> Any:
         """Return the block, or a tuple of them."""
-        return self.identity.kernel()(*_filled(self.rest, blocks))
+        sizes: dict[str, Any] = dict(self.sizes)
+        return _elementwise(self.identity)(*_filled(self.rest, blocks), **sizes)
+
+
+@dataclass(frozen=True)
+class Extended:
+    """A block with elements of its neighbours.
+
+    Attributes
+    ----------
+    array : array
+        All elements.
+    margins : tuple of (int, int)
+        For each of the last axes, how many at its ends have no result in this block.
+    """
+
+    array: Any
+    margins: tuple[tuple[int, int], ...]
+
+    def __sizeof__(self) -> int:
+        # Schedulers ask, to know what is worth moving.
+        return int(getattr(self.array, "nbytes", 0)) + object.__sizeof__(self)
+
+
+@dataclass(frozen=True)
+class ExtendTask:
+    """Elements of neighbouring blocks around one.
+
+    Attributes
+    ----------
+    where : str
+        Its name in messages.
+    steps : tuple of tuple of int
+        For each array of a call, the steps to its block along the last axes: -1, 0 or 1.
+    before : tuple of int
+        Along each of these axes, elements in front of the block itself.
+    margins : tuple of (int, int)
+        As in `Extended`.
+    """
+
+    where: str
+    steps: tuple[tuple[int, ...], ...]
+    before: tuple[int, ...]
+    margins: tuple[tuple[int, int], ...]
+
+    def __call__(self, *arrays: Any) -> Extended:
+        """Return the block with its halos."""
+        if len(arrays) == 1:
+            return Extended(_aligned(arrays[0]), self.margins)
+        home = self.steps.index((0,) * len(self.before))
+        split = arrays[home].ndim - len(self.before)
+        batch, extents = arrays[home].shape[:split], arrays[home].shape[split:]
+        parts, ends = [], list(extents)
+        for steps, array in zip(self.steps, arrays, strict=True):
+            rows = zip(self.before, extents, steps, strict=True)
+            place = [
+                0 if step < 0 else before + (extent if step > 0 else 0)
+                for before, extent, step in rows
+            ]
+            parts.append(Part(array, (*[0] * len(batch), *place)))
+            shape = array.shape[len(batch) :]
+            ends = [max(end, k + n) for end, k, n in zip(ends, place, shape, strict=True)]
+        return Extended(assemble(self.where, (*batch, *ends), parts, home), self.margins)
+
+
+@dataclass(frozen=True)
+class WindowedTask:
+    """A call of a kernel with windows on extended blocks.
+
+    Attributes
+    ----------
+    identity, rest, sizes
+        As in `ElementwiseTask`; blocks of windowed inputs are `Extended`.
+    windows : tuple of BoundWindow
+        Those of the undivided call.
+    """
+
+    identity: Identity
+    rest: tuple[Any, ...]
+    windows: tuple[BoundWindow, ...]
+    sizes: BoundSizes
+
+    def __call__(self, *blocks: Any) -> Any:
+        """Return the block, or a tuple of them."""
+        kernel = _elementwise(self.identity)
+        arrays = [one.array if isinstance(one, Extended) else one for one in blocks]
+        args = _filled(self.rest, tuple(arrays))
+        left = iter(blocks)
+        halos = {}
+        for param, value in zip(kernel.declaration.inputs, self.rest, strict=True):
+            block = next(left) if value is Placeholder.BLOCK else None
+            if isinstance(block, Extended):
+                halos[param.name] = block.margins
+        windows = tuple(replace(one, halos=halos[one.param]) for one in self.windows)
+        return kernel.prepare_in(windows, self.sizes, args).run()
 
 
 @dataclass(frozen=True)
@@ -108,6 +208,12 @@ class SelectOutput:
 def pass_block(block: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return a block: the first step of a reduction of partial results."""
     return block
+
+
+def _elementwise(identity: Identity) -> ElementwiseCallable:
+    kernel = identity.kernel()
+    assert isinstance(kernel, ElementwiseCallable)
+    return kernel
 
 
 def _split(identity: Identity) -> SplitReduction:

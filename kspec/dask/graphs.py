@@ -6,8 +6,9 @@ elements, so arguments that a call would refuse are refused when the graph is ma
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,12 +23,15 @@ from kspec.dask.blocks import (
     PartialTask,
     Placeholder,
     SelectOutput,
+    WindowedTask,
     pass_block,
 )
+from kspec.dask.halos import Input, check_known, extend
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.infer import Abstract, infer
 from kspec.model.shapes import Shape, broadcast_shapes
+from kspec.model.windows import NO_SIZES, BoundWindow
 from kspec.runtime.arguments.binding import Call, classify
 from kspec.runtime.callcache.launch_plan import pack_operand
 from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
@@ -76,13 +80,25 @@ class _Arguments:
         return meta_from_array(self.outputs[number], ndim=ndim)
 
 
-def map_blocks(kernel: ElementwiseCallable, args: Sequence[Any]) -> Any:
+def map_blocks(
+    kernel: ElementwiseCallable,
+    args: Sequence[Any],
+    boundary: str | None = None,
+    sizes: Mapping[str, Any] = NO_SIZES,
+) -> Any:
     """Return the outputs of an elementwise kernel."""
+    windows, bound = kernel.bound_windows(boundary, sizes)
     found, call = _arguments(kernel, args)
     check_kinds(kernel.declaration, call)
-    found = _with_outputs(kernel, found, call)
-    task = ElementwiseTask(identity_of(kernel), found.rest)
-    result = _blockwise(kernel, task, found)
+    inputs = _inputs(kernel, found, windows)
+    check_known(kernel.__name__, inputs)
+    found = _with_outputs(kernel, found, call, windows=windows)
+    if windows:
+        task: Any = WindowedTask(identity_of(kernel), found.rest, windows, bound)
+        result = _with_halos(kernel, task, found, inputs)
+    else:
+        task = ElementwiseTask(identity_of(kernel), found.rest, bound)
+        result = _blockwise(kernel, task, found)
     always = kernel.return_tuple
     return _outputs(kernel, found, result, always)
 
@@ -172,6 +188,7 @@ def _with_outputs(
     call: Call,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
+    windows: Sequence[BoundWindow] | None = None,
 ) -> _Arguments:
     """Return the arguments with the outputs and the reduced axes of their call."""
     left = iter(found.arrays)
@@ -179,7 +196,14 @@ def _with_outputs(
         Abstract(next(left).shape, operand.dtype) if one is Placeholder.BLOCK else operand.abstract
         for operand, one in zip(call.inputs, found.rest, strict=True)
     ]
-    inferred = infer(kernel.declaration, inputs, axis=axis, keepdims=keepdims, broadcast=_broadcast)
+    inferred = infer(
+        kernel.declaration,
+        inputs,
+        axis=axis,
+        keepdims=keepdims,
+        windows=windows,
+        broadcast=_broadcast,
+    )
     for operand in call.inputs:
         if operand.dtype is None:
             pack_operand(operand, inferred.binding)  # raises if a number does not fit
@@ -226,20 +250,63 @@ def _of_raw(value: Any) -> Any:
     return np.empty((0,) * len(view.shape), numpy_dtype(view.dtype))
 
 
-def _blockwise(
-    kernel: Kernel, task: Any, found: _Arguments, chunks: Mapping[int, int] | None = None
+def _inputs(kernel: Kernel, found: _Arguments, windows: Sequence[BoundWindow]) -> list[Input]:
+    """Return the inputs that are divided into blocks, with their windows."""
+    known = {window.param: window for window in windows}
+    return [
+        Input(param.name, array, known.get(param.name))
+        for param, array in zip(_divided(kernel, found), found.arrays, strict=True)
+    ]
+
+
+def _with_halos(
+    kernel: Kernel, task: WindowedTask, found: _Arguments, inputs: Sequence[Input]
 ) -> da.Array:
-    """Return the array of blocks that a task makes; `chunks`: their extents where they change."""
-    shapes = [array.shape for array in found.arrays]
-    try:
+    """Return the array of blocks that a kernel with windows makes."""
+    with _named_shapes(kernel, found):
+        arrays, chunks = extend(kernel.__name__, found.ndim, inputs)
+    extended = replace(found, arrays=tuple(arrays))
+    return _blockwise(kernel, task, extended, dict(enumerate(chunks)), align=False)
+
+
+def _blockwise(
+    kernel: Kernel,
+    task: Any,
+    found: _Arguments,
+    chunks: Mapping[int, Any] | None = None,
+    align: bool = True,
+) -> da.Array:
+    """Return the array of blocks that a task makes.
+
+    Parameters
+    ----------
+    kernel, task, found
+        The call.
+    chunks : mapping of int to int or tuple of int, optional
+        Their extents along the axes where they change.
+    align : bool
+        Whether the arrays are still to be divided alike.
+    """
+    with _named_shapes(kernel, found):
         return da.blockwise(
             task,
             tuple(range(found.ndim)),
             *found.indexed(),
             adjust_chunks=chunks,
+            align_arrays=align,
             meta=found.meta(0, found.ndim),
             token=f"kspec-{kernel.__name__}",
         )
+
+
+@contextlib.contextmanager
+def _named_shapes(kernel: Kernel, found: _Arguments) -> Iterator[None]:
+    """Raise what Dask says about shapes as `ShapeError`, with the names of the arrays."""
+    shapes = [array.shape for array in found.arrays]
+    try:
+        yield
+    except ShapeError:
+        raise
     except ValueError as error:
         reason = str(error)
         if any(math.isnan(extent) for shape in shapes for extent in shape):

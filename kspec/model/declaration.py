@@ -114,15 +114,18 @@ class ElementwiseDeclaration(_Generated):
 
     @property
     def whole(self) -> str:
-        """Why blocks of arrays cannot be computed by themselves; empty if they can."""
+        """Why blocks of arrays cannot be computed; empty if they can.
+
+        They can with `windows`, but need the neighbours of their elements (`kspec.model.halos`).
+        """
         if self.ordered:
             return (
                 "its operation depends on where an element is (i, _ind, _raw_<name> or the thread)"
             )
         if self.counts:
             return "its operation reads n, the number of elements"
-        if self.all_windows:
-            return f"its operation reads neighbours of {self.all_windows[0].param}"
+        if self.adjoint is not None:
+            return f"its operation adds to neighbours of {self.adjoint.param}"
         raw = next((param.name for param in self.outputs if param.raw), "")
         if raw:
             return f"its output {raw} is raw"

@@ -123,10 +123,10 @@ class BoundWindow:
 
     def shape_outside(self, shape: Sequence[Any]) -> tuple[Any, ...]:
         """Return the shape of an array, given that of the elements that a call has a result for."""
-        if self.boundary != VALID:
+        if not any(map(any, self.margins)):
             return tuple(shape)
         split = len(shape) - len(self.reach)
-        rows = zip(shape[split:], self.reach, strict=True)
+        rows = zip(shape[split:], self.margins, strict=True)
         return (*shape[:split], *(extent + sum(sides) for extent, sides in rows))
 
 

@@ -92,3 +92,35 @@ def copy_async(ordinal: int, destination: int, source: int, nbytes: int, stream:
     """Copy between addresses of any devices, in stream order."""
     with driver.on_device(ordinal):
         driver.check(driver.bindings().cuMemcpyAsync(destination, source, nbytes, stream))
+
+
+def copy_rows_async(
+    ordinal: int,
+    destination: tuple[int, int],
+    source: tuple[int, int],
+    width: int,
+    rows: int,
+    stream: int,
+) -> None:
+    """Copy rows of bytes between devices, in stream order.
+
+    Parameters
+    ----------
+    ordinal : int
+        Device of the stream.
+    destination, source : tuple of (int, int)
+        Address of the first row, and bytes from one row to the next.
+    width, rows : int
+        Bytes of a row, and their number.
+    stream : int
+        Handle.
+    """
+    bindings = driver.bindings()
+    unified = bindings.CUmemorytype.CU_MEMORYTYPE_UNIFIED
+    plan = bindings.CUDA_MEMCPY2D()
+    plan.dstMemoryType = plan.srcMemoryType = unified
+    plan.dstDevice, plan.dstPitch = destination
+    plan.srcDevice, plan.srcPitch = source
+    plan.WidthInBytes, plan.Height = width, rows
+    with driver.on_device(ordinal):
+        driver.check(bindings.cuMemcpy2DAsync(plan, stream))

@@ -7,6 +7,12 @@ unless one of the devices is the host.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
@@ -47,3 +53,80 @@ def copy_bytes(to: int, device: Device, stream: int, source: ArrayView, other: i
         driver_memory.copy_async(ordinal, to, source.ptr, nbytes, stream)
         if apart:
             driver_streams.wait_for_stream(origin, other, stream, ordinal)
+
+
+def copy_elements(to: ArrayView, stream: int, source: ArrayView, other: int) -> None:
+    """Copy the elements of an array to one of the same shape and dtype, whatever their strides.
+
+    Parameters
+    ----------
+    to, stream
+        The array that is written to, and the stream that it is used on.
+    source, other
+        As of `copy_bytes`.
+    """
+    if not to.size:
+        return
+    if to.is_c_contiguous and source.is_c_contiguous:
+        copy_bytes(to.ptr, to.device, stream, source, other)
+    elif to.device.is_host and source.device.is_host:
+        _host_bytes(to)[...] = _host_bytes(source)
+    elif to.device.is_host or source.device.is_host:
+        for part, piece in _runs(to, source):
+            copy_bytes(part.ptr, to.device, stream, piece, other)
+    else:
+        _copy_rows(to, stream, source, other)
+
+
+def _host_bytes(view: ArrayView) -> npt.NDArray[Any]:
+    """Return an array of NumPy over memory of the host; elements are bytes, aligned or not."""
+    low, high = view.bounds
+    memory = memoryview((ctypes.c_char * (high - low)).from_address(low))
+    element = np.dtype(f"V{view.itemsize}")
+    return np.ndarray(view.shape, element, memory, view.ptr - low, view.strides)
+
+
+def _runs(to: ArrayView, source: ArrayView) -> Iterator[tuple[ArrayView, ArrayView]]:
+    """Yield the parts of two arrays in which elements follow each other in both."""
+    if to.is_c_contiguous and source.is_c_contiguous:
+        yield to, source
+        return
+    for number in range(to.shape[0]):
+        yield from _runs(_at(to, number), _at(source, number))
+
+
+def _at(view: ArrayView, number: int) -> ArrayView:
+    """Return one item along the first axis."""
+    ptr = view.ptr + number * view.strides[0]
+    return replace(view, ptr=ptr, shape=view.shape[1:], strides=view.strides[1:])
+
+
+def _copy_rows(to: ArrayView, stream: int, source: ArrayView, other: int) -> None:
+    """Copy between CUDA devices: rows of equal distances at once."""
+    apart = (to.device, stream) != (source.device, other)
+    if apart:
+        driver_streams.wait_for_stream(to.device.ordinal, stream, other, source.device.ordinal)
+    for part, piece in _planes(to, source):
+        rows = part.shape[0] if part.shape else 1
+        width = part.size // rows * part.itemsize
+        pitches = (part.strides[0], piece.strides[0]) if rows > 1 else (width, width)
+        driver_memory.copy_rows_async(
+            to.device.ordinal, (part.ptr, pitches[0]), (piece.ptr, pitches[1]), width, rows, stream
+        )
+    if apart:
+        driver_streams.wait_for_stream(source.device.ordinal, other, stream, to.device.ordinal)
+
+
+def _planes(to: ArrayView, source: ArrayView) -> Iterator[tuple[ArrayView, ArrayView]]:
+    """Yield the parts of two arrays that are rows at a positive distance, in both."""
+    if not to.shape or (_is_plane(to) and _is_plane(source)):
+        yield to, source
+        return
+    for number in range(to.shape[0]):
+        yield from _planes(_at(to, number), _at(source, number))
+
+
+def _is_plane(view: ArrayView) -> bool:
+    row = _at(view, 0)
+    width = row.size * row.itemsize
+    return row.is_c_contiguous and (view.shape[0] == 1 or view.strides[0] >= width)
