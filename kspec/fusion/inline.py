@@ -137,6 +137,8 @@ def _why_not(spec: ElementwiseSpec) -> str:
         return "its operation returns, or reads the thread's index"
     if declaration.windows:
         return f"its operation reads neighbours of {declaration.windows[0].param}"
+    if declaration.sizes:
+        return f"it has sizes ({', '.join(name for name, _ in declaration.sizes)})"
     if spec.compiler_options:
         return f"it has compiler options of its own ({', '.join(spec.compiler_options)})"
     return declaration.whole or ("its operation works on memory" if declaration.in_place else "")

@@ -104,6 +104,18 @@ REFUSED = [
         2,
         "k is declared int32, but the array has",
     ),
+    (
+        ElementwiseKernel(
+            "T x", "T y", "y = x(1)", "h", windows={"x": {"reach": [1], "boundary": "wrap"}}
+        ),
+        1,
+        "its operation reads neighbours of x",
+    ),
+    (
+        ElementwiseKernel("T x", "T y", "y = x * N", "k", sizes={"N": [2]}),
+        1,
+        r"it has sizes \(N\)",
+    ),
     (ADD, 3, "takes 2 inputs .*not 3; assign what it returns"),
 ]
 
