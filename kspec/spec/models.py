@@ -38,7 +38,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import Window
+from kspec.model.windows import Window, common_boundaries
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
@@ -279,6 +279,18 @@ class ElementwiseSpec(_GeneratedSpec):
             sizes=declared_sizes(self.sizes),
             adjoint=None if self._adjoint is None else self._adjoint.window,
         )
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Integer placeholders, which calls give by name."""
+        return tuple(self.sizes)
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Boundaries of windows that calls may choose."""
+        declared = [window.boundary for window in self.windows.values()]
+        adjoint = [] if self._adjoint is None else [self._adjoint.window.boundaries]
+        return common_boundaries([*declared, *adjoint])
 
     @property
     def windows_alone(self) -> frozenset[str]:

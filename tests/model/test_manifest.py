@@ -13,10 +13,18 @@ from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
+from kspec.model.windows import Window
 
 X, Y = Param("T", "x"), Param("float32", "y", raw=True)
 KERNELS = (
     ElementwiseDeclaration("e", Signature((X, Y)), Signature((X,)), "Doc.", ordered=True),
+    ElementwiseDeclaration(
+        "w",
+        Signature((X,)),
+        Signature((X,)),
+        windows=(Window("x", ((1, "R"), (0, 2)), ("wrap", "constant"), 0.5, computed=True),),
+        sizes=(("R", (1, 2)), ("N", ())),
+    ),
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),
     ReductionDeclaration("c", Signature((X,)), Signature((X,)), indexed=False, counts=True),
     ReductionDeclaration(
