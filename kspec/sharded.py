@@ -14,14 +14,15 @@ DeviceArray([14.83239697, 16.91153453], dtype=float64, device=host)
 
 Kernels are queued on all devices before anybody waits.  A reduction across shards leaves
 accumulators on each device; they are copied to the first one and reduced there by the kernel's own
-expression (`kspec.runtime.kernels.partial_reduction`).
+expression (`kspec.runtime.kernels.partial_reduction`).  Shards of windowed inputs get elements of
+those beside them (`kspec.runtime.kernels.halos`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ import numpy as np
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.shapes import normalize_axes
+from kspec.model.windows import bind_windows
 from kspec.runtime.driver.device import Device, devices
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.halos import ShardCall, extend_shards
 from kspec.runtime.kernels.identity import Kernel, kernel_of
 from kspec.runtime.kernels.partial_plan import Repeated
 from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
@@ -47,6 +51,8 @@ def apply(
     along: int = 0,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
+    boundary: str | None = None,
+    **sizes: Any,
 ) -> Any:
     """Call a kernel on every shard.
 
@@ -58,9 +64,13 @@ def apply(
         The inputs. Lists are as long as each other, and shards of the same number live on the same
         device. An array that all shards are combined with is a list of its copies.
     along : int, default 0
-        For reductions: the axis that the arrays are divided along, of their broadcast shape.
+        For reductions and windows: the axis that the arrays are divided along, of their broadcast
+        shape.
     axis, keepdims
         Of a reduction, as in a call.
+    boundary, **sizes
+        Of an elementwise kernel, as in a call. Shards of inputs with windows get the elements that
+        they read of the next ones; only the ends of the whole array see the boundary.
 
     Returns
     -------
@@ -74,16 +84,21 @@ def apply(
     NotSupportedError
         The kernel looks at indices, so shards cannot be computed by themselves.
     ArgumentTypeError, ShapeError
-        Lists of different lengths, no list, or what a call raises, with a note which shard it was.
+        Lists of different lengths, no list, shards thinner than the reach of a window, or what a
+        call raises, with a note which shard it was.
     """
     called = kernel_of(kernel)
     name = called.__name__
     calls = _calls(called, args)
     if isinstance(called, ReductionCallable):
+        bind_windows(name, (), (), boundary=boundary, given=sizes)  # there are none
         return _reduce(called, calls, along, axis, keepdims)
     if axis is not None or keepdims:
         raise ArgumentTypeError(f"{name} is elementwise: axis and keepdims are for reductions")
-    return _transposed(_on_each(called, calls))
+    if called.declaration.windows:
+        return _transposed(_on_windows(called, calls, along, boundary, sizes))
+    call = functools.partial(called, boundary=boundary, **sizes)
+    return _transposed(_on_each(call, calls))
 
 
 def scatter(
@@ -170,6 +185,25 @@ def _on_each(call: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list
             error.add_note(f"in shard {number}")
             raise
     return results
+
+
+def _on_windows(
+    kernel: ElementwiseCallable,
+    calls: Sequence[tuple[Any, ...]],
+    along: int,
+    boundary: str | None,
+    sizes: Mapping[str, Any],
+) -> list[Any]:
+    """Return the result of each shard, whose windows reach into the shards beside it."""
+    windows, bound = kernel.bound_windows(boundary, sizes)
+    ndim = max(_ndim(one) for one in calls[0])
+    (divided,) = normalize_axes(along, ndim)
+    extended = extend_shards(kernel, windows, calls, divided - ndim)
+
+    def call(one: ShardCall) -> Any:
+        return kernel.prepare_in(one.windows, bound, one.args).run()
+
+    return _on_each(call, [(one,) for one in extended])
 
 
 def _reduce(

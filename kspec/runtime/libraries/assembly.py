@@ -42,6 +42,19 @@ class Part:
 def assemble(where: str, shape: Shape, parts: Sequence[Part], home: int) -> Any:
     """Return a new array of the library and on the device of one of the parts.
 
+    Parameters and errors are those of `Assembly`.
+    """
+    assembly = Assembly(where, shape, parts, home)
+    assembly.borrow()
+    return assembly.finish()
+
+
+class Assembly:
+    """An array that is being assembled.
+
+    What several arrays lend each other is copied before any of them is finished, so that no device
+    waits for more than that.
+
     Parameters
     ----------
     where : str
@@ -58,37 +71,61 @@ def assemble(where: str, shape: Shape, parts: Sequence[Part], home: int) -> Any:
     ArgumentTypeError
         If a part has another dtype than the result, or elements that kernels cannot read.
     """
-    libraries: list[Library] = []
-    for part in parts:
+
+    def __init__(self, where: str, shape: Shape, parts: Sequence[Part], home: int) -> None:
+        self._parts = [_Source.of(where, part) for part in parts]
+        self._home = first = self._parts[home]
+        other = next((one for one in self._parts if one.view.dtype != first.view.dtype), None)
+        if other is not None:
+            raise ArgumentTypeError(
+                f"Type is mismatched. {where} is {first.view.dtype} here, and {other.view.dtype} "
+                "in the part beside it"
+            )
+        self._device = first.view.device
+        self._stream = first.library.stream(self._device)
+        self._result = first.library.empty(shape, first.view.dtype, self._device)
+        # Arrays of some libraries are made as kspec's own, and handed over when they are full.
+        made = library_of(self._result)
+        assert made is not None
+        self._whole = made.view(self._result)
+
+    def borrow(self) -> None:
+        """Copy all parts but the one at home."""
+        for part in self._parts:
+            if part is not self._home:
+                self._copy(part)
+
+    def finish(self) -> Any:
+        """Copy the part at home, and return the array."""
+        self._copy(self._home)
+        return self._home.library.finish(self._result, self._device, self._stream)
+
+    def _copy(self, part: _Source) -> None:
+        stops = zip(part.place, part.view.shape, strict=True)
+        into = _taken(self._whole, [(start, start + extent) for start, extent in stops])
+        device = part.view.device
+        copy_elements(into, self._stream, part.view, part.library.stream(device))
+        if device == self._device:
+            after_launch(device, self._stream, [(part.library, part.owner)], given=False)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A part as the runtime sees it."""
+
+    view: ArrayView
+    library: Library
+    owner: Any
+    place: tuple[int, ...]
+
+    @staticmethod
+    def of(where: str, part: Part) -> _Source:
         library = library_of(part.array)
         assert library is not None
-        libraries.append(library)
-    rows = zip(libraries, parts, strict=True)
-    views = [view_of(where, library, part.array) for library, part in rows]
-    others = [view.dtype for view in views if view.dtype != views[home].dtype]
-    if others:
-        raise ArgumentTypeError(
-            f"Type is mismatched. {where} is {views[home].dtype} here, and {others[0]} in the part "
-            "beside it"
-        )
-    library, device = libraries[home], views[home].device
-    result = library.empty(shape, views[home].dtype, device)
-    made = library_of(result)
-    assert made is not None
-    # Arrays of some libraries are made as kspec's own, and handed over when they are full.
-    stream, whole = library.stream(device), made.view(result)
-    for part, view, theirs in zip(parts, views, libraries, strict=True):
-        source = _taken(view, part.taken) if part.taken else view
-        stops = zip(part.place, source.shape, strict=True)
-        into = _taken(whole, tuple((start, start + extent) for start, extent in stops))
-        copy_elements(into, stream, source, theirs.stream(view.device))
-    near = [
-        (theirs, part.array if view.owner is None else view.owner)
-        for part, view, theirs in zip(parts, views, libraries, strict=True)
-        if view.device == device
-    ]
-    after_launch(device, stream, near, given=False)
-    return library.finish(result, device, stream)
+        view = view_of(where, library, part.array)
+        owner = part.array if view.owner is None else view.owner
+        taken = _taken(view, part.taken) if part.taken else view
+        return _Source(taken, library, owner, part.place)
 
 
 def _taken(view: ArrayView, taken: Sequence[tuple[int, int]]) -> ArrayView:
