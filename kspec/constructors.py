@@ -100,6 +100,9 @@ class ElementwiseKernel(ElementwiseCallable):
         ``{"u": {"reach": [1, 1], "boundary": "wrap"}}``.
     sizes : mapping of str to sequence of int, optional
         Integer placeholders, which calls give by name, with values for a call that gives none.
+    samples : mapping of str to mapping, optional
+        Raw or windowed inputs that the operation reads between their elements:
+        ``{"x": {"order": 1, "boundary": "nearest"}}``.
 
     Raises
     ------
@@ -124,6 +127,7 @@ class ElementwiseKernel(ElementwiseCallable):
         backward: Gradients | None = None,
         windows: Mapping[str, Mapping[str, Any]] = _NOTHING,
         sizes: Mapping[str, Sequence[int]] = _NOTHING,
+        samples: Mapping[str, Mapping[str, Any]] = _NOTHING,
     ) -> None:
         self._spec = build_spec(
             ElementwiseSpec,
@@ -142,6 +146,7 @@ class ElementwiseKernel(ElementwiseCallable):
             backward=_backward_field(backward),
             windows=dict(windows),
             sizes=dict(sizes),
+            samples=dict(samples),
         )
         gradients = _gradients(self._spec, backward)
         super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)
@@ -177,21 +182,13 @@ class ElementwiseKernel(ElementwiseCallable):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The constructor's keyword-only arguments `options`, `loop_prep` and `after_loop`.
-
-        Kernels with windows have `windows` too, and those with integer placeholders `sizes`.
-        """
+        """The constructor's keyword-only arguments: `options`, `loop_prep`, `after_loop`."""
         spec = self._spec
-        given: dict[str, Any] = {
+        return {
             "options": spec.options,
             "loop_prep": spec.loop_prep,
             "after_loop": spec.after_loop,
         }
-        if spec.windows:
-            given["windows"] = {name: dict(window) for name, window in spec.windows.items()}
-        if spec.sizes:
-            given["sizes"] = dict(spec.sizes)
-        return given
 
 
 class ReductionKernel(ReductionCallable):

@@ -196,12 +196,13 @@ def _on_windows(
 ) -> list[Any]:
     """Return the result of each shard, whose windows reach into the shards beside it."""
     windows, bound = kernel.bound_windows(boundary, sizes)
+    samples = kernel.bound_samples(boundary)
     ndim = max(_ndim(one) for one in calls[0])
     (divided,) = normalize_axes(along, ndim)
     extended = extend_shards(kernel, windows, calls, divided - ndim)
 
     def call(one: ShardCall) -> Any:
-        return kernel.prepare_in(one.windows, bound, one.args).run()
+        return kernel.prepare_in(one.windows, samples, bound, one.args).run()
 
     return _on_each(call, [(one,) for one in extended])
 

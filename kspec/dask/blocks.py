@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kspec.model.samples import BoundSample
 from kspec.model.windows import BoundSizes, BoundWindow
 from kspec.runtime.arguments.binding import is_aligned
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
@@ -41,16 +42,20 @@ class ElementwiseTask:
         Its inputs; `Placeholder.BLOCK` where a block belongs.
     sizes : tuple of (str, int)
         Integer placeholders.
+    boundary : str or None
+        Boundary of samples.
     """
 
     identity: Identity
     rest: tuple[Any, ...]
     sizes: BoundSizes = ()
+    boundary: str | None = None
 
     def __call__(self, *blocks: Any) -> Any:
         """Return the block, or a tuple of them."""
         sizes: dict[str, Any] = dict(self.sizes)
-        return _elementwise(self.identity)(*_filled(self.rest, blocks), **sizes)
+        kernel = _elementwise(self.identity)
+        return kernel(*_filled(self.rest, blocks), boundary=self.boundary, **sizes)
 
 
 @dataclass(frozen=True)
@@ -124,11 +129,14 @@ class WindowedTask:
         As in `ElementwiseTask`; blocks of windowed inputs are `Extended`.
     windows : tuple of BoundWindow
         Those of the undivided call.
+    samples : tuple of BoundSample
+        Those of the call.
     """
 
     identity: Identity
     rest: tuple[Any, ...]
     windows: tuple[BoundWindow, ...]
+    samples: tuple[BoundSample, ...]
     sizes: BoundSizes
 
     def __call__(self, *blocks: Any) -> Any:
@@ -143,7 +151,7 @@ class WindowedTask:
             if isinstance(block, Extended):
                 halos[param.name] = block.margins
         windows = tuple(replace(one, halos=halos[one.param]) for one in self.windows)
-        return kernel.prepare_in(windows, self.sizes, args).run()
+        return kernel.prepare_in(windows, self.samples, self.sizes, args).run()
 
 
 @dataclass(frozen=True)

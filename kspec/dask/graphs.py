@@ -88,16 +88,17 @@ def map_blocks(
 ) -> Any:
     """Return the outputs of an elementwise kernel."""
     windows, bound = kernel.bound_windows(boundary, sizes)
+    samples = kernel.bound_samples(boundary)
     found, call = _arguments(kernel, args)
     check_kinds(kernel.declaration, call)
     inputs = _inputs(kernel, found, windows)
     check_known(kernel.__name__, inputs)
     found = _with_outputs(kernel, found, call, windows=windows)
     if windows:
-        task: Any = WindowedTask(identity_of(kernel), found.rest, windows, bound)
+        task: Any = WindowedTask(identity_of(kernel), found.rest, windows, samples, bound)
         result = _with_halos(kernel, task, found, inputs)
     else:
-        task = ElementwiseTask(identity_of(kernel), found.rest, bound)
+        task = ElementwiseTask(identity_of(kernel), found.rest, bound, boundary)
         result = _blockwise(kernel, task, found)
     always = kernel.return_tuple
     return _outputs(kernel, found, result, always)

@@ -223,14 +223,16 @@ def binding_text(binding: Binding) -> str:
 
 def _raw_ndims(declaration: GeneratedDeclaration, layout: str) -> list[tuple[int, ...]]:
     """Return the dimensions of raw arguments, then of ``_raw_<name>``, for a layout."""
-    raw = sum(param.raw for param in declaration.params)
+    raw = [param.name for param in declaration.params if param.raw]
     if isinstance(declaration, ReductionDeclaration):
-        return _reduced_ndims(declaration, raw)
+        return _reduced_ndims(declaration, len(raw))
     views = len(declaration.raw_views)
     loop_ndims = (1,) if layout == FLAT else RAW_NDIMS
+    sampled = {sample.param: sample.axes for sample in declaration.samples}
+    rows = [tuple(sampled.get(name, ndim) for name in raw) for ndim in RAW_NDIMS]
     return [
-        (ndim,) * raw + (loop_ndim,) * views
-        for ndim in (RAW_NDIMS if raw else (0,))
+        row + (loop_ndim,) * views
+        for row in dict.fromkeys(rows)
         for loop_ndim in (loop_ndims if views else (0,))
     ]
 

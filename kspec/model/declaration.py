@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kspec.model.raw.launch_rules import LaunchRules
+from kspec.model.samples import Sample
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.windows import Sizes, Window
 
@@ -104,6 +105,7 @@ class ElementwiseDeclaration(_Generated):
     windows: tuple[Window, ...] = ()
     sizes: Sizes = ()
     adjoint: Window | None = None
+    samples: tuple[Sample, ...] = ()
 
     kind = "elementwise"
 

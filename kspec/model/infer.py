@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kspec.diagnostics import counted
 from kspec.errors import (
     ArgumentTypeError,
     DeviceMismatchError,
@@ -149,6 +150,7 @@ def infer(
         _check_windows(declaration, inside, windows, loop)
         if declaration.adjoint is not None:
             shape = adjoint_window(declaration, windows).shape_outside(loop)
+        _check_samples(declaration, inputs)
         binding = bind_types(declaration, inputs, outputs, advice)
     _check_outputs(declaration, outputs, shape)
     return Inferred(
@@ -344,6 +346,26 @@ def _check_windows(
             raise ShapeError(
                 f"{declaration.name}: argument {param.name} has {one.shape[-axes:]} along its "
                 f"windowed axes, and the loop {loop[-axes:]}; these axes do not broadcast"
+            )
+
+
+def _check_samples(declaration: ElementwiseDeclaration, inputs: Sequence[Abstract]) -> None:
+    """Raise `ShapeError` or `ArgumentTypeError` if an array cannot be sampled as the text says."""
+    known = {sample.param: sample for sample in declaration.samples}
+    for param, one in zip(declaration.inputs, inputs, strict=True):
+        sample = known.get(param.name)
+        if sample is None or one.shape is None:
+            continue
+        if len(one.shape) != sample.axes:
+            raise ShapeError(
+                f"{declaration.name}: argument {param.name} has "
+                f"{counted(len(one.shape), 'dimension')}; the operation samples an array of "
+                f"{sample.axes}"
+            )
+        if sample.order and one.dtype is not None and dtypes.lookup(one.dtype).kind == "V":
+            raise ArgumentTypeError(
+                f"{declaration.name}: argument {param.name} has dtype {one.dtype}, and samples of "
+                f"order {sample.order} need numbers"
             )
 
 

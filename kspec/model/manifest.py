@@ -22,6 +22,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.raw.launch_rules import LaunchRules
+from kspec.model.samples import Sample
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
 from kspec.model.windows import Window
@@ -193,13 +194,14 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
     rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
-    rare += ["windows", "sizes", "adjoint"]
+    rare += ["windows", "sizes", "adjoint", "samples"]
     rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
     for name in rare:
         if not data.get(name, True):
             del data[name]
-    if "windows" in data:
-        data["windows"] = [asdict(window) for window in data["windows"]]
+    for name in ("windows", "samples"):
+        if name in data:
+            data[name] = [asdict(one) for one in data[name]]
     if "adjoint" in data:
         data["adjoint"] = asdict(data["adjoint"])
     if isinstance(kernel, RawDeclaration):
@@ -260,6 +262,7 @@ def _declaration(data: dict[str, Any]) -> Declaration:
         adjoint = fields.get("adjoint")
         fields["adjoint"] = None if adjoint is None else _window(adjoint)
         fields["sizes"] = tuple((name, tuple(known)) for name, known in fields.get("sizes", ()))
+        fields["samples"] = tuple(map(_sample, fields.get("samples", ())))
         return ElementwiseDeclaration(**fields)
     fields["indexers"] = tuple(fields.get("indexers", ()))
     return ReductionDeclaration(**fields)
@@ -268,6 +271,10 @@ def _declaration(data: dict[str, Any]) -> Declaration:
 def _window(data: dict[str, Any]) -> Window:
     reach = tuple((before, after) for before, after in data["reach"])
     return Window(**{**data, "reach": reach, "boundaries": tuple(data["boundaries"])})
+
+
+def _sample(data: dict[str, Any]) -> Sample:
+    return Sample(**{**data, "boundaries": tuple(data["boundaries"])})
 
 
 def _raw(fields: dict[str, Any]) -> RawDeclaration:

@@ -24,6 +24,7 @@ from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.signature import Param
 from kspec.render import parameters
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+from kspec.spec.samples import with_sample_macros
 from kspec.spec.windows import Adjoint
 
 if TYPE_CHECKING:
@@ -304,7 +305,10 @@ def elementwise_context(
     declaration = spec.declaration()
     place = PreambleScope.of(spec, binding)
     head, tail = _surroundings(spec, place)
-    fragments = {field: origin.fragment(field, text) for field, text in spec.fragments.items()}
+    sampled = tuple(name for name in spec.samples if name in spec.windows)
+    head = tuple(with_sample_macros(sampled, line) for line in head)
+    texts = spec.fragments | {"operation": with_sample_macros(sampled, spec.operation)}
+    fragments = {field: origin.fragment(field, text) for field, text in texts.items()}
     operands = [param for param in declaration.params if not param.raw]
     before = ["const ptrdiff_t n = _elements.size();"] if declaration.counts else []
     before += [
@@ -333,7 +337,13 @@ def elementwise_context(
     alone = spec.windows_alone
     inside += [parameters.window_center(param) for param in windowed if param.name in alone]
     inside += [parameters.window_macro(param, windows[param.name]) for param in windowed]
-    preamble = _preamble(spec, origin, place)
+    inside += [
+        parameters.sample_macro(param, spec.samples[param.name].order)
+        for param in windowed
+        if param.name in sampled
+    ]
+    macros = (*(param.name for param in windowed), *map(parameters.sample_macro_name, sampled))
+    preamble = _preamble(spec, origin, place, sampled)
     return ElementwiseContext(
         name=spec.name,
         signature=_signature(declaration),
@@ -347,7 +357,7 @@ def elementwise_context(
         preamble=preamble,
         before_loop=tuple(before),
         in_loop=tuple(inside),
-        after_operation=tuple(f"#undef {param.name}" for param in windowed),
+        after_operation=tuple(f"#undef {name}" for name in macros),
         in_place=in_place,
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
@@ -547,10 +557,13 @@ def _accumulator(declaration: ReductionDeclaration) -> str:
 
 
 def _preamble(
-    spec: ElementwiseSpec | ReductionSpec, origin: FragmentOrigin, place: PreambleScope
+    spec: ElementwiseSpec | ReductionSpec,
+    origin: FragmentOrigin,
+    place: PreambleScope,
+    sampled: Sequence[str] = (),
 ) -> Fragment:
-    """Return the preamble as it stands in its place."""
-    text = spec.preamble
+    """Return the preamble as it stands in its place; its macros may sample windowed inputs."""
+    text = with_sample_macros(sampled, spec.preamble, macros_only=True)
     # Includes are replaced by empty lines: the lines after them keep their numbers.
     for one in reversed(_includes(text) if place.scope else []):
         text = text[: one.start] + newlines(text[one.start : one.end]) + text[one.end :]

@@ -67,6 +67,8 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
         library.update(_named(_LIBRARY, words, searchable))
         if "thrust" in words and searchable:
             types.add("cupy/complex.cuh")  # CuPy's complex numbers are Thrust's
+        if isinstance(spec, ElementwiseSpec) and spec.samples:
+            library.add("kspec/sample.cuh")
     schedules = dict.fromkeys(_schedule(spec) for spec in specs)
     return (*sorted(types), *sorted(library), *sorted(schedules))
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.samples import Sample
 from kspec.model.signature import Param
 from kspec.model.windows import Window
 
@@ -50,14 +51,8 @@ def size_params(declaration: GeneratedDeclaration) -> list[str]:
 def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
     """Return the kernel's parameters; the old values of `assigned` outputs are not read."""
     inputs, outputs = declaration.inputs, declaration.outputs
-    windows = windows_of(declaration)
     return (
-        *(
-            _window(param, windows[param.name])
-            if param.name in windows
-            else _argument(param, output=False)
-            for param in inputs
-        ),
+        *(_input(declaration, param) for param in inputs),
         *(_argument(param, True, param.name in assigned) for param in outputs),
         *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
         *(
@@ -74,6 +69,15 @@ def _adjoint(declaration: GeneratedDeclaration) -> tuple[str, ...]:
         return ()
     (output,) = declaration.outputs
     return (f"const kspec::Window<{_ctype(output)}, {window.axes}> _adjoint",)
+
+
+def _input(declaration: GeneratedDeclaration, param: Param) -> str:
+    windows, samples = windows_of(declaration), samples_of(declaration)
+    if param.name in windows:
+        return _window(param, windows[param.name])
+    if param.name in samples:
+        return _sampled(param, samples[param.name])
+    return _argument(param, output=False)
 
 
 def argument_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
@@ -115,6 +119,27 @@ def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
 
 def _window(param: Param, window: Window) -> str:
     return f"const kspec::Window<{_ctype(param)}, {window.axes}> {argument_name(param)}"
+
+
+def samples_of(declaration: GeneratedDeclaration) -> dict[str, Sample]:
+    """Return the samples of a kernel by the names of their raw inputs."""
+    return {one.param: one for one in getattr(declaration, "samples", ())}
+
+
+def _sampled(param: Param, sample: Sample) -> str:
+    types = f"{_ctype(param)}, _NDIM_{param.name}, {sample.order}"
+    return f"const kspec::Sampled<{types}> {argument_name(param)}"
+
+
+def sample_macro_name(name: str) -> str:
+    """Return the name of the macro that samples a windowed input."""
+    return f"_sample_{name}"
+
+
+def sample_macro(param: Param, order: int) -> str:
+    """Return the macro that makes a sample of ``_sample_u(0.5, 0)``."""
+    arguments = f'{order}, "{param.name}", {window_name(param)}, __VA_ARGS__'
+    return f"#define {sample_macro_name(param.name)}(...) KSPEC_SAMPLE({arguments})"
 
 
 def window_name(param: Param) -> str:

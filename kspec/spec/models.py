@@ -38,7 +38,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import Window, common_boundaries
+from kspec.model.windows import Window
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
@@ -50,6 +50,7 @@ from kspec.spec.fields import (
 )
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.raw import RawSpec as RawSpec
+from kspec.spec.samples import SampleTable, declared_samples, sample_faults
 from kspec.spec.windows import (
     Adjoint,
     SizesField,
@@ -216,6 +217,11 @@ class ElementwiseSpec(_GeneratedSpec):
     sizes: SizesField = Field(
         {}, description="Integer placeholders, and their precompiled values: { R = [1, 2] }."
     )
+    samples: dict[str, SampleTable] = Field(
+        {},
+        description="Raw or windowed inputs that the operation reads between their elements: "
+        "{ x = { order = 1, boundary = 'nearest' } }.",
+    )
     _forward: str = PrivateAttr("")
     _adjoint: Adjoint | None = PrivateAttr(None)
 
@@ -278,19 +284,8 @@ class ElementwiseSpec(_GeneratedSpec):
             windows=declared_windows(self.windows, self.sizes, self.operation, *self.macro_texts),
             sizes=declared_sizes(self.sizes),
             adjoint=None if self._adjoint is None else self._adjoint.window,
+            samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
         )
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Integer placeholders, which calls give by name."""
-        return tuple(self.sizes)
-
-    @property
-    def boundaries(self) -> tuple[str, ...]:
-        """Boundaries of windows that calls may choose."""
-        declared = [window.boundary for window in self.windows.values()]
-        adjoint = [] if self._adjoint is None else [self._adjoint.window.boundaries]
-        return common_boundaries([*declared, *adjoint])
 
     @property
     def windows_alone(self) -> frozenset[str]:
@@ -345,7 +340,7 @@ class ElementwiseSpec(_GeneratedSpec):
             # In a file it was forgotten: outputs would keep what is in their memory.
             yield from rules.not_empty(operation=self.operation)
         yield from rules.raw_views_exist(self.params, self.fragments)
-        if accepted(info, "inputs", "outputs", "windows", "sizes"):
+        if accepted(info, "inputs", "outputs", "windows", "sizes", "samples"):
             yield from self._window_faults()
         fragments = {"preamble": self.preamble, "operation": self.operation}
         fragments |= rules.around_the_loop(self.loop_prep, self.after_loop)
@@ -359,15 +354,18 @@ class ElementwiseSpec(_GeneratedSpec):
         taken |= {name: "a keyword argument of calls" for name in keywords}
         yield from size_faults(self.sizes, taken)
         yield from window_faults(self.windows, self.sizes, self.inputs, self.operation)
+        yield from sample_faults(
+            self.samples, self.windows, self.sizes, self.inputs, self.operation, self.macro_texts
+        )
+        for field in ("inputs", "outputs") if self.windows or self.samples else ():
+            if "boundary" in getattr(self, field).names:
+                message = "'boundary' is a keyword argument of every kernel with windows or samples"
+                yield Fault((field,), f"{message}; choose another name", word="boundary")
         if self.windows:
             yield from self._faults_beside_windows()
 
     def _faults_beside_windows(self) -> Iterator[Fault]:
         """Yield the faults of fields that need the threads of other kernels."""
-        for field in ("inputs", "outputs"):
-            if "boundary" in getattr(self, field).names:
-                message = "'boundary' is a keyword argument of every kernel with windows"
-                yield Fault((field,), f"{message}; choose another name", word="boundary")
         for name in self.raw_views:
             message = f"_raw_{name} is not there in kernels with windows; declare {name} raw"
             yield Fault(("operation",), message, word=f"_raw_{name}")

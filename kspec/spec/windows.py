@@ -8,16 +8,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import keyword
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from kspec.cpp.brackets import group_end
-from kspec.cpp.fragments import code_of, identifiers
+from kspec.cpp.fragments import code_of
 from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
 from kspec.diagnostics import counted
@@ -31,7 +32,6 @@ from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import NumberField, wrong_type
 
 _EXTENT = {"type": ["integer", "string"]}
-_BOUNDARY = {"enum": list(BOUNDARIES)}
 
 
 def _reach(value: object) -> Reach:
@@ -61,16 +61,14 @@ def _extent(item: object, *where: int) -> int | str:
     return item
 
 
-def _boundaries(value: object) -> tuple[str, ...]:
+def _boundaries(value: object, known: Sequence[str]) -> tuple[str, ...]:
     items = (value,) if isinstance(value, str) else value
-    if isinstance(items, list | tuple) and not items:
-        raise FaultError([Fault((), "lists no boundary; the first one is the default")])
-    if not isinstance(items, list | tuple):
+    if not isinstance(items, list | tuple) or not items:
         raise wrong_type(value, "a boundary, or a list of those that calls may choose")
     for index, item in enumerate(items):
-        if item not in BOUNDARIES:
+        if item not in known:
             where = () if isinstance(value, str) else (index,)
-            listed = ", ".join(map(repr, BOUNDARIES))
+            listed = ", ".join(map(repr, known))
             raise FaultError([Fault(where, f"unknown boundary {item!r}; expected one of {listed}")])
     return tuple(dict.fromkeys(items))
 
@@ -120,11 +118,14 @@ _ReachField = Annotated[
         }
     ),
 ]
-_BoundaryField = Annotated[
-    tuple[str, ...],
-    PlainValidator(_boundaries),
-    WithJsonSchema({"anyOf": [_BOUNDARY, {"type": "array", "items": _BOUNDARY, "minItems": 1}]}),
-]
+
+
+def boundary_field(known: Sequence[str]) -> Any:
+    """Return the type of a field that has a boundary, or a list of those that calls may choose."""
+    one = {"enum": list(known)}
+    schema = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+    validator = PlainValidator(functools.partial(_boundaries, known=known))
+    return Annotated[tuple[str, ...], validator, WithJsonSchema(schema)]
 
 
 class WindowTable(SpecModel):
@@ -134,7 +135,7 @@ class WindowTable(SpecModel):
         description="Elements before and after along each of the last axes, or one number for "
         "both; a name is a size."
     )
-    boundary: _BoundaryField = Field(
+    boundary: boundary_field(BOUNDARIES) = Field(  # type: ignore[valid-type]
         description="What lies outside: nearest, reflect, mirror, wrap, constant or valid; of a "
         "list, calls choose."
     )
@@ -186,20 +187,20 @@ def reads_of(name: str, text: str) -> Iterator[WindowRead]:
             continue
         if tokens[place + 1].text == "(":
             end = group_end(tokens, place + 1)
-            offsets = tuple(_items(tokens[place + 2 : end - 1], text))
+            offsets = tuple(items_of(tokens[place + 2 : end - 1], text))
             yield WindowRead(token.start, tokens[end - 1].end, offsets)
 
 
 def is_alone(name: str, text: str) -> bool:
     """Return whether a text mentions a windowed input without offsets."""
-    tokens = code_of(text)
+    words = [token.text for token in code_of(text)]
     return any(
-        token.text == name and (k + 1 == len(tokens) or tokens[k + 1].text != "(")
-        for k, token in enumerate(tokens)
+        word == name and words[k + 1 : k + 2] != ["("] and words[k + 1 : k + 3] != [".", "sample"]
+        for k, word in enumerate(words)
     )
 
 
-def _items(tokens: Sequence[Token], text: str) -> Iterator[tuple[str, int]]:
+def items_of(tokens: Sequence[Token], text: str) -> Iterator[tuple[str, int]]:
     """Yield the items between commas: a ``<`` in an offset is less-than."""
     depth, first = 0, 0
     for index, token in enumerate([*tokens, None]):
@@ -244,11 +245,10 @@ def offset_faults(
                 before, after = (row[one] if isinstance(one, str) else one for one in sides)
                 if value is None or -before <= value <= after:
                     continue
-                named = {*identifiers(offset), *sides}
-                where = ", ".join(f"{key} = {one}" for key, one in row.items() if key in named)
+                where = " for " + ", ".join(f"{key} = {one}" for key, one in row.items())
                 message = (
                     f"offset {value} of {name} is outside its reach along axis {axis}, which is "
-                    f"[{-before}, {after}]{' for ' if where else ''}{where}"
+                    f"[-{before}, {after}]{where if row else ''}"
                 )
                 yield Fault(("operation",), message, start, len(offset))
                 break

@@ -11,6 +11,7 @@ from kspec.model.coverage import Coverage
 from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.model.raw.launch_rules import LaunchRules
+from kspec.model.samples import Sample
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
 from kspec.model.windows import Window
@@ -20,10 +21,11 @@ KERNELS = (
     ElementwiseDeclaration("e", Signature((X, Y)), Signature((X,)), "Doc.", ordered=True),
     ElementwiseDeclaration(
         "w",
+        Signature((X, Y)),
         Signature((X,)),
-        Signature((X,)),
-        windows=(Window("x", ((1, "R"), (0, 2)), ("wrap", "constant"), 0.5, computed=True),),
-        sizes=(("R", (1, 2)), ("N", ())),
+        windows=(Window("x", ((1, "R"), (0, 2)), ("wrap", "valid"), 1.5, computed=True),),
+        sizes=(("R", (1, 2)),),
+        samples=(Sample("y", 3, ("mirror", "constant"), 2, axes=2),),
     ),
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),
     ReductionDeclaration("c", Signature((X,)), Signature((X,)), indexed=False, counts=True),

@@ -292,3 +292,34 @@ def test_blocks_of_another_type_than_said() -> None:
         kspec.ArgumentTypeError, match=r"dask_skewed: argument u is float.* beside it"
     ):
         kspec.dask.apply(SKEWED, mixed).compute()
+
+
+def test_samples_within_windows() -> None:
+    kernel = kspec.ElementwiseKernel(
+        "T u, T d, raw T x",
+        "T v",
+        "v = u.sample(d, -d) + 10 * x.sample(100 * d)",
+        "dask_samples",
+        windows={"u": {"reach": [2, 2], "boundary": [*ALL[:-1]], "value": 3}},
+        samples={"u": {"order": 1}, "x": {"order": 1, "boundary": ["constant", *ALL[:4]]}},
+    )
+    u, x = integers(12, 21), integers(40, seed=1)
+    d = np.random.default_rng(2).integers(-8, 9, u.shape) / 4
+    blocks = da.from_array(u, chunks=(5, 6)), da.from_array(d, chunks=(5, 6))
+    for boundary in ALL[:-1]:
+        v = kspec.dask.apply(kernel, *blocks, x, boundary=boundary)
+        np.testing.assert_array_equal(v.compute(), kernel(u, d, x, boundary=boundary))
+
+
+def test_raw_samples() -> None:
+    kernel = kspec.ElementwiseKernel(
+        "raw T x, T a",
+        "T z",
+        "z = x.sample(a)",
+        "dask_raw_samples",
+        samples={"x": {"order": 3, "boundary": ["wrap", "nearest"]}},
+    )
+    x, a = integers(9), np.linspace(-20, 20, 30)
+    for boundary in ("wrap", "nearest", None):
+        z = kspec.dask.apply(kernel, x, da.from_array(a, chunks=7), boundary=boundary)
+        np.testing.assert_array_equal(z.compute(), kernel(x, a, boundary=boundary))

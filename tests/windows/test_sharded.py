@@ -104,6 +104,23 @@ def test_sizes(shards: Shards) -> None:
         np.testing.assert_array_equal(whole(shards, got), u ** sizes.get("N", 3))
 
 
+def test_samples(shards: Shards) -> None:
+    kernel = kspec.ElementwiseKernel(
+        "T u, T d, raw T x",
+        "T v",
+        "v = u.sample(d, -d) + 10 * x.sample(100 * d)",
+        "sharded_samples",
+        windows={"u": {"reach": [2, 2], "boundary": ["mirror", "wrap"]}},
+        samples={"u": {"order": 1}, "x": {"order": 1, "boundary": ["mirror", "wrap"]}},
+    )
+    u, x = integers(20, 31), integers(40, seed=1)
+    d = np.random.default_rng(2).integers(-8, 9, u.shape) / 4
+    copies = [shards.array(x, where) for where in shards.ordinals]
+    for boundary in ("mirror", "wrap"):
+        got = sharded.apply(kernel, shards.scatter(u), shards.scatter(d), copies, boundary=boundary)
+        np.testing.assert_array_equal(whole(shards, got), kernel(u, d, x, boundary=boundary))
+
+
 def test_again(shards: Shards) -> None:
     """Steps of a simulation: what a call lends is not written to before it is read."""
     u = integers(64, 300)

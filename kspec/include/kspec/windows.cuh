@@ -7,34 +7,10 @@
 // says what to read instead. kspec/runtime/schedules/window_schedule.py packs the same structures.
 #pragma once
 
+#include "kspec/boundary.cuh"
 #include "kspec/elements.cuh"
 
 namespace kspec {
-
-// kspec/model/windows.py has the same order.
-enum Boundary { NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID };
-
-__device__ inline ptrdiff_t modulo(ptrdiff_t k, ptrdiff_t n) {
-  const ptrdiff_t rest = k % n;
-  return rest < 0 ? rest + n : rest;
-}
-
-// The index that an index outside of [0, n) stands for; -1: none. Not inlined: 64-bit divisions are
-// long, and an operation has many reads.
-__device__ __noinline__ static ptrdiff_t index_outside(ptrdiff_t k, ptrdiff_t n, int boundary) {
-  if (boundary == NEAREST) return k < 0 ? 0 : n - 1;
-  if (boundary == WRAP) return modulo(k, n);
-  if (boundary == REFLECT) {  // d c b a | a b c d | d c b a
-    k = modulo(k, 2 * n);
-    return k < n ? k : 2 * n - 1 - k;
-  }
-  if (boundary == MIRROR) {  // d c b | a b c d | c b a
-    if (n == 1) return 0;
-    k = modulo(k, 2 * n - 2);
-    return k < n ? k : 2 * n - 2 - k;
-  }
-  return -1;
-}
 
 // A windowed input: its last A axes, innermost first.
 template <class T, int A> struct Window {
@@ -46,21 +22,6 @@ template <class T, int A> struct Window {
   ptrdiff_t first[A];       // index of what the loop has first: not 0 if the boundary is VALID
   ptrdiff_t before[A], after[A];
 };
-
-// An element that no thread writes to, so that the compiler need not load it twice.
-#ifdef KSPEC_HOST
-template <class T> inline T read_only(const T* place) { return *place; }
-#else
-template <class T>
-__device__ inline T read_word(const T* place, const typename Word<sizeof(T)>::type*) {
-  const auto word = __ldg(reinterpret_cast<const typename Word<sizeof(T)>::type*>(place));
-  return reinterpret_cast<const T&>(word);
-}
-template <class T> __device__ inline T read_word(const T* place, ...) { return *place; }
-template <class T> __device__ inline T read_only(const T* place) {
-  return read_word(place, nullptr);
-}
-#endif
 
 // The elements around one, which has `index` in the array.
 template <class T, int A, bool INSIDE> class Neighbours {
@@ -101,23 +62,39 @@ template <class T, int A, bool INSIDE> class Neighbours {
     return load(distance);
   }
 
+  // For samples, which count axes from the outermost: the window, its strides, the index of the
+  // element in the array, and the array's first element along the windowed axes.
+  __device__ inline const Window<T, A>& window() const { return window_; }
+  __device__ inline ptrdiff_t stride(int axis) const { return strides_[A - 1 - axis]; }
+  __device__ inline ptrdiff_t index(int axis) const {
+    return index_[A - 1 - axis] + (axis == 0 ? shift_ : 0);
+  }
+  __device__ inline const typename Stored<T>::type* first() const {
+    ptrdiff_t distance = 0;
+#pragma unroll
+    for (int k = 0; k < A; ++k) distance -= index_[k] * strides_[k];
+    return element(start_, Bytes{distance});
+  }
+
 #ifdef KSPEC_HOST
   // The same for offsets that the operation computes.
   template <class... Offset>
   inline T read_checked(const char* name, const char* file, int line, Offset... offset) const {
     const ptrdiff_t offsets[sizeof...(Offset)] = {static_cast<ptrdiff_t>(offset)...};
-    for (int axis = 0; axis < A; ++axis) {
-      const ptrdiff_t step = offsets[axis];
-      const ptrdiff_t before = window_.before[A - 1 - axis], after = window_.after[A - 1 - axis];
-      if (step < -before || step > after) {
-        Message message;
-        message.add("offset ").add(step).add(" of ").add(name);
-        message.add(" is outside its reach along axis ").add((ptrdiff_t)axis);
-        message.add(", which is [").add(-before).add(", ").add(after).add("]");
-        ::kspec_host::kspec_fail("window", message.text, file, line);
-      }
-    }
+    for (int axis = 0; axis < A; ++axis) check_reach(axis, offsets[axis], name, file, line);
     return read(offset...);
+  }
+
+  // Stop the launch if an offset along an axis, outermost first, is outside of the reach.
+  inline void check_reach(int axis, ptrdiff_t step, const char* name, const char* file,
+                          int line) const {
+    const ptrdiff_t before = window_.before[A - 1 - axis], after = window_.after[A - 1 - axis];
+    if (step >= -before && step <= after) return;
+    Message message;
+    message.add("offset ").add(step).add(" of ").add(name);
+    message.add(" is outside its reach along axis ").add((ptrdiff_t)axis);
+    message.add(", which is [").add(-before).add(", ").add(after).add("]");
+    ::kspec_host::kspec_fail("window", message.text, file, line);
   }
 
  private:

@@ -14,6 +14,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
+from kspec.model.samples import BoundSample
 from kspec.model.shapes import check_ndim
 from kspec.model.signature import Param
 from kspec.model.windows import BoundWindow
@@ -48,7 +49,9 @@ class Operand:
     window : BoundWindow or None
         The neighbours that threads read.
     is_gathered : bool
-        Whether threads read elements of other threads.
+        Whether threads read elements of other threads, which the kernel does not index by hand.
+    sample : BoundSample or None
+        What lies outside of a raw array that threads read between its elements.
     """
 
     param: Param
@@ -59,6 +62,7 @@ class Operand:
     where: str = ""
     window: BoundWindow | None = None
     is_gathered: bool = False
+    sample: BoundSample | None = None
 
     @property
     def dtype(self) -> str | None:
@@ -119,6 +123,7 @@ def classify(
     arguments: Sequence[object],
     outputs: Sequence[object] = (),
     windows: Sequence[BoundWindow] = (),
+    samples: Sequence[BoundSample] = (),
 ) -> Call:
     """Match arguments with parameters.
 
@@ -131,6 +136,8 @@ def classify(
     outputs : sequence
         Outputs given by keyword.
     windows : sequence of BoundWindow
+        Those of the call.
+    samples : sequence of BoundSample
         Those of the call.
 
     Raises
@@ -148,13 +155,20 @@ def classify(
         _operand(declaration, param, value, output=False)
         for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
     )
-    if windows:
-        known = {window.param: window for window in windows}
+    if windows or samples:
+        window = {one.param: one for one in windows}
+        sample = {one.param: one for one in samples}
         everywhere = getattr(declaration, "adjoint", None) is not None
-        found = [(one, known.get(one.param.name)) for one in inputs]
+        looped = {one.name for one in declaration.inputs if everywhere and not one.raw}
+        gathered = {*looped, *window, *sample}
         inputs = tuple(
-            replace(one, window=window, is_gathered=everywhere or window is not None)
-            for one, window in found
+            replace(
+                one,
+                window=window.get(one.param.name),
+                sample=sample.get(one.param.name),
+                is_gathered=one.param.name in gathered,
+            )
+            for one in inputs
         )
     outs = tuple(
         _operand(declaration, param, value, output=True)
@@ -168,9 +182,9 @@ def classify(
 
 
 def place_of(operand: Operand) -> Place | None:
-    """Return the array that an operand is, if the kernel takes its elements one by one."""
+    """Return the array that an operand is; None for those that the operation indexes by itself."""
     param, view = operand.param, operand.view
-    if view is None or param.raw:
+    if view is None or (param.raw and not operand.is_gathered):
         return None
     written = operand.is_output or param.non_const
     return Place(param.name, view, written, operand.is_gathered)

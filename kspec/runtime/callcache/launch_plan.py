@@ -23,6 +23,7 @@ from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype
+from kspec.model.windows import BOUNDARIES
 from kspec.runtime.arguments.binding import Operand, place_of
 from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of
@@ -195,6 +196,10 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
         return marshal.pack_input(
             None, marshal.convert_scalar(operand.value, dtype, operand.where), dtype
         )
+    if operand.sample is not None:
+        number, where = operand.sample.value, f"boundary value of {param.name}"
+        value = marshal.convert_scalar(number, view.dtype, where)
+        return marshal.pack_sampled(view, BOUNDARIES.index(operand.sample.boundary), value)
     if param.raw:
         return marshal.pack_raw(view)
     if operand.window is not None:

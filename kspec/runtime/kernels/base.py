@@ -181,12 +181,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         return Call(call.inputs, tuple(made), call.device, library)
 
     def _entry(
-        self,
-        args: Sequence[Any],
-        options: tuple[str, ...],
-        returned: str,
-        grows: bool = False,
-        extra: tuple[str, ...] = (),
+        self, args: Sequence[Any], options: tuple[str, ...], returned: str, grows: bool = False
     ) -> CacheEntry | None:
         """Return the entry for calls with arguments of these types; None if there is none.
 
@@ -206,7 +201,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             return None
         new = len(declaration.params) - len(arguments)
         outputs = len(declaration.outputs)
-        return CacheEntry(CallType(tuple(arguments), options, new, outputs, returned, grows, extra))
+        return CacheEntry(CallType(tuple(arguments), options, new, outputs, returned, grows))
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""

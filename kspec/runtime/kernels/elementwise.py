@@ -15,6 +15,7 @@ from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import infer
+from kspec.model.samples import BoundSample, bind_samples
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
 from kspec.model.windows import BoundSizes, BoundWindow, bind_windows
@@ -42,7 +43,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
     def _declare(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
         super()._declare(declaration, loader)
-        boundary = ("boundary",) if declaration.all_windows else ()
+        boundary = ("boundary",) if declaration.all_windows or declaration.samples else ()
         # Keyword arguments that only some kernels have.
         self._options = (*boundary, *(name for name, _ in declaration.sizes))
 
@@ -64,7 +65,15 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         not_given = {name for name in self._options if sizes.get(name) is None}
         given = {name: value for name, value in sizes.items() if name not in not_given}
         windows, known = self.declaration.all_windows, self.declaration.sizes
+        if self.declaration.samples and not windows:
+            boundary = None  # for the samples only
         return bind_windows(self.__name__, windows, known, boundary=boundary, given=given)
+
+    def bound_samples(self, boundary: str | None) -> tuple[BoundSample, ...]:
+        """Return the samples of a call; errors are those of the call."""
+        declaration = self.declaration
+        samples, windows = declaration.samples, declaration.all_windows
+        return bind_samples(self.__name__, samples, windows, boundary=boundary)
 
     @property
     def no_return(self) -> bool:
@@ -112,7 +121,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
             `kspec.checking` or the environment say.
         boundary : str, optional
-            What lies outside of windowed arrays, of the boundaries that the kernel declares.
+            What lies outside of windowed and sampled arrays, of the boundaries that the kernel
+            declares.
         **sizes : int
             Values of integer placeholders.
 
@@ -132,22 +142,22 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
+        extra: tuple[Any, ...] | None = ()
+        if self._options or boundary is not None or sizes:
+            extra = self._values(boundary, sizes)
         if (
             sanitize is None
             and order is None
             and timeout is None
             and type(size) is int
             and (block_size is None or type(block_size) is int)
+            and extra is not None
         ):
-            if sizes or boundary is not None:
-                places, extra = (a0, a1, a2, a3, a4, *rest), self._values(boundary, sizes)
-                cached = self._call_cache[types_of(places)]
-                if cached is not None and extra is not None:
-                    return cached(self, *places, size, block_size, stream, *extra)
-            elif rest:
+            if rest or extra:
                 cached = self._call_cache[types_of((a0, a1, a2, a3, a4, *rest))]
                 if cached is not None:
-                    return cached(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
+                    places = a0, a1, a2, a3, a4, *rest
+                    return cached(self, *places, size, block_size, *extra, stream)
             else:  # without a star, which takes as long as everything else here
                 cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
                 if cached is not None:
@@ -159,6 +169,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             _checked_block_size(self.__name__, block_size)
             check_count(declaration, args)
             self.bound_windows(boundary, sizes)
+            self.bound_samples(boundary)
             given = _given(
                 size=size,
                 block_size=block_size,
@@ -175,10 +186,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         result = prepared.run()
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
-        keywords, extra = ("size", "block_size"), self._options
-        self._call_cache.learn(
-            args, lambda: self._entry(args, keywords, returned, grows=not extra, extra=extra)
-        )
+        keywords, grows = ("size", "block_size", *self._options), not self._options
+        self._call_cache.learn(args, lambda: self._entry(args, keywords, returned, grows=grows))
         return result
 
     def bind(
@@ -221,11 +230,13 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         A size that is None was not given.
         """
         windows, bound_sizes = self.bound_windows(boundary, sizes)
-        return self.prepare_in(windows, bound_sizes, args, size, block_size, options)
+        samples = self.bound_samples(boundary)
+        return self.prepare_in(windows, samples, bound_sizes, args, size, block_size, options)
 
     def prepare_in(
         self,
         windows: tuple[BoundWindow, ...],
+        samples: tuple[BoundSample, ...],
         bound_sizes: BoundSizes,
         args: Sequence[Any],
         size: int = -1,
@@ -236,7 +247,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        call = classify(declaration, args, windows=windows)
+        call = classify(declaration, args, windows=windows, samples=samples)
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size, windows=windows)
         shape, binding = inferred.loop, inferred.binding

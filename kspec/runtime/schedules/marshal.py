@@ -241,6 +241,13 @@ def pack_raw(view: ArrayView) -> bytes:
     return pack_array(view.ptr, view.shape, view.strides, view.is_c_contiguous)
 
 
+def pack_sampled(view: ArrayView, boundary: int, value: bytes) -> bytes:
+    """Pack the ``Sampled<T, NDIM, ORDER>`` of a raw argument that is read between its elements."""
+    data = _padded(pack_raw(view), _ALIGNMENT) + value
+    data = data.ljust(up(len(data), 4), b"\0") + struct.pack("i", boundary)
+    return _padded(data, _ALIGNMENT)
+
+
 def pack_array(ptr: int, shape: Shape, strides: Strides, contiguous: bool) -> bytes:
     """Pack ``Array<T, NDIM>``."""
     room, size = max(1, len(shape)), size_of(shape)

@@ -92,6 +92,9 @@ def _adjoint_spec(
             one: dict(table) for one, table in spec.windows.items() if one != name and one in words
         },
         "sizes": spec.sizes,
+        "samples": {
+            one: table.model_dump(exclude_unset=True) for one, table in spec.samples.items()
+        },
     }
     found, faults = check_spec(ElementwiseSpec, fields)
     if found is not None:

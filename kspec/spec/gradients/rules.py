@@ -100,6 +100,10 @@ def _adjoint_fits(
         if name not in windows:
             message = f"{ADJOINT!r} is for inputs with a window, and {name!r} has none"
             yield Fault(("backward", name), f"{message}; write an expression")
+    for name in getattr(spec, "samples", {}):
+        if name in windows:
+            message = f"the operation samples {name}, and {ADJOINT!r} knows reads at offsets only"
+            yield Fault(("backward",), f"{message}; name a kernel")
     for name in list(backward)[1:]:
         message = f"{ADJOINT!r} stands alone; name a kernel for the gradients of several inputs"
         yield Fault(("backward", name), message, at_key=True)

@@ -1,0 +1,293 @@
+// Samples: inputs read between elements, by the B-spline of an order.
+//
+//   x.sample(y, x)            raw: coordinates along all axes, in elements
+//   x.slice(n).sample(y, x)   the same of the array x[n]
+//   u.sample(dy, dx)          windowed: offsets from the element
+//
+// Order 0 takes the nearest element (the higher one in the middle between two), order 1 interpolates
+// linearly, and order 3 combines cubic B-spline coefficients. Elements of weight 0 are not read. A
+// coordinate that is NaN, or infinite where the boundary repeats the array, has the sample NaN.
+// Elements outside are those of the boundary, as with SciPy's grid-wrap and grid-constant.
+#pragma once
+
+#include "kspec/boundary.cuh"
+#include "kspec/operand.cuh"
+
+namespace kspec {
+
+template <class T> struct IsInteger { enum { value = 0 }; };
+#define KSPEC_INTEGER(type) \
+  template <> struct IsInteger<type> { enum { value = 1 }; };
+KSPEC_INTEGER(bool) KSPEC_INTEGER(char) KSPEC_INTEGER(signed char) KSPEC_INTEGER(unsigned char)
+KSPEC_INTEGER(short) KSPEC_INTEGER(unsigned short) KSPEC_INTEGER(int) KSPEC_INTEGER(unsigned int)
+KSPEC_INTEGER(long) KSPEC_INTEGER(unsigned long) KSPEC_INTEGER(long long)
+KSPEC_INTEGER(unsigned long long)
+#undef KSPEC_INTEGER
+
+// Functions that are never called, only asked for their types.
+template <class T> __device__ T sample_value();
+__device__ float sample_part(const float*);
+__device__ double sample_part(const double*);
+template <class T> __device__ typename T::value_type sample_part(const T*);  // of complex numbers
+
+// The type that coordinates are computed in: double for integers and double, otherwise float.
+template <class T, bool INTEGER = IsInteger<T>::value> struct Coordinate { typedef double type; };
+template <class T> struct Coordinate<T, false> {
+  typedef decltype(sample_value<T>() + 0.0f) type;
+};
+
+// The type of a sample of T, and the real one of its weights. Integers are sampled to the type of
+// the coordinates; types of 8 and 16 bits to float, in which their arithmetic is.
+template <class T, class C, int ORDER, bool INTEGER = IsInteger<T>::value> struct Sample {
+  typedef decltype(sample_value<T>() * 1.0f) type;
+  typedef decltype(sample_part((const type*)nullptr)) Weight;
+};
+template <class T, class C, int ORDER> struct Sample<T, C, ORDER, true> {
+  typedef C type;
+  typedef C Weight;
+};
+template <class T, class C> struct Sample<T, C, 0, true> {
+  typedef T type;
+  typedef float Weight;
+};
+
+// Numbers, not arguments, decide: an integer has no NaN.
+template <class R, bool INTEGER = IsInteger<R>::value> struct Nowhere {
+  __device__ static inline R sample(R value) { return value; }
+};
+template <class R> struct Nowhere<R, false> {
+  __device__ static inline R sample(R) {
+    typedef decltype(sample_part((const R*)nullptr)) Part;
+    return R((Part)CUDART_NAN);
+  }
+};
+
+// The elements that a sample combines along one axis; -1: one that lies outside.
+template <class Weight, int ORDER> struct Taps {
+  ptrdiff_t at[ORDER + 1];
+  Weight weight[ORDER + 1];
+
+  __device__ inline void weigh(Weight rest) {
+    const Weight one = 1, other = one - rest;
+    if (ORDER == 0) {
+      weight[0] = one;
+    } else if (ORDER == 1) {
+      weight[0] = other;
+      weight[ORDER] = rest;
+    } else {
+      weight[0] = other * other * other / 6;
+      weight[ORDER / 3] = (rest * rest * (rest - 2) * 3 + 4) / 6;
+      weight[2 * ORDER / 3] = (other * other * (other - 2) * 3 + 4) / 6;
+      weight[ORDER] = rest * rest * rest / 6;
+    }
+  }
+};
+
+// The first element that a sample at a coordinate combines; `rest` is how far behind the lower of
+// those around it the coordinate is.
+template <int ORDER, class C> __device__ inline ptrdiff_t first_tap(C coordinate, C& rest) {
+  ptrdiff_t lower = (ptrdiff_t)coordinate;
+  if ((C)lower > coordinate) --lower;
+  rest = coordinate - (C)lower;
+  if (ORDER == 0) return lower + (rest >= (C)0.5);
+  return lower - (ORDER == 3);
+}
+
+// Coordinates that are beyond this have no index.
+template <class C> __device__ inline bool has_index(C coordinate) {
+  return coordinate > (C)-1e18 && coordinate < (C)1e18;
+}
+
+// The coordinate within the array that stands for one outside, as in SciPy; NaN: none.
+__device__ __noinline__ static double coordinate_outside(double c, ptrdiff_t n, int boundary) {
+  const double extent = (double)n;
+  const bool repeats = boundary == REFLECT || boundary == MIRROR || boundary == WRAP;
+  if (n <= 0 && (repeats || boundary == NEAREST)) return CUDART_NAN;
+  // Four elements away all taps are outside.
+  if (!repeats) return c < -4 ? -4 : c > extent + 3 ? extent + 3 : c;
+  if (c >= 0 && c <= extent - 1) return c;
+  if (boundary == WRAP) {
+    c = fmod(c, extent);
+    return c < 0 ? c + extent : c;
+  }
+  const double size = c < 0 ? -c : c;
+  if (boundary == REFLECT) {
+    const double rest = fmod(size, 2 * extent);
+    if (c < 0) return rest > extent ? 2 * extent - rest : rest - 1;
+    return rest >= extent ? 2 * extent - rest - 1 : rest;
+  }
+  if (n == 1) return size - size;  // infinity has no place here either
+  const double period = 2 * extent - 2, rest = fmod(size, period);
+  if (c < 0) return rest >= extent - 1 ? period - rest : rest;
+  return rest >= extent ? period - rest : rest;
+}
+
+// Find the taps at `base + offset` of an axis; false if there is no such place. The offset is
+// apart, so that its fraction keeps its bits.
+template <int ORDER, class Weight, class C>
+__device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C offset, ptrdiff_t n,
+                                  int boundary) {
+  if (has_index(offset)) {
+    C rest;
+    const ptrdiff_t first = base + first_tap<ORDER>(offset, rest);
+    const bool rounded = ORDER == 0 && rest >= (C)0.5;
+    if (first >= rounded && first + ORDER < n) {  // and so is the coordinate
+      taps.weigh((Weight)rest);
+#pragma unroll
+      for (int k = 0; k <= ORDER; ++k) taps.at[k] = first + k;
+      return true;
+    }
+  }
+  double rest;
+  const double inside = coordinate_outside((double)base + (double)offset, n, boundary);
+  if (!has_index(inside)) return false;
+  const ptrdiff_t first = first_tap<ORDER>(inside, rest);
+  taps.weigh((Weight)rest);
+#pragma unroll
+  for (int k = 0; k <= ORDER; ++k) {
+    const ptrdiff_t place = first + k;
+    taps.at[k] = place >= 0 && place < n ? place : index_outside(place, n, boundary);
+  }
+  return true;
+}
+
+// The sum over the taps of all axes.
+template <class T, class R, class Weight, int ORDER, int N> struct TapSum {
+  typedef typename Stored<T>::type Item;
+  Taps<Weight, ORDER> taps[N];
+  ptrdiff_t strides[N];
+  R value;
+
+  template <int AXIS> __device__ inline R from(const Item* place) const {
+    if constexpr (AXIS == N) {
+      return static_cast<R>(static_cast<T>(read_only(place)));
+    } else if constexpr (ORDER == 0) {
+      const ptrdiff_t at = taps[AXIS].at[0];
+      return at < 0 ? value : from<AXIS + 1>(element(place, Bytes{at * strides[AXIS]}));
+    } else {
+      R sum = R(0);
+#pragma unroll
+      for (int k = 0; k <= ORDER; ++k) {
+        const Weight weight = taps[AXIS].weight[k];
+        const ptrdiff_t at = taps[AXIS].at[k];
+        if (weight == 0) continue;
+        if (at < 0)
+          sum = sum + value * weight;
+        else
+          sum = sum + from<AXIS + 1>(element(place, Bytes{at * strides[AXIS]})) * weight;
+      }
+      return sum;
+    }
+  }
+};
+
+// The sample of N axes, outermost first; `data` is their first element.
+template <int ORDER, class T, int N, class C>
+__device__ inline typename Sample<T, C, ORDER>::type sample_axes(
+    const typename Stored<T>::type* data, const ptrdiff_t (&extents)[N],
+    const ptrdiff_t (&strides)[N], const ptrdiff_t (&base)[N], const C (&offsets)[N], int boundary,
+    T value) {
+  typedef typename Sample<T, C, ORDER>::type R;
+  TapSum<T, R, typename Sample<T, C, ORDER>::Weight, ORDER, N> sum;
+  sum.value = static_cast<R>(value);
+  bool somewhere = true;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    sum.strides[k] = strides[k];
+    somewhere &= place_taps(sum.taps[k], base[k], offsets[k], extents[k], boundary);
+  }
+  return somewhere ? sum.template from<0>(data) : Nowhere<R>::sample(sum.value);
+}
+
+template <class... Number> using CoordinateOf =
+    typename Coordinate<decltype((sample_value<Number>() + ...))>::type;
+
+// A raw input, or the part of one at an index of its first axes.
+template <class T, int N, int ORDER> struct Slice {
+  const typename Stored<T>::type* data;
+  const ptrdiff_t* shape;
+  const ptrdiff_t* strides;
+  int boundary;
+  T value;
+
+  template <class... Number> __device__ inline auto sample(Number... coordinate) const {
+    static_assert(sizeof...(Number) == N, "a sample has one coordinate for each axis");
+    typedef CoordinateOf<Number...> C;
+    const C coordinates[N] = {static_cast<C>(coordinate)...};
+    ptrdiff_t extents[N], steps[N], base[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      extents[k] = shape[k];
+      steps[k] = strides[k];
+      base[k] = 0;
+    }
+    return sample_axes<ORDER, T>(data, extents, steps, base, coordinates, boundary, value);
+  }
+};
+
+// A raw input that is sampled. kspec/runtime/schedules/marshal.py packs it.
+template <class T, int NDIM, int ORDER> struct Sampled : Array<const T, NDIM> {
+  alignas(16) T value;  // of elements outside, where the boundary is CONSTANT
+  int boundary;
+
+  template <class... I> __device__ inline Slice<T, NDIM - (int)sizeof...(I), ORDER> slice(
+      I... index) const {
+    const ptrdiff_t indices[sizeof...(I) + 1] = {static_cast<ptrdiff_t>(index)..., 0};
+    ptrdiff_t offset = 0;
+#pragma unroll
+    for (int k = 0; k < (int)sizeof...(I); ++k) offset += indices[k] * this->strides_[k];
+    const auto* data = reinterpret_cast<const typename Stored<T>::type*>(this->data_);
+    return {element(data, Bytes{offset}), this->shape_ + sizeof...(I),
+            this->strides_ + sizeof...(I), boundary, value};
+  }
+  template <class... Number> __device__ inline auto sample(Number... coordinate) const {
+    return slice().sample(coordinate...);
+  }
+};
+
+// The sample of a windowed input at offsets from the element.
+template <int ORDER, template <class, int, bool> class Near, class T, int A, bool INSIDE,
+          class... Number>
+__device__ inline auto sample_near(const Near<T, A, INSIDE>& near, Number... offset) {
+  static_assert(sizeof...(Number) == A, "a sample has one offset for each axis of the window");
+  typedef CoordinateOf<Number...> C;
+  const C offsets[A] = {static_cast<C>(offset)...};
+  ptrdiff_t extents[A], strides[A], base[A];
+#pragma unroll
+  for (int k = 0; k < A; ++k) {
+    extents[k] = near.window().extents[A - 1 - k];
+    strides[k] = near.stride(k);
+    base[k] = near.index(k);
+  }
+  return sample_axes<ORDER, T>(near.first(), extents, strides, base, offsets,
+                               near.window().boundary, near.window().value);
+}
+
+#ifdef KSPEC_HOST
+// The same, after a check that the elements that it combines are within the reach.
+template <int ORDER, template <class, int, bool> class Near, class T, int A, bool INSIDE,
+          class... Number>
+inline auto sample_checked(const char* name, const char* file, int line,
+                           const Near<T, A, INSIDE>& near, Number... offset) {
+  typedef CoordinateOf<Number...> C;
+  const C offsets[sizeof...(Number)] = {static_cast<C>(offset)...};
+  for (int axis = 0; axis < A; ++axis) {
+    C one = offsets[axis], rest;
+    if (one != one) continue;
+    const C most = (C)1e15;
+    if (!has_index(one)) one = one < 0 ? -most : most;
+    const ptrdiff_t first = first_tap<ORDER>(one, rest);
+    Taps<C, ORDER> taps;
+    taps.weigh(rest);
+    for (int k = 0; k <= ORDER; ++k)
+      if (taps.weight[k] != 0) near.check_reach(axis, first + k, name, file, line);
+  }
+  return sample_near<ORDER>(near, offset...);
+}
+#define KSPEC_SAMPLE(order, name, window, ...) \
+  kspec::sample_checked<order>(name, __FILE__, __LINE__, window, __VA_ARGS__)
+#else
+#define KSPEC_SAMPLE(order, name, window, ...) kspec::sample_near<order>(window, __VA_ARGS__)
+#endif
+
+}  // namespace kspec
