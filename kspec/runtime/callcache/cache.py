@@ -243,7 +243,8 @@ class CacheEntry:
         """Check a call of this type in full; `values` are those of `CallType.passed`."""
         count = len(self.calls.arguments)
         *given, stream = values[count:]
-        keywords = dict(zip(self.calls.options, given, strict=True))
+        names = (*self.calls.options, *self.calls.extra)
+        keywords = dict(zip(names, given, strict=True))
         return kernel.prepare(values[:count], options=LaunchOptions(stream), **keywords)
 
     def make_plan(self, prepared: Any) -> Any:

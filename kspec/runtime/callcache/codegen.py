@@ -131,6 +131,8 @@ class CallType:
         What calls return of them.
     grows : bool
         Whether calls of any shape may have everything else in common.
+    extra : tuple of str
+        More such parameters, behind all others: None unless they are given.
     """
 
     arguments: tuple[ArgumentCode, ...]
@@ -139,6 +141,7 @@ class CallType:
     outputs: int = 0
     returned: str = "none"
     grows: bool = False
+    extra: tuple[str, ...] = ()
 
     is_aligned = True  # whether plans depend on the alignment of arrays
 
@@ -156,12 +159,13 @@ class CallType:
     def parameters(self) -> tuple[str, ...]:
         """Parameters of the function, after the kernel."""
         places = (f"a{k}" for k in range(max(PLACES, len(self.arguments))))
-        return (*places, *self.options, "stream")
+        extra = (f"{name}=None" for name in self.extra)
+        return (*places, *self.options, "stream", *extra)
 
     @property
     def passed(self) -> tuple[str, ...]:
         """Names of the values that the checks of a call need."""
-        return (*self.given, *self.options, "stream")
+        return (*self.given, *self.options, *self.extra, "stream")
 
     @property
     def opening(self) -> list[str]:
@@ -228,7 +232,7 @@ def render_call(calls: CallType) -> str:
         *calls.opening,
         *_read(calls),
         *_streams(calls),
-        f"key = ({', '.join((*keyed, *calls.options, 'handle'))})",
+        f"key = ({', '.join((*keyed, *calls.options, *calls.extra, 'handle'))})",
         "plan = plans[key]",
         *_refusal(calls),
         *_make_outputs(calls, [f"plan.make[{k}]()" for k in range(calls.new)]),

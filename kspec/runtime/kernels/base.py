@@ -181,7 +181,12 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         return Call(call.inputs, tuple(made), call.device, library)
 
     def _entry(
-        self, args: Sequence[Any], options: tuple[str, ...], returned: str, grows: bool = False
+        self,
+        args: Sequence[Any],
+        options: tuple[str, ...],
+        returned: str,
+        grows: bool = False,
+        extra: tuple[str, ...] = (),
     ) -> CacheEntry | None:
         """Return the entry for calls with arguments of these types; None if there is none.
 
@@ -201,7 +206,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             return None
         new = len(declaration.params) - len(arguments)
         outputs = len(declaration.outputs)
-        return CacheEntry(CallType(tuple(arguments), options, new, outputs, returned, grows))
+        return CacheEntry(CallType(tuple(arguments), options, new, outputs, returned, grows, extra))
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""

@@ -142,22 +142,22 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        extra: tuple[Any, ...] | None = ()
-        if self._options or boundary is not None or sizes:
-            extra = self._values(boundary, sizes)
         if (
             sanitize is None
             and order is None
             and timeout is None
             and type(size) is int
             and (block_size is None or type(block_size) is int)
-            and extra is not None
         ):
-            if rest or extra:
+            if sizes or boundary is not None:
+                places, extra = (a0, a1, a2, a3, a4, *rest), self._values(boundary, sizes)
+                cached = self._call_cache[types_of(places)]
+                if cached is not None and extra is not None:
+                    return cached(self, *places, size, block_size, stream, *extra)
+            elif rest:
                 cached = self._call_cache[types_of((a0, a1, a2, a3, a4, *rest))]
                 if cached is not None:
-                    places = a0, a1, a2, a3, a4, *rest
-                    return cached(self, *places, size, block_size, *extra, stream)
+                    return cached(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
             else:  # without a star, which takes as long as everything else here
                 cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
                 if cached is not None:
@@ -186,8 +186,10 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         result = prepared.run()
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
-        keywords, grows = ("size", "block_size", *self._options), not self._options
-        self._call_cache.learn(args, lambda: self._entry(args, keywords, returned, grows=grows))
+        keywords, extra = ("size", "block_size"), self._options
+        self._call_cache.learn(
+            args, lambda: self._entry(args, keywords, returned, grows=not extra, extra=extra)
+        )
         return result
 
     def bind(
