@@ -182,13 +182,21 @@ class ElementwiseKernel(ElementwiseCallable):
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The constructor's keyword-only arguments: `options`, `loop_prep`, `after_loop`."""
+        """The constructor's keyword-only arguments `options`, `loop_prep` and `after_loop`.
+
+        Kernels with windows have `windows` too, and those with integer placeholders `sizes`.
+        """
         spec = self._spec
-        return {
+        given: dict[str, Any] = {
             "options": spec.options,
             "loop_prep": spec.loop_prep,
             "after_loop": spec.after_loop,
         }
+        if spec.windows:
+            given["windows"] = {name: dict(window) for name, window in spec.windows.items()}
+        if spec.sizes:
+            given["sizes"] = dict(spec.sizes)
+        return given
 
 
 class ReductionKernel(ReductionCallable):

@@ -47,7 +47,7 @@ _SUMMARY = re.compile(
     r"|Remark: The warnings can be suppressed.*"
     r"|compilation terminated.*|Compilation (?:aborted|terminated).*"
     r"|In file included from .*|\s+from .*:\d+[:,].*"
-    r"|\S.*: (?:In (?:member )?(?:function|instantiation|lambda)|At global scope|required ).*"
+    r"|\S.*: +(?:In (?:member )?(?:function|instantiation|lambda)|At global scope|required ).*"
 )
 _LINE = re.compile(r'\s*#\s*line\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _SECTION = re.compile(r"// ---- (?:(\w+)(?:\(|$))?")  # several kernels of one text have no name

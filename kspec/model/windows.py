@@ -67,6 +67,18 @@ class Window:
         """Number of windowed axes."""
         return len(self.reach)
 
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """The offsets along each of the axes, for people.
+
+        >>> Window("u", ((1, 2), (0, "R")), ("wrap",)).ranges
+        ('-1 to 2', '0 to R')
+        """
+        return tuple(f"{f'-{before}' if before else 0} to {after}" for before, after in self.reach)
+
+    def __str__(self) -> str:
+        return f"{self.param}({', '.join(self.ranges)}; {', '.join(self.boundaries)})"
+
 
 @dataclass(frozen=True)
 class BoundWindow:
@@ -132,6 +144,15 @@ class BoundWindow:
 
 def _dimensions(count: int) -> str:
     return f"{count} dimension" + "s" * (count != 1)
+
+
+def common_boundaries(declared: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the boundaries that calls may choose: those that all windows have.
+
+    >>> common_boundaries([("wrap", "nearest"), ("nearest", "mirror")])
+    ('nearest',)
+    """
+    return tuple(one for one in next(iter(declared), ()) if all(one in each for each in declared))
 
 
 def bind_windows(

@@ -49,6 +49,12 @@ class Example(SpecModel):
     axis: AxesField = Field(None, description="Axes to reduce; absent: all.")
     keepdims: StrictBool = Field(False, description="Keep reduced axes with extent 1.")
     size: int | None = Field(None, ge=0, description="Loop size when every array is raw.")
+    boundary: str | None = Field(
+        None, description="What lies outside of windowed arrays; absent: the default of each."
+    )
+    sizes: dict[str, StrictInt] = Field(
+        {}, description="Values of integer placeholders; absent: the first precompiled ones."
+    )
     grid: tuple[int, ...] = Field((), description="Blocks per axis (raw kernels).")
     block: tuple[int, ...] = Field((), description="Threads per axis of a block (raw kernels).")
     shared_mem: int = Field(0, ge=0, description="Dynamic shared memory in bytes (raw kernels).")
@@ -97,6 +103,16 @@ class BaseSpec(SpecModel):
         """The options that the compiler gets."""
         return self.options
 
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Integer placeholders, which calls give by name."""
+        return ()
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Boundaries of windows that calls may choose."""
+        return ()
+
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         raise_faults(self._faults(info))
@@ -109,6 +125,10 @@ class BaseSpec(SpecModel):
         for index, option in enumerate(self.options):
             yield from rules.one_line(option, "options", index)
         yield from rules.reference_is_expression(self.reference)
+        if self.example and accepted(info, "example", "windows", "sizes"):
+            yield from rules.example_choices_fit(
+                self.size_names, self.boundaries, self.example.sizes, self.example.boundary
+            )
 
     def _example_faults(self, arrays: Iterable[str], scalars: Iterable[str]) -> Iterator[Fault]:
         if self.example:

@@ -38,7 +38,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import Window
+from kspec.model.windows import Window, common_boundaries
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
@@ -286,6 +286,21 @@ class ElementwiseSpec(_GeneratedSpec):
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
         )
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Integer placeholders, which calls give by name."""
+        return tuple(self.sizes)
+
+    @property
+    def boundaries(self) -> tuple[str, ...]:
+        """Boundaries of windows and samples that calls may choose."""
+        declared = [window.boundary for window in self.windows.values()]
+        declared += [] if self._adjoint is None else [self._adjoint.window.boundaries]
+        # A sample without a choice keeps its boundary.
+        sampled = [sample.boundary for sample in self.samples.values() if sample.boundary]
+        declared += [one for one in sampled if len(one) > 1 or not declared]
+        return common_boundaries(declared)
 
     @property
     def windows_alone(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kspec import limits
@@ -33,6 +33,7 @@ from kspec.model import dtypes
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, parse_expression
 from kspec.model.raw.launch_rules import Default, constant_problem, scope_of
 from kspec.model.signature import CParam, Signature
+from kspec.model.windows import MAX_SIZE
 from kspec.spec.faults import Fault
 
 Binding = tuple[tuple[str, str], ...]
@@ -435,6 +436,28 @@ def example_fits(
                 have = ", ".join(allowed[table]) or "none"
                 message = f"{name!r} is not a parameter of this kernel (it has: {have})"
                 yield Fault(("example", table, name), message, at_key=True)
+
+
+def example_choices_fit(
+    sizes: Sequence[str],
+    boundaries: Sequence[str],
+    given: Mapping[str, int],
+    boundary: str | None,
+) -> Iterator[Fault]:
+    """Check the integer placeholders and the boundary of an example."""
+    for name, value in given.items():
+        where = ("example", "sizes", name)
+        if name not in sizes:
+            have = ", ".join(sizes) or "none"
+            message = f"{name!r} is not a size of this kernel (it has: {have})"
+            yield Fault(where, message, at_key=True)
+        elif not 0 <= value <= MAX_SIZE:
+            yield Fault(where, f"must be in [0, {MAX_SIZE}], not {value}")
+    if boundary is not None and boundary not in boundaries:
+        listed = ", ".join(map(repr, boundaries))
+        allowed = f"the windows have {listed}" if listed else "the kernel has no windows"
+        message = f"calls cannot choose boundary {boundary!r}: {allowed}"
+        yield Fault(("example", "boundary"), message)
 
 
 def python_names(kind: str, name: str, params: Mapping[str, tuple[str, ...]]) -> Iterator[Fault]:

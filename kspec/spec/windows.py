@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from kspec.cpp.brackets import group_end
-from kspec.cpp.fragments import code_of
+from kspec.cpp.fragments import code_of, identifiers
 from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
 from kspec.diagnostics import counted
@@ -63,7 +63,9 @@ def _extent(item: object, *where: int) -> int | str:
 
 def _boundaries(value: object, known: Sequence[str]) -> tuple[str, ...]:
     items = (value,) if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not items:
+    if isinstance(items, list | tuple) and not items:
+        raise FaultError([Fault((), "lists no boundary; the first one is the default")])
+    if not isinstance(items, list | tuple):
         raise wrong_type(value, "a boundary, or a list of those that calls may choose")
     for index, item in enumerate(items):
         if item not in known:
@@ -245,10 +247,11 @@ def offset_faults(
                 before, after = (row[one] if isinstance(one, str) else one for one in sides)
                 if value is None or -before <= value <= after:
                     continue
-                where = " for " + ", ".join(f"{key} = {one}" for key, one in row.items())
+                named = {*identifiers(offset), *sides}
+                where = ", ".join(f"{key} = {one}" for key, one in row.items() if key in named)
                 message = (
                     f"offset {value} of {name} is outside its reach along axis {axis}, which is "
-                    f"[-{before}, {after}]{where if row else ''}"
+                    f"[{-before}, {after}]{' for ' if where else ''}{where}"
                 )
                 yield Fault(("operation",), message, start, len(offset))
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,14 @@ T = [
 inputs = "raw float32 x"
 outputs = "float32 y"
 operation = "y = x[i]"
+
+[elementwise.near]
+inputs = "T u"
+outputs = "T v"
+windows = { u = { reach = ["R", "N"], boundary = "wrap" } }
+sizes = { R = [1, 2], N = 3 }  # taps
+operation = "v = u(R, N)"
+types = { T = "float32" }
 
 [raw.scale]
 code = "template <class T> __global__ void scale(T* x) { x[threadIdx.x] *= 2; }"
@@ -165,6 +174,32 @@ def test_a_layout(many: Path) -> None:
     assert proposed(many, row("indexed", "Strided<64>, 1")) == (
         '-layouts = ["Flat, 3"]\n+layouts = ["Flat, 3", "Strided<64>, 1"]'
     )
+
+
+def near(**sizes: int) -> trace.Record:
+    record = row("near", "Windows<2, 8>", T="float32")
+    return replace(record, sizes=tuple(sizes.items()))
+
+
+def test_sizes(many: Path) -> None:
+    assert proposed(many, near(R=2, N=3)) == ""
+    assert proposed(many, near(R=4, N=3), near(R=1, N=5)) == (
+        "-sizes = { R = [1, 2], N = 3 }  # taps\n+sizes = { R = [1, 2, 4], N = [3, 5] }  # taps"
+    )
+
+
+def test_sizes_that_no_call_gave(many: Path) -> None:
+    records = [near(R=4, N=3), near(R=2, N=3)]
+    assert proposed(many, *records, prune=True).splitlines()[-1] == (
+        "+sizes = { R = [2, 4], N = 3 }  # taps"
+    )
+
+
+def test_what_is_said_of_sizes(many: Path) -> None:
+    files = load_specs(load_settings(many).spec_folder, many)
+    one = next(each for each in trace.compare(files, [near(R=4, N=3)]) if each.name == "many.near")
+    assert [str(want) for want in one.missing] == ["R = 4, N = 3: once, from a.py:1"]
+    assert one.unused == ("R = 1", "R = 2")
 
 
 def test_layouts_of_the_host_device_are_not_compiled_ahead(many: Path) -> None:

@@ -38,6 +38,22 @@ def test_unknown_words_are_an_error() -> None:
     assert (one.severity, one.message) == ("error", "the compiler ate itself and was not sorry")
 
 
+def test_instantiations_of_templates_are_no_messages() -> None:
+    log = """\
+kspec/windows.cuh: In instantiation of ‘void kspec::each(const Op&) [with Op = <lambda()>]’:
+kspec/elements.cuh:124:7:   required from ‘void kspec::for_each(const Op&) [with Op = <lambda()>]’
+k.cu:12:18:   required from here
+specs/a.toml:4:9: error: lvalue required as left operand of assignment
+kspec/windows.cuh:209:5:   required from ‘void kspec::each(const Op&) [with bool INSIDE = true]’
+"""
+    (one,) = parse_log(log)
+    assert (one.path, one.message) == (
+        "specs/a.toml",
+        "lvalue required as left operand of assignment",
+    )
+    assert one.details == ()
+
+
 def test_line_directives_count() -> None:
     text = 'a\n#line 7 "specs/a.toml"\nb\nc\n#line 4 "k.cu"\nd'
     source = CudaSource("k.cu", text)

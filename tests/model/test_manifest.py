@@ -24,7 +24,7 @@ KERNELS = (
         Signature((X, Y)),
         Signature((X,)),
         windows=(Window("x", ((1, "R"), (0, 2)), ("wrap", "valid"), 1.5, computed=True),),
-        sizes=(("R", (1, 2)),),
+        sizes=(("R", (1, 2)), ("N", ())),
         samples=(Sample("y", 3, ("mirror", "constant"), 2, axes=2),),
     ),
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),

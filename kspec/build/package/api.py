@@ -30,7 +30,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 # Names that generated modules use for themselves.
 _TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
 _HELPERS = ("ABSENT", "given", "open_module", "struct_dtype")
-_OVERLOADING = ("Any", "NDArray", "TYPE_CHECKING", "np", "overload", *typed.VARIABLES)
+_OVERLOADING = ("Any", "Literal", "NDArray", "TYPE_CHECKING", "np", "overload", *typed.VARIABLES)
 _BUILTINS = ("bool", "int", "tuple")
 _MODULE_NAMES = frozenset(
     (
@@ -245,6 +245,7 @@ def _imports(
     names = [
         *(["TYPE_CHECKING"] if only_types else []),
         *(["Any"] if "Any" in words else []),
+        *(["Literal"] if "Literal" in words else []),
         *(["overload"] if several else []),
     ]
     lines += [f"from typing import {', '.join(names)}"] if names else []
@@ -295,9 +296,11 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
         return (*texts, "*", *keywords, "stream: Stream | None = None")
 
     given = outputs if result.required else _given(inputs, outputs)
-    keywords = [f"{word}={word}" for word in (*result.keywords, "stream")]
+    # A parameter has another name where that of the keyword means something in the module.
+    keywords = [f"{key}={text.partition(':')[0]}" for key, text in result.keywords.items()]
+    keywords.append("stream=stream")
     call = _call(callee, [*inputs, *given, *keywords])
-    doc = docs.generated_doc(spec, inputs, outputs, place)
+    doc = docs.generated_doc(spec, inputs, outputs, place, _size_names(spec))
     ways = typed.signatures([one for one in spec.inputs if one.name not in scalars], spec.outputs)
     several: tuple[Overload, ...] = ()
     shown, returns = SAME, result.type(SAME)
@@ -334,10 +337,12 @@ class _Result:
         outputs = spec.outputs.params
         if isinstance(spec, ReductionSpec):
             return cls(outputs, keywords=_REDUCTION_KEYWORDS)
-        sized = {"size": "size: int = -1"} if any(one.raw for one in spec.params) else {}
-        sized |= {"boundary": "boundary: str | None = None"} if spec.windows or spec.samples else {}
-        for name, known in spec.sizes.items():
-            sized[name] = f"{name}: int" + (f" = {known[0]}" if len(known) == 1 else "")
+        sized = {"size": "size: int = -1"} if docs.takes_size(spec) else {}
+        if spec.boundaries:
+            listed = ", ".join(f'"{one}"' for one in spec.boundaries)
+            sized["boundary"] = f"boundary: Literal[{listed}] | None = None"
+        for word, (name, known) in zip(_size_names(spec), spec.sizes.items(), strict=True):
+            sized[name] = f"{word}: int" + (f" = {known[0]}" if len(known) == 1 else "")
         required = docs.outputs_required(spec)
         return cls(outputs, required, spec.no_return, spec.return_tuple, sized)
 
@@ -397,6 +402,11 @@ def _raw_type(param: CParam) -> str:
 def _python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:
     names = _FreeNames()
     return tuple(names.take(param.name) for param in params)
+
+
+def _size_names(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
+    names = _FreeNames()
+    return tuple(map(names.take, spec.size_names))
 
 
 def _given(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:

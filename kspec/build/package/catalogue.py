@@ -7,6 +7,7 @@ frozen contexts; the skeleton is ``templates/catalogue.html.j2``.  Same specs, s
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -24,8 +25,10 @@ from kspec.files import naming
 from kspec.model import dtypes
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
+from kspec.render.parameters import windows_of
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.spec.models import RawSpec, ReductionSpec, Spec
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.spec.windows import choices
 
 FILE_NAME = "index.html"
 
@@ -158,8 +161,12 @@ def _arguments(spec: Spec) -> Iterator[ArgumentRow]:
             yield ArgumentRow(param.name, *_raw_row(spec, param))
         return
     scalars = spec.declaration().scalars
+    windows = windows_of(spec.declaration())
     for one in spec.inputs:
         shape = "number" if one.name in scalars else _shape(one, "broadcast with the others")
+        if one.name in windows:
+            read = ", ".join(windows[one.name].ranges)
+            shape = f"broadcast with the others, but for the axes read at offsets ({read})"
         role = "input, written too" if one.non_const else "input"
         yield ArgumentRow(one.name, one.type, shape, role)
     reducing = isinstance(spec, ReductionSpec)
@@ -185,11 +192,13 @@ def _coverage(spec: Spec) -> Iterator[str]:
     """Yield the precompiled specializations: bindings of type placeholders, or name expressions."""
     if isinstance(spec, RawSpec):
         yield from spec.declaration().name_expressions
-    elif not spec.placeholders:
+    elif not spec.placeholders and not spec.size_names:
         yield "all dtypes it is declared for"
     else:
-        for binding in spec.bindings():
-            yield ", ".join(f"{letter} = {dtype}" for letter, dtype in binding)
+        rows = choices(spec.sizes) if isinstance(spec, ElementwiseSpec) else [{}]
+        for binding, sizes in itertools.product(spec.bindings(), rows):
+            pairs = (*binding, *sizes.items())
+            yield ", ".join(f"{name} = {value}" for name, value in pairs)
 
 
 def _spec_texts(plan: BuildPlan, unit: Unit) -> dict[str, str]:

@@ -15,6 +15,8 @@ from kspec.model import dtypes
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
 from kspec.model.signature import CParam, Param, Signature
+from kspec.model.windows import Window
+from kspec.render.parameters import windows_of
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.spec.struct_tables import Struct
@@ -76,8 +78,12 @@ def generated_doc(
     inputs: Sequence[str],
     outputs: Sequence[str],
     place: SpecLocation,
+    sizes: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the docstring of an elementwise function, or of a reduction."""
+    """Return the docstring of an elementwise function, or of a reduction.
+
+    `inputs`, `outputs` and `sizes` are their names in Python.
+    """
     declaration = spec.declaration()
     lines = [*_summary(spec), "", *_heading("Parameters")]
     for word, param in zip(inputs, spec.inputs, strict=True):
@@ -86,19 +92,22 @@ def generated_doc(
             continue
         also = "" if declaration.needs_array(param) else " or scalar"
         lines.append(f"{word} : {_array(param)}{also}")
-        lines += _indented(_input_text(param))
+        window = windows_of(declaration).get(param.name)
+        lines += _indented(_window_text(window) if window else _input_text(param))
     if isinstance(spec, ReductionSpec):
         return _safe(lines + _reduction(spec, outputs, place))
-    return _safe(lines + _elementwise(spec, outputs, place))
+    return _safe(lines + _elementwise(spec, outputs, sizes, place))
 
 
-def _elementwise(spec: ElementwiseSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:
+def _elementwise(
+    spec: ElementwiseSpec, outputs: Sequence[str], sizes: Sequence[str], place: SpecLocation
+) -> Lines:
     """Return the rest of an elementwise function's docstring, after the inputs."""
     lines = _outputs(spec.outputs, outputs, outputs_required(spec))
-    if any(param.raw for param in spec.params):
+    if takes_size(spec):
         lines.append("size : int, optional")
         lines += _indented("Number of loop steps; only when every array is raw.")
-    lines += _windowed(spec)
+    lines += _windowed(spec, sizes)
     lines += [*_stream(), ""]
     returned = () if spec.no_return else spec.outputs.params
     lines += _returns(returned, outputs, spec.return_tuple)
@@ -107,21 +116,41 @@ def _elementwise(spec: ElementwiseSpec, outputs: Sequence[str], place: SpecLocat
     return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
 
 
-def _windowed(spec: ElementwiseSpec) -> Lines:
-    """Return the keyword arguments for windows, samples and integer placeholders."""
+def takes_size(spec: ElementwiseSpec) -> bool:
+    """Return whether calls may say how many elements the loop has: all arrays may be raw."""
+    return any(param.raw for param in spec.params) and not spec.windows
+
+
+def _windowed(spec: ElementwiseSpec, sizes: Sequence[str]) -> Lines:
+    """Return the keyword arguments for windows and integer placeholders."""
     lines: Lines = []
-    outside = {name: table.boundary for name, table in spec.windows.items()}
-    outside |= {name: one.boundary for name, one in spec.samples.items() if one.boundary}
-    if outside:
-        lines.append("boundary : str, optional")
-        for name, boundaries in outside.items():
-            listed = ", ".join(f'``"{one}"``' for one in boundaries)
-            lines += _indented(f"What lies outside of {name}: {listed}.")
-    for name, known in spec.sizes.items():
-        lines.append(f"{name} : int" + (f", default {known[0]}" if len(known) == 1 else ""))
-        listed = ", ".join(map(str, known)) or "none"
-        lines += _indented(f"Compile-time size; precompiled are {listed}.")
+    if spec.boundaries:
+        lines.append(f"boundary : {{{', '.join(map(repr, spec.boundaries))}}}, optional")
+        outside = {window.param: window.boundaries for window in spec.declaration().all_windows}
+        outside |= {name: one.boundary for name, one in spec.samples.items() if one.boundary}
+        usual = " and ".join(
+            f"``{one!r}``" for one in dict.fromkeys(x[0] for x in outside.values())
+        )
+        names = " and ".join(outside)
+        lines += _indented(f"What lies outside of {names}; {usual} by default.")
+    for word, known in zip(sizes, spec.sizes.values(), strict=True):
+        lines.append(f"{word} : int" + (f", default {known[0]}" if len(known) == 1 else ""))
+        listed = (
+            f"precompiled for {', '.join(map(str, known))}" if known else "compiled on first use"
+        )
+        lines += _indented(f"Number that the compiler knows; {listed}.")
     return lines
+
+
+def _window_text(window: Window) -> str:
+    """Describe the neighbours of an element that the operation reads.
+
+    >>> _window_text(Window("u", ((1, 1), (0, "R")), ("wrap",)))
+    "Read at offsets -1 to 1 and 0 to R along its last 2 axes; 'wrap' outside."
+    """
+    axes = "last axis" if window.axes == 1 else f"last {window.axes} axes"
+    text = f"Read at offsets {' and '.join(window.ranges)} along its {axes}"
+    return text + ("." if len(window.boundaries) > 1 else f"; {window.boundaries[0]!r} outside.")
 
 
 def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:
@@ -316,9 +345,10 @@ def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lin
     lines += ["ArgumentTypeError", "    An argument has the wrong dtype or lives on another"]
     lines[-1] += " device; also a `TypeError`."
     lines += ["ShapeError", *_indented(f"{shapes[:-1]}; also a `ValueError`.")]
-    if spec.placeholders:
+    what = "dtypes or sizes" if spec.size_names else "dtypes"
+    if spec.placeholders or spec.size_names:
         lines.append("SpecializationNotBuilt")
-        lines += _indented("These dtypes are not precompiled and ``KSPEC_JIT=never``.")
+        lines += _indented(f"These {what} are not precompiled and ``KSPEC_JIT=never``.")
     return lines if isinstance(spec, ReductionSpec) else [*lines, ""]
 
 
@@ -336,24 +366,30 @@ def _notes(spec: ElementwiseSpec | ReductionSpec, what: str, place: SpecLocation
 def _coverage(spec: ElementwiseSpec | ReductionSpec, place: SpecLocation) -> Lines:
     """Describe the placeholders and the precompiled dtypes."""
     letters = spec.placeholders
+    sizes = spec.sizes if isinstance(spec, ElementwiseSpec) else {}
+    known = "".join(f", {name} = {' or '.join(map(str, one))}" for name, one in sizes.items())
+    lazy = not all(sizes.values())
     if not letters:
-        return _wrapped(f"Precompiled{place.compiled_for}.")
+        compiled = "Nothing is precompiled" if lazy else f"Precompiled{known}{place.compiled_for}"
+        return _wrapped(f"{compiled}.")
     what = (
         f"``{letters[0]}`` stands for one dtype."
         if len(letters) == 1
         else f"{', '.join(f'``{letter}``' for letter in letters)} stand for one dtype each."
     )
     bindings = spec.bindings()
-    if not bindings:
-        return _wrapped(f"{what} Nothing is precompiled: every dtype compiles on first use.")
+    if lazy or not bindings:
+        what_else = "size" if bindings else "dtype"
+        return _wrapped(f"{what} Nothing is precompiled: every {what_else} compiles on first use.")
     if len(letters) == 1:
         listed = ", ".join(binding[0][1] for binding in bindings)
     else:
         listed = "; ".join(
             ", ".join(f"{letter} = {dtype}" for letter, dtype in binding) for binding in bindings
         )
-    compiled = f"Precompiled: {listed}{place.compiled_for}"
-    return _wrapped(f"{what} {compiled}; other dtypes compile on first use.")
+    compiled = f"Precompiled: {listed}{known}{place.compiled_for}"
+    others = "other dtypes and sizes" if sizes else "other dtypes"
+    return _wrapped(f"{what} {compiled}; {others} compile on first use.")
 
 
 def _c_type(spec: RawSpec, param: CParam) -> str:

@@ -20,12 +20,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call, launch_sizes
+from kspec.build.properties.examples import (
+    ExampleCall,
+    as_numpy,
+    bind_call,
+    launch_sizes,
+    windows_of,
+)
 from kspec.model import dtypes
+from kspec.model.windows import BoundWindow
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.spec.models import RawSpec, Spec
+from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -230,7 +237,8 @@ class Case:
         leading = map(repr, launch_sizes(self.spec))
         call = f"{self.function}({', '.join([*leading, *passed, *keywords])})"
         names = [one.name for one in self.operands] + [name for name, _ in self.scalars]
-        names += [key for key, _ in self.keywords if key in ("axis", "keepdims")]
+        seen = ("axis", "keepdims", "boundary", *self.spec.size_names)
+        names += [key for key, _ in self.keywords if key in seen]
         keys = dict(self.keywords)
         exact = [self._exact_source(one, device, keys) for one in names]
         lines += [
@@ -258,7 +266,16 @@ class Case:
             lines.append("import kspec")
         if any("bfloat" in one.dtype or "float8" in one.dtype for one in self.operands):
             lines.append("import ml_dtypes  # registers its dtypes with NumPy")
-        return [*lines, f"from {package} import {module}"]
+        lines.append(f"from {package} import {module}")
+        if self._windows():
+            lines.append("from kspec.build.properties.windowed import WindowedArray")
+            lines.append("from kspec.model.windows import BoundWindow")
+        return lines
+
+    def _windows(self) -> dict[str, BoundWindow]:
+        if not isinstance(self.spec, ElementwiseSpec) or not self.spec.windows:
+            return {}
+        return {one.param: one for one in windows_of(self.spec, dict(self.keywords))[0]}
 
     def _exact_source(self, name: str, device: Device, keywords: Mapping[str, Any]) -> str:
         if name in keywords:
@@ -268,7 +285,9 @@ class Case:
                 kind = dtypes.lookup(one.dtype).kind
                 wide = {"f": "float", "c": "complex"}.get(kind)
                 host = f"{name}_" if not device.is_host else name
-                return f"{host}.astype({wide})" if wide else f"{host}.copy()"
+                exact = f"{host}.astype({wide})" if wide else f"{host}.copy()"
+                window = self._windows().get(name)
+                return f"WindowedArray.of({exact}, {window!r})" if window else exact
         return f"np.asarray({name})" if name in self.casts else name
 
 

@@ -22,10 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kspec.build.properties.windowed import WindowedArray
 from kspec.cpp.name_expressions import template_arguments
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.signature import CParam
+from kspec.model.windows import BoundSizes, BoundWindow, bind_windows
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
@@ -205,6 +207,7 @@ def expected(call: ExampleCall, exact: bool = True) -> tuple[Array, ...]:
     """
     spec = call.spec
     values = {name: _exact(value) if exact else value for name, value in call.values.items()}
+    values |= _windowed(spec, values, call.keywords)
     names = {**values, **call.keywords, "np": np, "math": math, "__builtins__": _BUILTINS}
     try:
         with np.errstate(all="ignore"):
@@ -216,6 +219,26 @@ def expected(call: ExampleCall, exact: bool = True) -> tuple[Array, ...]:
     if isinstance(result, Mapping):
         result = tuple(result.values())
     return tuple(map(np.asarray, result if isinstance(result, tuple) else (result,)))
+
+
+def windows_of(
+    spec: ElementwiseSpec, keywords: Mapping[str, Any]
+) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
+    """Return the windows and sizes of a call with keyword arguments."""
+    windows, sizes = spec.declaration().windows, spec.declaration().sizes
+    given = {name: value for name, value in keywords.items() if name in spec.sizes}
+    boundary = keywords.get("boundary") if spec.windows else None
+    return bind_windows(spec.name, windows, sizes, boundary=boundary, given=given)
+
+
+def _windowed(
+    spec: Spec, values: Mapping[str, Any], keywords: Mapping[str, Any]
+) -> dict[str, WindowedArray]:
+    """Return the windowed inputs of a call as arrays that the reference calls with offsets."""
+    if not isinstance(spec, ElementwiseSpec) or not spec.windows:
+        return {}
+    windows, _ = windows_of(spec, keywords)
+    return {one.param: WindowedArray.of(values[one.param], one) for one in windows}
 
 
 def worst_error(got: Sequence[Array], want: Sequence[Array]) -> float:
@@ -292,10 +315,23 @@ def _generated_call(
     keywords: dict[str, Any] = {}
     if isinstance(spec, ReductionSpec):
         keywords = {"axis": example.axis, "keepdims": example.keepdims}
-    elif example.size is not None:
-        keywords = {"size": example.size}
+    else:
+        keywords = {"size": example.size} if example.size is not None else {}
+        keywords |= window_keywords(spec, example)
     returns = isinstance(spec, ReductionSpec) or not spec.no_return
     return ExampleCall(spec, values, tuple(order), () if returns else tuple(written), keywords)
+
+
+def window_keywords(spec: ElementwiseSpec, example: Example) -> dict[str, Any]:
+    """Return the boundary and the sizes of the example, or else those that are listed first."""
+    keywords: dict[str, Any] = {}
+    if spec.boundaries:
+        keywords["boundary"] = example.boundary or spec.boundaries[0]
+    for name, known in spec.sizes.items():
+        if name not in example.sizes and not known:
+            raise SpecError(f"example of {spec.name!r}: give size {name!r} a value under 'sizes'")
+        keywords[name] = example.sizes.get(name, next(iter(known), 0))
+    return keywords
 
 
 def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> ExampleCall:

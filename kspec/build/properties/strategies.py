@@ -21,6 +21,7 @@ from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Shape,
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.signature import Param
+from kspec.model.windows import VALID, BoundWindow
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -69,7 +70,9 @@ def bindings_of(spec: ElementwiseSpec | ReductionSpec) -> tuple[Mapping[str, str
 def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, function: str) -> Case:
     example = spec.example or _NO_EXAMPLE
     binding = draw(st.sampled_from(bindings_of(spec)))
-    shapes, loop = draw(_shapes(spec, example))
+    near = draw(_window_keywords(spec, example))
+    windows = _windows_of(spec, near)
+    shapes, loop = draw(_shapes(spec, example, windows))
     operands: list[ArrayArgument] = []
     scalars: list[tuple[str, Any]] = []
     casts: dict[str, str] = {}
@@ -83,8 +86,8 @@ def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, fun
                 casts[param.name] = dtype
         else:
             operands.append(draw(_operand(param.name, shapes[param.name], dtype, example)))
-    loop = _loop_shape(spec, operands, loop)
-    keywords = draw(_keywords(spec, example, loop))
+    loop = _loop_shape(spec, operands, loop, windows)
+    keywords = {**draw(_keywords(spec, example, loop)), **near}
     order = [param.name for param in spec.inputs]
     written = [param.name for param in spec.inputs if param.non_const]
     if _outputs_needed(spec, operands, example) or (spec.outputs.params and draw(st.booleans())):
@@ -155,10 +158,47 @@ def _sizes(spec: RawSpec, example: Example) -> st.SearchStrategy[int | None]:
     return st.sampled_from([1, 0, 2, 31, 33, 255, 257, 1023, 4097])
 
 
+@st.composite
+def _window_keywords(
+    draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, example: Example
+) -> dict[str, Any]:
+    """Return the boundary and the sizes of a call."""
+    if isinstance(spec, ReductionSpec):
+        return {}
+    keywords = examples.window_keywords(spec, example)
+    if not _free_shapes(spec, example):
+        return keywords
+    if spec.boundaries:
+        keywords["boundary"] = draw(st.sampled_from(spec.boundaries))
+    # Arrays of weights are as long as the example's sizes want them.
+    if not _own_shapes(spec):
+        keywords |= {name: draw(st.sampled_from(one)) for name, one in spec.sizes.items() if one}
+    return keywords
+
+
+def _windows_of(
+    spec: ElementwiseSpec | ReductionSpec, keywords: Mapping[str, Any]
+) -> dict[str, BoundWindow]:
+    if isinstance(spec, ReductionSpec) or not spec.windows:
+        return {}
+    return {one.param: one for one in examples.windows_of(spec, keywords)[0]}
+
+
+def _own_shapes(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    """Whether raw arrays have shapes of their own: the operation does not know the element."""
+    if not isinstance(spec, ElementwiseSpec) or not any(one.raw for one in spec.inputs):
+        return False
+    declaration = spec.declaration()
+    alike = declaration.ordered or declaration.counts or any(one.raw for one in spec.outputs)
+    return bool(spec.windows) and not alike
+
+
 def _free_shapes(spec: ElementwiseSpec | ReductionSpec, example: Example) -> bool:
     """Whether any shapes will do: nothing is indexed by hand, or only in C order."""
     if example.fixed_shapes or _all_raw(spec):
         return False
+    if _own_shapes(spec):
+        return all(one.name in example.shapes for one in spec.inputs if one.raw)
     loop = _example_loop(spec, example)
     raw = [example.shapes.get(one.name) for one in spec.params if one.raw]
     same_size = all(one is not None and math.prod(one) == math.prod(loop) for one in raw)
@@ -172,8 +212,20 @@ def _free_axes(spec: ElementwiseSpec | ReductionSpec) -> bool:
 
 
 def _example_loop(spec: ElementwiseSpec | ReductionSpec, example: Example) -> Shape:
-    shapes = [example.shapes[one.name] for one in spec.params if _loops(one, example)]
+    windows: Mapping[str, BoundWindow] = {}
+    if isinstance(spec, ElementwiseSpec):
+        windows = _windows_of(spec, examples.window_keywords(spec, example))
+    shapes = [
+        _inside(one.name, example.shapes[one.name], windows)
+        for one in spec.params
+        if _loops(one, example)
+    ]
     return np.broadcast_shapes(*shapes)
+
+
+def _inside(name: str, shape: Shape, windows: Mapping[str, BoundWindow]) -> Shape:
+    """Return the shape of an input's elements that have a result."""
+    return windows[name].shape_inside(shape) if name in windows else shape
 
 
 def _loops(param: Param, example: Example) -> bool:
@@ -187,7 +239,10 @@ def _all_raw(spec: ElementwiseSpec | ReductionSpec) -> bool:
 
 @st.composite
 def _shapes(
-    draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, example: Example
+    draw: st.DrawFn,
+    spec: ElementwiseSpec | ReductionSpec,
+    example: Example,
+    windows: Mapping[str, BoundWindow],
 ) -> tuple[dict[str, Shape], Shape]:
     """Return the shape of each input that is an array, and one they broadcast to."""
     scalars = spec.declaration().scalars
@@ -197,7 +252,8 @@ def _shapes(
         if missing:
             raise SpecError(f"example of {spec.name!r}: give {missing[0]!r} a shape")
         return {name: example.shapes[name] for name in names}, _example_loop(spec, example)
-    most, least = 4, 0
+    axes = max((len(one.reach) for one in windows.values()), default=0)
+    most, least = max(4, axes + 1), axes
     if not _free_axes(spec) and example.shapes:
         most = least = len(_example_loop(spec, example))
     nothing = isinstance(spec, ElementwiseSpec) or spec.declaration().has_identity
@@ -211,12 +267,27 @@ def _shapes(
     for param in spec.inputs:
         if param.name in scalars:
             continue
-        if param.raw or not full or not _free_axes(spec):
-            found[param.name] = loop
+        if param.raw and _own_shapes(spec):
+            found[param.name] = example.shapes[param.name]
+        elif param.raw or not full or not _free_axes(spec):
+            found[param.name] = _outside(loop, windows.get(param.name))
             full = full or not param.raw
+        elif param.name in windows:
+            split = len(loop) - len(windows[param.name].reach)
+            shape = draw(_broadcastable(loop[:split])) + loop[split:]
+            found[param.name] = _outside(shape, windows[param.name])
         else:
             found[param.name] = draw(_broadcastable(loop))
     return found, loop
+
+
+def _outside(shape: Shape, window: BoundWindow | None) -> Shape:
+    """Return the shape of an input whose elements with a result have this one."""
+    if window is None or window.boundary != VALID:
+        return shape
+    split = len(shape) - len(window.reach)
+    more = (before + after for before, after in window.reach)
+    return (*shape[:split], *(n + k for n, k in zip(shape[split:], more, strict=True)))
 
 
 @st.composite
@@ -226,11 +297,14 @@ def _broadcastable(draw: st.DrawFn, loop: Shape) -> Shape:
 
 
 def _loop_shape(
-    spec: ElementwiseSpec | ReductionSpec, operands: Sequence[ArrayArgument], drawn: Shape
+    spec: ElementwiseSpec | ReductionSpec,
+    operands: Sequence[ArrayArgument],
+    drawn: Shape,
+    windows: Mapping[str, BoundWindow],
 ) -> Shape:
     """Return the broadcast shape of the drawn arrays; some have become numbers."""
     raw = {one.name for one in spec.inputs if one.raw}
-    shapes = [one.shape for one in operands if one.name not in raw]
+    shapes = [_inside(one.name, one.shape, windows) for one in operands if one.name not in raw]
     return np.broadcast_shapes(*shapes) if shapes else drawn
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from kspec.build.report.lock import LockRow
 from kspec.build.report.revisions import Snapshot
 from kspec.cpp.directives import without_line_directives
-from kspec.model.declaration import Declaration, RawDeclaration
+from kspec.model.declaration import Declaration, ElementwiseDeclaration, RawDeclaration
 from kspec.model.manifest import ModuleEntry
 
 # Kernel with its module, name expression, architecture.
@@ -132,7 +132,12 @@ def signature_of(kernel: Declaration) -> str:
     if isinstance(kernel, RawDeclaration):
         params = "undeclared" if kernel.params is None else ", ".join(map(str, kernel.params))
         return f"raw ({params})"
-    return f"{kernel.kind} ({kernel.inputs}) -> ({kernel.outputs})"
+    text = f"{kernel.kind} ({kernel.inputs}) -> ({kernel.outputs})"
+    if isinstance(kernel, ElementwiseDeclaration) and kernel.windows:
+        text += f", windows {', '.join(map(str, kernel.windows))}"
+    if isinstance(kernel, ElementwiseDeclaration) and kernel.sizes:
+        text += f", sizes {', '.join(name for name, _ in kernel.sizes)}"
+    return text
 
 
 def _archs(snapshot: Snapshot) -> tuple[str, ...]:

@@ -22,11 +22,12 @@ from kspec.build.tools.show import UnknownKernelError
 from kspec.errors import SpecError
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES, RawSymbol
 from kspec.render import specializations
-from kspec.spec.models import RawSpec, ReductionSpec, Spec
+from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Threads of a block by layout, as `kspec.runtime.schedules.elementwise_schedule` and
 # `kspec.runtime.schedules.reduction_schedule` launch them.
 _STRIDED = "strided"
+_WINDOWED = 256
 ELEMENTWISE_THREADS = {FLAT: 256, _STRIDED: 128, ROWS: 128, PACKS: 128, TILES: 256}
 REDUCTION_THREADS = {_STRIDED: 256, LINES: 512, SHORT_LINES: 128, COLUMNS: 256}
 _RAW_THREADS = 256  # where neither the spec nor its example says
@@ -201,6 +202,8 @@ def _threads(plan: BuildPlan) -> Iterator[tuple[tuple[str, str], int]]:
 def _threads_of(spec: Spec, layout: str) -> int:
     if isinstance(spec, RawSpec):
         return _raw_threads(spec)
+    if isinstance(spec, ElementwiseSpec) and spec.windows:
+        return _WINDOWED
     table = REDUCTION_THREADS if isinstance(spec, ReductionSpec) else ELEMENTWISE_THREADS
     return table.get(layout, table[_STRIDED])
 

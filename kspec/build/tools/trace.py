@@ -42,6 +42,7 @@ from kspec.model.coverage import (
     widened,
 )
 from kspec.model.toml import toml_value
+from kspec.model.windows import BoundSizes
 from kspec.spec.edit import append_values, comments_of, remove_values, set_value
 from kspec.spec.fields import dtype_of
 from kspec.spec.loader import SpecFile, load_specs
@@ -63,6 +64,7 @@ class Record:
     expression: str
     device: str
     call: str
+    sizes: BoundSizes = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class KernelTrace:
         The kernel.
     called : bool
         Whether it was asked for at all.
-    bindings, expressions, layouts : tuple
+    bindings, expressions, layouts, sizes : tuple
         Those that were asked for.
     missing : tuple of Want
         Those of them that the build does not compile.
@@ -107,6 +109,7 @@ class KernelTrace:
     layouts: tuple[str, ...] = ()
     missing: tuple[Want, ...] = ()
     unused: tuple[str, ...] = ()
+    sizes: tuple[BoundSizes, ...] = ()
 
     @property
     def name(self) -> str:
@@ -171,7 +174,8 @@ def read_records(folder: Path, package: str) -> tuple[Record, ...]:
                 data = json.loads(line)
                 if data.pop("package") == package:
                     binding = tuple((str(a), str(b)) for a, b in data.pop("binding"))
-                    found.append(Record(binding=binding, **data))
+                    sizes = tuple((str(a), int(b)) for a, b in data.pop("sizes", ()))
+                    found.append(Record(binding=binding, sizes=sizes, **data))
     return tuple(found)
 
 
@@ -264,9 +268,15 @@ def _generated_trace(file: SpecFile, spec: Spec, records: Sequence[Record]) -> K
         if one.device != "host" and one.layout not in {layout_text(*each) for each in usual}:
             layouts[one.layout] = None
     missing += [_want(f"layout {layout!r}", own, "layout", layout) for layout in layouts]
-    unused = _unused(spec.types, set(bindings))
+    known = spec.sizes if isinstance(spec, ElementwiseSpec) else {}
+    sizes = tuple(dict.fromkeys(one.sizes for one in own if dict(one.sizes).keys() == known.keys()))
+    for row in sizes:
+        if any(value not in known[name] for name, value in row):
+            text = ", ".join(f"{name} = {value}" for name, value in row)
+            missing.append(_want(text, own, "sizes", row))
+    unused = [*_unused(spec.types, set(bindings)), *_unused_sizes(known, sizes)]
     return KernelTrace(
-        file, spec, True, bindings, (), tuple(layouts), tuple(missing), tuple(unused)
+        file, spec, True, bindings, (), tuple(layouts), tuple(missing), tuple(unused), sizes
     )
 
 
@@ -308,20 +318,54 @@ def _unused(types: Types, used: set[Binding]) -> Iterator[str]:
         )
 
 
+def _unused_sizes(known: Mapping[str, Sequence[int]], used: Iterable[BoundSizes]) -> Iterator[str]:
+    """Yield the values of integer placeholders that no call gave."""
+    seen = {pair for row in used for pair in row}
+    for name, values in known.items():
+        yield from (f"{name} = {value}" for value in values if (name, value) not in seen)
+
+
 def _edited(text: str, trace: KernelTrace, prune: bool) -> str:
     spec = trace.spec
     table: TomlPath = (spec.kind, spec.name)
     if isinstance(spec, RawSpec):
         return _edited_names(text, table, spec, trace, prune)
     new = widened(spec.types, spec.placeholders, trace.bindings) if spec.placeholders else {}
-    if spec.placeholders and (new != spec.types or (prune and trace.unused)):
+    idle = prune and any(_unused(spec.types, set(trace.bindings)))
+    if spec.placeholders and (new != spec.types or idle):
         text = _with_types(text, table, spec.types, new, set(trace.bindings) if prune else None)
     layouts = [toml_value(one) for one in trace.layouts]
     if layouts and spec.layouts:
         text = append_values(text, (*table, "layouts"), layouts)
     elif layouts:
         text = set_value(text, table, "layouts", f"[{', '.join(layouts)}]")
+    for name, known in spec.sizes.items() if isinstance(spec, ElementwiseSpec) else ():
+        asked = list(dict.fromkeys(dict(row)[name] for row in trace.sizes))
+        text = _with_sizes(text, (*table, "sizes", name), known, asked, prune)
     return text
+
+
+def _with_sizes(
+    text: str, path: TomlPath, known: Sequence[int], asked: Sequence[int], prune: bool
+) -> str:
+    """Change the precompiled values of an integer placeholder."""
+    wanted = [*known, *(one for one in asked if one not in known)]
+    if prune and asked:
+        wanted = [one for one in wanted if one in asked]
+    if wanted == list(known):
+        return text
+    if isinstance(_value_at(text, path), int):  # one value without brackets
+        return set_value(text, path[:-1], str(path[-1]), toml_value(wanted))
+    text = append_values(text, path, [str(one) for one in wanted if one not in known])
+    gone = [k for k, one in enumerate(_value_at(text, path)) if one not in wanted]
+    return remove_values(text, path, gone)
+
+
+def _value_at(text: str, path: TomlPath) -> Any:
+    value: Any = tomllib.loads(text)
+    for key in path:
+        value = value[key]
+    return value
 
 
 def _edited_names(
@@ -381,9 +425,7 @@ def _column(rows: Types, letter: str) -> tuple[str, ...]:
 
 
 def _with_list(text: str, path: TomlPath, wanted: Sequence[str], used: set[str] | None) -> str:
-    value: Any = tomllib.loads(text)
-    for key in path:
-        value = value[key]
+    value = _value_at(text, path)
     if not isinstance(value, list):  # one dtype without brackets
         names = [name for name in wanted if used is None or name in used]
         return set_value(text, path[:-1], str(path[-1]), toml_value(names))

@@ -4,8 +4,8 @@ With ``KSPEC_TRACE=FOLDER`` each process appends to a file of its own in that fo
 JSON when a kernel is looked up for the first time with some types and layout::
 
     {"package": "toy_kernels", "module": "squares", "kernel": "square",
-     "binding": [["T", "int8"]], "layout": "Flat", "expression": "square<signed char, ...>",
-     "device": "sm_90", "call": "toy/main.py:12"}
+     "binding": [["T", "int8"]], "layout": "Flat", "sizes": [],
+     "expression": "square<signed char, ...>", "device": "sm_90", "call": "toy/main.py:12"}
 
 Later calls of that kernel do not come here.  `kspec.build.tools.trace` reads the files.
 """
@@ -22,6 +22,7 @@ from kspec import config
 from kspec.files import ROOT
 from kspec.model.coverage import layout_text
 from kspec.model.stages import RawSymbol, Specialization
+from kspec.model.windows import BoundSizes
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 
@@ -46,14 +47,17 @@ def record(folder: Path, module: str, wanted: Specialization | RawSymbol, device
     if place is None:
         return
     kernel, layout = "", ""
+    sizes: BoundSizes = ()
     if isinstance(wanted, Specialization):
         kernel, layout = wanted.kernel, layout_text(wanted.layout, wanted.raw_ndims)
+        sizes = wanted.sizes
     line = {
         "package": folder.name,
         "module": module,
         "kernel": kernel,
         "binding": wanted.binding,
         "layout": layout,
+        "sizes": sizes,
         "expression": wanted.name_expression,
         "device": _arch(device),
         "call": _call(str(folder)),

@@ -78,6 +78,17 @@ class TestAttributes:
         assert (kernel.name, kernel.nargs, kernel.params) == ("kernel", 0, ())
         assert (kernel.reduce_dims, kernel.no_return, kernel.return_tuple) == (True, False, False)
         assert kernel.kwargs == {"options": (), "loop_prep": "", "after_loop": ""}
+        table = {"u": {"reach": [[1, 2]], "boundary": "wrap"}}
+        kernel = kspec.ElementwiseKernel(
+            "T u", "T v", "v = u(1)", windows=table, sizes={"R": [1]}, options=("-DA",)
+        )
+        assert kernel.kwargs == {
+            "options": ("-DA",),
+            "loop_prep": "",
+            "after_loop": "",
+            "windows": {"u": {"reach": ((1, 2),), "boundary": ("wrap",), "value": 0}},
+            "sizes": {"R": (1,)},
+        }
         assert kspec.ReductionKernel("T x", "T y", "x", "a", "y = a", None).name == "reduce_kernel"
 
     def test_of_reduction_kernels(self) -> None:

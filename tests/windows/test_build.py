@@ -1,0 +1,235 @@
+"""Spec files with windows and sizes, through all that a build makes of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.build.load import import_package
+from kspec.build.package.catalogue import make_page
+from kspec.build.project import build_project, check_project, plan_project
+from kspec.build.properties import runner
+from kspec.build.report.diff import signature_of
+from kspec.build.tools.show import show_kernel
+from kspec.model import manifest
+from kspec.model.declaration import ElementwiseDeclaration
+from kspec.model.stages import Specialization
+from kspec.runtime.driver.device import HOST
+from kspec.runtime.modules.advice import missing_lines
+from kspec.runtime.package import load_manifest, module_of
+from tests.projects import CONFIGURATION, environment
+from tests.windows.reference import correlate, neighbours
+
+STENCILS = """\
+doc = "Stencils."
+
+[elementwise.laplacian]
+doc       = "Five-point Laplacian of the last two axes."
+inputs    = ["T u", "T h"]
+outputs   = "T v"
+windows   = { u = { reach = [1, 1], boundary = ["nearest", "wrap", "valid"] } }
+operation = "v = (u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u(0, 0)) / (h * h)"
+types     = { T = "float64" }
+reference = "(u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u(0, 0)) / (h * h)"
+
+[elementwise.laplacian.example]
+shapes = { u = [20, 30] }
+scalars = { h = 0.5 }
+boundary = "wrap"
+special_values = false
+
+[elementwise.blur]
+doc       = "Weighted sum along the last axis."
+inputs    = ["T u", "raw T w"]
+outputs   = "T v"
+windows   = { u = { reach = ["R"], boundary = "reflect" } }
+sizes     = { R = [1, 2] }
+operation = "T sum = 0; for (int k = -R; k <= R; ++k) sum += w[k + R] * u(k); v = sum"
+types     = { T = "float32" }
+reference = "np.sum([w[k + R] * u(k) for k in np.arange(-R, R + 1)], axis=0)"
+example   = { shapes = { u = [20, 30], w = [5] }, sizes = { R = 2 }, special_values = false }
+
+[elementwise.wrong]
+inputs    = "T u"
+outputs   = "T v"
+windows   = { u = { reach = ["N"], boundary = ["mirror", "reflect"] } }
+sizes     = { N = [1, 3] }
+operation = "v = u(N)"
+types     = { T = "int32" }
+reference = "u(-N)"
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("windows") / "toy"
+    (folder / "specs").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(CONFIGURATION)
+    (folder / "specs/stencils.toml").write_text(STENCILS)
+    build_project(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def package(project: Path) -> Any:
+    return import_package(plan_project(project).settings.package_folder)
+
+
+def test_what_is_built_is_what_the_specs_say(project: Path) -> None:
+    assert not check_project(project)
+    text = show_kernel(plan_project(project), "blur", "signature")
+    assert text.splitlines()[-4:] == [
+        f"  blur<float, kspec::Windows<1, 8>, {ndim}, {size}>" for ndim in (1, 2) for size in (1, 2)
+    ]
+
+
+def test_calls(package: Any) -> None:
+    u = np.random.default_rng(0).integers(-9, 9, (2, 20, 30)).astype("float64")
+    star = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]])
+    for boundary in ("nearest", "wrap", "valid"):
+        v = package.stencils.laplacian(u, 1.0, boundary=boundary)
+        np.testing.assert_array_equal(v, correlate(u, star, boundary))
+    w = np.array([1, 2, 4], "float32")
+    x = u[0].astype("float32")
+    near = neighbours(x, [(1, 1)], "reflect")
+    v = package.stencils.blur(x, w, R=1)
+    np.testing.assert_array_equal(v, near[-1,] + 2 * near[0,] + 4 * near[1,])
+    with pytest.raises(TypeError, match="required keyword-only argument: 'R'"):
+        package.stencils.blur(x, w)
+    with pytest.raises(kspec.ArgumentTypeError, match="boundary 'mirror' is not declared for u"):
+        package.stencils.laplacian(u, 1.0, boundary="mirror")
+
+
+def test_a_manifest_survives_its_file(project: Path) -> None:
+    plan = plan_project(project)
+    index = load_manifest(plan.settings.package_folder)
+    assert manifest.load(manifest.dump(index)) == index
+    (entry,) = index.modules
+    assert entry.kernels == tuple(spec.declaration() for spec in plan.specs)
+
+
+def test_copies_and_pickles(package: Any) -> None:
+    kernel = module_of(package.stencils).kernel("blur")
+    x, w = np.arange(6, dtype="float32"), np.ones(3, "float32")
+    for other in (pickle.loads(pickle.dumps(kernel)), copy.copy(kernel), copy.deepcopy(kernel)):
+        assert other.is_same(kernel)
+        np.testing.assert_array_equal(other(x, w, R=1), kernel(x, w, R=1))
+
+
+def windowed(**changes: Any) -> kspec.ElementwiseKernel:
+    table = {"u": {"reach": [1], "boundary": ["wrap", "nearest"], **changes}}
+    return kspec.ElementwiseKernel(
+        "T u", "T v", "v = u(1)", "shift", windows=table, sizes={"R": [1]}
+    )
+
+
+def test_kernels_of_the_constructor() -> None:
+    kernel = windowed(value=3)
+    assert kernel.declaration == windowed(value=3).declaration
+    assert kernel.declaration != windowed(value=4).declaration
+    assert kernel.declaration != windowed(value=3, boundary="nearest").declaration
+    again = kspec.ElementwiseKernel("T u", "T v", "v = u(1)", "shift", **kernel.kwargs)
+    assert again.declaration == kernel.declaration
+    other = pickle.loads(pickle.dumps(kernel))
+    assert other(np.arange(3), boundary="nearest").tolist() == [1, 2, 2]
+
+
+class TestNotBuilt:
+    """Kernels that are not precompiled, where nothing may compile."""
+
+    def test_the_error(self, package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KSPEC_JIT", "never")
+        x, w = np.arange(9, dtype="float32"), np.ones(9, "float32")
+        with pytest.raises(
+            kspec.SpecializationNotBuilt, match=r"missing: .*float32, R = 4, layout"
+        ):
+            package.stencils.blur(x, w, R=4)
+
+    def test_the_lines_to_add(self, project: Path) -> None:
+        (entry,) = load_manifest(plan_project(project).settings.package_folder).modules
+        kernel = entry.kernels[1]
+        assert isinstance(kernel, ElementwiseDeclaration)
+
+        def lines(*sizes: tuple[str, int], dtype: str = "float32", layout: int = 8) -> list[str]:
+            tag = f"kspec::Windows<1, {layout}>"
+            wanted = Specialization("blur", (("T", dtype),), tag, (1,), sizes)
+            return list(missing_lines(entry, kernel, wanted))
+
+        assert lines(("R", 2)) == []
+        assert lines(("R", 4)) == ["sizes = { R = [1, 2, 4] }"]
+        assert lines(("R", 4), dtype="float64", layout=64) == [
+            'types = { T = ["float32", "float64"] }',
+            "sizes = { R = [1, 2, 4] }",
+            'layouts = ["Windows<1, 64>, 1"]',
+        ]
+
+
+def test_traces_name_sizes(project: Path, tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import numpy as np\n"
+        "from toy_kernels import stencils\n"
+        "x = np.zeros(9, 'float32')\n"
+        "stencils.blur(x, x, R=3)\n"
+    )
+    folder = tmp_path / "traces"
+    subprocess.run(
+        [sys.executable, script],
+        env={**environment(project / "generated", Path.cwd()), "KSPEC_TRACE": str(folder)},
+        check=True,
+    )
+    (path,) = folder.glob("*.jsonl")
+    (record,) = map(json.loads, path.read_text().splitlines())
+    assert (record["kernel"], record["sizes"]) == ("blur", [["R", 3]])
+
+
+def test_the_catalogue(project: Path) -> None:
+    ((module,)) = make_page(plan_project(project)).modules
+    laplacian, blur, _ = module.kernels
+    assert laplacian.arguments[0].shape == (
+        "broadcast with the others, but for the axes read at offsets (-1 to 1, -1 to 1)"
+    )
+    assert blur.coverage == ("T = float32, R = 1", "T = float32, R = 2")
+    assert "stencils.blur(u, w, boundary='reflect', R=2)" in blur.example
+
+
+def test_signatures_in_differences(project: Path) -> None:
+    laplacian, blur, _ = (spec.declaration() for spec in plan_project(project).specs)
+    assert signature_of(laplacian) == (
+        "elementwise (T u, T h) -> (T v), windows u(-1 to 1, -1 to 1; nearest, wrap, valid)"
+    )
+    assert signature_of(blur).endswith(", windows u(-R to R; reflect), sizes R")
+
+
+class TestProperties:
+    def outcome(self, project: Path, package: Any, name: str) -> runner.Outcome:
+        (subject,) = runner.subjects(plan_project(project), package, [name])
+        return runner.test_kernel(subject, HOST, 30)
+
+    @pytest.mark.parametrize("name", ["laplacian", "blur"])
+    def test_right_ones(self, project: Path, package: Any, name: str) -> None:
+        outcome = self.outcome(project, package, name)
+        assert outcome.problem == ""
+        assert outcome.examples >= 20
+
+    def test_wrong_ones(self, project: Path, package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        outcome = self.outcome(project, package, "wrong")
+        assert "error" in outcome.problem
+        assert "WindowedArray.of(u.copy(), BoundWindow(param='u'" in outcome.reproducer
+        done = subprocess.run(
+            [sys.executable, "-c", outcome.reproducer],
+            env=environment(project / "generated", Path.cwd()),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "AssertionError" in done.stderr and "Mismatched elements" in done.stderr
