@@ -115,6 +115,11 @@ class ElementwiseDeclaration(_Generated):
         return self.windows if self.adjoint is None else (*self.windows, self.adjoint)
 
     @property
+    def takes_boundary(self) -> bool:
+        """Whether calls have a keyword argument for what lies outside of inputs."""
+        return bool(self.all_windows or self.samples)
+
+    @property
     def whole(self) -> str:
         """Why blocks of arrays cannot be computed; empty if they can.
 

@@ -38,7 +38,7 @@ from kspec.model.shapes import (
     reduced_shape,
 )
 from kspec.model.signature import Param
-from kspec.model.windows import BoundWindow, bind_windows
+from kspec.model.windows import NO_SIZES, BoundSizes, BoundWindow, bind_windows
 
 Binding = tuple[tuple[str, str], ...]
 
@@ -143,7 +143,7 @@ def infer(
             check_not_empty(declaration.name, loop, reduced, shape)
     else:
         if windows is None:
-            windows, _ = bind_windows(declaration.name, declaration.all_windows, declaration.sizes)
+            windows, _ = bound_windows(declaration)
         inside = _inside(declaration, inputs, windows)
         taken = outputs if declaration.adjoint is None else ()
         loop = shape = _elementwise_loop(declaration, inside, taken, size, broadcast)
@@ -159,6 +159,26 @@ def infer(
         reduced,
         shape,
         tuple(param_dtype(param, binding) for param in declaration.outputs),
+    )
+
+
+def bound_windows(
+    declaration: ElementwiseDeclaration,
+    boundary: str | None = None,
+    sizes: Mapping[str, Any] = NO_SIZES,
+) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
+    """Return the windows and integer placeholders of a call.
+
+    A placeholder that is None was not given.  Errors are those of
+    `kspec.model.windows.bind_windows`.
+    """
+    known = {name for name, _ in declaration.sizes}
+    given = {name: value for name, value in sizes.items() if value is not None or name not in known}
+    windows = declaration.all_windows
+    if declaration.samples and not windows:
+        boundary = None  # for the samples only
+    return bind_windows(
+        declaration.name, windows, declaration.sizes, boundary=boundary, given=given
     )
 
 

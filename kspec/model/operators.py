@@ -43,6 +43,8 @@ _NUMBERS = {"f": "float", "i": "SymInt", "u": "SymInt", "b": "bool", "c": "compl
 _COMBINED = 3
 # The argument that says how many elements there are.
 _SIZE = "size"
+# The argument that says what lies outside of windowed inputs.
+_BOUNDARY = "boundary"
 # What torch's object of an operator has beside overloads.
 _TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
 # What torch's namespaces have beside operators.
@@ -114,11 +116,19 @@ class Operator:
 
     @property
     def sized(self) -> bool:
-        """Whether it is told the number of elements, by its last argument."""
+        """Whether it is told the number of elements, by its last positional argument."""
         declaration = self.declaration
         if not isinstance(declaration, ElementwiseDeclaration):
             return False
-        return self.arguments[-1].name == _SIZE and _SIZE not in declaration.params.names
+        names = [one.name for one in self.arguments]
+        return _SIZE in names and _SIZE not in declaration.params.names
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Keyword arguments of calls that bind windows: the boundary, and integer placeholders."""
+        if not isinstance(self.declaration, ElementwiseDeclaration):
+            return ()
+        return tuple(one.name for one in self.arguments if one.keyword)
 
     @property
     def writes(self) -> bool:
@@ -170,12 +180,27 @@ def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Ope
     arrays = [one.name for one in arguments if one.is_array]
     if elementwise and arrays and plain.isdisjoint(arrays):
         arguments.append(OperatorArgument(_SIZE, "SymInt"))
-    if not elementwise:
+    if isinstance(declaration, ElementwiseDeclaration):
+        arguments += _window_arguments(declaration)
+    else:
         arguments.append(OperatorArgument("axis", "int[1]?", default="None"))
         arguments.append(OperatorArgument("keepdims", "bool", default="False"))
     overload = _overload(declaration.inputs.names, numbers)
     results = 0 if written else len(declaration.outputs)
     return Operator(declaration, tuple(arguments), results, overload)
+
+
+def _window_arguments(declaration: ElementwiseDeclaration) -> list[OperatorArgument]:
+    """Return the keyword arguments of a kernel with windows or integer placeholders."""
+    arguments = [
+        OperatorArgument(
+            name, "int", default=str(known[0]) if len(known) == 1 else "", keyword=True
+        )
+        for name, known in declaration.sizes
+    ]
+    if declaration.takes_boundary:
+        arguments.append(OperatorArgument(_BOUNDARY, "str?", default="None", keyword=True))
+    return arguments
 
 
 def _overload(names: Sequence[str], numbers: Collection[str]) -> str:
@@ -298,7 +323,9 @@ def _either(declaration: GeneratedDeclaration) -> tuple[str, ...]:
 def _needs_array(declaration: GeneratedDeclaration, param: Param) -> bool:
     """Return whether it is settled what an input is."""
     views = getattr(declaration, "raw_views", ())
-    return param.raw or param.non_const or param.name in (*declaration.scalars, *views)
+    windowed = [window.param for window in getattr(declaration, "windows", ())]
+    settled = (*declaration.scalars, *views, *windowed)
+    return param.raw or param.non_const or param.name in settled
 
 
 def _is_decided(one: Operator) -> bool:

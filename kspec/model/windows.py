@@ -3,8 +3,9 @@
 A declared `Window` may name integer placeholders; `bind_windows` makes numbers of them for a call.
 
 >>> blur = Window("u", ((1, 1), ("R", "R")), ("reflect", "wrap"))
->>> bind_windows("blur", (blur,), (("R", (1, 2)),), boundary="wrap", given={"R": 2})
-((BoundWindow(param='u', reach=((1, 1), (2, 2)), boundary='wrap', value=0),), (('R', 2),))
+>>> (bound,), sizes = bind_windows("blur", (blur,), (("R", (1, 2)),), given={"R": 2})
+>>> bound.reach, bound.boundary, sizes
+(((1, 1), (2, 2)), 'reflect', (('R', 2),))
 """
 
 from __future__ import annotations

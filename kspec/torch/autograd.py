@@ -68,6 +68,7 @@ class Gradients:
             ctx.shape = tuple(outputs[0].shape)
         ctx.shapes = {name: one.shape for name, one in arrays.items()}
         ctx.axis = given.get("axis")
+        ctx.options = {name: given[name] for name in self._operator.options}
 
     def compute(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
         """Return the gradient of each argument of the operator, None for those without."""
@@ -79,15 +80,19 @@ class Gradients:
             known = with_kept_axes(known, outputs, ctx.shape, axis)
         found = dict(zip(self._backward.differentiable, self._run(ctx, known), strict=True))
         names = [argument.name for argument in self._operator.arguments]
+        # That of a windowed input has its shape, but for batch axes, not the shape of the outputs.
+        adjoint = getattr(self._backward.kernel.declaration, "adjoint", None) is not None
         return tuple(
-            _summed(found[name], ctx.shape, ctx.shapes[name]) if name in found and wanted else None
+            _summed(found[name], found[name].shape if adjoint else ctx.shape, ctx.shapes[name])
+            if name in found and wanted
+            else None
             for name, wanted in zip(names, ctx.needs_input_grad, strict=False)
         )
 
     def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         arguments = self._backward.arguments(known)
         if not self._writes:
-            results = self._call(*arguments)
+            results = self._call(*arguments, **self._options(ctx))
             return results if isinstance(results, tuple | list) else (results,)
         declaration = self._backward.kernel.declaration
         named = zip(declaration.inputs.names, arguments, strict=True)
@@ -102,8 +107,18 @@ class Gradients:
             shape = ctx.shapes[front] if param.raw else ctx.shape
             dtype = dtype_named(param_dtype(param, binding))
             made.append(make(shape, dtype=dtype, device=device))
-        self._call(*arguments, *made)
+        self._call(*arguments, *made, **self._options(ctx))
         return made
+
+    def _options(self, ctx: Any) -> dict[str, Any]:
+        """Return the windows and sizes of the call, those that its gradients have too."""
+        declaration = self._backward.kernel.declaration
+        if not ctx.options:
+            return {}
+        names = [name for name, _ in declaration.sizes]
+        names += ["boundary"] if declaration.takes_boundary else []
+        given = {name: ctx.options.get(name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def _summed(gradient: torch.Tensor, shape: Sequence[Any], wanted: Sequence[Any]) -> torch.Tensor:

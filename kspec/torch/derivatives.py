@@ -58,7 +58,8 @@ def make_derivatives(
                 refuse(wanted, f"requires grad, but {_reason(one)}")
             if in_transform():
                 refuse(wanted, _TRANSFORM)
-            return apply(*args)
+            # Functions of autograd take no keywords.
+            return apply(*args, *map(keywords.get, one.options))
         # The kernel could be run at once, 1.6 us sooner, but modes, subclasses and a
         # replacement (`torch.library`) are to be asked.
         with below():
@@ -86,7 +87,16 @@ def _function(
         with torch._C._AutoDispatchBelowAutograd():
             return call(*args)
 
-    parts = {"forward": forward, "setup_context": gradients.save, "backward": gradients.compute}
+    options = one.options
+
+    def forward_with_options(*args: Any) -> Any:
+        given = zip(options, args[-len(options) :], strict=True)
+        keywords = {name: value for name, value in given if value is not None}
+        with torch._C._AutoDispatchBelowAutograd():
+            return call(*args[: -len(options)], **keywords)
+
+    run = forward_with_options if options else forward
+    parts = {"forward": run, "setup_context": gradients.save, "backward": gradients.compute}
     members = {name: staticmethod(part) for name, part in parts.items()}
     return type(one.declaration.name, (torch.autograd.Function,), members)
 

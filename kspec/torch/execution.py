@@ -35,7 +35,11 @@ def make_implementation(one: Operator, kernel: KernelCallable[Any]) -> Implement
         return _reduction(one, kernel, len(names))
     call: Any = kernel
     if one.sized:
-        return lambda *args: _outcome(one, call(*map(_plain, args[:-1]), size=args[-1]))
+        return lambda *args, **options: _outcome(
+            one, call(*map(_plain, args[:-1]), size=args[-1], **options)
+        )
+    if one.options:
+        return lambda *args, **options: _outcome(one, call(*map(_plain, args), **options))
     if one.results == 1 and not call.return_tuple:
         return lambda *args: call(*map(_plain, args))
     return lambda *args: _outcome(one, call(*map(_plain, args)))

@@ -11,18 +11,21 @@ from typing import Any
 import torch
 
 from kspec.errors import ShapeError
-from kspec.model.declaration import RawDeclaration
+from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration
 from kspec.model.infer import (
     NUMBER,
     Abstract,
     bind_types,
+    bound_windows,
     check_one_device,
     infer,
     param_dtype,
 )
 from kspec.model.operators import Operator
+from kspec.model.samples import bind_samples
 from kspec.model.shapes import refusal_to_broadcast
 from kspec.model.signature import Param
+from kspec.model.windows import BoundWindow
 
 Sizes = Sequence[Any]
 
@@ -47,7 +50,14 @@ def make_fake(one: Operator) -> Callable[..., Any]:
             types = [(shape, param_dtype(param, binding)) for param in declaration.outputs]
         else:
             axis, keepdims = _axes(given.get("axis")), given.get("keepdims", False)
-            found = infer(declaration, inputs, axis=axis, keepdims=keepdims, broadcast=broadcast)
+            found = infer(
+                declaration,
+                inputs,
+                axis=axis,
+                keepdims=keepdims,
+                windows=_windows(one, given),
+                broadcast=broadcast,
+            )
             types = [(found.shape, dtype) for dtype in found.dtypes]
         results = tuple(
             torch.empty(shape, dtype=dtype_named(dtype), device=device) for shape, dtype in types
@@ -55,6 +65,18 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         return results[0] if len(results) == 1 else results
 
     return fake
+
+
+def _windows(one: Operator, given: Mapping[str, Any]) -> tuple[BoundWindow, ...]:
+    """Return the windows of a call."""
+    declaration = one.declaration
+    if not one.options or not isinstance(declaration, ElementwiseDeclaration):
+        return ()
+    boundary = given.get("boundary")
+    bind_samples(declaration.name, declaration.samples, declaration.windows, boundary=boundary)
+    sizes = {name: given.get(name) for name, _ in declaration.sizes}
+    windows, _ = bound_windows(declaration, boundary, sizes)
+    return windows
 
 
 def abstract(params: Iterable[Param], arrays: Mapping[str, torch.Tensor]) -> list[Abstract]:

@@ -43,6 +43,13 @@ params = ["float* x", "const float* k", "int n"]
 defaults = { n = "x.size" }
 grid = "ceil_div(n, 256)"
 block = "256"
+
+[elementwise.blur]
+inputs = ["T u", "T h"]
+outputs = ["T v"]
+windows = { u = { reach = ["R"], boundary = ["nearest", "wrap"] } }
+sizes = { R = [1, 2] }
+operation = "v = (u(R) - u(-R)) / h"
 """
 
 
@@ -63,6 +70,7 @@ def test_signatures(tmp_path: Path) -> None:
     assert found == {
         "gate": "(x: ArrayT, k: ArrayT | float, table: ArrayT) -> tuple[ArrayT, ArrayT]",
         "into": "(x: AnyArray, z: AnyArray) -> None",
+        "blur": "(u: ArrayT, h: ArrayT | complex, *, R: int, boundary: str | None=None) -> ArrayT",
         "total": "(x: ArrayT, axis: int | Sequence[int] | None=None, keepdims: bool=False)"
         " -> ArrayT",
         "scale": "(x: AnyArray, k: AnyArray, *, n: int | None=None,"

@@ -50,6 +50,8 @@ def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, An
         if argument.keyword:
             if argument.name in ("grid", "block") and not argument.default:
                 keywords[argument.name] = [12] if argument.name == "block" else [1]
+            elif argument.type == "int" and not argument.default:
+                keywords[argument.name] = dict(declaration.sizes)[argument.name][0]
         elif argument.is_array:
             dtype = dtype_of(declaration, param.type)
             shape = (12,) if raw or declaration.name.startswith("add_reverse") else (3, 4)
@@ -107,7 +109,7 @@ def test_it_does_what_the_kernel_does(name: str, ops: Any, place: str) -> None:
         same(result, expected)
     else:
         sized = one.arguments[-1].name == "size"
-        expected = kernel(*others[:-1], size=12) if sized else kernel(*others)
+        expected = kernel(*others[:-1], size=12) if sized else kernel(*others, **keywords)
         if one.results:
             same(result, expected)
     for before, after in zip(values, others, strict=True):

@@ -253,6 +253,8 @@ def operator_doc(
     names = [argument.name for argument in one.arguments]
     if "axis" in names:
         lines += _axis_and_keepdims()
+    if isinstance(spec, ElementwiseSpec):
+        lines += _windowed(spec, list(spec.sizes))
     if "grid" in names:
         lines.append("grid, block : sequence of int")
         lines += _indented("Number of blocks, and of threads in each; one to three numbers.")

@@ -29,6 +29,7 @@ _TYPES = {
     ARRAY: _ARRAY,
     "Scalar": "complex",
     "SymInt": "int",
+    "str": "str",
     "int[1]": "int | Sequence[int]",
     "int[]": "Sequence[int]",
 }

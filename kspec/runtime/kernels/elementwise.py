@@ -14,11 +14,11 @@ from typing import Any, SupportsIndex
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
-from kspec.model.infer import infer
+from kspec.model.infer import bound_windows, infer
 from kspec.model.samples import BoundSample, bind_samples
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
-from kspec.model.windows import BoundSizes, BoundWindow, bind_windows
+from kspec.model.windows import BoundSizes, BoundWindow
 from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import (
     checks_of_call,
@@ -43,7 +43,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
     def _declare(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
         super()._declare(declaration, loader)
-        boundary = ("boundary",) if declaration.all_windows or declaration.samples else ()
+        boundary = ("boundary",) if declaration.takes_boundary else ()
         # Keyword arguments that only some kernels have.
         self._options = (*boundary, *(name for name, _ in declaration.sizes))
 
@@ -62,12 +62,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         self, boundary: str | None, sizes: Mapping[str, Any]
     ) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
         """Return the windows and integer placeholders of a call; errors are those of the call."""
-        not_given = {name for name in self._options if sizes.get(name) is None}
-        given = {name: value for name, value in sizes.items() if name not in not_given}
-        windows, known = self.declaration.all_windows, self.declaration.sizes
-        if self.declaration.samples and not windows:
-            boundary = None  # for the samples only
-        return bind_windows(self.__name__, windows, known, boundary=boundary, given=given)
+        return bound_windows(self.declaration, boundary, sizes)
 
     def bound_samples(self, boundary: str | None) -> tuple[BoundSample, ...]:
         """Return the samples of a call; errors are those of the call."""
