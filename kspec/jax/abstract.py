@@ -13,7 +13,7 @@ decide a type where something else does, and are converted to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -21,12 +21,12 @@ import jax.numpy as jnp
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
-from kspec.model.declaration import (
-    GeneratedDeclaration,
-)
-from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
+from kspec.model.declaration import ElementwiseDeclaration, GeneratedDeclaration
+from kspec.model.infer import NUMBER, Abstract, Inferred, bound_windows, infer, param_dtype
+from kspec.model.samples import bind_samples
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
+from kspec.model.windows import BoundWindow
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
 
 _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, or as far
@@ -82,6 +82,8 @@ def evaluate(
     raw_shapes: Sequence[Shape] | None = None,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
+    boundary: str | None = None,
+    **sizes: int | None,
 ) -> Evaluation:
     """Return the inputs and outputs of a call of an elementwise or reduction kernel.
 
@@ -95,6 +97,8 @@ def evaluate(
         That of outputs whose placeholder no input decides.
     size, axis, keepdims : optional
         As for the calls of such kernels.
+    boundary, **sizes : optional
+        As for the calls of kernels with windows, samples or integer placeholders.
     raw_shapes : sequence of tuple of int, optional
         Shapes of the raw outputs of an elementwise kernel, in order; default: that of the loop.
 
@@ -118,6 +122,7 @@ def evaluate(
             axis=axis,
             keepdims=keepdims,
             size=size,
+            windows=_windows(declaration, boundary, sizes),
             advice="pass dtype=",
         )
     except ArgumentTypeError as error:
@@ -131,6 +136,17 @@ def evaluate(
         found.loop,
         tuple(zip(shapes, found.dtypes, strict=True)),
     )
+
+
+def _windows(
+    declaration: GeneratedDeclaration, boundary: str | None, sizes: Mapping[str, int | None]
+) -> tuple[BoundWindow, ...]:
+    if not isinstance(declaration, ElementwiseDeclaration):
+        return ()
+    name, samples = declaration.name, declaration.samples
+    bind_samples(name, samples, declaration.all_windows, boundary=boundary)
+    windows, _ = bound_windows(declaration, boundary, sizes)
+    return windows
 
 
 def _inputs(

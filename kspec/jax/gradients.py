@@ -105,7 +105,9 @@ class _Gradient:
             shape, axis = self._call.evaluation.shape, self._call.options.get("axis")
             known = with_kept_axes(known, self._outputs, shape, axis)
         with self._call.precision():
-            found = self._gradients(*self._rule.arguments(known), **self._raw_shapes)
+            options = self._call.window_options(self._rule.kernel.declaration)
+            arguments = self._rule.arguments(known)
+            found = self._gradients(*arguments, **self._raw_shapes, **options)
             found = found if isinstance(found, tuple) else (found,)
             made = dict(zip(self._rule.differentiable, found, strict=True))
             return [

@@ -18,7 +18,7 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.jax.abstract import AbstractValue, check_count, evaluate
 from kspec.jax.calls import TracedCall
 from kspec.jax.gradients import differentiable
-from kspec.jax.options import OPTIONS, hashable_options
+from kspec.jax.options import TRUTHS, hashable_options, option_names
 from kspec.jax.request import Number
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
@@ -77,7 +77,7 @@ class JaxFunction:
         self._compiled = jax.jit(
             trace,
             static_argnums=self._static,
-            static_argnames=(*OPTIONS[declaration.kind], "truths"),
+            static_argnames=(*option_names(declaration), TRUTHS),
             inline=True,
         )
 
@@ -103,6 +103,10 @@ class JaxFunction:
             Reductions: axes to reduce; None: all of them, ``()``: none.
         keepdims : bool, default False
             Reductions: keep reduced axes with extent 1.
+        boundary : str, optional
+            Kernels with windows or samples: what lies outside of their arrays.
+        **sizes : int
+            Values of integer placeholders. Each is a program of its own.
         dtype : dtype, optional
             That of outputs whose type no input decides.
 
@@ -120,7 +124,7 @@ class JaxFunction:
         jax.errors.JaxRuntimeError
             When the program runs: what the kernel raises, as text.
         """
-        options = hashable_options(self.__name__, self.kernel.declaration.kind, options)
+        options = hashable_options(self.kernel.declaration, options)
         check_count(self.kernel.declaration, args)
         given = [
             _number(where, value) if number in self._static else _array(where, value)

@@ -1,7 +1,12 @@
 """Keyword arguments of a call from JAX: checked, and as values that a program can be looked up by.
 
->>> hashable_options("l2norm", "reduction", {"axis": [0, 1], "keepdims": 1})
+>>> from kspec.model.declaration import ReductionDeclaration
+>>> from kspec.model.signature import Param, Signature
+>>> signatures = Signature((Param("T", "x"),)), Signature((Param("T", "y"),))
+>>> hashable_options(ReductionDeclaration("sum", *signatures), {"axis": [0, 1], "keepdims": 1})
 {'axis': (0, 1), 'keepdims': True}
+>>> option_names(ElementwiseDeclaration("power", *signatures, sizes=(("N", (2, 3)),)))
+('size', 'dtype', 'raw_shapes', 'N')
 """
 
 from __future__ import annotations
@@ -10,18 +15,55 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model.declaration import (
+    ElementwiseDeclaration,
+    GeneratedDeclaration,
+)
 from kspec.model.infer import checked_size
-from kspec.model.shapes import axis_index
+from kspec.model.shapes import axis_index, integer
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.runtime.memory.device_array import as_element_dtype, as_shape
 
-OPTIONS = {
+_OPTIONS = {
     "elementwise": ("size", "dtype", "raw_shapes"),
     "reduction": ("axis", "keepdims", "dtype"),
 }
 
 
-def hashable_options(kernel: str, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+# The argument of a traced call that is not an option.
+TRUTHS = "truths"
+
+
+def option_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    """Return the keyword arguments of a kernel.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an integer placeholder has the name of another one.
+    """
+    names = _OPTIONS[declaration.kind]
+    if not isinstance(declaration, ElementwiseDeclaration):
+        return names
+    taken = (*names, TRUTHS)
+    for name in size_names(declaration):
+        if name in taken:
+            raise ArgumentTypeError(
+                f"{declaration.name}: size {name} has the name of a keyword argument in JAX; "
+                "rename it"
+            )
+    boundary = ("boundary",) if declaration.takes_boundary else ()
+    return (*names, *boundary, *size_names(declaration))
+
+
+def size_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    """Return the integer placeholders of a kernel."""
+    return tuple(name for name, _ in getattr(declaration, "sizes", ()))
+
+
+def hashable_options(
+    declaration: GeneratedDeclaration, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the options of a call, each in the only way that it is written.
 
     Raises
@@ -31,12 +73,35 @@ def hashable_options(kernel: str, kind: str, options: Mapping[str, Any]) -> dict
     ShapeError
         If extents are negative.
     """
+    kernel, names = declaration.name, option_names(declaration)
     for name in options:
-        if name not in OPTIONS[kind]:
+        if name not in names:
             raise ArgumentTypeError(
-                f"{kernel}() has no option {name!r} in JAX, but {', '.join(OPTIONS[kind])}"
+                f"{kernel}() has no option {name!r} in JAX, but {', '.join(names)}"
             )
-    return {name: _CONVERSIONS[name](kernel, value) for name, value in options.items()}
+    sizes = size_names(declaration)
+    return {
+        name: _size(kernel, name, value) if name in sizes else _CONVERSIONS[name](kernel, value)
+        for name, value in options.items()
+    }
+
+
+def _size(kernel: str, name: str, value: Any) -> int | None:
+    number = None if value is None else integer(value)
+    if value is not None and number is None:
+        raise ArgumentTypeError(
+            f"{kernel}: size {name} must be an integer when the program is traced, not "
+            f"{type(value).__name__}; under jax.jit, name it in static_argnames"
+        )
+    return number
+
+
+def _boundary(kernel: str, boundary: Any) -> str | None:
+    if boundary is not None and not isinstance(boundary, str):
+        raise ArgumentTypeError(
+            f"{kernel}: boundary must be a string, not {type(boundary).__name__}"
+        )
+    return boundary
 
 
 def _axis(_: str, axis: Any) -> int | tuple[int, ...] | None:
@@ -73,4 +138,5 @@ _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
     "dtype": _dtype,
     "size": checked_size,
     "raw_shapes": _raw_shapes,
+    "boundary": _boundary,
 }
