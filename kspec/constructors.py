@@ -41,6 +41,11 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 Gradients = Mapping[str, str] | KernelCallable[Any]
 
 
+def _table(value: object) -> object:
+    """Return a mapping as a dictionary, which specs take; what is wrong is said there."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
 def _backward_field(backward: object) -> object:
     """Return the field of a spec for a kernel's gradients."""
     return backward.name if isinstance(backward, KernelCallable) else backward
@@ -144,9 +149,9 @@ class ElementwiseKernel(ElementwiseCallable):
             loop_prep=loop_prep,
             after_loop=after_loop,
             backward=_backward_field(backward),
-            windows=dict(windows),
-            sizes=dict(sizes),
-            samples=dict(samples),
+            windows=_table(windows),
+            sizes=_table(sizes),
+            samples=_table(samples),
         )
         gradients = _gradients(self._spec, backward)
         super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)

@@ -364,8 +364,8 @@ def _check_windows(
         axes = known.get(param.name, 0)
         if axes and one.shape is not None and one.shape[-axes:] != loop[-axes:]:
             raise ShapeError(
-                f"{declaration.name}: argument {param.name} has {one.shape[-axes:]} along its "
-                f"windowed axes, and the loop {loop[-axes:]}; these axes do not broadcast"
+                f"{declaration.name}: argument {param.name} has extents {one.shape[-axes:]} along "
+                f"its windowed axes, and the loop {loop[-axes:]}; windowed axes do not broadcast"
             )
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kspec.errors import ArgumentTypeError
-from kspec.model.windows import BOUNDARIES, VALID, Window
+from kspec.model.windows import BOUNDARIES, VALID, Window, check_boundary
 
 ORDERS = (0, 1, 3)
 SAMPLE_BOUNDARIES = tuple(one for one in BOUNDARIES if one != VALID)
@@ -91,9 +90,5 @@ def bind_samples(
 def _boundary(kernel: str, sample: Sample, asked: str | None, known: bool) -> str:
     if asked is None or (known and len(sample.boundaries) == 1):
         return sample.boundaries[0]
-    if asked not in sample.boundaries:
-        raise ArgumentTypeError(
-            f"{kernel}: boundary {asked!r} is not declared for {sample.param}; it has "
-            f"{', '.join(map(repr, sample.boundaries))}"
-        )
+    check_boundary(kernel, sample.param, sample.boundaries, asked)
     return asked

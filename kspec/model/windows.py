@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.shapes import integer
 
@@ -118,7 +119,8 @@ class BoundWindow:
         axes = len(self.reach)
         if len(shape) < axes:
             raise ShapeError(
-                f"argument {self.param} has {_dimensions(len(shape))}, and its window {axes}"
+                f"argument {self.param} has {counted(len(shape), 'dimension')}, and its window "
+                f"{axes}"
             )
         if not any(map(any, self.margins)):
             return tuple(shape)
@@ -141,10 +143,6 @@ class BoundWindow:
         split = len(shape) - len(self.reach)
         rows = zip(shape[split:], self.margins, strict=True)
         return (*shape[:split], *(extent + sum(sides) for extent, sides in rows))
-
-
-def _dimensions(count: int) -> str:
-    return f"{count} dimension" + "s" * (count != 1)
 
 
 def common_boundaries(declared: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -196,7 +194,9 @@ def bind_windows(
                 f"{kernel}() got an unexpected keyword argument {name!r}{listed}"
             )
     if boundary is not None and not windows:
-        raise ArgumentTypeError(f"{kernel}: boundary is given, but the kernel has no windows")
+        raise ArgumentTypeError(
+            f"{kernel}: boundary is given, but the kernel has no windows or samples"
+        )
     return tuple(
         BoundWindow(
             one.param,
@@ -216,8 +216,8 @@ def _size(kernel: str, name: str, known: tuple[int, ...], given: Mapping[str, An
     if name not in given:
         if len(known) == 1:
             return known[0]
-        listed = f"; precompiled are {', '.join(map(str, known))}" if known else ""
-        raise ArgumentTypeError(f"{kernel}: size {name} is not given{listed}; pass {name}=...")
+        listed = f" (precompiled: {', '.join(map(str, known))})" if known else ""
+        raise ArgumentTypeError(f"{kernel}: size {name} is missing; pass {name}=...{listed}")
     value = integer(given[name])
     if value is None:
         kind = type(given[name]).__name__
@@ -230,9 +230,16 @@ def _size(kernel: str, name: str, known: tuple[int, ...], given: Mapping[str, An
 def _boundary(kernel: str, window: Window, asked: str | None) -> str:
     if asked is None:
         return window.boundaries[0]
-    if asked not in window.boundaries:
-        raise ArgumentTypeError(
-            f"{kernel}: boundary {asked!r} is not declared for {window.param}; it has "
-            f"{', '.join(map(repr, window.boundaries))}"
-        )
+    check_boundary(kernel, window.param, window.boundaries, asked)
     return asked
+
+
+def check_boundary(kernel: str, param: str, declared: Sequence[str], asked: object) -> None:
+    """Raise `ArgumentTypeError` unless an input declares the boundary that a call asks for."""
+    if not isinstance(asked, str):
+        raise ArgumentTypeError(f"{kernel}: boundary must be a string, not {type(asked).__name__}")
+    if asked not in declared:
+        raise ArgumentTypeError(
+            f"{kernel}: boundary {asked!r} is not declared for {param}, which has "
+            f"{', '.join(map(repr, declared))}"
+        )

@@ -10,6 +10,7 @@ an exception here, `kspec.spec.loader` into lines and carets of the spec file.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -21,6 +22,7 @@ from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 
 # Pydantic's words, and ours: a list is what TOML and JSON call a tuple.
 _WORDING = {"a valid tuple": "a list", "a valid integer": "an integer", "a valid ": "a "}
+_TABLE = re.compile(r"a valid dictionary(?: or instance of \w+)?")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -132,6 +134,7 @@ def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]
         yield Fault(location, f"missing key {location[-1]!r}")
     else:
         message = str(cause) if cause else entry["msg"].replace("Input should be", "must be")
+        message = _TABLE.sub("a table", message)
         for wording, better in _WORDING.items():
             message = message.replace(wording, better)
         found = type(entry["input"]).__name__

@@ -281,7 +281,7 @@ class ElementwiseSpec(_GeneratedSpec):
             backward=self.backward_kernel,
             numbers=self.numbers,
             forward=self.forward,
-            windows=declared_windows(self.windows, self.sizes, self.operation, *self.macro_texts),
+            windows=declared_windows(self.windows, self.operation, *self.macro_texts),
             sizes=declared_sizes(self.sizes),
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
@@ -330,7 +330,10 @@ class ElementwiseSpec(_GeneratedSpec):
 
     def _counts(self) -> bool:
         """Whether ``n`` is the number of elements: not where it is a name of the user's."""
-        own = (*self.params.names, *self.placeholders, *preamble_names(self.preamble))
+        own = (
+            *(*self.params.names, *self.placeholders, *self.sizes),
+            *preamble_names(self.preamble),
+        )
         macros = (preamble_names(text) for text in self.macro_texts)
         return (
             "n" in self.words
@@ -364,7 +367,12 @@ class ElementwiseSpec(_GeneratedSpec):
     def _window_faults(self) -> Iterator[Fault]:
         taken = {name: "a parameter too" for name in self.params.names}
         taken |= {letter: "a type placeholder too" for letter in self.placeholders}
-        taken |= {name: "a name of generated code" for name in _ELEMENT_ORDER}
+        taken |= {
+            name: "a name of generated code"
+            for name in self.sizes
+            if name == "i" or rules.is_generated(self.kind, name)
+        }
+        taken |= {self.name: "the name of the kernel too"}
         keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
         taken |= {name: "a keyword argument of calls" for name in keywords}
         yield from size_faults(self.sizes, taken)
@@ -382,10 +390,12 @@ class ElementwiseSpec(_GeneratedSpec):
     def _faults_beside_windows(self) -> Iterator[Fault]:
         """Yield the faults of fields that need the threads of other kernels."""
         for name in self.raw_views:
-            message = f"_raw_{name} is not there in kernels with windows; declare {name} raw"
+            message = f"kernels with windows have no _raw_{name}; add a raw input for the array"
             yield Fault(("operation",), message, word=f"_raw_{name}")
         if reads_threads(*self.fragments.values(), self.preamble, *self.macros):
-            yield Fault(("operation",), "kernels with windows cannot read the thread's index")
+            message = "kernels with windows cannot read the thread's index"
+            words = [word for word in identifiers(self.operation) if reads_threads(word)]
+            yield Fault(("operation",), message, word=words[0] if words else "")
         elif self._is_carried():
             field = "after_loop" if self.after_loop.strip() else "loop_prep"
             yield Fault((field,), "kernels with windows cannot carry values between elements")

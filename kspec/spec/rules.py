@@ -82,13 +82,18 @@ def kernel_name(name: str) -> Iterator[Fault]:
         yield Fault(("name",), f"Invalid kernel name {name!r}: {problem}", at_key=True)
 
 
+def is_generated(kind: str, name: str) -> bool:
+    """Return whether generated code of a kernel of that kind may use a name."""
+    return name in _GENERATED_NAMES[kind] or name.startswith(_GENERATED_PREFIXES)
+
+
 def reserved_names(kind: str, inputs: Signature, outputs: Signature) -> Iterator[Fault]:
     """Check parameter names and placeholders against what `kind` reserves."""
     index_names = _INDEX_NAMES[kind]
     for field, signature in (("inputs", inputs), ("outputs", outputs)):
         for name in signature.names:
             reason = ""
-            if name in _GENERATED_NAMES[kind] or name.startswith(_GENERATED_PREFIXES):
+            if is_generated(kind, name):
                 reason = "is a name of generated code"
             elif name in index_names:
                 reason = f"is {index_names[name]}"

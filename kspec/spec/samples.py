@@ -245,7 +245,7 @@ def _reach_faults(
             elements = f"offset {low}" if low == high else f"offsets {low} to {high}"
             message = (
                 f"the sample of {name} at {text} reads {elements}, outside its reach along axis "
-                f"{axis}, which is [-{before}, {after}]{where if row else ''}"
+                f"{axis}, which is [{-before}, {after}]{where if row else ''}"
             )
             yield Fault(("operation",), message, start, len(text))
             break

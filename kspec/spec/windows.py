@@ -28,7 +28,7 @@ from kspec.model.raw.launch_rules import evaluate
 from kspec.model.signature import Param, Signature
 from kspec.model.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Sizes, Window
 from kspec.spec.base import SpecModel
-from kspec.spec.faults import Fault, FaultError
+from kspec.spec.faults import Fault, FaultError, gathered
 from kspec.spec.fields import NumberField, wrong_type
 
 _EXTENT = {"type": ["integer", "string"]}
@@ -36,10 +36,10 @@ _EXTENT = {"type": ["integer", "string"]}
 
 def _reach(value: object) -> Reach:
     if not isinstance(value, list | tuple):
-        raise wrong_type(value, "a list with a number, or [before, after], for each of the axes")
+        raise wrong_type(value, "a list with an integer, or [before, after], for each axis")
     if not 1 <= len(value) <= MAX_AXES:
         raise FaultError([Fault((), f"a window has 1 to {MAX_AXES} axes, not {len(value)}")])
-    return tuple(_sides(item, index) for index, item in enumerate(value))
+    return tuple(gathered(_sides, ((item, index) for index, item in enumerate(value))))
 
 
 def _sides(item: object, index: int) -> tuple[int | str, int | str]:
@@ -47,38 +47,45 @@ def _sides(item: object, index: int) -> tuple[int | str, int | str]:
         both = _extent(item, index)
         return both, both
     if len(item) != 2:
-        message = f"needs the elements before and after, not {counted(len(item), 'number')}"
+        message = f"needs two numbers, [before, after], not {len(item)}"
         raise FaultError([Fault((index,), message)])
-    before, after = (_extent(one, index, side) for side, one in enumerate(item))
+    before, after = gathered(_extent, ((one, index, side) for side, one in enumerate(item)))
     return before, after
 
 
 def _extent(item: object, *where: int) -> int | str:
-    if isinstance(item, bool) or not isinstance(item, int | str):
-        raise wrong_type(item, "a number, or the name of a size", *where)
-    if isinstance(item, int) and not 0 <= item <= MAX_SIZE:
-        raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {item}")])
-    return item
+    if isinstance(item, str):
+        return item
+    if isinstance(item, bool) or not isinstance(item, int):
+        raise wrong_type(item, "an integer, or the name of a size", *where)
+    return _count(item, *where)
 
 
 def _boundaries(value: object, known: Sequence[str]) -> tuple[str, ...]:
     items = (value,) if isinstance(value, str) else value
-    if isinstance(items, list | tuple) and not items:
-        raise FaultError([Fault((), "lists no boundary; the first one is the default")])
     if not isinstance(items, list | tuple):
-        raise wrong_type(value, "a boundary, or a list of those that calls may choose")
-    for index, item in enumerate(items):
-        if item not in known:
-            where = () if isinstance(value, str) else (index,)
-            listed = ", ".join(map(repr, known))
-            raise FaultError([Fault(where, f"unknown boundary {item!r}; expected one of {listed}")])
-    return tuple(dict.fromkeys(items))
+        raise wrong_type(value, "a boundary, or a list of boundaries that calls choose from")
+    if not items:
+        raise FaultError([Fault((), "lists no boundary; the first one is the default")])
+    places = [()] if isinstance(value, str) else [(index,) for index in range(len(items))]
+    rows = ((item, known, *where) for item, where in zip(items, places, strict=True))
+    return tuple(dict.fromkeys(gathered(_boundary, rows)))
+
+
+def _boundary(item: object, known: Sequence[str], *where: int) -> str:
+    if not isinstance(item, str):
+        raise wrong_type(item, "a boundary", *where)
+    if item not in known:
+        listed = ", ".join(map(repr, known))
+        raise FaultError([Fault(where, f"unknown boundary {item!r}; expected one of {listed}")])
+    return item
 
 
 def _sizes(value: object) -> dict[str, tuple[int, ...]]:
     if not isinstance(value, Mapping):
         raise wrong_type(value, "a table of sizes, such as { R = [1, 2] }")
-    return {str(name): _values(item, str(name)) for name, item in value.items()}
+    rows = ((item, str(name)) for name, item in value.items())
+    return dict(zip(map(str, value), gathered(_values, rows), strict=True))
 
 
 def _values(item: object, name: str) -> tuple[int, ...]:
@@ -86,14 +93,18 @@ def _values(item: object, name: str) -> tuple[int, ...]:
     if not isinstance(items, list | tuple):
         raise wrong_type(item, "a list of integers", name)
     if len(items) > BINDINGS:
-        raise FaultError([Fault((name,), f"at most {BINDINGS} sizes can be listed")])
-    for index, one in enumerate(items):
-        where = (name,) if items is not item else (name, index)
-        if isinstance(one, bool) or not isinstance(one, int):
-            raise wrong_type(one, "an integer", *where)
-        if not 0 <= one <= MAX_SIZE:
-            raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {one}")])
-    return tuple(dict.fromkeys(items))
+        raise FaultError([Fault((name,), f"at most {BINDINGS} values can be listed")])
+    rows = ((one, name, index) for index, one in enumerate(items))
+    single = [(item, name)]
+    return tuple(dict.fromkeys(gathered(_count, rows if items is item else single)))
+
+
+def _count(item: object, *where: str | int) -> int:
+    if isinstance(item, bool) or not isinstance(item, int):
+        raise wrong_type(item, "an integer", *where)
+    if not 0 <= item <= MAX_SIZE:
+        raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {item}")])
+    return item
 
 
 SizesField = Annotated[
@@ -257,21 +268,31 @@ def offset_faults(
                 break
 
 
-def computes_offsets(name: str, sizes: Mapping[str, Sequence[int]], *texts: str) -> bool:
-    """Return whether some offset of a window is not known when the spec is read."""
-    rows = list(choices(sizes))
-    return not rows or any(
-        constant(offset, row) is None
+def needs_check(name: str, reach: Reach, *texts: str) -> bool:
+    """Return whether some offset of a window may be outside its reach, whatever the sizes are.
+
+    Calls give sizes that are not precompiled, and macros are not checked when the spec is read.
+    """
+    return any(
+        not _is_within(offset, sides)
         for text in texts
         for read in reads_of(name, text)
-        for offset, _ in read.offsets
-        for row in rows[:1]
+        for (offset, _), sides in zip(read.offsets, reach, strict=False)
     )
 
 
-def declared_windows(
-    tables: Mapping[str, WindowTable], sizes: Mapping[str, Sequence[int]], *texts: str
-) -> tuple[Window, ...]:
+def _is_within(offset: str, sides: tuple[int | str, int | str]) -> bool:
+    before, after = sides
+    value = constant(offset, {})
+    if value is None:
+        return offset.replace(" ", "") in (f"-{before}", str(after))
+    if value == 0:
+        return True
+    side = before if value < 0 else after
+    return isinstance(side, int) and abs(value) <= side
+
+
+def declared_windows(tables: Mapping[str, WindowTable], *texts: str) -> tuple[Window, ...]:
     """Return the windows of a declaration; `texts` may read them."""
     return tuple(
         Window(
@@ -279,7 +300,7 @@ def declared_windows(
             table.reach,
             table.boundary,
             table.value,
-            computes_offsets(name, sizes, *texts),
+            needs_check(name, table.reach, *texts),
         )
         for name, table in tables.items()
     )
@@ -297,7 +318,7 @@ def size_faults(sizes: Mapping[str, tuple[int, ...]], taken: Mapping[str, str]) 
         if not problem and name in taken:
             problem = f"it is {taken[name]}"
         if not problem and keyword.iskeyword(name):
-            problem = "a Python keyword"
+            problem = "it is a Python keyword"
         if problem:
             yield Fault(("sizes", name), f"Invalid size {name!r}: {problem}", at_key=True)
 
@@ -334,7 +355,7 @@ def _param_problem(name: str, params: Mapping[str, Param]) -> str:
     if param is None:
         return f"{name!r} is not an input; inputs are {', '.join(params) or 'none'}"
     if param.raw:
-        return f"{name!r} is raw, so the operation indexes it by itself; declare it without raw"
+        return f"{name!r} is raw, so the operation indexes it; declare it without raw"
     if param.non_const:
         return f"{name!r} is _non_const: neighbours would be read after they were written"
     return ""

@@ -246,7 +246,7 @@ def test_refused() -> None:
     for kernel, args, keywords, error, message in (
         (SKEWED, (x,), {"boundary": "open"}, TypeError, "boundary 'open' is not declared for u"),
         (SKEWED, (x,), {"R": 1}, TypeError, "unexpected keyword argument 'R'"),
-        (BLUR, (flat, np.ones(3)), {}, TypeError, "dask_blur: size R is not given"),
+        (BLUR, (flat, np.ones(3)), {}, TypeError, "dask_blur: size R is missing"),
         (BLUR, (flat, np.ones(3)), {"R": 5}, ValueError, "block 0 along axis 0 .* need 5"),
         (POWER, (x,), {"boundary": "wrap"}, TypeError, "the kernel has no windows"),
         (

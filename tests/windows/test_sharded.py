@@ -165,7 +165,7 @@ U = [integers(5, 9), integers(5, 9)]
         ((SKEWED, [U[0][0], U[1][0]]), {}, "argument u has 1 dimension, and its window 2"),
         ((SKEWED, U), {"boundary": "open"}, "boundary 'open' is not declared for u"),
         ((SKEWED, U), {"R": 1}, "unexpected keyword argument 'R'"),
-        ((BLUR, U, U), {}, "size R is not given"),
+        ((BLUR, U, U), {}, "size R is missing"),
         ((POWER, U), {"boundary": "wrap"}, "the kernel has no windows"),
         ((TWO, U, 1.0, 1.0), {}, "argument c must be an array, not float"),
         ((SKEWED, U), {"axis": 0}, "is elementwise: axis and keepdims are for reductions"),

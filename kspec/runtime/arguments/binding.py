@@ -45,7 +45,7 @@ class Operand:
     is_output : bool
         Whether it is written to.
     where : str
-        What messages call it, if it is a number.
+        What messages about its value call it.
     window : BoundWindow or None
         The neighbours that threads read.
     is_gathered : bool
@@ -238,7 +238,7 @@ def _operand(
     if output or param.non_const:
         check_writable(where, library, view)
     check_alignment(where, view)
-    return Operand(param, value, view, library, output)
+    return Operand(param, value, view, library, output, where)
 
 
 def _advice(kernel: str, value: object) -> str:

@@ -40,7 +40,7 @@ from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Growth
 from kspec.runtime.schedules.marshal import PackedParameters
-from kspec.runtime.schedules.window_schedule import pack_window
+from kspec.runtime.schedules.window_schedule import boundary_value, pack_window
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
@@ -197,13 +197,12 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
             None, marshal.convert_scalar(operand.value, dtype, operand.where), dtype
         )
     if operand.sample is not None:
-        number, where = operand.sample.value, f"boundary value of {param.name}"
-        value = marshal.convert_scalar(number, view.dtype, where)
+        value = boundary_value(operand.sample.value, view.dtype, operand.where)
         return marshal.pack_sampled(view, BOUNDARIES.index(operand.sample.boundary), value)
     if param.raw:
         return marshal.pack_raw(view)
     if operand.window is not None:
-        return pack_window(operand.window, view)
+        return pack_window(operand.window, view, operand.where)
     if param.non_const or operand.is_output:
         return marshal.pack_pointer(view)
     return marshal.pack_input(view, b"", view.dtype)

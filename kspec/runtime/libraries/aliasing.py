@@ -76,13 +76,15 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
             if position == number or (other.written and position > number):
                 continue
             if share_memory(target.view, other.view) and not _is_same(target, other):
-                advice = "arrays of their own" if other.written else "the same view, or a copy"
-                if other.windowed:
-                    advice = "a copy, because neighbours would be read after they are written,"
+                advice, reason = "the same view, or a copy", ""
+                if other.written:
+                    advice = "arrays of their own"
+                elif other.windowed:
+                    advice, reason = "a copy", ", whose elements other threads read"
                 raise OverlapError(
                     f"{kernel}: argument {target.name} is written to, and its memory overlaps "
-                    f"with that of argument {other.name}; pass {advice} for {target.name} or "
-                    f"{other.name}"
+                    f"with that of argument {other.name}{reason}; pass {advice} for {target.name} "
+                    f"or {other.name}"
                 )
 
 

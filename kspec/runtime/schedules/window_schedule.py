@@ -119,13 +119,18 @@ def _pack(axes: _WindowedAxes, tiles: Sequence[int], outer: Axes, size: int) -> 
     return b"".join(parts)
 
 
-def pack_window(window: BoundWindow, view: ArrayView) -> bytes:
-    """Pack ``Window<T, A>``."""
+def boundary_value(value: bool | int | float, dtype: str, where: str) -> bytes:
+    """Return the elements outside of an array as bytes; messages begin with `where`."""
+    return marshal.convert_scalar(value, dtype, f"{where}: value of its boundary" if where else "")
+
+
+def pack_window(window: BoundWindow, view: ArrayView, where: str = "") -> bytes:
+    """Pack ``Window<T, A>``; messages begin with `where`."""
     row = dtypes.lookup(view.dtype)
     count = len(window.reach)
     before = [sides[0] for sides in reversed(window.reach)]
     after = [sides[1] for sides in reversed(window.reach)]
-    value = marshal.convert_scalar(window.value, view.dtype, f"boundary value of {window.param}")
+    value = boundary_value(window.value, view.dtype, where)
     data = struct.pack("P", view.ptr).ljust(marshal.value_offset(row), b"\0") + value
     data = data.ljust(marshal.up(len(data), 4), b"\0")
     data += struct.pack("i", BOUNDARIES.index(window.boundary))
