@@ -19,7 +19,7 @@ import kspec
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from kspec_kernels import norms, statistics  # noqa: E402
+from kspec_kernels import norms, statistics, stencils  # noqa: E402
 
 import kspec.dask  # noqa: E402
 from tests.dask.cluster import BLOCK, block_of, make_block  # noqa: E402
@@ -31,6 +31,14 @@ pytestmark = [
 ]
 SQUARES = kspec.ReductionKernel(
     "T x", "T y", "x * x + 0", "a + b", "y = sqrt(a)", "0", "dask_cluster_l2norm"
+)
+
+SMOOTH = kspec.ElementwiseKernel(
+    "T u",
+    "T v",
+    "v = (u(-1, 0) + u(0, 2)) / 2",
+    "dask_cluster_smooth",
+    windows={"u": {"reach": [[1, 0], [0, 2]], "boundary": ["nearest", "valid"]}},
 )
 
 
@@ -69,6 +77,14 @@ class TestProcesses:
         mean, variance = kspec.dask.apply(statistics.mean_var, x, 1.0, axis=0)
         np.testing.assert_allclose(mean.compute(), values.mean(0))
         np.testing.assert_allclose(variance.compute(), values.var(0, ddof=1))
+
+    def test_halos_travel_between_processes(self, client: Any) -> None:
+        u = np.random.default_rng(1).random((40, 50))
+        x = da.from_array(u, chunks=(11, 17))
+        for kernel, boundary in ((stencils.laplacian, "wrap"), (SMOOTH, "valid")):
+            args = (0.5,) if kernel is stencils.laplacian else ()
+            got = kspec.dask.apply(kernel, x, *args, boundary=boundary).compute()
+            assert got.tobytes() == kernel(u, *args, boundary=boundary).tobytes()
 
     def test_the_same_kernel_is_loaded_once_in_each_process(self, client: Any) -> None:
         def loaded(number: int) -> tuple[int, int]:

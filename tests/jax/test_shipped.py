@@ -24,8 +24,7 @@ SPECS = {
     f"{file.stem}.{spec.name}": spec
     for file in load_specs(ROOT / "specs", ROOT)
     for spec in file.specs
-    # Gradients are in test_gradients.py.
-    if not isinstance(spec, RawSpec) and spec.reference and not spec.size_names
+    if not isinstance(spec, RawSpec) and spec.reference  # gradients are in test_gradients.py
 }
 CASES = [(name, dict(binding)) for name, spec in SPECS.items() for binding in spec.bindings()]
 BATCH = 3
@@ -54,6 +53,7 @@ def options(spec: Any, binding: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(spec, ReductionSpec):
         found = {"axis": spec.example.axis, "keepdims": spec.example.keepdims}
+    found |= spec.example.sizes
     decided = {param.type for param in spec.inputs}
     free = {param.type for param in spec.outputs if len(param.type) == 1} - decided
     return found | ({"dtype": binding[free.pop()]} if free else {})
@@ -63,9 +63,10 @@ def reference(spec: Any, given: dict[str, Any]) -> tuple[Any, ...]:
     axes = {"axis": spec.example.axis, "keepdims": spec.example.keepdims}
     shape = np.broadcast_shapes(*(np.shape(one) for one in given.values()))
     outputs = {one.name: np.empty(shape) for one in spec.outputs if one.raw}
-    windows = windows_of(spec, {})[0] if isinstance(spec, ElementwiseSpec) else ()
+    sizes = spec.example.sizes
+    windows = windows_of(spec, sizes)[0] if isinstance(spec, ElementwiseSpec) else ()
     near = {one.param: WindowedArray.of(given[one.param], one) for one in windows}
-    names = {"np": np, "math": math, **axes, **outputs, **given, **near}
+    names = {"np": np, "math": math, **axes, **sizes, **outputs, **given, **near}
     found = eval(spec.reference.strip(), names)
     return found if isinstance(found, tuple) else (found,)
 

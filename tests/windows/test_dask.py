@@ -323,3 +323,29 @@ def test_raw_samples() -> None:
     for boundary in ("wrap", "nearest", None):
         z = kspec.dask.apply(kernel, x, da.from_array(a, chunks=7), boundary=boundary)
         np.testing.assert_array_equal(z.compute(), kernel(x, a, boundary=boundary))
+
+
+def test_samples() -> None:
+    """Samples within a window see the boundary at the edges of the whole array; raw ones anywhere."""
+    windowed = kspec.ElementwiseKernel(
+        "T u, T p",
+        "T v",
+        "v = u.sample(p)",
+        "dask_sampled",
+        windows={"u": {"reach": [2], "boundary": ["nearest", "wrap"]}},
+        samples={"u": {"order": 1}},
+    )
+    raw = kspec.ElementwiseKernel(
+        "raw T u, T p",
+        "T v",
+        "v = u.sample(p)",
+        "dask_sampled_raw",
+        samples={"u": {"order": 1, "boundary": ["nearest", "wrap"]}},
+    )
+    u, p = integers(12), np.linspace(-1, 1, 12)
+    x, y = da.from_array(u, chunks=4), da.from_array(p, chunks=5)
+    for boundary in ("nearest", "wrap"):
+        got = kspec.dask.apply(windowed, x, y, boundary=boundary).compute()
+        assert got.tobytes() == windowed(u, p, boundary=boundary).tobytes()
+        got = kspec.dask.apply(raw, u, y, boundary=boundary).compute()
+        assert got.tobytes() == raw(u, p, boundary=boundary).tobytes()
