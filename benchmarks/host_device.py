@@ -45,14 +45,18 @@ def _figure(what: str, value: float, unit: str, limit: float, at_least: bool = F
     return Figure("host device", what, value, unit, limit, at_least)
 
 
-def best(function: Callable[[], object], rounds: int = _ROUNDS) -> float:
+def best(
+    function: Callable[[], object],
+    rounds: int = _ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Return the median time of a call in seconds, after one that is not counted."""
     function()
     times = []
     for _ in range(rounds):
-        start = time.perf_counter()
+        start = clock()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return statistics.median(times)
 
 
@@ -77,6 +81,31 @@ def ratios(elements: int) -> list[Figure]:
         _figure("a * b + 1, times as fast as NumPy", theirs / ours, "x", 1.5, at_least=True),
         _figure("L2 norm, times as fast as NumPy", theirs_norm / ours_norm, "x", 1, at_least=True),
     ]
+
+
+def stencil(side: int = 1024) -> Figure:
+    """Return the time of a five-point stencil in units of NumPy's slicing expression.
+
+    Both are processor time, so that the number of cores does not count.
+    """
+    u = np.random.default_rng(0).random((side, side), dtype=np.float32)
+    got, want = np.empty((side - 2, side - 2), np.float32), np.empty_like(u[1:-1, 1:-1])
+    laplacian = kspec.ElementwiseKernel(
+        "T u",
+        "T v",
+        "v = u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - T(4) * u(0, 0)",
+        "laplacian",
+        windows={"u": {"reach": [1, 1], "boundary": "valid"}},
+    )
+
+    def numpy() -> None:
+        want[...] = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+
+    clock = time.process_time
+    ours, theirs = best(lambda: laplacian(u, got), 31, clock), best(numpy, 31, clock)
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    name = "5-point on the host device, processor time over NumPy's"
+    return Figure("stencil beside peers", name, ours / theirs, "x", 1.5)
 
 
 def costs() -> list[Figure]:

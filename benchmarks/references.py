@@ -7,6 +7,7 @@ compiled, so the checks of a whole run are done with torch where it is there.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +39,9 @@ class Ops(Protocol):
     def abs(self, x: Any) -> Any: ...
     def maximum(self, x: Any, y: Any) -> Any: ...
     def flip(self, x: Any) -> Any: ...
+    def with_edges(self, x: Any, widths: Sequence[int]) -> Any:
+        """Return x with the nearest elements that many times around it, along each axis."""
+
     def positions(self, x: Any) -> Any:
         """Return the position of every element in C order."""
 
@@ -87,6 +91,9 @@ class ArrayModuleOps:
 
     def flip(self, x: Any) -> Any:
         return self._xp.flip(x)
+
+    def with_edges(self, x: Any, widths: Sequence[int]) -> Any:
+        return self._xp.pad(x, [(one, one) for one in widths], mode="edge")
 
     def positions(self, x: Any) -> Any:
         return self._xp.arange(x.size).reshape(x.shape)
@@ -138,6 +145,12 @@ class TorchOps:
 
     def flip(self, x: Any) -> Any:
         return self._torch.flip(x, tuple(range(x.ndim)))
+
+    def with_edges(self, x: Any, widths: Sequence[int]) -> Any:
+        for axis, one in enumerate(widths):
+            places = self._torch.arange(-one, x.shape[axis] + one, device=x.device)
+            x = x.index_select(axis, places.clamp(0, x.shape[axis] - 1))
+        return x
 
     def positions(self, x: Any) -> Any:
         return self._torch.arange(x.numel(), device=x.device).reshape(x.shape)

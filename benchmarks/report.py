@@ -20,6 +20,8 @@ _OVERHEAD_PEERS = {"cuda": ("CuPy", "torch", "floor"), "host": ("NumPy",)}
 _SECTIONS = {
     "elementwise": "Elementwise",
     "reduction": "Reductions",
+    "stencil": "Stencils",
+    "stencil beside peers": "Stencils beside cupyx.scipy.ndimage, torch and NumPy",
     "shipped": "Shipped kernels",
     "fuse": "Fused functions, beside torch.compile and CuPy's fuse",
     "fuse beside CuPy": "Fused functions in units of CuPy's",
@@ -30,7 +32,7 @@ _SECTIONS = {
     "gpus": "Several GPUs: time of a call until all have finished",
     "dask": "Dask: time on worker processes of one thread each",
 }
-_THROUGHPUT_SECTIONS = ("elementwise", "reduction", "shipped", "fuse")
+_THROUGHPUT_SECTIONS = ("elementwise", "reduction", "stencil", "shipped", "fuse")
 _MISSING = "–"
 
 

@@ -20,6 +20,7 @@ from benchmarks import (
     reduction_cases,
     scaling,
     shipped,
+    stencil_cases,
 )
 from benchmarks.cases import Case, is_selected, select
 from benchmarks.coldstart import STARTS, built_package, is_possible, run_start
@@ -29,7 +30,11 @@ from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Thro
 from benchmarks.throughput import Runner
 from kspec.runtime.driver import api as driver
 
-CASES: tuple[Case, ...] = (*elementwise_cases.CASES, *reduction_cases.CASES)
+CASES: tuple[Case, ...] = (
+    *elementwise_cases.CASES,
+    *reduction_cases.CASES,
+    *stencil_cases.CASES,
+)
 _PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "cuda-bindings", "nvidia-cuda-nvrtc")
 
 Row = Throughput | Overhead | Figure | Scaling
@@ -109,7 +114,10 @@ class Suite:
             if not with_peers and not stopped:
                 stopped = True
                 yield f"from {case.label} on without peers: they took too long"
-            yield runner.run(case, with_peers)
+            row = runner.run(case, with_peers)
+            yield row
+            if case.group == stencil_cases.SECTION:
+                yield from stencil_cases.beside_peers(row)
         for case in ours:
             yield runner.run(case, False, shipped.kernel_of(case))
 
@@ -135,6 +143,8 @@ class Suite:
     def _host_costs(self) -> Iterator[Row | str]:
         if is_selected("host device/costs", self._only):
             yield from host_device.figures(10**6 if self._quick else 10**7)
+        if is_selected(f"{stencil_cases.SECTION}/host device", self._only):
+            yield host_device.stencil()
 
 
 def describe(machine: Machine, now: datetime) -> Results:

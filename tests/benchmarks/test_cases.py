@@ -64,7 +64,18 @@ class TestTable:
             "axis 1 of (256,1024,1024)": 0.95,
             "axes 0, 2 of (256,1024,1024)": 0.90,
             "f16 full": 0.95,
+            "3x3": 0.92,
+            "5-point": 0.92,
+            "5x5": 0.92,
+            "7x7": 0.80,
+            "7-point, 3-D": 0.88,
+            "27-point, 3-D": 0.88,
+            "31 taps in rows": 0.85,
+            "31 taps in columns": 0.85,
+            "f16 3x3": 0.85,
+            "uint8 median of 3x3": 0.6,
         }
+        assert (by_name("3x3, odd rows").of, by_name("3x3, odd rows").target) == ("3x3", 0.9)
         assert (by_name("stride 2").of, by_name("stride 2").target) == ("CuPy", 0.95)
         assert by_name("dot, 16M").of == "full, 16M"
 

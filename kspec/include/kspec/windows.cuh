@@ -178,25 +178,60 @@ __device__ inline Neighbours<T, A, INSIDE> item_at(const Window<T, A>& argument,
 
 #ifdef KSPEC_HOST
 
-// Call op for one element: `index` along the windowed axes, `outer` where the operands are along the
-// others.
-template <bool INSIDE, class Loop, class Outer, class Op, class... Args, int... K>
-inline void visit_one(const Loop& loop, const Outer& outer, ptrdiff_t i,
-                                 const ptrdiff_t* index, const Op& op, Numbers<K...>,
-                                 const Args&... args) {
-  const auto offset = [&](int k) {
-    ptrdiff_t sum = outer.offset[k];
-for (int axis = 0; axis < (int)(sizeof(loop.extents) / sizeof(ptrdiff_t)); ++axis)
-      sum += index[axis] * loop.strides[k][axis];
-    return sum;
-  };
-  op(i, item_at<INSIDE>(args, loop.strides[K], offset(K), index)...);
+// Elements [begin, end) of a row that begins with element `row`; `index` is along the windowed axes,
+// `outer` where the operands are along the others. UNIT: elements follow each other in memory, which
+// the compiler has to know to vectorise the loop.
+template <bool INSIDE, bool UNIT, int W, int OUTER, int N, class Op, class... Args, int... K>
+inline void visit_row(const Elements<Windows<W, OUTER>, N>& loop, const Offsets<OUTER, N>& outer,
+                      ptrdiff_t row, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t (&index)[W],
+                      const Op& op, Numbers<K...>, const Args... args) {
+  // Copies, also of the arguments: the compiler cannot know that writes to outputs leave them alone.
+  const ptrdiff_t sizes[N] = {(ptrdiff_t)sizeof(*args.data)...};
+  ptrdiff_t strides[N][W], start[N], at[W];
+  for (int k = 0; k < N; ++k) {
+    start[k] = outer.offset[k];
+    for (int axis = 0; axis < W; ++axis) {
+      strides[k][axis] = UNIT && axis == 0 ? sizes[k] : loop.strides[k][axis];
+      if (axis > 0) start[k] += index[axis] * strides[k][axis];
+    }
+  }
+  for (int axis = 0; axis < W; ++axis) at[axis] = index[axis];
+  // Threads run in any order, so elements may too. g++ finds that out for a few pointers only.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC ivdep
+#endif
+  for (ptrdiff_t i = begin; i < end; ++i) {
+    at[0] = i;
+    op(row + i, item_at<INSIDE>(args, strides[K], start[K] + i * strides[K][0], at)...);
+  }
+}
+
+// The same with everything inlined: g++ leaves operations of many reads out of line, one element at a
+// time.
+template <int W, int OUTER, int N, class Op, class... Args, int... K>
+__attribute__((flatten)) inline void visit_unit_row(
+    const Elements<Windows<W, OUTER>, N>& loop, const Offsets<OUTER, N>& outer, ptrdiff_t row,
+    ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t (&index)[W], const Op& op,
+    Numbers<K...> numbers, const Args&... args) {
+  visit_row<true, true>(loop, outer, row, begin, end, index, op, numbers, args...);
+}
+
+// Whether elements of all arrays follow each other along the innermost axis; numbers have no data.
+template <int W, int OUTER, int N, class... Args, int... K>
+inline bool is_unit(const Elements<Windows<W, OUTER>, N>& loop, Numbers<K...>,
+                    const Args&... args) {
+  const bool found[N] = {
+      (!args.data || loop.strides[K][0] == (ptrdiff_t)sizeof(*args.data))...};
+  bool all = true;
+  for (int k = 0; k < N; ++k) all = all && found[k];
+  return all;
 }
 
 // A thread takes neighbouring elements, row by row; in a row, those in the middle have no test.
 template <int W, int OUTER, int N, class Op, class... Args, int... K>
 inline void each(const Elements<Windows<W, OUTER>, N>& loop, const Op& op, Numbers<K...> numbers,
                  const Args&... args) {
+  const bool unit = is_unit(loop, numbers, args...);
   const ptrdiff_t stop = chunk_end(loop.size());
   for (ptrdiff_t i = chunk_begin(loop.size()); i < stop;) {
     ptrdiff_t index[W], rest = i;
@@ -214,16 +249,10 @@ inline void each(const Elements<Windows<W, OUTER>, N>& loop, const Op& op, Numbe
     const auto between = [&](ptrdiff_t k) { return k < first ? first : k > last ? last : k; };
     const ptrdiff_t begin = inside ? between(loop.begin[0]) : last;
     const ptrdiff_t end = inside && loop.end[0] > loop.begin[0] ? between(loop.end[0]) : begin;
-    const auto at = [&](ptrdiff_t k) {
-      index[0] = k;
-      visit_one<false>(loop, outer, row + k, index, op, numbers, args...);
-    };
-    for (ptrdiff_t k = first; k < begin; ++k) at(k);
-    for (ptrdiff_t k = begin; k < end; ++k) {
-      index[0] = k;
-      visit_one<true>(loop, outer, row + k, index, op, numbers, args...);
-    }
-    for (ptrdiff_t k = end; k < last; ++k) at(k);
+    visit_row<false, false>(loop, outer, row, first, begin, index, op, numbers, args...);
+    if (unit) visit_unit_row(loop, outer, row, begin, end, index, op, numbers, args...);
+    else visit_row<true, false>(loop, outer, row, begin, end, index, op, numbers, args...);
+    visit_row<false, false>(loop, outer, row, end, last, index, op, numbers, args...);
     i = row + last;
   }
 }
