@@ -73,6 +73,8 @@ def hashable_options(
     ShapeError
         If extents are negative.
     """
+    if not options:
+        return {}
     kernel, names = declaration.name, option_names(declaration)
     for name in options:
         if name not in names:

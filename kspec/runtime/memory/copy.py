@@ -19,6 +19,8 @@ from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory.array_view import ArrayView
 
+_MAX_PITCH = 2**31 - 1  # bytes from one row to the next, of every CUDA device so far
+
 
 def copy_bytes(to: int, device: Device, stream: int, source: ArrayView, other: int) -> None:
     """Copy a C-ordered array to an address.
@@ -107,12 +109,13 @@ def _copy_rows(to: ArrayView, stream: int, source: ArrayView, other: int) -> Non
     if apart:
         driver_streams.wait_for_stream(to.device.ordinal, stream, other, source.device.ordinal)
     for part, piece in _planes(to, source):
-        rows = part.shape[0] if part.shape else 1
+        ordinal, rows = to.device.ordinal, part.shape[0] if part.shape else 1
         width = part.size // rows * part.itemsize
-        pitches = (part.strides[0], piece.strides[0]) if rows > 1 else (width, width)
-        driver_memory.copy_rows_async(
-            to.device.ordinal, (part.ptr, pitches[0]), (piece.ptr, pitches[1]), width, rows, stream
-        )
+        if rows == 1:
+            driver_memory.copy_async(ordinal, part.ptr, piece.ptr, width, stream)
+            continue
+        places = (part.ptr, part.strides[0]), (piece.ptr, piece.strides[0])
+        driver_memory.copy_rows_async(ordinal, *places, width, rows, stream)
     if apart:
         driver_streams.wait_for_stream(source.device.ordinal, other, stream, to.device.ordinal)
 
@@ -129,4 +132,5 @@ def _planes(to: ArrayView, source: ArrayView) -> Iterator[tuple[ArrayView, Array
 def _is_plane(view: ArrayView) -> bool:
     row = _at(view, 0)
     width = row.size * row.itemsize
-    return row.is_c_contiguous and (view.shape[0] == 1 or view.strides[0] >= width)
+    pitch = view.strides[0]
+    return row.is_c_contiguous and (view.shape[0] == 1 or width <= pitch <= _MAX_PITCH)
