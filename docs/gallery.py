@@ -110,6 +110,18 @@ def draw_rotation(plt: Any) -> Any:
     return figure
 
 
+def draw_plate(plt: Any) -> Any:
+    """Draw a plate before and after steps of a stencil of an example."""
+    there = example("dask_heat")
+    plate = there["hot_spots"]()
+    figure, axes = plt.subplots(1, 2, figsize=(6, 2.25))
+    for axis, heat in zip(axes, (plate, there["spread"](plate, 400)), strict=True):
+        axis.imshow(heat, cmap="inferno", vmin=0, vmax=100)
+        axis.set_axis_off()
+    figure.subplots_adjust(0, 0, 1, 1, 0.03)
+    return figure
+
+
 def draw_softmax(plt: Any) -> Any:
     """Draw rows of the fused function of an example, at several scales."""
     softmax = example("fused_softmax")["softmax"]
@@ -130,6 +142,7 @@ PICTURES = {
     "reductions.svg": draw_reductions,
     "mandelbrot.png": draw_mandelbrot,
     "heat.svg": draw_heat,
+    "plate.png": draw_plate,
     "rotation.png": draw_rotation,
     "softmax.svg": draw_softmax,
 }
