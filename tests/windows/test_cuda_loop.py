@@ -119,3 +119,41 @@ def test_adjoint(boundary: str) -> None:
         rest = inputs[:-1]
         linear = forward(u, *rest, boundary=boundary) - forward(zeros, *rest, boundary=boundary)
         np.testing.assert_allclose(np.vdot(grad, linear), np.vdot(on_cuda, u), rtol=1e-12)
+
+
+def sampled(array: Any, axes: int, offsets: Any, order: int, boundary: str, value: float) -> Any:
+    """Return what SciPy makes of each part of an array, which has so many axes."""
+    ndimage = pytest.importorskip("scipy.ndimage")
+    mode = {"wrap": "grid-wrap", "constant": "grid-constant"}.get(boundary, boundary)
+    result = np.empty(array.shape)
+    for batch in np.ndindex(array.shape[:-axes]):
+        places = np.indices(array.shape[-axes:]) + [one[batch] for one in offsets]
+        result[batch] = ndimage.map_coordinates(
+            array[batch], places, order=order, mode=mode, cval=value, prefilter=False
+        )
+    return result
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_samples(order: int) -> None:
+    """Samples know their element, however many a thread takes."""
+    declared = kspec.ElementwiseKernel(
+        "T u, T c, T d",
+        "T v",
+        "v = u.sample(d, -d) + 10 * c.sample(d) + 100 * u(1, 0)",
+        f"samples_{order}",
+        windows={
+            "u": {"reach": [3, 3], "boundary": [*BOUNDARIES], "value": 2},
+            "c": {"reach": [3], "boundary": [*BOUNDARIES], "value": 3},
+        },
+        samples={"u": {"order": order}, "c": {"order": order}},
+    )
+    kernel = anew(declared)
+    for shape in [(33, 70), (2, 9, 40), (1, 5)]:
+        u, c = integers(*shape), integers(*shape, seed=1)
+        d = np.random.default_rng(2).integers(-8, 8, shape) / 4
+        for boundary in BOUNDARIES:
+            expected = 100 * neighbours(u, [(1, 1)] * 2, boundary, 2)[1, 0]
+            expected = expected + sampled(u, 2, [d, -d], order, boundary, 2)
+            expected = expected + 10 * sampled(c, 1, [d], order, boundary, 3)
+            np.testing.assert_allclose(kernel(u, c, d, boundary=boundary), expected, atol=1e-11)

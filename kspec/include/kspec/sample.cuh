@@ -37,7 +37,7 @@ template <class T> struct Coordinate<T, false> {
 };
 
 // The type of a sample of T, and the real one of its weights. Integers are sampled to the type of
-// the coordinates; types of 8 and 16 bits to float, in which their arithmetic is.
+// the coordinates; floats of 8 and 16 bits to float, in which they compute.
 template <class T, class C, int ORDER, bool INTEGER = IsInteger<T>::value> struct Sample {
   typedef decltype(sample_value<T>() * 1.0f) type;
   typedef decltype(sample_part((const type*)nullptr)) Weight;
@@ -51,7 +51,7 @@ template <class T, class C> struct Sample<T, C, 0, true> {
   typedef float Weight;
 };
 
-// Numbers, not arguments, decide: an integer has no NaN.
+// The sample at a coordinate without a place: NaN, or `value` for integers, which have none.
 template <class R, bool INTEGER = IsInteger<R>::value> struct Nowhere {
   __device__ static inline R sample(R value) { return value; }
 };
@@ -85,11 +85,12 @@ template <class Weight, int ORDER> struct Taps {
 
 // The first element that a sample at a coordinate combines; `rest` is how far behind the lower of
 // those around it the coordinate is.
-template <int ORDER, class C> __device__ inline ptrdiff_t first_tap(C coordinate, C& rest) {
+template <int ORDER, class C, class Rest>
+__device__ inline ptrdiff_t first_tap(C coordinate, Rest& rest) {
   ptrdiff_t lower = (ptrdiff_t)coordinate;
   if ((C)lower > coordinate) --lower;
-  rest = coordinate - (C)lower;
-  if (ORDER == 0) return lower + (rest >= (C)0.5);
+  rest = (Rest)coordinate - (Rest)lower;
+  if (ORDER == 0) return lower + (rest >= (Rest)0.5);
   return lower - (ORDER == 3);
 }
 
@@ -122,19 +123,33 @@ __device__ __noinline__ static double coordinate_outside(double c, ptrdiff_t n, 
   return rest >= extent ? period - rest : rest;
 }
 
+// The taps from a first one on, of which the boundary takes the place where they are outside.
+template <int ORDER, class Weight>
+__device__ inline void set_taps(Taps<Weight, ORDER>& taps, ptrdiff_t first, Weight rest,
+                                ptrdiff_t n, int boundary) {
+  taps.weigh(rest);
+  const bool inside = first >= 0 && first + ORDER < n;
+#pragma unroll
+  for (int k = 0; k <= ORDER; ++k) {
+    const ptrdiff_t place = first + k;
+    const bool there = inside || (place >= 0 && place < n);
+    taps.at[k] = there ? place : index_outside(place, n, boundary);
+  }
+}
+
 // Find the taps at `base + offset` of an axis; false if there is no such place. The offset is
-// apart, so that its fraction keeps its bits.
+// apart, so that its fraction keeps its bits, and is the same in each part of a divided array.
 template <int ORDER, class Weight, class C>
 __device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C offset, ptrdiff_t n,
                                   int boundary) {
-  if (has_index(offset)) {
-    C rest;
+  const bool mirrored = boundary == REFLECT || boundary == MIRROR;
+  if (n > 0 && has_index(offset)) {
+    decltype(C() + Weight()) rest;
     const ptrdiff_t first = base + first_tap<ORDER>(offset, rest);
-    const bool rounded = ORDER == 0 && rest >= (C)0.5;
-    if (first >= rounded && first + ORDER < n) {  // and so is the coordinate
-      taps.weigh((Weight)rest);
-#pragma unroll
-      for (int k = 0; k <= ORDER; ++k) taps.at[k] = first + k;
+    // In a mirror the middle between two elements goes to the other one.
+    const bool turned = ORDER == 0 && mirrored && (first < (rest >= 0.5f) || first >= n);
+    if (!turned) {
+      set_taps<ORDER>(taps, first, (Weight)rest, n, boundary);
       return true;
     }
   }
@@ -142,12 +157,7 @@ __device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C o
   const double inside = coordinate_outside((double)base + (double)offset, n, boundary);
   if (!has_index(inside)) return false;
   const ptrdiff_t first = first_tap<ORDER>(inside, rest);
-  taps.weigh((Weight)rest);
-#pragma unroll
-  for (int k = 0; k <= ORDER; ++k) {
-    const ptrdiff_t place = first + k;
-    taps.at[k] = place >= 0 && place < n ? place : index_outside(place, n, boundary);
-  }
+  set_taps<ORDER>(taps, first, (Weight)rest, n, boundary);
   return true;
 }
 
