@@ -144,7 +144,7 @@ def test_programs_are_made_for_their_options() -> None:
         (lambda u: laplacian(u[0], 1.0), ShapeError, "u has 1 dimension, and its window 2"),
         (lambda u: laplacian(u[:1], 1.0, boundary="valid"), ShapeError, "leaves nothing for bound"),
         (lambda u: laplacian(2.0, u), ShapeError, "u has 0 dimensions, and its window 2"),
-        (lambda u: blur(u, u[0]), ArgumentTypeError, "size R is not given; precompiled are 1, 2"),
+        (lambda u: blur(u, u[0]), ArgumentTypeError, "size R is missing; pass R="),
         (lambda u: blur(u, u[0], R=1.5), ArgumentTypeError, "size R must be an integer .* float"),
         (lambda u: blur(u, u[0], R=-1), ShapeError, "size R must be in"),
         (
