@@ -18,6 +18,7 @@ from kspec.build.load import import_package
 from kspec.build.package.catalogue import make_page
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.properties import runner
+from kspec.build.properties.gradients import gradient_problem
 from kspec.build.report.diff import signature_of
 from kspec.build.tools.show import show_kernel
 from kspec.model import manifest
@@ -26,6 +27,8 @@ from kspec.model.stages import Specialization
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest, module_of
+from kspec.spec.loader import load_specs
+from kspec.spec.models import ElementwiseSpec
 from tests.projects import CONFIGURATION, environment
 from tests.windows.reference import correlate, neighbours
 
@@ -82,6 +85,44 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def package(project: Path) -> Any:
     return import_package(plan_project(project).settings.package_folder)
+
+
+GRADIENTS = """\
+[elementwise.linear]
+inputs    = ["T u", "raw T w", "T h"]
+outputs   = "T v"
+windows   = { u = { reach = [1, "R"], boundary = ["nearest", "wrap", "constant", "valid"] } }
+sizes     = { R = [1, 2] }
+operation = "v = w[0] * u(-1, 0) + w[1] * u(1, R) / h"
+types     = { T = "float64" }
+backward  = { u = "adjoint" }
+example   = { shapes = { w = [2] }, sizes = { R = 2 }, low = 0.5, high = 1.5 }
+
+[elementwise.product]
+inputs    = "T u"
+outputs   = "T v"
+windows   = { u = { reach = [1], boundary = ["wrap", "valid"] } }
+operation = "v = u(1) * u(-1)"
+types     = { T = "float64" }
+backward  = { u = "adjoint" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("linear", ""),
+        ("product", "the gradient of u (2x3) differs from finite differences: error "),
+    ],
+)
+def test_gradients_are_compared_with_differences(name: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/gradients.toml").write_text(GRADIENTS)
+    (file,) = load_specs(tmp_path / "specs", tmp_path)
+    (spec,) = (one for one in file.specs if one.name == name)
+    assert isinstance(spec, ElementwiseSpec)
+    found = gradient_problem(kspec.ElementwiseKernel.from_spec(spec), spec, HOST)
+    assert found.startswith(problem) if problem else found == ""
 
 
 def test_what_is_built_is_what_the_specs_say(project: Path) -> None:

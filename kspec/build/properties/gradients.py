@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from kspec.build.properties.examples import as_numpy, on_device, random_array
+from kspec.build.properties.examples import (
+    as_numpy,
+    on_device,
+    random_array,
+    window_keywords,
+    windows_of,
+)
 from kspec.model import dtypes
 from kspec.model.backward import PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import RawDeclaration
-from kspec.model.shapes import summed_axes
+from kspec.model.shapes import Shape, summed_axes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -51,12 +57,15 @@ def gradient_problem(kernel: KernelCallable[Any], spec: Spec, device: Device) ->
         if _is_differentiable(spec, backward, binding, dtype)
     )
     dtype, binding = next(found, ("", {}))
-    alike = any(param.raw for param in spec.params)
-    for seed, layout in enumerate(_ALIKE if alike else _LAYOUTS):
-        if dtype:
-            trial = _Trial(kernel, spec, device, binding, dtype, layout, seed)
+    if not dtype:
+        return ""
+    alike = any(param.raw for param in spec.params) or bool(spec.boundaries)
+    boundaries = spec.boundaries or (None,)
+    for boundary in boundaries:
+        for seed, layout in enumerate(_ALIKE if alike else _LAYOUTS):
+            trial = _Trial(kernel, spec, device, binding, dtype, layout, seed, boundary)
             for problem in trial.problems():
-                return problem
+                return f"{problem}, boundary {boundary!r}" if len(boundaries) > 1 else problem
     return ""
 
 
@@ -85,6 +94,7 @@ class _Trial:
         dtype: str,
         layout: tuple[Any, ...],
         seed: int,
+        boundary: str | None,
     ) -> None:
         assert kernel.backward is not None
         self._call: Any = kernel
@@ -95,7 +105,14 @@ class _Trial:
         first, rest, axis, keepdims = layout
         self._axis = axis
         reduces = isinstance(spec, ReductionSpec)
-        self._keywords = {"axis": axis, "keepdims": keepdims} if reduces else {}
+        self._keywords: dict[str, Any] = {"axis": axis, "keepdims": keepdims} if reduces else {}
+        shapes: dict[str, Shape] = {}
+        if isinstance(spec, ElementwiseSpec) and spec.example is not None:
+            self._keywords = window_keywords(spec, spec.example)
+        if isinstance(spec, ElementwiseSpec) and spec.windows:
+            self._keywords |= {"boundary": boundary} if boundary else {}
+            first, shapes = _windowed_shapes(spec, self._keywords)
+            rest = first
         scalars = spec.declaration().scalars
         numbers = spec.example.scalars if spec.example else {}
         span = (spec.example.low, spec.example.high) if spec.example else (-1.0, 1.0)
@@ -105,14 +122,16 @@ class _Trial:
                 self._inputs[param.name] = numbers.get(param.name, 0.5)
                 continue
             shape = rest if any(isinstance(x, np.ndarray) for x in self._inputs.values()) else first
+            shape = shapes.get(param.name, shape)
             type_ = binding.get(param.type, param.type)
             self._inputs[param.name] = random_array(shape, type_, 100 * seed + number, span)
         self._shape = np.broadcast_shapes(
             *(
                 self._inputs[param.name].shape
                 for param in spec.inputs
-                if param.name not in scalars and not param.raw
-            )
+                if param.name not in (*scalars, *shapes) and not param.raw
+            ),
+            *([first] if shapes else []),
         )
         self._outputs = self._run()
         self._weights = [
@@ -169,17 +188,40 @@ class _Trial:
         arguments = [on_device(known[name], self._device) for name in self._backward.takes]
         if self._backward.writes_arrays:
             arguments += [on_device(np.zeros_like(one), self._device) for one in self._like()]
-        results = _as_tuple(self._backward.kernel(*arguments))
+        results = _as_tuple(self._backward.kernel(*arguments, **self._backward_keywords()))
         for name, result in zip(self._backward.differentiable, results, strict=True):
+            if np.shape(result) == np.shape(self._inputs[name]):
+                yield np.asarray(result, np.float64)
+                continue
             whole = np.broadcast_to(result, self._shape) if np.ndim(result) else result
             axes, extents = summed_axes(np.shape(whole), np.shape(self._inputs[name]))
             yield np.sum(whole, axis=axes, dtype=np.float64).reshape(extents)
+
+    def _backward_keywords(self) -> dict[str, Any]:
+        """Return the boundary and the sizes that the gradient's kernel takes too."""
+        declaration = self._backward.kernel.declaration
+        known = {name for name, _ in getattr(declaration, "sizes", ())}
+        known |= {"boundary"} if getattr(declaration, "all_windows", ()) else set()
+        return {name: value for name, value in self._keywords.items() if name in known}
 
     def _like(self) -> Iterator[Any]:
         """Yield arrays of the shapes and dtypes of the gradients that are given."""
         for param in self._backward.kernel.declaration.outputs:
             front = self._inputs[param.name.removeprefix(PREFIX)]
             yield front if param.raw else np.empty(self._shape, front.dtype)
+
+
+def _windowed_shapes(
+    spec: ElementwiseSpec, keywords: Mapping[str, Any]
+) -> tuple[Shape, dict[str, Shape]]:
+    """Return a shape for the elements, and those of windowed inputs and arrays of weights."""
+    windows = windows_of(spec, keywords)[0]
+    axes = max(len(one.reach) for one in windows)
+    loop = (2, *range(3, 3 + axes))
+    found = {one.param: one.shape_outside(loop) for one in windows}
+    given = spec.example.shapes if spec.example else {}
+    raw = {one.name: given[one.name] for one in spec.inputs if one.raw and one.name in given}
+    return loop, {**found, **raw}
 
 
 def _as_tuple(results: Any) -> tuple[Any, ...]:

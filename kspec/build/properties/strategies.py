@@ -21,7 +21,7 @@ from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Shape,
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.signature import Param
-from kspec.model.windows import VALID, BoundWindow
+from kspec.model.windows import BoundWindow
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -270,24 +270,17 @@ def _shapes(
         if param.raw and _own_shapes(spec):
             found[param.name] = example.shapes[param.name]
         elif param.raw or not full or not _free_axes(spec):
-            found[param.name] = _outside(loop, windows.get(param.name))
+            found[param.name] = (
+                windows[param.name].shape_outside(loop) if param.name in windows else loop
+            )
             full = full or not param.raw
         elif param.name in windows:
             split = len(loop) - len(windows[param.name].reach)
             shape = draw(_broadcastable(loop[:split])) + loop[split:]
-            found[param.name] = _outside(shape, windows[param.name])
+            found[param.name] = windows[param.name].shape_outside(shape)
         else:
             found[param.name] = draw(_broadcastable(loop))
     return found, loop
-
-
-def _outside(shape: Shape, window: BoundWindow | None) -> Shape:
-    """Return the shape of an input whose elements with a result have this one."""
-    if window is None or window.boundary != VALID:
-        return shape
-    split = len(shape) - len(window.reach)
-    more = (before + after for before, after in window.reach)
-    return (*shape[:split], *(n + k for n, k in zip(shape[split:], more, strict=True)))
 
 
 @st.composite
