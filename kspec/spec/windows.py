@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import keyword
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -31,6 +32,8 @@ from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError, gathered
 from kspec.spec.fields import NumberField, wrong_type
 
+# A number that C++ would round toward zero.
+_FRACTION = re.compile(r"[-+]?\s*(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?[fF]?")
 _EXTENT = {"type": ["integer", "string"]}
 
 
@@ -253,6 +256,11 @@ def offset_faults(
             yield Fault(("operation",), message, read.start, read.end - read.start)
             continue
         for axis, ((offset, start), sides) in enumerate(zip(read.offsets, reach, strict=True)):
+            if _FRACTION.fullmatch(offset):
+                message = f"offset {offset} of {name} is not an integer; read between elements "
+                message += "by `samples`"
+                yield Fault(("operation",), message, start, len(offset))
+                continue
             for row in choices(sizes):
                 value = constant(offset, row)
                 before, after = (row[one] if isinstance(one, str) else one for one in sides)
