@@ -1370,8 +1370,15 @@ def test_leaving_a_proxy_behind(device: ArrayDevice) -> None:
 
 def test_functions_of_scipy(place: ArrayDevice) -> None:
     special = pytest.importorskip("scipy.special")
-    for args in ((P, P), (D * D, D), (T, T)):
-        check(lambda x, y: (special.erf(x), special.xlogy(x, 2.0), special.expit(y)), args, place)
+    pairs = [(P, P), (D * D, D)]
+    # Since 1.17 SciPy prefers double precision, for bools and Python's numbers too; CuPy does not.
+    single = special.erf.types[0] == "f->f"
+    pairs += [(T, T)] if single else []
+    for args in pairs:
+        two = 2.0 if single else args[0].dtype.type(2)
+        check(
+            lambda x, y, z=two: (special.erf(x), special.xlogy(x, z), special.expit(y)), args, place
+        )
 
 
 def test_gelu(place: ArrayDevice) -> None:
