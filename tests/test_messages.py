@@ -54,7 +54,7 @@ def test_every_kind_of_fault_is_listed() -> None:
     listed = set(re.findall(r"`([a-z-]+)`", " ".join(rows)))
     sources = "\n".join(
         path.read_text(encoding="utf-8")
-        for folder in ("kspec/host/rt", "kspec/host/include")
+        for folder in ("kspec/host/rt", "kspec/host/include", "kspec/include/kspec")
         for path in sorted((ROOT / folder).rglob("*.*"))
     )
     said = set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', sources))
