@@ -91,6 +91,8 @@ class ElementwiseDeclaration(_Generated):
         Integer placeholders, each with the values that are precompiled.
     adjoint : Window or None
         The window of the forward kernel through which the gradient, the only output, goes back.
+    samples : tuple of Sample
+        Raw inputs that the operation reads between their elements.
     """
 
     ordered: bool = False

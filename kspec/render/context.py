@@ -391,7 +391,7 @@ def _adjoint_context(
         accumulator=parameters.as_accumulator(own),
         parameters=", ".join([f"const auto& {parameters.window_name(own)}", *items]),
         before=(
-            *(f"{parameters.value(param)} {param.name}{{}};" for param in adjoint.outputs),
+            *(f"{parameters.ctype(param)} {param.name}{{}};" for param in adjoint.outputs),
             *map(parameters.window_center, centers),
             *(parameters.window_macro(one, known[one.name]) for one in (own, *windowed)),
         ),
@@ -550,10 +550,7 @@ def _op_template(declaration: ReductionDeclaration, bound: bool) -> tuple[str, s
 def _accumulator(declaration: ReductionDeclaration) -> str:
     if declaration.accumulator:
         return declaration.accumulator
-    output = declaration.outputs.params[0]
-    if output.is_placeholder:
-        return f"typename kspec::Accumulator<{output.type}>::type"
-    return dtypes.lookup(output.type).accumulator
+    return parameters.as_accumulator(declaration.outputs.params[0])
 
 
 def _preamble(

@@ -68,7 +68,7 @@ def _adjoint(declaration: GeneratedDeclaration) -> tuple[str, ...]:
     if window is None:
         return ()
     (output,) = declaration.outputs
-    return (f"const kspec::Window<{_ctype(output)}, {window.axes}> _adjoint",)
+    return (f"const kspec::Window<{ctype(output)}, {window.axes}> _adjoint",)
 
 
 def _input(declaration: GeneratedDeclaration, param: Param) -> str:
@@ -104,12 +104,12 @@ def _shape_name(indexer: str) -> str:
 
 
 def _argument(param: Param, output: bool, assigned: bool = True) -> str:
-    ctype, name = _ctype(param), argument_name(param)
+    name = argument_name(param)
     if param.raw:
         return _array(param, output)
     if output and assigned:
-        return f"const kspec::Out<{ctype}> {name}"
-    return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype}> {name}"
+        return f"const kspec::Out<{ctype(param)}> {name}"
+    return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype(param)}> {name}"
 
 
 def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
@@ -118,7 +118,7 @@ def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
 
 
 def _window(param: Param, window: Window) -> str:
-    return f"const kspec::Window<{_ctype(param)}, {window.axes}> {argument_name(param)}"
+    return f"const kspec::Window<{ctype(param)}, {window.axes}> {argument_name(param)}"
 
 
 def samples_of(declaration: GeneratedDeclaration) -> dict[str, Sample]:
@@ -127,7 +127,7 @@ def samples_of(declaration: GeneratedDeclaration) -> dict[str, Sample]:
 
 
 def _sampled(param: Param, sample: Sample) -> str:
-    types = f"{_ctype(param)}, _NDIM_{param.name}, {sample.order}"
+    types = f"{ctype(param)}, _NDIM_{param.name}, {sample.order}"
     return f"const kspec::Sampled<{types}> {argument_name(param)}"
 
 
@@ -145,11 +145,6 @@ def sample_macro(param: Param, order: int) -> str:
 def window_name(param: Param) -> str:
     """Return the name of the neighbours of an input, inside of the loop."""
     return f"_window_{param.name}"
-
-
-def value(param: Param) -> str:
-    """Return the C++ type of a parameter's element."""
-    return _ctype(param)
 
 
 def as_accumulator(param: Param) -> str:
@@ -174,7 +169,7 @@ def window_center(param: Param) -> str:
 def _array(param: Param, output: bool, prefix: str = "") -> str:
     # An array that is written is a variable, so that a function can take it as CArray<T, N>&.
     constant = "" if output or param.non_const else "const "
-    array = f"kspec::Array<{constant}{_ctype(param)}, _NDIM_{prefix}{param.name}>"
+    array = f"kspec::Array<{constant}{ctype(param)}, _NDIM_{prefix}{param.name}>"
     return f"{constant}{array} {prefix}{param.name}"
 
 
@@ -189,14 +184,15 @@ def argument_name(param: Param) -> str:
     return param.name if param.raw else f"_arg_{param.name}"
 
 
-def _ctype(param: Param) -> str:
+def ctype(param: Param) -> str:
+    """Return the C++ type of a parameter's element."""
     return param.type if param.is_placeholder else dtypes.lookup(param.type).ctype
 
 
 def item(param: Param, output: bool) -> str:
     """Return the variable that is a parameter's element, under the name that the user writes."""
     written = output or param.non_const
-    return f"{_ctype(param)}& {param.name}" if written else f"const {_ctype(param)} {param.name}"
+    return f"{ctype(param)}& {param.name}" if written else f"const {ctype(param)} {param.name}"
 
 
 def element(param: Param, at: str, output: bool) -> str:
@@ -206,4 +202,4 @@ def element(param: Param, at: str, output: bool) -> str:
 
 def scalar(param: Param) -> str:
     """Return the variable that holds an input given as a number."""
-    return f"const {_ctype(param)} {param.name} = _arg_{param.name}.value;"
+    return f"const {ctype(param)} {param.name} = _arg_{param.name}.value;"

@@ -55,7 +55,6 @@ from kspec.spec.windows import (
     Adjoint,
     SizesField,
     WindowTable,
-    declared_sizes,
     declared_windows,
     is_alone,
     size_faults,
@@ -282,7 +281,7 @@ class ElementwiseSpec(_GeneratedSpec):
             numbers=self.numbers,
             forward=self.forward,
             windows=declared_windows(self.windows, self.operation, *self.macro_texts),
-            sizes=declared_sizes(self.sizes),
+            sizes=tuple(self.sizes.items()),
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
         )

@@ -27,7 +27,7 @@ from kspec.limits import BINDINGS
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
 from kspec.model.raw.launch_rules import evaluate
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Sizes, Window
+from kspec.model.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Window
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError, gathered
 from kspec.spec.fields import NumberField, wrong_type
@@ -312,11 +312,6 @@ def declared_windows(tables: Mapping[str, WindowTable], *texts: str) -> tuple[Wi
         )
         for name, table in tables.items()
     )
-
-
-def declared_sizes(sizes: Mapping[str, tuple[int, ...]]) -> Sizes:
-    """Return the integer placeholders of a declaration."""
-    return tuple(sizes.items())
 
 
 def size_faults(sizes: Mapping[str, tuple[int, ...]], taken: Mapping[str, str]) -> Iterator[Fault]:

@@ -115,7 +115,7 @@ class _HostGrowth:
     block: int = _CUPY_BLOCK
 
     def fit(self, size: int) -> tuple[int, int, int]:
-        threads, block = _host_threads(size, self.single, self.block)
+        threads, block = host_threads(size, self.single, self.block)
         return -(-threads // block), block, 0
 
     def in_blocks(self, threads: int) -> Growth:
@@ -188,12 +188,12 @@ def choose_host(
         schedule = _flat_schedule(members, in_order, size, 1)
     else:
         schedule = _strided_schedule(axes, size, 1)
-    threads, block = _host_threads(size, single)
+    threads, block = host_threads(size, single)
     growth = _HostGrowth(single) if schedule.growth else None
     return replace(schedule, threads=threads, block=block, growth=growth)
 
 
-def _host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int, int]:
+def host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int, int]:
     """Return the number of threads that share a loop, and of those in a block."""
     if single:
         return size, min(size, block)

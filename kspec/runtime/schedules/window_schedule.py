@@ -11,18 +11,16 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kspec import config
 from kspec.model import dtypes
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import strided_capacity, windowed
 from kspec.model.windows import BOUNDARIES, BoundWindow
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule
+from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, host_threads
 from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
 _THREADS, _LANES, _ROWS, _EACH = 256, 32, 8, 4  # kspec::WindowTile
-_HOST_CHUNK = 16384  # elements below which another host thread is not worth waking
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,8 @@ def choose_windows(
     layout = windowed(count, len(outer.extents))
     elements = _pack(axes, tiles, outer, size_of(shape))
     if on_host:
-        threads = min(-(-size_of(shape) // _HOST_CHUNK), 4 * config.host_threads())
-        return ElementwiseSchedule(layout, elements, threads, 1)
+        threads, block = host_threads(size_of(shape), single=False)
+        return ElementwiseSchedule(layout, elements, threads, block)
     if gathers:
         return ElementwiseSchedule(layout, elements, size_of(shape), _THREADS)
     blocks = math.prod(tiles) * outer.size
