@@ -29,8 +29,8 @@ import numpy as np
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.model.neighbours.windows import bind_windows
 from kspec.model.shapes import normalize_axes
-from kspec.model.windows import bind_windows
 from kspec.runtime.driver.device import Device, devices
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.halos import ShardCall, extend_shards

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -114,6 +115,8 @@ THIRD_PARTY = {
     "pytest": ("build/pytest_plugin.py",),
 }
 
+MAX_FILES = 16  # Python files in a folder, __init__.py included
+
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
@@ -209,6 +212,12 @@ def test_imports_have_no_cycle() -> None:
         for module, name in MODULES.items()
     }
     graphlib.TopologicalSorter(graph).prepare()  # CycleError names the modules
+
+
+def test_folders_are_small() -> None:
+    """A newcomer guesses the file from the names in a folder."""
+    counts = Counter(name.rpartition("/")[0] for name in FILES)
+    assert {folder: count for folder, count in counts.items() if count > MAX_FILES} == {}
 
 
 def test_third_party_imports_are_where_the_design_has_them() -> None:

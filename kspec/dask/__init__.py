@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
-from kspec.model.windows import bind_windows
+from kspec.model.neighbours.windows import bind_windows
 from kspec.runtime.kernels.identity import kernel_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 

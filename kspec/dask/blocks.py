@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kspec.model.samples import BoundSample
-from kspec.model.windows import BoundSizes, BoundWindow
+from kspec.model.neighbours.samples import BoundSample
+from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 from kspec.runtime.arguments.binding import is_aligned
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.identity import Identity

@@ -30,8 +30,8 @@ from kspec.dask.halos import Input, check_known, extend
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.infer import Abstract, infer
+from kspec.model.neighbours.windows import NO_SIZES, BoundWindow
 from kspec.model.shapes import Shape, broadcast_shapes
-from kspec.model.windows import NO_SIZES, BoundWindow
 from kspec.runtime.arguments.binding import Call, classify
 from kspec.runtime.callcache.launch_plan import pack_operand
 from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds

@@ -1,7 +1,7 @@
 """Windowed inputs on Dask arrays: each block with the elements that its neighbours lend it.
 
-`kspec.model.halos` says which elements these are.  Slices of neighbouring blocks are tasks of their
-own, so that no more than the halo travels between workers.
+`kspec.model.neighbours.halos` says which elements these are.  Slices of neighbouring blocks are
+tasks of their own, so that no more than the halo travels between workers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dask.highlevelgraph import HighLevelGraph
 from kspec.dask.blocks import ExtendTask
 from kspec.diagnostics import counted
 from kspec.errors import ShapeError
-from kspec.model.halos import Piece, pieces_of, thin_block
-from kspec.model.windows import VALID, BoundWindow
+from kspec.model.neighbours.halos import Piece, pieces_of, thin_block
+from kspec.model.neighbours.windows import VALID, BoundWindow
 
 Chunks = tuple[tuple[int, ...], ...]
 

@@ -23,10 +23,10 @@ from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
 from kspec.model.declaration import ElementwiseDeclaration, GeneratedDeclaration
 from kspec.model.infer import NUMBER, Abstract, Inferred, bound_windows, infer, param_dtype
-from kspec.model.samples import bind_samples
+from kspec.model.neighbours.samples import bind_samples
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
-from kspec.model.windows import BoundWindow
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
 
 _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, or as far

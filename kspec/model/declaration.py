@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kspec.model.neighbours.samples import Sample
+from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
-from kspec.model.samples import Sample
 from kspec.model.signature import CParam, Param, Signature
-from kspec.model.windows import Sizes, Window
 
 PLACES = 5  # positional parameters of calls that are written out, which makes them faster
 
@@ -125,7 +125,8 @@ class ElementwiseDeclaration(_Generated):
     def whole(self) -> str:
         """Why blocks of arrays cannot be computed; empty if they can.
 
-        They can with `windows`, but need the neighbours of their elements (`kspec.model.halos`).
+        They can with `windows`, but need the neighbours of their elements
+        (`kspec.model.neighbours.halos`).
         """
         if self.ordered:
             return (

@@ -29,6 +29,7 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.neighbours.windows import NO_SIZES, BoundSizes, BoundWindow, bind_windows
 from kspec.model.shapes import (
     Shape,
     broadcast_shapes,
@@ -38,7 +39,6 @@ from kspec.model.shapes import (
     reduced_shape,
 )
 from kspec.model.signature import Param
-from kspec.model.windows import NO_SIZES, BoundSizes, BoundWindow, bind_windows
 
 Binding = tuple[tuple[str, str], ...]
 
@@ -170,7 +170,7 @@ def bound_windows(
     """Return the windows and integer placeholders of a call.
 
     A placeholder that is None was not given.  Errors are those of
-    `kspec.model.windows.bind_windows`.
+    `kspec.model.neighbours.windows.bind_windows`.
     """
     known = {name for name, _ in declaration.sizes}
     given = {name: value for name, value in sizes.items() if value is not None or name not in known}

@@ -21,11 +21,11 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.neighbours.samples import Sample
+from kspec.model.neighbours.windows import Window
 from kspec.model.raw.launch_rules import LaunchRules
-from kspec.model.samples import Sample
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
-from kspec.model.windows import Window
 
 SCHEMA = 3
 FILE_NAME = "manifest.json"

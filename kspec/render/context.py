@@ -24,8 +24,8 @@ from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.signature import Param
 from kspec.render import parameters
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
-from kspec.spec.samples import with_sample_macros
-from kspec.spec.windows import Adjoint
+from kspec.spec.neighbours.samples import with_sample_macros
+from kspec.spec.neighbours.windows import Adjoint
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile

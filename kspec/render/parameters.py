@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.model.samples import Sample
+from kspec.model.neighbours.samples import Sample
+from kspec.model.neighbours.windows import Window
 from kspec.model.signature import Param
-from kspec.model.windows import Window
 
 
 def template_params(declaration: GeneratedDeclaration, bound: bool = False) -> str:

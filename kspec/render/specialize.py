@@ -12,7 +12,7 @@ from __future__ import annotations
 from kspec.model.coverage import layouts_of
 from kspec.model.stages import RawSymbol, Specialization
 from kspec.spec.models import RawSpec, Spec
-from kspec.spec.windows import choices
+from kspec.spec.neighbours.windows import choices
 
 
 def specializations(spec: Spec) -> tuple[Specialization | RawSymbol, ...]:

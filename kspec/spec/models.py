@@ -37,8 +37,8 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import Window, common_boundaries
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
@@ -49,9 +49,8 @@ from kspec.spec.fields import (
     TypesField,
 )
 from kspec.spec.gradients import rules as gradient_rules
-from kspec.spec.raw import RawSpec as RawSpec
-from kspec.spec.samples import SampleTable, declared_samples, sample_faults
-from kspec.spec.windows import (
+from kspec.spec.neighbours.samples import SampleTable, declared_samples, sample_faults
+from kspec.spec.neighbours.windows import (
     Adjoint,
     SizesField,
     WindowTable,
@@ -60,6 +59,7 @@ from kspec.spec.windows import (
     size_faults,
     window_faults,
 )
+from kspec.spec.raw import RawSpec as RawSpec
 
 _NO_PARAMS = Signature()
 # Other keyword arguments of elementwise calls, and names of parameters behind them.

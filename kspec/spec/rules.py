@@ -30,10 +30,10 @@ from kspec.cpp.fragments import (
 from kspec.cpp.name_expressions import template_arguments
 from kspec.cpp.names import name_problem
 from kspec.model import dtypes
+from kspec.model.neighbours.windows import MAX_SIZE
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, parse_expression
 from kspec.model.raw.launch_rules import Default, constant_problem, scope_of
 from kspec.model.signature import CParam, Signature
-from kspec.model.windows import MAX_SIZE
 from kspec.spec.faults import Fault
 
 Binding = tuple[tuple[str, str], ...]

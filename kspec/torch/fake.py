@@ -21,11 +21,11 @@ from kspec.model.infer import (
     infer,
     param_dtype,
 )
+from kspec.model.neighbours.samples import bind_samples
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.operators import Operator
-from kspec.model.samples import bind_samples
 from kspec.model.shapes import refusal_to_broadcast
 from kspec.model.signature import Param
-from kspec.model.windows import BoundWindow
 
 Sizes = Sequence[Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kspec.model.halos import pieces_of, thin_block
+from kspec.model.neighbours.halos import pieces_of, thin_block
 from tests.windows.reference import padded
 
 BOUNDARIES = ["nearest", "reflect", "mirror", "wrap", "constant"]

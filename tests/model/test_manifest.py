@@ -10,11 +10,11 @@ from kspec.model import manifest
 from kspec.model.coverage import Coverage
 from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
 from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model.neighbours.samples import Sample
+from kspec.model.neighbours.windows import Window
 from kspec.model.raw.launch_rules import LaunchRules
-from kspec.model.samples import Sample
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
-from kspec.model.windows import Window
 
 X, Y = Param("T", "x"), Param("float32", "y", raw=True)
 KERNELS = (

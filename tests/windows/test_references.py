@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspec.build.properties.windowed import WindowedArray
-from kspec.model.windows import BOUNDARIES, BoundWindow
+from kspec.model.neighbours.windows import BOUNDARIES, BoundWindow
 from tests.windows.reference import neighbours
 
 REACH = ((2, 1), (0, 3))

@@ -28,7 +28,7 @@ from kspec.render.environment import render_template
 from kspec.render.parameters import windows_of
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
-from kspec.spec.windows import choices
+from kspec.spec.neighbours.windows import choices
 
 FILE_NAME = "index.html"
 

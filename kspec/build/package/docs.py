@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
+from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
 from kspec.model.signature import CParam, Param, Signature
-from kspec.model.windows import Window
 from kspec.render.parameters import windows_of
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec

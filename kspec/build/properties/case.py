@@ -28,7 +28,7 @@ from kspec.build.properties.examples import (
     windows_of,
 )
 from kspec.model import dtypes
-from kspec.model.windows import BoundWindow
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -269,7 +269,7 @@ class Case:
         lines.append(f"from {package} import {module}")
         if self._windows():
             lines.append("from kspec.build.properties.windowed import WindowedArray")
-            lines.append("from kspec.model.windows import BoundWindow")
+            lines.append("from kspec.model.neighbours.windows import BoundWindow")
         return lines
 
     def _windows(self) -> dict[str, BoundWindow]:

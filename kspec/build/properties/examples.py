@@ -26,8 +26,8 @@ from kspec.build.properties.windowed import WindowedArray
 from kspec.cpp.name_expressions import template_arguments
 from kspec.errors import SpecError
 from kspec.model import dtypes
+from kspec.model.neighbours.windows import BoundSizes, BoundWindow, bind_windows
 from kspec.model.signature import CParam
-from kspec.model.windows import BoundSizes, BoundWindow, bind_windows
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype

@@ -20,8 +20,8 @@ from kspec.build.properties import examples
 from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Shape, Values
 from kspec.errors import SpecError
 from kspec.model import dtypes
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.signature import Param
-from kspec.model.windows import BoundWindow
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec

@@ -15,7 +15,15 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from kspec.model.windows import CONSTANT, MIRROR, NEAREST, REFLECT, VALID, WRAP, BoundWindow
+from kspec.model.neighbours.windows import (
+    CONSTANT,
+    MIRROR,
+    NEAREST,
+    REFLECT,
+    VALID,
+    WRAP,
+    BoundWindow,
+)
 
 Array = npt.NDArray[Any]
 

@@ -41,8 +41,8 @@ from kspec.model.coverage import (
     types_text,
     widened,
 )
+from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.toml import toml_value
-from kspec.model.windows import BoundSizes
 from kspec.spec.edit import append_values, comments_of, remove_values, set_value
 from kspec.spec.fields import dtype_of
 from kspec.spec.loader import SpecFile, load_specs

@@ -6,7 +6,7 @@
 
 namespace kspec {
 
-// kspec/model/windows.py has the same order.
+// kspec/model/neighbours/windows.py has the same order.
 enum Boundary { NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID };
 
 __device__ inline ptrdiff_t modulo(ptrdiff_t k, ptrdiff_t n) {

@@ -14,10 +14,10 @@ from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
-from kspec.model.samples import BoundSample
+from kspec.model.neighbours.samples import BoundSample
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import check_ndim
 from kspec.model.signature import Param
-from kspec.model.windows import BoundWindow
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable

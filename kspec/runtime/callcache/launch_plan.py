@@ -23,7 +23,7 @@ from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype
-from kspec.model.windows import BOUNDARIES
+from kspec.model.neighbours.windows import BOUNDARIES
 from kspec.runtime.arguments.binding import Operand, place_of
 from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of

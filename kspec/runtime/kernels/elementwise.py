@@ -15,10 +15,10 @@ from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import bound_windows, infer
-from kspec.model.samples import BoundSample, bind_samples
+from kspec.model.neighbours.samples import BoundSample, bind_samples
+from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
-from kspec.model.windows import BoundSizes, BoundWindow
 from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import (
     checks_of_call,

@@ -1,7 +1,7 @@
 """Shards of windowed inputs, each with the elements that the shards beside it lend.
 
-`kspec.model.halos` says which elements these are, `kspec.runtime.libraries.assembly` copies them
-between devices.
+`kspec.model.neighbours.halos` says which elements these are, `kspec.runtime.libraries.assembly`
+copies them between devices.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from kspec.diagnostics import counted
 from kspec.errors import ShapeError
-from kspec.model.halos import Piece, pieces_of, thin_block
+from kspec.model.neighbours.halos import Piece, pieces_of, thin_block
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape
-from kspec.model.windows import BoundWindow
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.libraries.assembly import Assembly, Part
 from kspec.runtime.libraries.lookup import library_of, view_of

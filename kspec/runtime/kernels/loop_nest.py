@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from kspec.model import dtypes
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, adjoint_window, param_dtype
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
-from kspec.model.windows import BoundWindow
 from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory.array_view import ArrayView

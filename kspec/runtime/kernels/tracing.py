@@ -21,8 +21,8 @@ from pathlib import Path
 from kspec import config
 from kspec.files import ROOT
 from kspec.model.coverage import layout_text
+from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.stages import RawSymbol, Specialization
-from kspec.model.windows import BoundSizes
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 

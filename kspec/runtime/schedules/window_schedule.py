@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
+from kspec.model.neighbours.windows import BOUNDARIES, BoundWindow
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import strided_capacity, windowed
-from kspec.model.windows import BOUNDARIES, BoundWindow
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, host_threads

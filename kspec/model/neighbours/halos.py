@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kspec.model.windows import MIRROR, VALID, WRAP
+from kspec.model.neighbours.windows import MIRROR, VALID, WRAP
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 >>> [(one.offset, one.length) for one in offset_faults("u", ((1, 1),), {}, "y = u(2) - u(-1)")]
 [(6, 1)]
 
-`kspec.model.windows` has what callers need of them.
+`kspec.model.neighbours.windows` has what callers need of them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
 from kspec.diagnostics import counted
 from kspec.limits import BINDINGS
+from kspec.model.neighbours.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Window
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
 from kspec.model.raw.launch_rules import evaluate
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Window
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError, gathered
 from kspec.spec.fields import NumberField, wrong_type

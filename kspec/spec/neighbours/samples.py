@@ -5,7 +5,7 @@
 >>> with_sample_macros(("u",), "v = u.sample(0.5) + u")
 'v = _sample_u(0.5) + u'
 
-`kspec.model.samples` has what callers need of them.
+`kspec.model.neighbours.samples` has what callers need of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kspec.cpp.brackets import group_end
 from kspec.cpp.fragments import code_of
 from kspec.cpp.tokens import tokens_of
 from kspec.diagnostics import counted
-from kspec.model.samples import ORDERS, SAMPLE_BOUNDARIES, Sample
+from kspec.model.neighbours.samples import ORDERS, SAMPLE_BOUNDARIES, Sample
+from kspec.model.neighbours.windows import MAX_AXES, Reach
 from kspec.model.signature import Param, Signature
-from kspec.model.windows import MAX_AXES, Reach
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import NumberField, wrong_type
-from kspec.spec.windows import WindowTable, boundary_field, choices, constant, items_of
+from kspec.spec.neighbours.windows import WindowTable, boundary_field, choices, constant, items_of
 
 _LITERAL = re.compile(r"([+-]?)\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fF]?")
 _MEMBER = r"(?<![\w.>:])({names})\s*\.\s*sample(?=\s*\()"

@@ -5,7 +5,8 @@ A declared `Sample` may list several boundaries; `bind_samples` takes one of the
 >>> bind_samples("warp", (Sample("x", 1, ("nearest", "wrap"), axes=2),), boundary="wrap")
 (BoundSample(param='x', boundary='wrap', value=0),)
 
-Windowed inputs are sampled within their window, which has their boundary (`kspec.model.windows`).
+Windowed inputs are sampled within their window, which has their boundary
+(`kspec.model.neighbours.windows`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kspec.model.windows import BOUNDARIES, VALID, Window, check_boundary
+from kspec.model.neighbours.windows import BOUNDARIES, VALID, Window, check_boundary
 
 ORDERS = (0, 1, 3)
 SAMPLE_BOUNDARIES = tuple(one for one in BOUNDARIES if one != VALID)

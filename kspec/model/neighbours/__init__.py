@@ -1,0 +1,1 @@
+"""Neighbours of elements: windows, samples between elements, and halos of divided arrays."""

@@ -1,0 +1,1 @@
+"""`windows` and `samples` tables: their fields, the reads in the operation, and their faults."""
