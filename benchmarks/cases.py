@@ -8,8 +8,8 @@ are `held_out` played no part when schedules were chosen; they show whether the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -49,6 +49,8 @@ class Case:
         Whether the time itself, in microseconds, is of interest.
     section : str
         Group it is listed in; default: the kind of its kernel.
+    times : mapping of str to float or None
+        How many times as fast as each of these peers it has to be; None: it is reported.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Case:
     scale: float = 1.0
     latency: bool = False
     section: str = ""
+    times: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def group(self) -> str:

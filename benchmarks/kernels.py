@@ -10,7 +10,7 @@ plain text, and an ``x`` would break ``max``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,6 +52,8 @@ class Text:
         What it is called.
     cupy : callable or None
         One call of CuPy instead of the same text, where CuPy cannot compile that.
+    cupy_inputs : callable or None
+        Inputs as that call takes them, made before it is timed: ``cupy_inputs(cupy, *inputs)``.
     scalars : tuple of float
         Passed after the arrays, as Python numbers.
     tolerance : float or None
@@ -67,6 +69,7 @@ class Text:
     torch: Callable[..., Any] | None = None
     torch_name: str = ""
     cupy: Callable[..., Any] | None = None
+    cupy_inputs: Callable[..., Sequence[Any]] | None = None
     scalars: tuple[float, ...] = ()
     tolerance: float | None = None
 

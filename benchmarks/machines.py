@@ -49,6 +49,9 @@ class Machine(Protocol):
     def random(self, dtype: str, count: int, seed: int) -> Any:
         """Return random elements: floats from [0, 1), integers from [-100, 100)."""
 
+    def array(self, values: Any) -> Any:
+        """Return the elements of a NumPy array."""
+
     def empty(self, dtype: str, count: int) -> Any:
         """Return undefined elements."""
 
@@ -110,6 +113,9 @@ class HostMachine:
 
     def random(self, dtype: str, count: int, seed: int) -> Any:
         return random_numpy(dtype, count, seed)
+
+    def array(self, values: Any) -> Any:
+        return values
 
     def empty(self, dtype: str, count: int) -> Any:
         return np.empty(count, dtype)
@@ -199,8 +205,12 @@ class CudaMachine:
     def random(self, dtype: str, count: int, seed: int) -> Any:
         cupy = self.peers.get("cupy")
         if cupy is None:
-            return kspec.asarray(random_numpy(dtype, count, seed), device="cuda")
+            return self.array(random_numpy(dtype, count, seed))
         return _random(cupy, dtype, count, seed)
+
+    def array(self, values: Any) -> Any:
+        cupy = self.peers.get("cupy")
+        return kspec.asarray(values, device="cuda") if cupy is None else cupy.asarray(values)
 
     def empty(self, dtype: str, count: int) -> Any:
         cupy = self.peers.get("cupy")

@@ -72,12 +72,15 @@ class Operand:
         Taken from the base first.
     axes : tuple of int or None
         Permutation of what is left.
+    values : callable or None
+        Makes the elements of the base, given its shape; None: they are random.
     """
 
     dtype: str
     shape: Shape
     index: tuple[Any, ...] = ()
     axes: tuple[int, ...] | None = None
+    values: Callable[[Shape], Any] | None = None
 
     def view(self, base: Any) -> Any:
         """Return the operand as a view of a 1-D array with at least `count` elements."""
@@ -137,6 +140,9 @@ class Memory(Protocol):
     def random(self, dtype: str, count: int, seed: int) -> Any:
         """Return random elements."""
 
+    def array(self, values: Any) -> Any:
+        """Return the elements of a NumPy array."""
+
     def empty(self, dtype: str, count: int) -> Any:
         """Return undefined elements."""
 
@@ -157,6 +163,8 @@ class Pool:
         steps = [_step(operand) for operand in operands]
         bases = [
             self._base(operand.dtype, position, sets * step)
+            if operand.values is None
+            else self._filled(operand, sets, step)
             for position, (operand, step) in enumerate(zip(operands, steps, strict=True))
         ]
         return [
@@ -174,6 +182,12 @@ class Pool:
             base = self._memory.random(dtype, count, seed=position)
             self._bases[dtype, position] = base
         return base
+
+    def _filled(self, operand: Operand, sets: int, step: int) -> Any:
+        assert operand.values is not None
+        one = np.zeros(step, operand.dtype)
+        one[: operand.count] = operand.values(operand.shape).reshape(-1)
+        return self._memory.array(np.tile(one, sets))
 
 
 def _step(operand: Operand) -> int:

@@ -37,6 +37,7 @@ class Ops(Protocol):
     def erfc(self, x: Any) -> Any: ...
     def log(self, x: Any) -> Any: ...
     def abs(self, x: Any) -> Any: ...
+    def floor(self, x: Any) -> Any: ...
     def maximum(self, x: Any, y: Any) -> Any: ...
     def flip(self, x: Any) -> Any: ...
     def with_edges(self, x: Any, widths: Sequence[int]) -> Any:
@@ -70,7 +71,7 @@ class ArrayModuleOps:
     def __init__(self, module: Any, widen: bool = True) -> None:
         self._xp = module
         self._widen = widen
-        for name in ("sqrt", "exp", "cos", "sin", "log", "abs", "maximum"):
+        for name in ("sqrt", "exp", "cos", "sin", "log", "abs", "floor", "maximum"):
             setattr(self, name, getattr(module, name))
 
     def of(self, array: Any) -> Any:
@@ -122,7 +123,7 @@ class TorchOps:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        for name in ("sqrt", "exp", "cos", "sin", "log", "abs", "maximum"):
+        for name in ("sqrt", "exp", "cos", "sin", "log", "abs", "floor", "maximum"):
             setattr(self, name, getattr(torch, name))
         self.erfc = torch.special.erfc
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from benchmarks.cases import Case
 from benchmarks.kernels import Text
 from benchmarks.operands import Operand, Operands, array, square
 from benchmarks.references import Ops
-from benchmarks.results import Figure, Throughput
 
 SECTION = "stencil"
 F16, F32, U8 = "float16", "float32", "uint8"
@@ -173,7 +172,7 @@ def _cube(n: int) -> list[Operand]:
 
 
 def _case(name: str, text: Text, inputs: Operands, target: float, **more: Any) -> Case:
-    return Case(name, text, inputs, target=target, section=SECTION, **more)
+    return Case(name, text, inputs, target=target, section=SECTION, times=_TIMES, **more)
 
 
 _STAR_3D, _BOX_3D = _weights(_star(3)), _weights(_box(1, 1, 1))
@@ -193,15 +192,3 @@ CASES = (
     _case("3x3, padded rows", BOX_3, _padded, 0.9, of="3x3"),
     _case("3x3, odd rows", BOX_3, _square(F32, 3), 0.9, of="3x3"),
 )
-
-
-def beside_peers(row: Throughput) -> Iterator[Figure]:
-    """Yield how many times as fast as each peer a stencil is."""
-    ours = row.samples.get("kspec")
-    for peer, limit in _TIMES.items():
-        theirs = row.samples.get(peer)
-        if ours is None or theirs is None:
-            continue
-        name = f"{row.name}, times as fast as {peer}"
-        times = theirs.median / ours.median
-        yield Figure(f"{SECTION} beside peers", name, times, "x", limit, at_least=True)

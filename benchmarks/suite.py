@@ -18,6 +18,7 @@ from benchmarks import (
     host_device,
     jitted,
     reduction_cases,
+    sample_cases,
     scaling,
     shipped,
     stencil_cases,
@@ -27,13 +28,14 @@ from benchmarks.coldstart import STARTS, built_package, is_possible, run_start
 from benchmarks.machines import Machine
 from benchmarks.overhead import CALLS, Bench, NotHereError, run_call
 from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput
-from benchmarks.throughput import Runner
+from benchmarks.throughput import Runner, beside_peers
 from kspec.runtime.driver import api as driver
 
 CASES: tuple[Case, ...] = (
     *elementwise_cases.CASES,
     *reduction_cases.CASES,
     *stencil_cases.CASES,
+    *sample_cases.CASES,
 )
 _PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "cuda-bindings", "nvidia-cuda-nvrtc")
 
@@ -116,8 +118,7 @@ class Suite:
                 yield f"from {case.label} on without peers: they took too long"
             row = runner.run(case, with_peers)
             yield row
-            if case.group == stencil_cases.SECTION:
-                yield from stencil_cases.beside_peers(row)
+            yield from beside_peers(case, row)
         for case in ours:
             yield runner.run(case, False, shipped.kernel_of(case))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from benchmarks.kernels import TOLERANCES, Text
 from benchmarks.machines import Machine
 from benchmarks.operands import Operand, Pool
 from benchmarks.references import ArrayModuleOps, as_tensor, worst_error
-from benchmarks.results import Throughput
+from benchmarks.results import Figure, Throughput
 from benchmarks.timing import Call
 
 # Together the operands of consecutive calls exceed the cache so many times.
@@ -160,6 +160,8 @@ class Runner:
         self, text: Text, bound: BoundCase, axes: tuple[Any, ...], inputs: Any, outputs: Any
     ) -> Call:
         cupy = self._machine.peers["cupy"]
+        if text.cupy_inputs is not None:
+            inputs = text.cupy_inputs(cupy, *inputs)
         if text.cupy is not None:
             return functools.partial(text.cupy, cupy, *inputs, *text.scalars, outputs, *axes)
         kernel = self._kernel(text, cupy)
@@ -171,6 +173,18 @@ class Runner:
         tensors = [as_tensor(torch, array) for array in inputs]
         results = [as_tensor(torch, array) for array in outputs]
         return functools.partial(text.torch, torch, *tensors, *text.scalars, results, *axes)
+
+
+def beside_peers(case: Case, row: Throughput) -> Iterator[Figure]:
+    """Yield how many times as fast as each peer a case is, for those that it says."""
+    ours = row.samples.get("kspec")
+    for peer, limit in case.times.items():
+        theirs = row.samples.get(peer)
+        if ours is None or theirs is None:
+            continue
+        name = f"{row.name}, times as fast as {peer}"
+        times = theirs.median / ours.median
+        yield Figure(f"{row.group} beside peers", name, times, "x", limit, at_least=True)
 
 
 def reference(text: Text, ops: Any, inputs: Sequence[Any], bound: BoundCase) -> tuple[Any, ...]:

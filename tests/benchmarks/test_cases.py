@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kspec
-from benchmarks import elementwise_cases, kernels, overhead, reduction_cases, shipped
+from benchmarks import (
+    elementwise_cases,
+    kernels,
+    overhead,
+    reduction_cases,
+    sample_cases,
+    shipped,
+    stencil_cases,
+)
 from benchmarks.cases import BoundCase, Case, select
 from benchmarks.kernels import Text
 from benchmarks.machines import HostMachine
 from benchmarks.operands import FULL_SIZE, array, bits, like, rows_in, rows_of, square, transposed
 from benchmarks.suite import CASES
-from benchmarks.throughput import Runner
+from benchmarks.throughput import Runner, beside_peers
 from kspec.model.stages import CudaSource, Target
 from kspec.render import render_specs, specializations
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
+from tests.benchmarks.fakes import fake_cupy
 from tests.compiling import compiled
 
 TINY = 3000
@@ -78,6 +89,13 @@ class TestTable:
         assert (by_name("3x3, odd rows").of, by_name("3x3, odd rows").target) == ("3x3", 0.9)
         assert (by_name("stride 2").of, by_name("stride 2").target) == ("CuPy", 0.95)
         assert by_name("dot, 16M").of == "full, 16M"
+
+    def test_times_as_fast_as_peers(self) -> None:
+        times = {case.name: dict(case.times) for case in CASES if case.times}
+        assert times.pop("sample, order 1") == {"CuPy": 1.2}
+        assert times.pop("sample, order 0") == times.pop("sample, order 3") == {"CuPy": None}
+        assert set(times) == {case.name for case in stencil_cases.CASES}
+        assert all(one == {"CuPy": 3.0, "torch": 1.2} for one in times.values())
 
     def test_a_case_that_others_are_compared_with_comes_first(self) -> None:
         names = [case.name for case in CASES]
@@ -199,6 +217,49 @@ def test_shipped_kernels_give_what_the_reference_says(case: Case, runner: Runner
     row = runner.run(case, with_peers=False, kernel=shipped.kernel_of(case))
     assert not row.problem
     assert set(row.samples) == {"kspec"}
+
+
+class TestSamples:
+    def test_coordinates_are_smooth(self) -> None:
+        for axis, operand in enumerate(sample_cases.CASES[0].inputs(64 * 64)[1:]):
+            assert operand.values is not None
+            places = operand.values(operand.shape)
+            assert (places.shape, places.dtype) == (operand.shape, np.float32)
+            displacement = places - np.indices(operand.shape)[axis]
+            assert 0 < np.abs(displacement).max() <= 8
+            assert np.abs(np.diff(displacement, axis=0)).max() < 0.5
+            assert np.abs(np.diff(displacement, axis=1)).max() < 0.5
+
+    @pytest.mark.parametrize("case", sample_cases.CASES, ids=lambda case: case.name)
+    def test_rows_beside_map_coordinates(self, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+        ndimage = pytest.importorskip("scipy.ndimage")
+        seen = []
+
+        def map_coordinates(*arrays: Any, output: Any, **options: Any) -> None:
+            seen.append(output.copy())
+            ndimage.map_coordinates(*arrays, output=output, **options)
+            seen.append(output)
+
+        monkeypatch.setitem(sys.modules, "cupyx", ModuleType("cupyx"))
+        monkeypatch.setitem(sys.modules, "cupyx.scipy", ModuleType("cupyx.scipy"))
+        theirs: Any = ModuleType("cupyx.scipy.ndimage")
+        theirs.map_coordinates = map_coordinates
+        monkeypatch.setitem(sys.modules, "cupyx.scipy.ndimage", theirs)
+        machine = HostMachine(16 * TINY)
+        machine.cache_bytes, machine.peers = 0, {"cupy": fake_cupy()}
+        row = Runner(machine, budget=0).run(case)
+        assert (row.problem, row.notes) == ("", ())
+        np.testing.assert_allclose(seen[0], seen[1], atol=1e-6)
+        (figure,) = beside_peers(case, row)
+        assert figure.section == "stencil beside peers"
+        assert figure.name == f"{case.name}, times as fast as CuPy"
+        assert figure.value == row.samples["CuPy"].median / row.samples["kspec"].median
+        assert (figure.limit, figure.at_least) == (case.times["CuPy"], True)
+
+
+def test_a_peer_that_was_not_measured_has_no_figure(runner: Runner) -> None:
+    case = by_name("5-point")
+    assert list(beside_peers(case, runner.run(case))) == []
 
 
 def binding_of(bound: BoundCase, kernel: Any) -> dict[str, str]:

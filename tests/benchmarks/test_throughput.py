@@ -11,7 +11,7 @@ import pytest
 from benchmarks import kernels
 from benchmarks.cases import Case
 from benchmarks.machines import HostMachine, random_numpy
-from benchmarks.operands import Pool, array, line
+from benchmarks.operands import Operand, Pool, array, line
 from benchmarks.references import ArrayModuleOps, as_tensor, worst_error
 from benchmarks.throughput import Runner
 
@@ -94,6 +94,16 @@ class TestPool:
             assert not any(np.shares_memory(view, other) for other in views[:number])
             assert view.ctypes.data % 16 == views[0].ctypes.data % 16
         np.testing.assert_array_less(0, np.abs(views[0] - views[1]).max())
+
+    def test_given_values_are_those_of_every_set(self, machine: HostMachine) -> None:
+        def count(shape: tuple[int, ...]) -> Any:
+            return np.arange(np.prod(shape)).reshape(shape)
+
+        operand = Operand("float32", (3, 5), values=count)
+        (one,), (other,) = Pool(machine).inputs([operand], 2)
+        np.testing.assert_array_equal(one, count((3, 5)))
+        np.testing.assert_array_equal(other, count((3, 5)))
+        assert one.dtype == "float32" and not np.shares_memory(one, other)
 
     def test_data_is_made_once(self, machine: HostMachine) -> None:
         made = []
