@@ -138,7 +138,7 @@ def _why_not(spec: ElementwiseSpec) -> str:
     if declaration.windows:
         return f"its operation reads neighbours of {declaration.windows[0].param}"
     if declaration.sizes:
-        return f"it has sizes ({', '.join(name for name, _ in declaration.sizes)})"
+        return f"it has sizes ({', '.join(declaration.size_names)})"
     if spec.compiler_options:
         return f"it has compiler options of its own ({', '.join(spec.compiler_options)})"
     return declaration.whole or ("its operation works on memory" if declaration.in_place else "")

@@ -17,11 +17,9 @@ import jax
 import numpy as np
 
 from kspec.jax.abstract import Evaluation
-from kspec.jax.options import size_names
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import NAME
-from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.shapes import Shape, normalize_axes
 from kspec.model.signature import Param
 from kspec.runtime.kernels.base import GeneratedCallable
@@ -110,14 +108,6 @@ class TracedCall:
         """Return the dtype that JAX is set to have in place of one."""
         return dtype if jax.config.jax_enable_x64 else _WIDE.get(dtype, dtype)
 
-    def window_options(self, declaration: GeneratedDeclaration) -> dict[str, Any]:
-        """Return the options that bind windows, samples and sizes, of those that a kernel has."""
-        names = size_names(declaration)
-        if getattr(declaration, "takes_boundary", False):
-            names = (*names, "boundary")
-        given = {name: self.options.get(name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
-
     @property
     def _outputs(self) -> tuple[tuple[Shape, str], ...]:
         return self.evaluation.outputs
@@ -145,7 +135,7 @@ class TracedCall:
             options["keepdims"] = bool(self.options.get("keepdims", False))
         elif all(param.raw for param in self.kernel.declaration.params):
             options["size"] = self.options["size"]
-        options |= self.window_options(self.kernel.declaration)
+        options |= self.kernel.declaration.shared_options(self.options)
         return Request(self.name, tuple(sorted(self.numbers.items())), tuple(options.items()))
 
     def _run(self, narrow: Sequence[str], *arrays: Any) -> tuple[Any, ...]:

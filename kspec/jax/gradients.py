@@ -105,7 +105,7 @@ class _Gradient:
             shape, axis = self._call.evaluation.shape, self._call.options.get("axis")
             known = with_kept_axes(known, self._outputs, shape, axis)
         with self._call.precision():
-            options = self._call.window_options(self._rule.kernel.declaration)
+            options = self._rule.kernel.declaration.shared_options(self._call.options)
             arguments = self._rule.arguments(known)
             found = self._gradients(*arguments, **self._raw_shapes, **options)
             found = found if isinstance(found, tuple) else (found,)

@@ -1,6 +1,6 @@
 """Keyword arguments of a call from JAX: checked, and as values that a program can be looked up by.
 
->>> from kspec.model.declaration import ReductionDeclaration
+>>> from kspec.model.declaration import ElementwiseDeclaration, ReductionDeclaration
 >>> from kspec.model.signature import Param, Signature
 >>> signatures = Signature((Param("T", "x"),)), Signature((Param("T", "y"),))
 >>> hashable_options(ReductionDeclaration("sum", *signatures), {"axis": [0, 1], "keepdims": 1})
@@ -15,10 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.model.declaration import (
-    ElementwiseDeclaration,
-    GeneratedDeclaration,
-)
+from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import checked_size
 from kspec.model.shapes import axis_index, integer
 from kspec.runtime.memory.array_view import dtype_name
@@ -43,22 +40,14 @@ def option_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
         If an integer placeholder has the name of another one.
     """
     names = _OPTIONS[declaration.kind]
-    if not isinstance(declaration, ElementwiseDeclaration):
-        return names
     taken = (*names, TRUTHS)
-    for name in size_names(declaration):
+    for name in declaration.size_names:
         if name in taken:
             raise ArgumentTypeError(
                 f"{declaration.name}: size {name} has the name of a keyword argument in JAX; "
                 "rename it"
             )
-    boundary = ("boundary",) if declaration.takes_boundary else ()
-    return (*names, *boundary, *size_names(declaration))
-
-
-def size_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
-    """Return the integer placeholders of a kernel."""
-    return tuple(name for name, _ in getattr(declaration, "sizes", ()))
+    return (*names, *declaration.call_options)
 
 
 def hashable_options(
@@ -81,7 +70,7 @@ def hashable_options(
             raise ArgumentTypeError(
                 f"{kernel}() has no option {name!r} in JAX, but {', '.join(names)}"
             )
-    sizes = size_names(declaration)
+    sizes = declaration.size_names
     return {
         name: _size(kernel, name, value) if name in sizes else _CONVERSIONS[name](kernel, value)
         for name, value in options.items()

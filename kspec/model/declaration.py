@@ -11,7 +11,9 @@ calls kernels by it.  The CUDA fragments are not here: they have become source b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Sizes, Window
@@ -57,6 +59,27 @@ class _Generated:
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the parameters that are read, and of those that are written."""
         return self.inputs.names, self.outputs.names
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Integer placeholders, which calls give by name."""
+        return ()
+
+    @property
+    def call_options(self) -> tuple[str, ...]:
+        """Keyword arguments of calls that only some kernels have: sizes, then the boundary."""
+        return ()
+
+    def shared_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keyword arguments of a call that calls of this kernel have too.
+
+        Parameters
+        ----------
+        given : mapping of str to object
+            Those of a call of this kernel, or of the one whose gradients it computes. None: not
+            given.
+        """
+        return {name: given[name] for name in self.call_options if given.get(name) is not None}
 
 
 @dataclass(frozen=True)
@@ -120,6 +143,16 @@ class ElementwiseDeclaration(_Generated):
     def takes_boundary(self) -> bool:
         """Whether calls have a keyword argument for what lies outside of inputs."""
         return bool(self.all_windows or self.samples)
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Integer placeholders, which calls give by name."""
+        return tuple(name for name, _ in self.sizes)
+
+    @property
+    def call_options(self) -> tuple[str, ...]:
+        """Keyword arguments of calls that only some kernels have: sizes, then the boundary."""
+        return (*self.size_names, *(("boundary",) if self.takes_boundary else ()))
 
     @property
     def whole(self) -> str:

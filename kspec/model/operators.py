@@ -43,8 +43,6 @@ _NUMBERS = {"f": "float", "i": "SymInt", "u": "SymInt", "b": "bool", "c": "compl
 _COMBINED = 3
 # The argument that says how many elements there are.
 _SIZE = "size"
-# The argument that says what lies outside of windowed inputs.
-_BOUNDARY = "boundary"
 # What torch's object of an operator has beside overloads.
 _TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
 # What torch's namespaces have beside operators.
@@ -192,14 +190,14 @@ def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Ope
 
 def _window_arguments(declaration: ElementwiseDeclaration) -> list[OperatorArgument]:
     """Return the keyword arguments of a kernel with windows or integer placeholders."""
-    arguments = [
-        OperatorArgument(
-            name, "int", default=str(known[0]) if len(known) == 1 else "", keyword=True
-        )
-        for name, known in declaration.sizes
-    ]
-    if declaration.takes_boundary:
-        arguments.append(OperatorArgument(_BOUNDARY, "str?", default="None", keyword=True))
+    sizes = dict(declaration.sizes)
+    arguments = []
+    for name in declaration.call_options:
+        type_, default = "str?", "None"
+        if name in sizes:
+            known = sizes[name]
+            type_, default = "int", str(known[0]) if len(known) == 1 else ""
+        arguments.append(OperatorArgument(name, type_, default=default, keyword=True))
     return arguments
 
 

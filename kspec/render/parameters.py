@@ -45,7 +45,7 @@ def raw_params(declaration: GeneratedDeclaration) -> list[str]:
 
 def size_params(declaration: GeneratedDeclaration) -> list[str]:
     """Return the template parameters that are integer placeholders."""
-    return [f"int {name}" for name, _ in getattr(declaration, "sizes", ())]
+    return [f"int {name}" for name in declaration.size_names]
 
 
 def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:

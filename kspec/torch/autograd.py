@@ -91,10 +91,11 @@ class Gradients:
 
     def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         arguments = self._backward.arguments(known)
-        if not self._writes:
-            results = self._call(*arguments, **self._options(ctx))
-            return results if isinstance(results, tuple | list) else (results,)
         declaration = self._backward.kernel.declaration
+        options = declaration.shared_options(ctx.options)
+        if not self._writes:
+            results = self._call(*arguments, **options)
+            return results if isinstance(results, tuple | list) else (results,)
         named = zip(declaration.inputs.names, arguments, strict=True)
         arrays = {name: one for name, one in named if isinstance(one, torch.Tensor)}
         binding = bind_types(declaration, abstract(declaration.inputs, arrays))
@@ -107,18 +108,8 @@ class Gradients:
             shape = ctx.shapes[front] if param.raw else ctx.shape
             dtype = dtype_named(param_dtype(param, binding))
             made.append(make(shape, dtype=dtype, device=device))
-        self._call(*arguments, *made, **self._options(ctx))
+        self._call(*arguments, *made, **options)
         return made
-
-    def _options(self, ctx: Any) -> dict[str, Any]:
-        """Return the windows and sizes of the call, those that its gradients have too."""
-        declaration = self._backward.kernel.declaration
-        if not ctx.options:
-            return {}
-        names = [name for name, _ in declaration.sizes]
-        names += ["boundary"] if declaration.takes_boundary else []
-        given = {name: ctx.options.get(name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
 
 
 def _summed(gradient: torch.Tensor, shape: Sequence[Any], wanted: Sequence[Any]) -> torch.Tensor:

@@ -157,6 +157,25 @@ def test_compiled_gradients(windows: Any, place: str) -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_gradients_by_a_kernel_without_the_options(place: str) -> None:
+    """A reduction, which has no sizes, computes the gradient of a kernel that has some."""
+    gradient = kspec.ReductionKernel(
+        "T x, T grad_y", "T grad_h", "x * grad_y", "a + b", "grad_h = a", "0", "torch_summed"
+    )
+    scale = kspec.ElementwiseKernel(
+        "T x, T h",
+        "T y",
+        "y = 0; for (int k = 0; k < N; ++k) y += h * x",
+        "torch_scale",
+        sizes={"N": [1]},
+        backward=gradient,
+    )
+    call = kspec.torch.register(scale, namespace="kspec_windows").torch_scale
+    x, h = tensor(place, 3, 9), tensor(place).requires_grad_()
+    (found,) = torch.autograd.grad(call(x, h, N=1).sum(), h)
+    torch.testing.assert_close(found, x.sum())
+
+
 def test_refused(windows: Any, place: str) -> None:
     u, w = tensor(place, 4, 9), tensor(place, 3)
     for call, error, message in (

@@ -27,6 +27,7 @@ from kspec.model.stages import Specialization
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest, module_of
+from kspec.spec.base import Example
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec
 from tests.projects import CONFIGURATION, environment
@@ -123,6 +124,30 @@ def test_gradients_are_compared_with_differences(name: str, problem: str, tmp_pa
     assert isinstance(spec, ElementwiseSpec)
     found = gradient_problem(kspec.ElementwiseKernel.from_spec(spec), spec, HOST)
     assert found.startswith(problem) if problem else found == ""
+
+
+def test_gradients_without_windows_have_the_boundary_of_the_call() -> None:
+    """The kernel that computes them samples, and samples outside depend on the boundary."""
+    table = {"x": {"order": 1, "boundary": ["nearest", "wrap"]}}
+    gradient = kspec.ElementwiseKernel(
+        "raw T x, T a, T grad_v",
+        "T grad_a",
+        "grad_a = x.sample(5.5) * grad_v + 0 * a",
+        "sampled_gradient",
+        samples=table,
+    )
+    kernel = kspec.ElementwiseKernel(
+        "T u, raw T x, T a",
+        "T v",
+        "v = u(1) + a * x.sample(5.5)",
+        "sampled",
+        windows={"u": {"reach": [1], "boundary": ["nearest", "wrap"]}},
+        samples=table,
+        backward=gradient,
+    )
+    example = Example(shapes={"x": (4,)}, boundary="wrap")
+    spec = kernel.spec.model_copy(update={"example": example, "types": {"T": ("float64",)}})
+    assert gradient_problem(kernel, spec, HOST) == ""
 
 
 def test_what_is_built_is_what_the_specs_say(project: Path) -> None:

@@ -188,7 +188,8 @@ class _Trial:
         arguments = [on_device(known[name], self._device) for name in self._backward.takes]
         if self._backward.writes_arrays:
             arguments += [on_device(np.zeros_like(one), self._device) for one in self._like()]
-        results = _as_tuple(self._backward.kernel(*arguments, **self._backward_keywords()))
+        keywords = self._backward.kernel.declaration.shared_options(self._keywords)
+        results = _as_tuple(self._backward.kernel(*arguments, **keywords))
         for name, result in zip(self._backward.differentiable, results, strict=True):
             if np.shape(result) == np.shape(self._inputs[name]):
                 yield np.asarray(result, np.float64)
@@ -196,13 +197,6 @@ class _Trial:
             whole = np.broadcast_to(result, self._shape) if np.ndim(result) else result
             axes, extents = summed_axes(np.shape(whole), np.shape(self._inputs[name]))
             yield np.sum(whole, axis=axes, dtype=np.float64).reshape(extents)
-
-    def _backward_keywords(self) -> dict[str, Any]:
-        """Return the boundary and the sizes that the gradient's kernel takes too."""
-        declaration = self._backward.kernel.declaration
-        known = {name for name, _ in getattr(declaration, "sizes", ())}
-        known |= {"boundary"} if getattr(declaration, "all_windows", ()) else set()
-        return {name: value for name, value in self._keywords.items() if name in known}
 
     def _like(self) -> Iterator[Any]:
         """Yield arrays of the shapes and dtypes of the gradients that are given."""

@@ -136,7 +136,7 @@ def signature_of(kernel: Declaration) -> str:
     if isinstance(kernel, ElementwiseDeclaration) and kernel.windows:
         text += f", windows {', '.join(map(str, kernel.windows))}"
     if isinstance(kernel, ElementwiseDeclaration) and kernel.sizes:
-        text += f", sizes {', '.join(name for name, _ in kernel.sizes)}"
+        text += f", sizes {', '.join(kernel.size_names)}"
     return text
 
 

@@ -43,9 +43,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
     def _declare(self, declaration: ElementwiseDeclaration, loader: KernelLoader) -> None:
         super()._declare(declaration, loader)
-        boundary = ("boundary",) if declaration.takes_boundary else ()
-        # Keyword arguments that only some kernels have.
-        self._options = (*boundary, *(name for name, _ in declaration.sizes))
+        self._options = declaration.call_options  # kept, as repeated calls need them
 
     def _values(self, boundary: str | None, sizes: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return the values of `_options`, None for what is not given; None if they are odd."""
