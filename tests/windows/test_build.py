@@ -150,6 +150,41 @@ def test_gradients_without_windows_have_the_boundary_of_the_call() -> None:
     assert gradient_problem(kernel, spec, HOST) == ""
 
 
+@pytest.mark.parametrize(
+    ("shape", "column", "differs"),
+    [
+        ((), 9, ""),
+        ((), 4, "boundary 'constant'"),  # the last column of five
+        ((4, 6), 9, ""),
+        ((4, 6), 4, "boundary 'nearest'"),
+    ],
+)
+def test_gradients_of_samples_are_compared_at_each_boundary(
+    shape: tuple[int, ...], column: int, differs: str
+) -> None:
+    table = {"x": {"order": 1, "boundary": ["nearest", "constant"], "value": 3}}
+    gradient = kspec.ElementwiseKernel(
+        "raw T x, T a, T grad_v",
+        "T grad_a",
+        f"grad_a = x.sample(0.5, {column}) * grad_v + 0 * a",
+        "image_gradient",
+        samples=table,
+    )
+    kernel = kspec.ElementwiseKernel(
+        "raw T x, T a",
+        "T v",
+        "v = a * x.sample(0.5, 9)",
+        "image",
+        samples=table,
+        backward=gradient,
+    )
+    example = Example(shapes={"x": shape}) if shape else None
+    spec = kernel.spec.model_copy(update={"example": example, "types": {"T": ("float64",)}})
+    found = gradient_problem(kernel, spec, HOST)
+    assert found.startswith("the gradient of a (12) differs") if differs else found == ""
+    assert found.endswith(differs)
+
+
 def test_what_is_built_is_what_the_specs_say(project: Path) -> None:
     assert not check_project(project)
     text = show_kernel(plan_project(project), "blur", "signature")

@@ -107,12 +107,13 @@ class _Trial:
         reduces = isinstance(spec, ReductionSpec)
         self._keywords: dict[str, Any] = {"axis": axis, "keepdims": keepdims} if reduces else {}
         shapes: dict[str, Shape] = {}
-        if isinstance(spec, ElementwiseSpec) and spec.example is not None:
-            self._keywords = window_keywords(spec, spec.example)
-        if isinstance(spec, ElementwiseSpec) and spec.windows:
+        if isinstance(spec, ElementwiseSpec):
+            self._keywords = window_keywords(spec, spec.example) if spec.example else {}
             self._keywords |= {"boundary": boundary} if boundary else {}
-            first, shapes = _windowed_shapes(spec, self._keywords)
-            rest = first
+            if spec.windows:
+                first, shapes = _windowed_shapes(spec, self._keywords)
+                rest = first
+            shapes |= _raw_shapes(spec) if spec.windows or spec.samples else {}
         scalars = spec.declaration().scalars
         numbers = spec.example.scalars if spec.example else {}
         span = (spec.example.low, spec.example.high) if spec.example else (-1.0, 1.0)
@@ -208,14 +209,19 @@ class _Trial:
 def _windowed_shapes(
     spec: ElementwiseSpec, keywords: Mapping[str, Any]
 ) -> tuple[Shape, dict[str, Shape]]:
-    """Return a shape for the elements, and those of windowed inputs and arrays of weights."""
+    """Return a shape for the elements, and those of windowed inputs."""
     windows = windows_of(spec, keywords)[0]
     axes = max(len(one.reach) for one in windows)
     loop = (2, *range(3, 3 + axes))
-    found = {one.param: one.shape_outside(loop) for one in windows}
+    return loop, {one.param: one.shape_outside(loop) for one in windows}
+
+
+def _raw_shapes(spec: ElementwiseSpec) -> dict[str, Shape]:
+    """Return the shapes of arrays that the operation indexes or samples."""
+    sampled = {one.param: (5,) * one.axes for one in spec.declaration().samples}
     given = spec.example.shapes if spec.example else {}
     raw = {one.name: given[one.name] for one in spec.inputs if one.raw and one.name in given}
-    return loop, {**found, **raw}
+    return {**sampled, **raw}
 
 
 def _as_tuple(results: Any) -> tuple[Any, ...]:
