@@ -349,3 +349,36 @@ def test_samples() -> None:
         assert got.tobytes() == windowed(u, p, boundary=boundary).tobytes()
         got = kspec.dask.apply(raw, u, y, boundary=boundary).compute()
         assert got.tobytes() == raw(u, p, boundary=boundary).tobytes()
+
+
+@pytest.mark.gpu
+class TestCuPy:
+    """Blocks on a GPU: halos are taken, joined and computed there."""
+
+    @pytest.mark.parametrize("boundary", ALL)
+    def test_blocks(self, boundary: str) -> None:
+        cupy = pytest.importorskip("cupy")
+        u = cupy.asarray(integers(2, 11, 13))
+        x = da.from_array(u, chunks=(1, (4, 4, 3), (3, 4, 6)), asarray=False)
+        v = kspec.dask.apply(SKEWED, x, boundary=boundary)
+        assert isinstance(v._meta, cupy.ndarray)
+        got, expected = v.compute(), SKEWED(u, boundary=boundary)
+        assert isinstance(got, cupy.ndarray)
+        np.testing.assert_array_equal(got.get(), expected.get())
+        np.testing.assert_array_equal(got.get(), SKEWED(u.get(), boundary=boundary))
+
+    def test_sizes_and_raw_weights(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        u, w = cupy.asarray(integers(3, 40)), cupy.asarray(integers(5, seed=1))
+        x = da.from_array(u, chunks=(2, 9), asarray=False)
+        got = kspec.dask.apply(BLUR, x, w, R=2, boundary="nearest").compute()
+        np.testing.assert_array_equal(got.get(), BLUR(u, w, R=2, boundary="nearest").get())
+
+    def test_two_windowed_inputs(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        u, c = cupy.asarray(integers(9, 21)), cupy.asarray(integers(21, seed=3))
+        x, h = da.from_array(u, chunks=(4, 9), asarray=False), cupy.asarray([0.5])
+        for boundary in ("wrap", "valid"):
+            got = dask.compute(*kspec.dask.apply(TWO, x, c, h, boundary=boundary))
+            for one, other in zip(got, TWO(u, c, h, boundary=boundary), strict=True):
+                np.testing.assert_array_equal(one.get(), other.get())

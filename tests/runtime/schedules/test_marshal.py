@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.host.modules import load_module
 from kspec.model import dtypes
 from kspec.model.definitions import definitions_for, headers_for
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource, pack_size
 from kspec.runtime.driver.device import HOST
@@ -27,6 +29,11 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
 )
 from kspec.runtime.schedules.strides import Axes
+from kspec.runtime.schedules.window_schedule import (
+    boundary_value,
+    choose_windows,
+    pack_window,
+)
 
 
 @given(st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))
@@ -43,6 +50,13 @@ def view(shape: tuple[int, ...], dtype: str) -> ArrayView:
     return ArrayView(4096, shape, c_strides(shape, itemsize), dtype, HOST)
 
 
+def windows_elements(shape: tuple[int, ...], axes: int) -> bytes:
+    window = BoundWindow("u", ((1, 2),) * axes, "nearest")
+    strides = (c_strides(shape, 4),) * 2
+    schedule = choose_windows(shape, strides, [window], keep_order=True, merge=True, on_host=False)
+    return schedule.elements
+
+
 STRUCT = "{x: float32, z: complex128, n: int8[3]}"
 ROWS = (*dtypes.TABLE, dtypes.lookup("V3"), dtypes.lookup(STRUCT))
 FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
@@ -57,6 +71,23 @@ PACKED = {
     "kspec::Array<float, 0>": marshal.pack_raw(view((), "float32")),
     "kspec::Array<const float, 1>": marshal.pack_raw(view((3,), "float32")),
     "kspec::Array<complex<double>, 3>": marshal.pack_raw(view((2, 3, 4), "complex128")),
+    **{
+        f"kspec::Sampled<{row.ctype}, {rank}, 1>": marshal.pack_sampled(
+            view((2, 3, 4)[:rank], row.name), 0, bytes(row.itemsize)
+        )
+        for row in dtypes.TABLE
+        for rank in (1, 2, 3)
+    },
+    **{
+        f"kspec::Window<{row.ctype}, {axes}>": pack_window(
+            BoundWindow("u", ((1, 2),) * axes, "constant", 1), view((2, 3, 4), row.name)
+        )
+        for row in dtypes.TABLE
+        for axes in (1, 2, 3)
+    },
+    "kspec::Elements<kspec::Windows<1, 8>, 2>": windows_elements((64,), 1),
+    "kspec::Elements<kspec::Windows<2, 8>, 2>": windows_elements((9, 6, 64), 2),
+    "kspec::Elements<kspec::Windows<3, 8>, 2>": windows_elements((9, 9, 6, 64), 3),
     "kspec::Elements<kspec::Flat, 3>": choose_host(
         Axes((6,), ((4,),) * 3), [FLOAT] * 3, 6
     ).elements,
@@ -91,7 +122,10 @@ PACKED = {
 }
 
 
-HEADERS = (*headers_for(row.name for row in ROWS), "kspec/elements.cuh", "kspec/reduce.cuh")
+HEADERS = (
+    *headers_for(row.name for row in ROWS),
+    *("kspec/elements.cuh", "kspec/reduce.cuh", "kspec/windows.cuh", "kspec/sample.cuh"),
+)
 PROLOGUE = "".join(f'#include "{name}"\n' for name in (*HEADERS, "kspec/pack.cuh"))
 PROLOGUE += "\n".join(definitions_for([STRUCT])) + "\n"
 
@@ -105,6 +139,50 @@ def test_packed_sizes_are_the_compilers() -> None:
     assert dict(zip(types, kernel.parameter_sizes, strict=True)) == {
         ctype: len(packed) for ctype, packed in PACKED.items()
     }
+
+
+# A kernel's parameter, what it reads of `s` as integers, and the numbers that were packed.
+FIELDS = {
+    "kspec::Sampled<T, 2, 3>": (
+        "(long long)s.data_, s.size(), s.shape()[0], s.shape()[1], s.strides()[0], s.strides()[1], "
+        "s.contiguous_, s.boundary",
+        lambda dtype: marshal.pack_sampled(
+            ArrayView(4096, (5, 7), (-3, 40), dtype, HOST), 4, boundary_value(1, dtype, "")
+        ),
+        [4096, 35, 5, 7, -3, 40, 0, 4],
+    ),
+    "kspec::Window<T, 2>": (
+        "(long long)s.data, s.boundary, s.extents[0], s.extents[1], s.before[0], s.before[1], "
+        "s.after[0], s.after[1], s.first[0], s.first[1]",
+        lambda dtype: pack_window(
+            BoundWindow("u", ((1, 2), (3, 4)), "valid", 1),
+            ArrayView(4096, (9, 5, 7), (1000, -3, 40), dtype, HOST),
+        ),
+        [4096, 5, 7, 5, 3, 1, 4, 2, 3, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("param", FIELDS)
+def test_kernels_find_what_was_packed(param: str) -> None:
+    fields, pack, wanted = FIELDS[param]
+    text = (
+        f"{PROLOGUE}template <class T> __global__ void look({param} s, long long* out, T* value) {{\n"
+        f"  const long long found[] = {{{fields}}};\n"
+        "  for (int k = 0; k < (int)(sizeof(found) / sizeof(found[0])); ++k) out[k] = found[k];\n"
+        "  *value = s.value;\n}\n"
+    )
+    names = {row.name: f"look<{row.ctype}>" for row in dtypes.TABLE}
+    source = CudaSource("look.cu", text, tuple(names.values()))
+    image = compile_source(source, HOST_TARGET, ImageCache(cache_dir()))
+    module = load_module(image)
+    for dtype, name in names.items():
+        found, value = np.zeros(len(wanted), "int64"), np.zeros((), numpy_dtype(dtype))
+        pointers = [struct.pack("P", one.ctypes.data) for one in (found, value)]
+        block = marshal.PackedParameters([pack(dtype), *pointers])
+        module.get_kernel(image.symbols[name]).launch((1, 1, 1), (1, 1, 1), block.address)
+        assert (dtype, found.tolist()) == (dtype, wanted)
+        assert value == 1
 
 
 def test_packs_are_of_the_compilers_size() -> None:
