@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.host.modules import bounds_mode
+from kspec.model.checks import NO_CHECKS, parse_checks
+from kspec.runtime.arguments.checks import modes_of_call
+from kspec.runtime.driver.device import HOST as HOST_DEVICE
 from kspec.spec.faults import SpecTypeError
 from tests.devices import ArrayDevice
 
@@ -560,6 +564,15 @@ class TestHostFaults:
         assert fixed(U).tolist() == [1, 2, 3, 4, 5, 5]
         with pytest.raises(kspec.HostFault, match=r"offset 1 of u .* which is \[0, 0\]"):
             fixed(U, R=0)
+
+    def test_reads_within_the_reach_are_within_bounds(self) -> None:
+        """Each read was checked twice, so that such kernels took twice the time."""
+        gather = kernel(inputs="T u, int32 d", operation="v = u(d)")
+        assert gather.declaration.windows[0].computed
+        assert modes_of_call(NO_CHECKS, HOST_DEVICE, gather.declaration) == ()
+        asked = parse_checks("memory", None, None)
+        assert modes_of_call(asked, HOST_DEVICE, gather.declaration) == ("memory",)
+        assert modes_of_call(NO_CHECKS, HOST_DEVICE, BLUR.declaration) == (bounds_mode(),)
 
     def test_short_weights(self) -> None:
         with pytest.raises(kspec.HostFault) as caught:

@@ -86,8 +86,6 @@ def modes_of_call(
 def _follows_pointers(declaration: GeneratedDeclaration) -> bool:
     if getattr(declaration, "in_place", False) or getattr(declaration, "raw_views", ()):
         return True
-    if any(window.computed for window in getattr(declaration, "windows", ())):
-        return True
     return any(param.raw or param.non_const for param in declaration.params.params)
 
 
