@@ -23,13 +23,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
-from kspec.model.neighbours.windows import bind_windows
+from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import normalize_axes
 from kspec.runtime.driver.device import Device, devices
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
@@ -91,7 +92,7 @@ def apply(
     name = called.__name__
     calls = _calls(called, args)
     if isinstance(called, ReductionCallable):
-        bind_windows(name, (), (), boundary=boundary, given=sizes)  # there are none
+        bind_neighbours(called.declaration, boundary, sizes)  # refuses them
         return _reduce(called, calls, along, axis, keepdims)
     if axis is not None or keepdims:
         raise ArgumentTypeError(f"{name} is elementwise: axis and keepdims are for reductions")
@@ -195,14 +196,13 @@ def _on_windows(
     sizes: Mapping[str, Any],
 ) -> list[Any]:
     """Return the result of each shard, whose windows reach into the shards beside it."""
-    windows, bound = kernel.bound_windows(boundary, sizes)
-    samples = kernel.bound_samples(boundary)
+    neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
     ndim = max(_ndim(one) for one in calls[0])
     (divided,) = normalize_axes(along, ndim)
-    extended = extend_shards(kernel, windows, calls, divided - ndim)
+    extended = extend_shards(kernel, neighbours.windows, calls, divided - ndim)
 
     def call(one: ShardCall) -> Any:
-        return kernel.prepare_in(one.windows, samples, bound, one.args).run()
+        return kernel.prepare_in(replace(neighbours, windows=one.windows), one.args).run()
 
     return _on_each(call, [(one,) for one in extended])
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
-from kspec.model.neighbours.windows import bind_windows
+from kspec.model.neighbours.binding import bind_neighbours
 from kspec.runtime.kernels.identity import kernel_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 
@@ -79,7 +79,7 @@ def apply(
     """
     called = kernel_of(kernel)
     if isinstance(called, ReductionCallable):
-        bind_windows(called.__name__, (), (), boundary=boundary, given=sizes)  # there are none
+        bind_neighbours(called.declaration, boundary, sizes)  # refuses them
         return reduce_blocks(called, args, axis, keepdims, split_every)
     if axis is not None or keepdims or split_every is not None:
         raise ArgumentTypeError(

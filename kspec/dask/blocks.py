@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kspec.model.neighbours.samples import BoundSample
-from kspec.model.neighbours.windows import BoundSizes, BoundWindow
+from kspec.model.neighbours.binding import BoundNeighbours
+from kspec.model.neighbours.windows import BoundSizes
 from kspec.runtime.arguments.binding import is_aligned
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.identity import Identity
@@ -125,19 +125,15 @@ class WindowedTask:
 
     Attributes
     ----------
-    identity, rest, sizes
+    identity, rest
         As in `ElementwiseTask`; blocks of windowed inputs are `Extended`.
-    windows : tuple of BoundWindow
+    neighbours : BoundNeighbours
         Those of the undivided call.
-    samples : tuple of BoundSample
-        Those of the call.
     """
 
     identity: Identity
     rest: tuple[Any, ...]
-    windows: tuple[BoundWindow, ...]
-    samples: tuple[BoundSample, ...]
-    sizes: BoundSizes
+    neighbours: BoundNeighbours
 
     def __call__(self, *blocks: Any) -> Any:
         """Return the block, or a tuple of them."""
@@ -150,8 +146,9 @@ class WindowedTask:
             block = next(left) if value is Placeholder.BLOCK else None
             if isinstance(block, Extended):
                 halos[param.name] = block.margins
-        windows = tuple(replace(one, halos=halos[one.param]) for one in self.windows)
-        return kernel.prepare_in(windows, self.samples, self.sizes, args).run()
+        whole = self.neighbours
+        windows = tuple(replace(one, halos=halos[one.param]) for one in whole.windows)
+        return kernel.prepare_in(replace(whole, windows=windows), args).run()
 
 
 @dataclass(frozen=True)

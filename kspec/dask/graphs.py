@@ -30,6 +30,7 @@ from kspec.dask.halos import Input, check_known, extend
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.infer import Abstract, infer
+from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.neighbours.windows import NO_SIZES, BoundWindow
 from kspec.model.shapes import Shape, broadcast_shapes
 from kspec.runtime.arguments.binding import Call, classify
@@ -87,18 +88,18 @@ def map_blocks(
     sizes: Mapping[str, Any] = NO_SIZES,
 ) -> Any:
     """Return the outputs of an elementwise kernel."""
-    windows, bound = kernel.bound_windows(boundary, sizes)
-    samples = kernel.bound_samples(boundary)
+    neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
+    windows = neighbours.windows
     found, call = _arguments(kernel, args)
     check_kinds(kernel.declaration, call)
     inputs = _inputs(kernel, found, windows)
     check_known(kernel.__name__, inputs)
     found = _with_outputs(kernel, found, call, windows=windows)
     if windows:
-        task: Any = WindowedTask(identity_of(kernel), found.rest, windows, samples, bound)
+        task: Any = WindowedTask(identity_of(kernel), found.rest, neighbours)
         result = _with_halos(kernel, task, found, inputs)
     else:
-        task = ElementwiseTask(identity_of(kernel), found.rest, bound, boundary)
+        task = ElementwiseTask(identity_of(kernel), found.rest, neighbours.sizes, boundary)
         result = _blockwise(kernel, task, found)
     always = kernel.return_tuple
     return _outputs(kernel, found, result, always)

@@ -13,7 +13,7 @@ decide a type where something else does, and are converted to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -21,10 +21,9 @@ import jax.numpy as jnp
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
-from kspec.model.declaration import ElementwiseDeclaration, GeneratedDeclaration
-from kspec.model.infer import NUMBER, Abstract, Inferred, bound_windows, infer, param_dtype
-from kspec.model.neighbours.samples import bind_samples
-from kspec.model.neighbours.windows import BoundWindow
+from kspec.model.declaration import GeneratedDeclaration
+from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
+from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
@@ -122,7 +121,7 @@ def evaluate(
             axis=axis,
             keepdims=keepdims,
             size=size,
-            windows=_windows(declaration, boundary, sizes),
+            windows=bind_neighbours(declaration, boundary, sizes).windows,
             advice="pass dtype=",
         )
     except ArgumentTypeError as error:
@@ -136,17 +135,6 @@ def evaluate(
         found.loop,
         tuple(zip(shapes, found.dtypes, strict=True)),
     )
-
-
-def _windows(
-    declaration: GeneratedDeclaration, boundary: str | None, sizes: Mapping[str, int | None]
-) -> tuple[BoundWindow, ...]:
-    if not isinstance(declaration, ElementwiseDeclaration):
-        return ()
-    name, samples = declaration.name, declaration.samples
-    bind_samples(name, samples, declaration.all_windows, boundary=boundary)
-    windows, _ = bound_windows(declaration, boundary, sizes)
-    return windows
 
 
 def _inputs(

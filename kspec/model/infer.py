@@ -29,7 +29,8 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.neighbours.windows import NO_SIZES, BoundSizes, BoundWindow, bind_windows
+from kspec.model.neighbours.binding import bind_neighbours
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import (
     Shape,
     broadcast_shapes,
@@ -143,7 +144,7 @@ def infer(
             check_not_empty(declaration.name, loop, reduced, shape)
     else:
         if windows is None:
-            windows, _ = bound_windows(declaration)
+            windows = bind_neighbours(declaration).windows
         inside = _inside(declaration, inputs, windows)
         taken = outputs if declaration.adjoint is None else ()
         loop = shape = _elementwise_loop(declaration, inside, taken, size, broadcast)
@@ -159,26 +160,6 @@ def infer(
         reduced,
         shape,
         tuple(param_dtype(param, binding) for param in declaration.outputs),
-    )
-
-
-def bound_windows(
-    declaration: ElementwiseDeclaration,
-    boundary: str | None = None,
-    sizes: Mapping[str, Any] = NO_SIZES,
-) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
-    """Return the windows and integer placeholders of a call.
-
-    A placeholder that is None was not given.  Errors are those of
-    `kspec.model.neighbours.windows.bind_windows`.
-    """
-    known = {name for name, _ in declaration.sizes}
-    given = {name: value for name, value in sizes.items() if value is not None or name not in known}
-    windows = declaration.all_windows
-    if declaration.samples and not windows:
-        boundary = None  # for the samples only
-    return bind_windows(
-        declaration.name, windows, declaration.sizes, boundary=boundary, given=given
     )
 
 

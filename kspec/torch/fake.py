@@ -11,18 +11,16 @@ from typing import Any
 import torch
 
 from kspec.errors import ShapeError
-from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration
+from kspec.model.declaration import RawDeclaration
 from kspec.model.infer import (
     NUMBER,
     Abstract,
     bind_types,
-    bound_windows,
     check_one_device,
     infer,
     param_dtype,
 )
-from kspec.model.neighbours.samples import bind_samples
-from kspec.model.neighbours.windows import BoundWindow
+from kspec.model.neighbours.binding import neighbours_of
 from kspec.model.operators import Operator
 from kspec.model.shapes import refusal_to_broadcast
 from kspec.model.signature import Param
@@ -55,7 +53,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
                 inputs,
                 axis=axis,
                 keepdims=keepdims,
-                windows=_windows(one, given),
+                windows=neighbours_of(declaration, given).windows,
                 broadcast=broadcast,
             )
             types = [(found.shape, dtype) for dtype in found.dtypes]
@@ -65,18 +63,6 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         return results[0] if len(results) == 1 else results
 
     return fake
-
-
-def _windows(one: Operator, given: Mapping[str, Any]) -> tuple[BoundWindow, ...]:
-    """Return the windows of a call."""
-    declaration = one.declaration
-    if not one.options or not isinstance(declaration, ElementwiseDeclaration):
-        return ()
-    boundary = given.get("boundary")
-    bind_samples(declaration.name, declaration.samples, declaration.windows, boundary=boundary)
-    sizes = {name: given.get(name) for name, _ in declaration.sizes}
-    windows, _ = bound_windows(declaration, boundary, sizes)
-    return windows
 
 
 def abstract(params: Iterable[Param], arrays: Mapping[str, torch.Tensor]) -> list[Abstract]:

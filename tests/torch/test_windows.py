@@ -157,6 +157,28 @@ def test_compiled_gradients(windows: Any, place: str) -> None:
     torch.testing.assert_close(found, expected)
 
 
+def test_compiled_gradients_beside_a_sample_of_another_boundary(place: str) -> None:
+    """The boundary of a call is for the window, whose adjoint has no window but its own."""
+    kernel = kspec.ElementwiseKernel(
+        "T u, raw T x",
+        "T v",
+        "v = x.sample(0.5) * (u(1) - u(-1))",
+        "torch_scaled",
+        windows={"u": {"reach": [1], "boundary": ["nearest", "wrap"]}},
+        samples={"x": {"order": 1, "boundary": "mirror"}},
+        backward={"u": "adjoint"},
+    )
+    call = kspec.torch.register(kernel, namespace="kspec_windows").torch_scaled
+
+    def loss(u: Any, x: Any) -> Any:
+        return (call(u, x, boundary="wrap") ** 2).sum()
+
+    u, x = tensor(place, 9).requires_grad_(), tensor(place, 5, seed=1)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    (found,), (expected,) = (torch.autograd.grad(one(u, x), u) for one in (compiled, loss))
+    torch.testing.assert_close(found, expected)
+
+
 def test_gradients_by_a_kernel_without_the_options(place: str) -> None:
     """A reduction, which has no sizes, computes the gradient of a kernel that has some."""
     gradient = kspec.ReductionKernel(

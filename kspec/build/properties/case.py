@@ -32,7 +32,7 @@ from kspec.model.neighbours.windows import BoundWindow
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
+from kspec.spec.models import RawSpec, Spec
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -267,15 +267,14 @@ class Case:
         if any("bfloat" in one.dtype or "float8" in one.dtype for one in self.operands):
             lines.append("import ml_dtypes  # registers its dtypes with NumPy")
         lines.append(f"from {package} import {module}")
-        if self._windows():
+        if self._windows:
             lines.append("from kspec.build.properties.windowed import WindowedArray")
             lines.append("from kspec.model.neighbours.windows import BoundWindow")
         return lines
 
+    @property
     def _windows(self) -> dict[str, BoundWindow]:
-        if not isinstance(self.spec, ElementwiseSpec) or not self.spec.windows:
-            return {}
-        return {one.param: one for one in windows_of(self.spec, dict(self.keywords))[0]}
+        return windows_of(self.spec, dict(self.keywords))
 
     def _exact_source(self, name: str, device: Device, keywords: Mapping[str, Any]) -> str:
         if name in keywords:
@@ -286,7 +285,7 @@ class Case:
                 wide = {"f": "float", "c": "complex"}.get(kind)
                 host = f"{name}_" if not device.is_host else name
                 exact = f"{host}.astype({wide})" if wide else f"{host}.copy()"
-                window = self._windows().get(name)
+                window = self._windows.get(name)
                 return f"WindowedArray.of({exact}, {window!r})" if window else exact
         return f"np.asarray({name})" if name in self.casts else name
 

@@ -26,7 +26,8 @@ from kspec.build.properties.windowed import WindowedArray
 from kspec.cpp.name_expressions import template_arguments
 from kspec.errors import SpecError
 from kspec.model import dtypes
-from kspec.model.neighbours.windows import BoundSizes, BoundWindow, bind_windows
+from kspec.model.neighbours.binding import neighbours_of
+from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.signature import CParam
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
@@ -221,24 +222,20 @@ def expected(call: ExampleCall, exact: bool = True) -> tuple[Array, ...]:
     return tuple(map(np.asarray, result if isinstance(result, tuple) else (result,)))
 
 
-def windows_of(
-    spec: ElementwiseSpec, keywords: Mapping[str, Any]
-) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
-    """Return the windows and sizes of a call with keyword arguments."""
-    windows, sizes = spec.declaration().windows, spec.declaration().sizes
-    given = {name: value for name, value in keywords.items() if name in spec.sizes}
-    boundary = keywords.get("boundary") if spec.windows else None
-    return bind_windows(spec.name, windows, sizes, boundary=boundary, given=given)
+def windows_of(spec: Spec, keywords: Mapping[str, Any]) -> dict[str, BoundWindow]:
+    """Return the windows of the inputs of a call with keyword arguments, by name."""
+    if not isinstance(spec, ElementwiseSpec):
+        return {}
+    windows = neighbours_of(spec.declaration(), keywords).windows
+    return {one.param: one for one in windows if one.param in spec.windows}
 
 
 def _windowed(
     spec: Spec, values: Mapping[str, Any], keywords: Mapping[str, Any]
 ) -> dict[str, WindowedArray]:
     """Return the windowed inputs of a call as arrays that the reference calls with offsets."""
-    if not isinstance(spec, ElementwiseSpec) or not spec.windows:
-        return {}
-    windows, _ = windows_of(spec, keywords)
-    return {one.param: WindowedArray.of(values[one.param], one) for one in windows}
+    windows = windows_of(spec, keywords)
+    return {name: WindowedArray.of(values[name], one) for name, one in windows.items()}
 
 
 def worst_error(got: Sequence[Array], want: Sequence[Array]) -> float:

@@ -210,10 +210,10 @@ def _windowed_shapes(
     spec: ElementwiseSpec, keywords: Mapping[str, Any]
 ) -> tuple[Shape, dict[str, Shape]]:
     """Return a shape for the elements, and those of windowed inputs."""
-    windows = windows_of(spec, keywords)[0]
-    axes = max(len(one.reach) for one in windows)
+    windows = windows_of(spec, keywords)
+    axes = max(len(one.reach) for one in windows.values())
     loop = (2, *range(3, 3 + axes))
-    return loop, {one.param: one.shape_outside(loop) for one in windows}
+    return loop, {name: one.shape_outside(loop) for name, one in windows.items()}
 
 
 def _raw_shapes(spec: ElementwiseSpec) -> dict[str, Shape]:

@@ -71,7 +71,7 @@ def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, fun
     example = spec.example or _NO_EXAMPLE
     binding = draw(st.sampled_from(bindings_of(spec)))
     near = draw(_window_keywords(spec, example))
-    windows = _windows_of(spec, near)
+    windows = examples.windows_of(spec, near)
     shapes, loop = draw(_shapes(spec, example, windows))
     operands: list[ArrayArgument] = []
     scalars: list[tuple[str, Any]] = []
@@ -176,14 +176,6 @@ def _window_keywords(
     return keywords
 
 
-def _windows_of(
-    spec: ElementwiseSpec | ReductionSpec, keywords: Mapping[str, Any]
-) -> dict[str, BoundWindow]:
-    if isinstance(spec, ReductionSpec) or not spec.windows:
-        return {}
-    return {one.param: one for one in examples.windows_of(spec, keywords)[0]}
-
-
 def _own_shapes(spec: ElementwiseSpec | ReductionSpec) -> bool:
     """Whether raw arrays have shapes of their own: the operation does not know the element."""
     if not isinstance(spec, ElementwiseSpec) or not any(one.raw for one in spec.inputs):
@@ -214,7 +206,7 @@ def _free_axes(spec: ElementwiseSpec | ReductionSpec) -> bool:
 def _example_loop(spec: ElementwiseSpec | ReductionSpec, example: Example) -> Shape:
     windows: Mapping[str, BoundWindow] = {}
     if isinstance(spec, ElementwiseSpec):
-        windows = _windows_of(spec, examples.window_keywords(spec, example))
+        windows = examples.windows_of(spec, examples.window_keywords(spec, example))
     shapes = [
         _inside(one.name, example.shapes[one.name], windows)
         for one in spec.params

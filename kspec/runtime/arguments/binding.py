@@ -14,6 +14,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
+from kspec.model.neighbours.binding import NO_NEIGHBOURS, BoundNeighbours
 from kspec.model.neighbours.samples import BoundSample
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import check_ndim
@@ -122,8 +123,7 @@ def classify(
     declaration: GeneratedDeclaration,
     arguments: Sequence[object],
     outputs: Sequence[object] = (),
-    windows: Sequence[BoundWindow] = (),
-    samples: Sequence[BoundSample] = (),
+    neighbours: BoundNeighbours = NO_NEIGHBOURS,
 ) -> Call:
     """Match arguments with parameters.
 
@@ -135,10 +135,8 @@ def classify(
         Positional arguments: the inputs, or inputs and outputs.
     outputs : sequence
         Outputs given by keyword.
-    windows : sequence of BoundWindow
-        Those of the call.
-    samples : sequence of BoundSample
-        Those of the call.
+    neighbours : BoundNeighbours
+        Windows and samples of the call.
 
     Raises
     ------
@@ -155,9 +153,9 @@ def classify(
         _operand(declaration, param, value, output=False)
         for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
     )
-    if windows or samples:
-        window = {one.param: one for one in windows}
-        sample = {one.param: one for one in samples}
+    window = {one.param: one for one in neighbours.windows}
+    sample = {one.param: one for one in neighbours.samples}
+    if window or sample:
         everywhere = getattr(declaration, "adjoint", None) is not None
         looped = {one.name for one in declaration.inputs if everywhere and not one.raw}
         gathered = {*looped, *window, *sample}

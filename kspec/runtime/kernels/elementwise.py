@@ -14,9 +14,8 @@ from typing import Any, SupportsIndex
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
-from kspec.model.infer import bound_windows, infer
-from kspec.model.neighbours.samples import BoundSample, bind_samples
-from kspec.model.neighbours.windows import BoundSizes, BoundWindow
+from kspec.model.infer import infer
+from kspec.model.neighbours.binding import BoundNeighbours, bind_neighbours
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
@@ -55,18 +54,6 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         # 2.0 and True equal integers, and are none.
         plain = all(value is None or type(value) in (int, str) for value in extra)
         return extra if known and plain else None
-
-    def bound_windows(
-        self, boundary: str | None, sizes: Mapping[str, Any]
-    ) -> tuple[tuple[BoundWindow, ...], BoundSizes]:
-        """Return the windows and integer placeholders of a call; errors are those of the call."""
-        return bound_windows(self.declaration, boundary, sizes)
-
-    def bound_samples(self, boundary: str | None) -> tuple[BoundSample, ...]:
-        """Return the samples of a call; errors are those of the call."""
-        declaration = self.declaration
-        samples, windows = declaration.samples, declaration.all_windows
-        return bind_samples(self.__name__, samples, windows, boundary=boundary)
 
     @property
     def no_return(self) -> bool:
@@ -161,8 +148,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         if other is not None:
             _checked_block_size(self.__name__, block_size)
             check_count(declaration, args)
-            self.bound_windows(boundary, sizes)
-            self.bound_samples(boundary)
+            bind_neighbours(declaration, boundary, sizes)
             given = _given(
                 size=size,
                 block_size=block_size,
@@ -224,15 +210,12 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
         A size that is None was not given.
         """
-        windows, bound_sizes = self.bound_windows(boundary, sizes)
-        samples = self.bound_samples(boundary)
-        return self.prepare_in(windows, samples, bound_sizes, args, size, block_size, options)
+        neighbours = bind_neighbours(self.declaration, boundary, sizes)
+        return self.prepare_in(neighbours, args, size, block_size, options)
 
     def prepare_in(
         self,
-        windows: tuple[BoundWindow, ...],
-        samples: tuple[BoundSample, ...],
-        bound_sizes: BoundSizes,
+        neighbours: BoundNeighbours,
         args: Sequence[Any],
         size: int = -1,
         block_size: int | None = None,
@@ -242,7 +225,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        call = classify(declaration, args, windows=windows, samples=samples)
+        windows = neighbours.windows
+        call = classify(declaration, args, neighbours=neighbours)
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size, windows=windows)
         shape, binding = inferred.loop, inferred.binding
@@ -257,7 +241,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             declaration, operands, shape, binding, call.device, windows, inferred.shape
         )
         layout = loop.schedule.layout
-        wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, bound_sizes)
+        wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, neighbours.sizes)
         self._loader.check_captured(wanted, call.device, handle)
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
