@@ -153,6 +153,7 @@ OPERATIONS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("v = u(1, 0)", {}, "u is read at 2 offsets; its window has 1 axis"),
     ("v = u()", {}, "u is read at 0 offsets; its window has 1 axis"),
+    ('v = u("a")', {}, 'offset "a" of u is a string; offsets are integers'),
     ("v = u(1)", near(reach=[1, 1]), "u is read at 1 offset; its window has 2 axes"),
     (
         "v = u(1) + _raw_u[0]",
@@ -239,6 +240,16 @@ SAMPLES: list[tuple[dict[str, Any], type, str]] = [
         RAW | {"inputs": "T boundary, raw T x", "operation": "v = x.sample(1)"} | sampled(),
         kspec.SpecError,
         "'boundary' is a keyword argument of every kernel with windows or samples",
+    ),
+    (
+        RAW | {"operation": 'v = x.sample("a")'} | sampled(),
+        kspec.SpecError,
+        'operation: x is sampled at "a", a string; coordinates are numbers',
+    ),
+    (
+        {"operation": 'v = u.sample("a")', "samples": {"u": {}}},
+        kspec.SpecError,
+        'operation: u is sampled at "a", a string; coordinates are numbers',
     ),
     (
         {"operation": "v = u.sample(1, 1)", "samples": {"u": {}}},

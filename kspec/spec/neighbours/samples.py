@@ -27,7 +27,7 @@ from kspec.model.signature import Param, Signature
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import NumberField, wrong_type
-from kspec.spec.neighbours.windows import WindowTable, boundary_field, choices, constant, items_of
+from kspec.spec.neighbours.windows import WindowTable, boundary_field, choices, constant, is_string, items_of
 
 _LITERAL = re.compile(r"([+-]?)\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fF]?")
 _MEMBER = r"(?<![\w.>:])({names})\s*\.\s*sample(?=\s*\()"
@@ -152,6 +152,11 @@ def sample_faults(
         reads = [read for text in (operation, *macros) for read in sample_reads(name, text)]
         if not problem and not reads:
             problem = f"the operation has no {name}.sample(...)"
+        for read in sample_reads(name, operation):
+            for text, start in read.coordinates:
+                if is_string(text):
+                    message = f"{name} is sampled at {text}, a string; coordinates are numbers"
+                    yield Fault(("operation",), message, start, len(text))
         if problem:
             yield Fault(("samples", name), problem, at_key=True)
         elif name in windows:

@@ -238,6 +238,11 @@ def constant(text: str, sizes: Mapping[str, int]) -> int | None:
     return value if type(value) is int else None
 
 
+def is_string(text: str) -> bool:
+    """Return whether an offset is a string, which headers would complain about."""
+    return all(token.kind == "string" for token in code_of(text))
+
+
 def choices(sizes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, int]]:
     """Yield the combinations of sizes that are precompiled."""
     for row in itertools.product(*sizes.values()):
@@ -259,6 +264,10 @@ def offset_faults(
             if _FRACTION.fullmatch(offset):
                 message = f"offset {offset} of {name} is not an integer; read between elements "
                 message += "by `samples`"
+                yield Fault(("operation",), message, start, len(offset))
+                continue
+            if is_string(offset):
+                message = f"offset {offset} of {name} is a string; offsets are integers"
                 yield Fault(("operation",), message, start, len(offset))
                 continue
             for row in choices(sizes):
