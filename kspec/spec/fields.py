@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from numbers import Real
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -22,6 +23,7 @@ from kspec.limits import BINDINGS, DTYPES, PARAMS
 from kspec.model import dtypes
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.raw.launch_rules import Default
+from kspec.model.shapes import integer
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.structs import FieldText, StructText
 from kspec.spec.faults import Fault, FaultError, fault_of, gathered, raise_faults
@@ -261,6 +263,11 @@ def _axes(value: object) -> int | tuple[int, ...] | None:
 def _number(value: object) -> bool | int | float:
     if isinstance(value, bool | int | float):
         return value
+    whole = integer(value)
+    if whole is not None:
+        return whole
+    if isinstance(value, Real):  # NumPy's float32
+        return float(value)
     raise wrong_type(value, "a number")
 
 

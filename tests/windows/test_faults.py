@@ -152,6 +152,11 @@ OPERATIONS: list[tuple[str, dict[str, Any], str]] = [
         "offset 3 of u is outside its reach along axis 0, which is [-2, 2] for R = 2",
     ),
     ("v = u(1, 0)", {}, "u is read at 2 offsets; its window has 1 axis"),
+    (
+        "v = u[0]",
+        {},
+        "operation: u has a window and no index; read neighbours at offsets: u(-1)",
+    ),
     ("v = u()", {}, "u is read at 0 offsets; its window has 1 axis"),
     ('v = u("a")', {}, 'offset "a" of u is a string; offsets are integers'),
     ("v = u(1)", near(reach=[1, 1]), "u is read at 1 offset; its window has 2 axes"),
@@ -321,6 +326,19 @@ class TestDeclarations:
             "                 ^^^^^",
         ]
 
+    def test_numbers_of_numpy(self) -> None:
+        one = np.int64(1)
+        blur = kernel(
+            operation="v = u(1, 0) + u(0, -R)",
+            windows={"u": {"reach": [[0, one], "R"], "boundary": "constant", "value": one}},
+            sizes={"R": one},
+        )
+        assert blur(np.zeros((2, 2))).tolist() == [[1, 0], [2, 1]]
+        half = kernel(**near(boundary="constant", value=np.float32(0.5)), sizes={"R": [one]})
+        assert half(np.zeros(2)).tolist() == [0, 0.5]
+        with pytest.raises(SpecTypeError, match="must be a list of integers, not float64"):
+            kernel(sizes={"R": np.float64(1)})
+
     def test_all_problems_are_listed(self) -> None:
         with pytest.raises(kspec.SpecError) as caught:
             kernel(**near(reach=[-1, 1.5], boundary=["edge", 3]), sizes={"R": [True, -1]})
@@ -404,6 +422,13 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], type, str]] = [
         {"R": 1, "Q": 2},
         TypeFault,
         "blur() got an unexpected keyword argument 'Q'; its sizes are R",
+    ),
+    (
+        BLUR,
+        (U, W),
+        {"r": 1},
+        TypeFault,
+        "blur() got an unexpected keyword argument 'r'; its sizes are R",
     ),
     (LAPLACIAN, (U,), {"R": 1}, TypeFault, "lap() got an unexpected keyword argument 'R'"),
     (LAPLACIAN, (3.0,), {}, TypeFault, "lap: argument u must be an array, not float"),

@@ -214,8 +214,9 @@ def expected(call: ExampleCall, exact: bool = True) -> tuple[Array, ...]:
         with np.errstate(all="ignore"):
             result = eval((spec.reference or "").strip(), names)
     except Exception as error:
+        known = "; it knows the arguments, np and math" if isinstance(error, NameError) else ""
         raise SpecError(
-            f"reference of kernel {spec.name!r}: {type(error).__name__}: {error}"
+            f"reference of kernel {spec.name!r}: {type(error).__name__}: {error}{known}"
         ) from error
     if isinstance(result, Mapping):
         result = tuple(result.values())

@@ -185,14 +185,15 @@ def bind_windows(
     ShapeError
         For a negative or a huge value.
     """
-    bound = tuple((name, _size(kernel, name, known, given)) for name, known in sizes)
-    values = dict(bound)
+    names = [name for name, _ in sizes]
     for name in given:
-        if name not in values:
-            listed = f"; its sizes are {', '.join(values)}" if values else ""
+        if name not in names:
+            listed = f"; its sizes are {', '.join(names)}" if names else ""
             raise ArgumentTypeError(
                 f"{kernel}() got an unexpected keyword argument {name!r}{listed}"
             )
+    bound = tuple((name, _size(kernel, name, known, given)) for name, known in sizes)
+    values = dict(bound)
     if boundary is not None and not windows:
         raise ArgumentTypeError(
             f"{kernel}: boundary is given, but the kernel has no windows or samples"

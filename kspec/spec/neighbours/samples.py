@@ -27,7 +27,14 @@ from kspec.model.signature import Param, Signature
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import NumberField, wrong_type
-from kspec.spec.neighbours.windows import WindowTable, boundary_field, choices, constant, is_string, items_of
+from kspec.spec.neighbours.windows import (
+    WindowTable,
+    boundary_field,
+    choices,
+    constant,
+    is_string,
+    items_of,
+)
 
 _LITERAL = re.compile(r"([+-]?)\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fF]?")
 _MEMBER = r"(?<![\w.>:])({names})\s*\.\s*sample(?=\s*\()"

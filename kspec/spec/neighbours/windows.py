@@ -27,6 +27,7 @@ from kspec.limits import BINDINGS
 from kspec.model.neighbours.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Window
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
 from kspec.model.raw.launch_rules import evaluate
+from kspec.model.shapes import integer
 from kspec.model.signature import Param, Signature
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError, gathered
@@ -59,7 +60,7 @@ def _sides(item: object, index: int) -> tuple[int | str, int | str]:
 def _extent(item: object, *where: int) -> int | str:
     if isinstance(item, str):
         return item
-    if isinstance(item, bool) or not isinstance(item, int):
+    if integer(item) is None:
         raise wrong_type(item, "an integer, or the name of a size", *where)
     return _count(item, *where)
 
@@ -92,7 +93,7 @@ def _sizes(value: object) -> dict[str, tuple[int, ...]]:
 
 
 def _values(item: object, name: str) -> tuple[int, ...]:
-    items = [item] if isinstance(item, int) else item
+    items = [item] if isinstance(item, bool) or integer(item) is not None else item
     if not isinstance(items, list | tuple):
         raise wrong_type(item, "a list of integers", name)
     if len(items) > BINDINGS:
@@ -103,11 +104,12 @@ def _values(item: object, name: str) -> tuple[int, ...]:
 
 
 def _count(item: object, *where: str | int) -> int:
-    if isinstance(item, bool) or not isinstance(item, int):
+    value = integer(item)
+    if value is None:
         raise wrong_type(item, "an integer", *where)
-    if not 0 <= item <= MAX_SIZE:
-        raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {item}")])
-    return item
+    if not 0 <= value <= MAX_SIZE:
+        raise FaultError([Fault(where, f"must be in [0, {MAX_SIZE}], not {value}")])
+    return value
 
 
 SizesField = Annotated[
@@ -355,11 +357,24 @@ def window_faults(
             yield Fault(("windows", name, "reach"), f"{one!r} is not a size{listed}", word=one)
         if not unknown:
             yield from offset_faults(name, table.reach, sizes, operation)
+        yield from _index_faults(name, operation)
     with_valid = [VALID in table.boundary for table in tables.values()]
     if any(with_valid) and not all(with_valid):
         yield Fault(
             ("windows",), "boundary 'valid' changes the shape: either all windows have it or none"
         )
+
+
+def _index_faults(name: str, text: str) -> Iterator[Fault]:
+    """Yield the places where a windowed input is indexed like a raw one."""
+    tokens = code_of(text)
+    for place, token in enumerate(tokens[:-1]):
+        member = place > 0 and tokens[place - 1].text in (".", "->", "::")
+        if token.text == name and not member and tokens[place + 1].text == "[":
+            end = group_end(tokens, place + 1)
+            message = f"{name} has a window and no index; read neighbours at offsets: {name}(-1)"
+            length = tokens[end - 1].end - token.start
+            yield Fault(("operation",), message, token.start, length)
 
 
 def _param_problem(name: str, params: Mapping[str, Param]) -> str:
