@@ -223,7 +223,7 @@ class ReductionDeclaration(_Generated):
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` cannot be a scalar."""
         arrays = [one for one in self.inputs if one.name not in self.scalars and not one.raw]
-        return param.raw or param.non_const or len(arrays) == 1
+        return param.raw or param.non_const or param.name in self.raw_views or len(arrays) == 1
 
     @property
     def whole(self) -> str:

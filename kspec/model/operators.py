@@ -315,15 +315,11 @@ def _number(type_: str) -> str:
 
 def _either(declaration: GeneratedDeclaration) -> tuple[str, ...]:
     """Return the inputs that may be arrays or numbers."""
-    return tuple(param.name for param in declaration.inputs if not _needs_array(declaration, param))
-
-
-def _needs_array(declaration: GeneratedDeclaration, param: Param) -> bool:
-    """Return whether it is settled what an input is."""
-    views = getattr(declaration, "raw_views", ())
-    windowed = [window.param for window in getattr(declaration, "windows", ())]
-    settled = (*declaration.scalars, *views, *windowed)
-    return param.raw or param.non_const or param.name in settled
+    return tuple(
+        param.name
+        for param in declaration.inputs
+        if param.name not in declaration.scalars and not declaration.needs_array(param)
+    )
 
 
 def _is_decided(one: Operator) -> bool:

@@ -1,7 +1,12 @@
-"""Keyword arguments that calls of only some kernels have."""
+"""Arguments of calls that only some kernels have, and those that must be arrays."""
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+import kspec
+from kspec.errors import ArgumentTypeError
 from kspec.model.declaration import ElementwiseDeclaration, ReductionDeclaration
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Window
@@ -40,3 +45,15 @@ def test_shared_options_are_given_and_known() -> None:
         {},
         {},
     ]
+
+
+def test_reductions_need_the_arrays_that_they_index() -> None:
+    kernel = kspec.ReductionKernel(
+        "T x, T y", "T z", "x * _raw_y[_j % 3]", "a + b", "z = a", "0", "indexed"
+    )
+    needed = {one.name: kernel.declaration.needs_array(one) for one in kernel.declaration.inputs}
+    assert needed == {"x": False, "y": True}
+    y = np.array([1.0, 10.0, 100.0])
+    assert kernel(2.0, y) == 222
+    with pytest.raises(ArgumentTypeError, match="y must be an array, not float"):
+        kernel(y, 2.0)
