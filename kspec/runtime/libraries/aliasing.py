@@ -46,6 +46,11 @@ class Place:
     written: bool
     windowed: bool = False
 
+    @property
+    def may_coincide(self) -> bool:
+        """Whether it may be the very elements that are written to: a thread reads no others."""
+        return not self.written and not self.windowed
+
 
 def check_writable(where: str, library: Library, view: ArrayView) -> None:
     """Raise `ArgumentTypeError` if an array that is written to is read-only."""
@@ -89,9 +94,7 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
 
 
 def _is_same(target: Place, other: Place) -> bool:
-    """Return whether a thread reads the very element that it writes to, and no other."""
-    alone = not other.written and not other.windowed
-    return alone and elements(target.view) == elements(other.view)
+    return other.may_coincide and elements(target.view) == elements(other.view)
 
 
 def elements(view: ArrayView) -> tuple[Any, ...]:
@@ -187,8 +190,7 @@ def distances(places: Sequence[Place | None]) -> tuple[Distance, ...]:
             if other.written and position > number:
                 continue
             (low, high), (other_low, other_high) = target.view.bounds, other.view.bounds
-            alone = not other.written and not other.windowed
-            same = alone and elements(target.view)[2:] == elements(other.view)[2:]
+            same = other.may_coincide and elements(target.view)[2:] == elements(other.view)[2:]
             found.append(
                 Distance(
                     number,
