@@ -59,39 +59,36 @@ def make_loop(
     shape: Shape,
     binding: Binding,
     device: Device,
-    windows: Sequence[BoundWindow] = (),
-    result: Shape | None = None,
+    windows: Sequence[BoundWindow],
+    result: Shape,
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes.
 
-    `result`: shape of the output of an adjoint.
+    `result`: shape of the outputs, which is another one for an adjoint.
     """
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
     looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
-    if declaration.adjoint is not None:
-        assert result is not None
-        output = looped[-1]
-        strides[-1] = _broadcast_strides(output, result)
+    if windows:
+        gathers = declaration.adjoint is not None
+        packed = []
+        if gathers:
+            output = looped[-1].view
+            assert output is not None
+            strides[-1] = broadcast_strides(output.shape, output.strides, result)
+            window = adjoint_window(declaration, windows)
+            packed.append((numbers[-1], pack_window(window, output)))
         schedule = choose_windows(
             result,
             strides,
             windows,
-            keep_order=True,
+            keep_order=gathers or declaration.ordered,
             merge=merge,
             on_host=device.is_host,
-            gathers=True,
+            gathers=gathers,
         )
-        assert output.view is not None
-        packed = pack_window(adjoint_window(declaration, windows), output.view)
-        return Loop(schedule, raw_ndims(operands), ((numbers[-1], packed),))
-    if windows:
-        order, on_host = declaration.ordered, device.is_host
-        schedule = choose_windows(
-            shape, strides, windows, keep_order=order, merge=merge, on_host=on_host
-        )
-        return Loop(schedule, raw_ndims(operands), ())
+        return Loop(schedule, raw_ndims(operands), tuple(packed))
     axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
