@@ -189,7 +189,8 @@ class ElementwiseKernel(ElementwiseCallable):
     def kwargs(self) -> dict[str, Any]:
         """The constructor's keyword-only arguments `options`, `loop_prep` and `after_loop`.
 
-        Kernels with windows have `windows` too, and those with integer placeholders `sizes`.
+        Kernels with windows, integer placeholders or samples have `windows`, `sizes` or `samples`
+        too.
         """
         spec = self._spec
         given: dict[str, Any] = {
@@ -201,6 +202,10 @@ class ElementwiseKernel(ElementwiseCallable):
             given["windows"] = {name: dict(window) for name, window in spec.windows.items()}
         if spec.sizes:
             given["sizes"] = dict(spec.sizes)
+        if spec.samples:
+            given["samples"] = {
+                name: sample.model_dump(exclude_unset=True) for name, sample in spec.samples.items()
+            }
         return given
 
 

@@ -244,6 +244,21 @@ def test_kernels_of_the_constructor() -> None:
     assert other(np.arange(3), boundary="nearest").tolist() == [1, 2, 2]
 
 
+def test_arguments_of_the_constructor_are_kept() -> None:
+    arguments = "T u, raw T x", "T v", "v = u.sample(0.5) + x.sample(0.25)", "sampled"
+    kernel = kspec.ElementwiseKernel(
+        *arguments,
+        windows={"u": {"reach": [1], "boundary": "wrap"}},
+        samples={"u": {"order": 0}, "x": {"boundary": ["mirror", "constant"], "value": 2}},
+    )
+    assert kernel.kwargs["samples"] == {
+        "u": {"order": 0},
+        "x": {"boundary": ("mirror", "constant"), "value": 2},
+    }
+    again = kspec.ElementwiseKernel(*arguments, **kernel.kwargs)
+    assert again.declaration == kernel.declaration
+
+
 class TestNotBuilt:
     """Kernels that are not precompiled, where nothing may compile."""
 
