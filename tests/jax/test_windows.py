@@ -15,34 +15,8 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import kspec.jax  # noqa: E402
+from tests.windows.kernels import BLUR, LAPLACIAN, POWER, SLOPE  # noqa: E402
 
-LAPLACIAN = kspec.ElementwiseKernel(
-    "T u, T h",
-    "T v",
-    "v = (u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u) / (h * h)",
-    "jax_laplacian",
-    windows={"u": {"reach": [1, 1], "boundary": ["nearest", "wrap", "valid"]}},
-)
-BLUR = kspec.ElementwiseKernel(
-    "T u, raw T w",
-    "T v",
-    "T sum = 0; for (int k = -R; k <= R; ++k) sum += w[k + R] * u(k); v = sum",
-    "jax_blur",
-    windows={"u": {"reach": ["R"], "boundary": ["mirror", "valid"]}},
-    sizes={"R": [1, 2]},
-)
-POWER = kspec.ElementwiseKernel(
-    "T x", "T y", "y = 1; for (int k = 0; k < N; ++k) y *= x", "jax_power", sizes={"N": [3]}
-)
-SLOPE = kspec.ElementwiseKernel(
-    "T u, T h",
-    "T v",
-    "v = 0; for (int k = 1; k <= R; ++k) v += (u(k) - 2 * u(-k)) / h",
-    "jax_slope",
-    windows={"u": {"reach": ["R"], "boundary": ["nearest", "reflect", "wrap", "valid"]}},
-    sizes={"R": [2]},
-    backward={"u": "adjoint"},
-)
 laplacian, blur, power, slope = map(kspec.jax.function, (LAPLACIAN, BLUR, POWER, SLOPE))
 
 
@@ -117,7 +91,7 @@ def test_gradients(place: str, boundary: str | None) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_the_way_by_callbacks() -> None:
+def test_callbacks() -> None:
     by_callback = kspec.jax.function(LAPLACIAN, callback=True)
     u = values(5, 9, 14)
     found = jax.jit(jax.vmap(lambda u: by_callback(u, 0.5, boundary="valid")))(u)
@@ -139,7 +113,7 @@ def test_programs_are_made_for_their_options() -> None:
         (
             lambda u: laplacian(u, 1.0, R=2),
             ArgumentTypeError,
-            r"jax_laplacian\(\) has no option 'R'",
+            r"laplacian\(\) has no option 'R'",
         ),
         (lambda u: laplacian(u[0], 1.0), ShapeError, "u has 1 dimension, and its window 2"),
         (lambda u: laplacian(u[:1], 1.0, boundary="valid"), ShapeError, "leaves nothing for bound"),
@@ -156,7 +130,7 @@ def test_programs_are_made_for_their_options() -> None:
         (
             lambda u: jax.grad(lambda u: laplacian(u, 1.0).sum())(u),
             ArgumentTypeError,
-            "jax_laplacian cannot be differentiated: its spec has no backward",
+            "laplacian cannot be differentiated: its spec has no backward",
         ),
     ],
 )

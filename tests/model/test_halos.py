@@ -21,7 +21,7 @@ def divided(extents: tuple[int, ...]) -> list[np.ndarray]:
 def test_pieces_know_all_that_their_windows_read(
     extents: tuple[int, ...], reach: tuple[int, int], boundary: str
 ) -> None:
-    """The boundary of a piece gives the elements of the whole array, to the reach of its block."""
+    """A padded piece has the elements of the padded array that its block reaches."""
     assert thin_block(extents, reach, boundary) is None
     blocks = divided(extents)
     whole = padded(np.concatenate(blocks), [reach], boundary, -1)

@@ -12,6 +12,7 @@ import kspec
 import kspec.torch
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.operators import operators
+from tests.windows.kernels import BLUR, LAPLACIAN, POWER, SLOPE
 
 # Torch warns of itself, of its compiler and of what GPUs could do.
 pytestmark = [
@@ -19,38 +20,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-
-LAPLACIAN = kspec.ElementwiseKernel(
-    "T u, T h",
-    "T v",
-    "v = (u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u) / (h * h)",
-    "torch_laplacian",
-    windows={"u": {"reach": [1, 1], "boundary": ["nearest", "wrap", "valid"]}},
-)
-BLUR = kspec.ElementwiseKernel(
-    "T u, raw T w",
-    "T v",
-    "T sum = 0; for (int k = -R; k <= R; ++k) sum += w[k + R] * u(k); v = sum",
-    "torch_blur",
-    windows={"u": {"reach": ["R"], "boundary": ["mirror", "valid"]}},
-    sizes={"R": [1, 2]},
-)
-POWER = kspec.ElementwiseKernel(
-    "T x",
-    "T y",
-    "y = 1; for (int k = 0; k < N; ++k) y *= x",
-    "torch_power",
-    sizes={"N": [3]},
-)
-SLOPE = kspec.ElementwiseKernel(
-    "T u, T h",
-    "T v",
-    "v = 0; for (int k = 1; k <= R; ++k) v += (u(k) - 2 * u(-k)) / h",
-    "torch_slope",
-    windows={"u": {"reach": ["R"], "boundary": ["nearest", "reflect", "wrap", "valid"]}},
-    sizes={"R": [2]},
-    backward={"u": "adjoint"},
-)
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +36,13 @@ def tensor(place: str, *shape: int, seed: int = 0) -> Any:
 
 def test_schemas() -> None:
     assert [one.schema for one in operators(LAPLACIAN.declaration)] == [
-        "torch_laplacian(Tensor u, Tensor h, *, str? boundary=None) -> Tensor",
-        "torch_laplacian.h(Tensor u, Scalar h, *, str? boundary=None) -> Tensor",
+        "laplacian(Tensor u, Tensor h, *, str? boundary=None) -> Tensor",
+        "laplacian.h(Tensor u, Scalar h, *, str? boundary=None) -> Tensor",
     ]
     (blur,) = operators(BLUR.declaration)
-    assert blur.schema == "torch_blur(Tensor u, Tensor w, *, int R, str? boundary=None) -> Tensor"
+    assert blur.schema == "blur(Tensor u, Tensor w, *, int R, str? boundary=None) -> Tensor"
     (power,) = operators(POWER.declaration)
-    assert power.schema == "torch_power(Tensor x, *, int N=3) -> Tensor"
+    assert power.schema == "power(Tensor x, *, int N=3) -> Tensor"
 
 
 @pytest.mark.parametrize("boundary", [None, "wrap", "valid"])
@@ -81,10 +50,10 @@ def test_calls(windows: Any, place: str, boundary: str | None) -> None:
     u = tensor(place, 3, 9, 14)
     shape = (7, 12) if boundary == "valid" else (9, 14)
     for h in (0.5, tensor(place, 3, 1, 1, seed=1) + 1, tensor(place, *shape, seed=2) + 1):
-        found = windows.torch_laplacian(u, h, boundary=boundary)
+        found = windows.laplacian(u, h, boundary=boundary)
         assert torch.equal(found, LAPLACIAN(u, h, boundary=boundary))
         number = not isinstance(h, torch.Tensor)
-        overload = windows.torch_laplacian.h if number else windows.torch_laplacian.default
+        overload = windows.laplacian.h if number else windows.laplacian.default
         torch.library.opcheck(overload, (u, h), {"boundary": boundary})
 
 
@@ -92,18 +61,18 @@ def test_sizes(windows: Any, place: str) -> None:
     u, w = tensor(place, 4, 20), tensor(place, 7)
     for size in (1, 2, 3):  # the last one is compiled now
         for boundary in ("mirror", "valid"):
-            found = windows.torch_blur(u, w, R=size, boundary=boundary)
+            found = windows.blur(u, w, R=size, boundary=boundary)
             assert torch.equal(found, BLUR(u, w, R=size, boundary=boundary))
-        torch.library.opcheck(windows.torch_blur.default, (u, w), {"R": size})
-    assert torch.equal(windows.torch_power(u), POWER(u))
-    assert torch.equal(windows.torch_power(u, N=2), POWER(u, N=2))
-    torch.library.opcheck(windows.torch_power.default, (u,), {"N": 2})
+        torch.library.opcheck(windows.blur.default, (u, w), {"R": size})
+    assert torch.equal(windows.power(u), POWER(u))
+    assert torch.equal(windows.power(u, N=2), POWER(u, N=2))
+    torch.library.opcheck(windows.power.default, (u,), {"N": 2})
 
 
 def test_compiled_programs_are_one_graph(windows: Any, place: str) -> None:
     def program(u: Any, w: Any, size: int, boundary: str) -> Any:
-        smooth = windows.torch_blur(u * 2, w, R=size, boundary=boundary)
-        return windows.torch_laplacian(smooth, 0.5, boundary="valid") + 1
+        smooth = windows.blur(u * 2, w, R=size, boundary=boundary)
+        return windows.laplacian(smooth, 0.5, boundary="valid") + 1
 
     w = tensor(place, 7)
     compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
@@ -118,19 +87,19 @@ def test_compiled_programs_are_one_graph(windows: Any, place: str) -> None:
 def test_fake_tensors_have_the_shape_of_results(windows: Any) -> None:
     with torch._subclasses.FakeTensorMode():
         u, w = torch.empty(3, 9, 14), torch.empty(5)
-        assert windows.torch_laplacian(u, 1.0).shape == (3, 9, 14)
-        assert windows.torch_laplacian(u, 1.0, boundary="valid").shape == (3, 7, 12)
-        assert windows.torch_blur(u, w, R=2, boundary="valid").shape == (3, 9, 10)
+        assert windows.laplacian(u, 1.0).shape == (3, 9, 14)
+        assert windows.laplacian(u, 1.0, boundary="valid").shape == (3, 7, 12)
+        assert windows.blur(u, w, R=2, boundary="valid").shape == (3, 9, 10)
         with pytest.raises(ShapeError, match="leaves nothing for boundary 'valid'"):
-            windows.torch_blur(u, w, R=8, boundary="valid")
+            windows.blur(u, w, R=8, boundary="valid")
         with pytest.raises(ArgumentTypeError, match="boundary 'mirror' is not declared for u"):
-            windows.torch_laplacian(u, 1.0, boundary="mirror")
+            windows.laplacian(u, 1.0, boundary="mirror")
 
 
 def test_autocast(windows: Any) -> None:
     u, h = torch.rand(8, 8, dtype=torch.float16), torch.rand(8, 8)
     with torch.autocast("cpu"):
-        found = windows.torch_laplacian(u, h, boundary="wrap")
+        found = windows.laplacian(u, h, boundary="wrap")
     assert torch.equal(found, LAPLACIAN(u.float(), h, boundary="wrap"))
 
 
@@ -142,14 +111,14 @@ def test_gradients(windows: Any, place: str, boundary: str | None) -> None:
         for size in ({}, {"R": 1}):
             options = {**size, "boundary": boundary}
             assert torch.autograd.gradcheck(
-                lambda u, h=h, options=options: windows.torch_slope(u, h, **options), (u,)
+                lambda u, h=h, options=options: windows.slope(u, h, **options), (u,)
             )
-    torch.library.opcheck(windows.torch_slope.default, (u, h), {"boundary": boundary})
+    torch.library.opcheck(windows.slope.default, (u, h), {"boundary": boundary})
 
 
 def test_compiled_gradients(windows: Any, place: str) -> None:
     def loss(u: Any) -> Any:
-        return (windows.torch_slope(u, 0.5, R=1, boundary="valid") ** 2).sum()
+        return (windows.slope(u, 0.5, R=1, boundary="valid") ** 2).sum()
 
     u = tensor(place, 3, 9).requires_grad_()
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
@@ -158,7 +127,7 @@ def test_compiled_gradients(windows: Any, place: str) -> None:
 
 
 def test_compiled_gradients_beside_a_sample_of_another_boundary(place: str) -> None:
-    """The boundary of a call is for the window, whose adjoint has no window but its own."""
+    """The boundary of the call belongs to the window; the sample keeps its only one."""
     kernel = kspec.ElementwiseKernel(
         "T u, raw T x",
         "T v",
@@ -180,7 +149,7 @@ def test_compiled_gradients_beside_a_sample_of_another_boundary(place: str) -> N
 
 
 def test_gradients_by_a_kernel_without_the_options(place: str) -> None:
-    """A reduction, which has no sizes, computes the gradient of a kernel that has some."""
+    """A reduction without sizes computes the gradient of a kernel with sizes."""
     gradient = kspec.ReductionKernel(
         "T x, T grad_y", "T grad_h", "x * grad_y", "a + b", "grad_h = a", "0", "torch_summed"
     )
@@ -202,21 +171,21 @@ def test_refused(windows: Any, place: str) -> None:
     u, w = tensor(place, 4, 9), tensor(place, 3)
     for call, error, message in (
         (
-            lambda: windows.torch_laplacian(u, 1.0, boundary="open"),
+            lambda: windows.laplacian(u, 1.0, boundary="open"),
             ArgumentTypeError,
             "'open' is not",
         ),
         (
-            lambda: windows.torch_laplacian(u[0], 1.0),
+            lambda: windows.laplacian(u[0], 1.0),
             ShapeError,
             "u has 1 dimension, and its window",
         ),
-        (lambda: windows.torch_laplacian(1.0, u), RuntimeError, "u"),
-        (lambda: windows.torch_blur(u, w), RuntimeError, "R"),
-        (lambda: windows.torch_blur(u, w, R=1.5), RuntimeError, "R"),
-        (lambda: windows.torch_blur(u, w, R=-1), ShapeError, "size R must be in"),
+        (lambda: windows.laplacian(1.0, u), RuntimeError, "u"),
+        (lambda: windows.blur(u, w), RuntimeError, "R"),
+        (lambda: windows.blur(u, w, R=1.5), RuntimeError, "R"),
+        (lambda: windows.blur(u, w, R=-1), ShapeError, "size R must be in"),
         (
-            lambda: windows.torch_laplacian(u.requires_grad_(), 1.0, boundary="wrap"),
+            lambda: windows.laplacian(u.requires_grad_(), 1.0, boundary="wrap"),
             ArgumentTypeError,
             "u requires grad, but the kernel has no gradients",
         ),

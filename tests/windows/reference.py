@@ -10,14 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 BOUNDARIES = ("nearest", "reflect", "mirror", "wrap", "constant")
+ALL = [*BOUNDARIES, "valid"]
 _PADDED = {"nearest": "edge", "reflect": "symmetric", "mirror": "reflect"}
 
 Array = npt.NDArray[Any]
 Reach = Sequence[tuple[int, int]]
 
 
+def integers(*shape: int, dtype: Any = "float64", seed: int = 0) -> Array:
+    """Return whole numbers, whose sums are exact."""
+    return np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
+
+
 def padded(array: Array, reach: Reach, boundary: str, value: Any = 0) -> Array:
-    """Return an array with the elements outside that windows of its last axes read."""
+    """Return an array padded as far as windows of its last axes reach."""
     widths = [(0, 0)] * (array.ndim - len(reach)) + list(reach)
     if boundary == "constant":
         return np.pad(array, widths, constant_values=value)
@@ -28,7 +34,7 @@ def padded(array: Array, reach: Reach, boundary: str, value: Any = 0) -> Array:
 def neighbours(
     array: Array, reach: Reach, boundary: str, value: Any = 0
 ) -> dict[tuple[int, ...], Array]:
-    """Return the array of each offset: ``[-1, 0]`` has the elements one further up."""
+    """Return the shifted array of each offset: ``[-1, 0]`` has the elements one row above."""
     shape = array.shape[array.ndim - len(reach) :]
     if boundary == "valid":
         source = array

@@ -16,9 +16,7 @@ from kspec.render import render_file, specializations
 from kspec.spec.loader import load_specs
 from tests.compiling import compiled
 from tests.devices import ArrayDevice
-from tests.windows.reference import BOUNDARIES
-
-ALL = [*BOUNDARIES, "valid"]
+from tests.windows.reference import ALL
 
 
 def windowed(name: str, operation: str, reach: Any, inputs: str = "T u", **keywords: Any) -> Any:
@@ -51,7 +49,7 @@ WEIGHTED = windowed(
 
 
 def jacobian(call: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the derivative of each output by each input of a function that is linear."""
+    """Return the Jacobian of a linear function."""
     zero = call(np.zeros(shape)).ravel()
     rows = [call(row.reshape(shape)).ravel() - zero for row in np.eye(int(np.prod(shape)))]
     return np.array(rows)

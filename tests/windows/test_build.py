@@ -127,7 +127,7 @@ def test_gradients_are_compared_with_differences(name: str, problem: str, tmp_pa
 
 
 def test_gradients_without_windows_have_the_boundary_of_the_call() -> None:
-    """The kernel that computes them samples, and samples outside depend on the boundary."""
+    """The gradient kernel only samples, and samples outside depend on the boundary."""
     table = {"x": {"order": 1, "boundary": ["nearest", "wrap"]}}
     gradient = kspec.ElementwiseKernel(
         "raw T x, T a, T grad_v",
@@ -185,7 +185,7 @@ def test_gradients_of_samples_are_compared_at_each_boundary(
     assert found.endswith(differs)
 
 
-def test_what_is_built_is_what_the_specs_say(project: Path) -> None:
+def test_builds_follow_the_specs(project: Path) -> None:
     assert not check_project(project)
     text = show_kernel(plan_project(project), "blur", "signature")
     assert text.splitlines()[-4:] == [

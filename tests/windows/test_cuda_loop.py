@@ -48,7 +48,7 @@ def cuda_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def anew(kernel: Any) -> Any:
-    """Return a kernel of the same spec that was not compiled yet."""
+    """Return a kernel of the same spec that has not been compiled yet."""
     return functools.partial(kspec.ElementwiseKernel.from_spec(kernel.spec), sanitize="none")
 
 
@@ -122,7 +122,7 @@ def test_adjoint(boundary: str) -> None:
 
 
 def sampled(array: Any, axes: int, offsets: Any, order: int, boundary: str, value: float) -> Any:
-    """Return what SciPy makes of each part of an array, which has so many axes."""
+    """Return SciPy's samples along the last axes, one batch element at a time."""
     ndimage = pytest.importorskip("scipy.ndimage")
     mode = {"wrap": "grid-wrap", "constant": "grid-constant"}.get(boundary, boundary)
     result = np.empty(array.shape)
@@ -136,7 +136,7 @@ def sampled(array: Any, axes: int, offsets: Any, order: int, boundary: str, valu
 
 @pytest.mark.parametrize("order", [0, 1, 3])
 def test_samples(order: int) -> None:
-    """Samples know their element, however many a thread takes."""
+    """Coordinates start at the element itself, however many elements a thread takes."""
     declared = kspec.ElementwiseKernel(
         "T u, T c, T d",
         "T v",

@@ -14,48 +14,14 @@ da = pytest.importorskip("dask.array")
 import dask  # noqa: E402
 
 import kspec.dask  # noqa: E402
-
-ALL = ["nearest", "reflect", "mirror", "wrap", "constant", "valid"]
-# Weights that tell every element apart, and do not round: sums have the same bits in any order.
-SKEWED = kspec.ElementwiseKernel(
-    "T u",
-    "T v",
-    "v = 0; for (int a = -2; a <= 1; ++a) for (int b = -1; b <= 3; ++b)"
-    " v += (5 * (a + 2) + b + 2) * u(a, b);",
-    "dask_skewed",
-    windows={"u": {"reach": [[2, 1], [1, 3]], "boundary": ALL, "value": 2.5}},
-)
-TWO = kspec.ElementwiseKernel(
-    "T u, T c, S h",
-    "T v, T w",
-    "v = u(-1, 0) - 3 * u(0, 2) + c(-3) * h; w = c(1) + 7 * u(1, -2)",
-    "dask_two",
-    windows={
-        "u": {"reach": [1, 2], "boundary": ALL},
-        "c": {"reach": [[3, 1]], "boundary": ALL, "value": 1},
-    },
-)
-BLUR = kspec.ElementwiseKernel(
-    "T u, raw T w",
-    "T v",
-    "T sum = 0; for (int k = -R; k <= R; ++k) sum += w[k + R] * u(k); v = sum",
-    "dask_blur",
-    windows={"u": {"reach": ["R"], "boundary": ["mirror", "nearest"]}},
-    sizes={"R": [1, 2]},
-)
-POWER = kspec.ElementwiseKernel(
-    "T x", "T y", "y = 1; for (int k = 0; k < N; ++k) y *= x", "dask_power", sizes={"N": [3]}
-)
+from tests.windows.kernels import BLUR, POWER, SKEWED, TWO  # noqa: E402
+from tests.windows.reference import ALL, integers  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def scheduler() -> Any:
     with dask.config.set(scheduler="synchronous"):
         yield
-
-
-def integers(*shape: int, dtype: Any = "float64", seed: int = 0) -> Any:
-    return np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
 
 
 @pytest.mark.parametrize("boundary", ALL)
@@ -77,7 +43,7 @@ def test_equals_the_whole(chunks: Any, boundary: str) -> None:
     for row, extents in zip(v.chunks, expected.shape, strict=True):
         assert sum(row) == extents
     np.testing.assert_array_equal(v.compute(), expected)
-    part = v[1:4, 2:-1]  # what is known of chunks is true
+    part = v[1:4, 2:-1]  # known chunks are the true ones
     np.testing.assert_array_equal(part.compute(), expected[1:4, 2:-1])
 
 
@@ -103,7 +69,7 @@ def test_windows_of_different_reach(boundary: str) -> None:
 
 
 def test_valid_windows_of_different_reach() -> None:
-    """Elements belong together by their results, not by their places in the arrays."""
+    """Elements are matched by their results, not by their positions in the arrays."""
     u, c, h = integers(9, 21), integers(21, seed=3), integers(7, 17, seed=4)
     got = kspec.dask.apply(
         TWO,
@@ -126,7 +92,7 @@ def test_arrays_that_only_one_block_needs() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (0, 5), (1, 40)])
 def test_whole_axes_thinner_than_the_reach(shape: tuple[int, ...]) -> None:
-    """One block along an axis has no neighbours, so the boundary repeats it as often as need be."""
+    """One block along an axis has no neighbours, so the boundary repeats it as often as needed."""
     u = integers(*shape)
     x = da.from_array(u, chunks=(-1, 10))
     for boundary in ALL[:-1]:
@@ -228,7 +194,7 @@ def test_only_halos_are_taken() -> None:
 )
 def test_thin_blocks(chunks: Any, boundary: str, message: str) -> None:
     x = da.from_array(integers(11, 13), chunks=chunks)
-    with pytest.raises(kspec.ShapeError, match=f"dask_skewed: u: {message}"):
+    with pytest.raises(kspec.ShapeError, match=f"skewed: u: {message}"):
         kspec.dask.apply(SKEWED, x, boundary=boundary)
 
 
@@ -246,7 +212,7 @@ def test_refused() -> None:
     for kernel, args, keywords, error, message in (
         (SKEWED, (x,), {"boundary": "open"}, TypeError, "boundary 'open' is not declared for u"),
         (SKEWED, (x,), {"R": 1}, TypeError, "unexpected keyword argument 'R'"),
-        (BLUR, (flat, np.ones(3)), {}, TypeError, "dask_blur: size R is missing"),
+        (BLUR, (flat, np.ones(3)), {}, TypeError, "blur: size R is missing"),
         (BLUR, (flat, np.ones(3)), {"R": 5}, ValueError, "block 0 along axis 0 .* need 5"),
         (POWER, (x,), {"boundary": "wrap"}, TypeError, "the kernel has no windows"),
         (
@@ -265,7 +231,7 @@ def test_refused() -> None:
             "leaves nothing for boundary 'valid'",
         ),
         (TWO, (x, 1.0, 1.0), {}, TypeError, "argument c must be an array, not float"),
-        (TWO, (x, flat, 1.0), {}, ValueError, r"dask_two: .*broadcast"),
+        (TWO, (x, flat, 1.0), {}, ValueError, r"two: .*broadcast"),
     ):
         with pytest.raises(error, match=message) as caught:
             kspec.dask.apply(kernel, *args, **keywords)
@@ -288,9 +254,7 @@ def test_blocks_of_another_type_than_said() -> None:
         dtype="f8",
         meta=np.empty((0, 0)),
     )
-    with pytest.raises(
-        kspec.ArgumentTypeError, match=r"dask_skewed: argument u is float.* beside it"
-    ):
+    with pytest.raises(kspec.ArgumentTypeError, match=r"skewed: argument u is float.* beside it"):
         kspec.dask.apply(SKEWED, mixed).compute()
 
 

@@ -589,7 +589,7 @@ class TestHostFaults:
         assert np.isnan(shift(U, np.full(6, np.nan))).all()
 
     def test_offsets_in_macros(self) -> None:
-        """Macros are not checked when the spec is read: such a read left the array unseen."""
+        """Macros are not checked when the spec is read; such reads outside the array went unnoticed."""
         hidden = kernel(operation="v = FAR", options=("-DFAR=u(200000)",))
         with pytest.raises(kspec.HostFault, match="offset 200000 of u is outside its reach"):
             hidden(U)
@@ -602,7 +602,7 @@ class TestHostFaults:
             fixed(U, R=0)
 
     def test_reads_within_the_reach_are_within_bounds(self) -> None:
-        """Each read was checked twice, so that such kernels took twice the time."""
+        """Reads used to be checked twice, which doubled the time of such kernels."""
         gather = kernel(inputs="T u, int32 d", operation="v = u(d)")
         assert gather.declaration.windows[0].computed
         assert modes_of_call(NO_CHECKS, HOST_DEVICE, gather.declaration) == ()
@@ -618,6 +618,6 @@ class TestHostFaults:
 
 
 def test_a_size_may_be_called_n() -> None:
-    """Code of the kernel's own had a variable of that name."""
+    """Generated code used to have a variable of that name."""
     scaled = kernel(operation="v = n * u(1)", sizes={"n": [2, 3]})
     assert scaled(U, n=3).tolist() == [3, 6, 9, 12, 15, 15]

@@ -11,47 +11,13 @@ import kspec
 from kspec import sharded
 from tests.runtime.exporters import Exporter
 from tests.test_sharded import PLACES, Shards, present
-
-ALL = ["nearest", "reflect", "mirror", "wrap", "constant", "valid"]
-# Weights that tell every element apart.
-SKEWED = kspec.ElementwiseKernel(
-    "T u",
-    "T v",
-    "v = 0; for (int a = -2; a <= 1; ++a) for (int b = -1; b <= 3; ++b)"
-    " v += (5 * (a + 2) + b + 2) * u(a, b);",
-    "sharded_skewed",
-    windows={"u": {"reach": [[2, 1], [1, 3]], "boundary": ALL, "value": 2.5}},
-)
-TWO = kspec.ElementwiseKernel(
-    "T u, T c, T h",
-    "T v, T w",
-    "v = u(-1, 0) - 3 * u(0, 2) + c(-3) * h; w = c(1) + 7 * u(1, -2)",
-    "sharded_two",
-    windows={
-        "u": {"reach": [1, 2], "boundary": ALL},
-        "c": {"reach": [[3, 1]], "boundary": ALL, "value": 1},
-    },
-)
-BLUR = kspec.ElementwiseKernel(
-    "T u, raw T w",
-    "T v",
-    "T sum = 0; for (int k = -R; k <= R; ++k) sum += w[k + R] * u(k); v = sum",
-    "sharded_blur",
-    windows={"u": {"reach": ["R"], "boundary": ["mirror", "nearest"]}},
-    sizes={"R": [1, 2]},
-)
-POWER = kspec.ElementwiseKernel(
-    "T x", "T y", "y = 1; for (int k = 0; k < N; ++k) y *= x", "sharded_power", sizes={"N": [3]}
-)
+from tests.windows.kernels import BLUR, POWER, SKEWED, TWO
+from tests.windows.reference import ALL, integers
 
 
 @pytest.fixture(params=PLACES, ids=repr)
 def shards(request: pytest.FixtureRequest) -> Shards:
     return present(request.param)
-
-
-def integers(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).integers(-9, 9, shape).astype("float64")
 
 
 def whole(shards: Shards, pieces: Any, along: int = 0) -> Any:
@@ -122,7 +88,7 @@ def test_samples(shards: Shards) -> None:
 
 
 def test_again(shards: Shards) -> None:
-    """Steps of a simulation: what a call lends is not written to before it is read."""
+    """Steps of a simulation: borrowed elements are not overwritten before they are read."""
     u = integers(64, 300)
     pieces, expected = shards.scatter(u), u
     for _ in range(5):
@@ -157,7 +123,7 @@ U = [integers(5, 9), integers(5, 9)]
         (
             (SKEWED, [U[0], U[1][:1], U[0]]),
             {},
-            "sharded_skewed: u: shard 1 along axis 0 has 1 element, .* need 2; .*fewer devices",
+            "skewed: u: shard 1 along axis 0 has 1 element, .* need 2; .*fewer devices",
         ),
         ((SKEWED, [U[0], U[1][:, :2]]), {"along": 1}, "shard 1 along axis 1 has 2 elements, .* 3"),
         ((SKEWED, [U[0], U[1][:, :7]]), {}, r"u: shard 1 has shape \(5, 7\), and shard 0 \(5, 9\)"),

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 import kspec
 from tests.devices import HOST, ArrayDevice
 from tests.profiles import examples
-from tests.windows.reference import BOUNDARIES, correlate, neighbours
-
-ALL = [*BOUNDARIES, "valid"]
+from tests.windows.reference import ALL, BOUNDARIES, correlate, integers, neighbours
 
 
 def windowed(
@@ -57,7 +55,7 @@ WIDE = [
 
 
 def wide(number: int, u: Any, boundary: str) -> Any:
-    """Return what the kernel of that number computes."""
+    """Return the expected output of ``WIDE[number]``."""
     if number == 0:
         near = neighbours(u, [(1, 2)], boundary)
         return 2 * near[-1,] + 3 * near[0,] + 5 * near[1,] + 7 * near[2,]
@@ -75,10 +73,6 @@ def wide(number: int, u: Any, boundary: str) -> Any:
         + 5 * near[0, 0, 0, 1]
         + 7 * near[1, 1, 1, 1]
     )
-
-
-def integers(*shape: int, dtype: Any = "float64", seed: int = 0) -> Any:
-    return np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
 
 
 class TestBoundaries:
@@ -286,7 +280,7 @@ class TestDtypes:
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_any_shape(data: st.DataObject) -> None:
-    """Shapes, views and boundaries that nobody has thought of."""
+    """Arbitrary shapes, views and boundaries."""
     number = data.draw(st.integers(0, 3))
     axes = number + 1
     ndim = data.draw(st.integers(axes, axes + 2))
