@@ -1,104 +1,30 @@
 """A spec in, the strings its template needs out: frozen, so a template cannot compute.
 
 `elementwise_context`, `reduction_context` and `raw_context` each serve the template of the same
-name; `kspec.render.parameters` has the C++ of parameters, `kspec.render.environment` puts contexts
-and templates together.
+name; `kspec.render.parameters` has the C++ of parameters, `kspec.render.neighbours` that of windows
+and adjoints. `kspec.render.environment` puts contexts and templates together.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from kspec.cpp.assignment import assigns_first
-from kspec.cpp.directives import Directive, directives_of, line_directive
+from kspec.cpp.directives import Directive, directives_of
 from kspec.cpp.fragments import identifiers
 from kspec.cpp.options import macro_names
 from kspec.cpp.preambles import needs_global_scope
 from kspec.cpp.tokens import newlines
 from kspec.model import dtypes
-from kspec.model.backward import PREFIX
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.model.signature import Param
 from kspec.render import parameters
+from kspec.render.fragments import Fragment, FragmentOrigin
+from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 from kspec.spec.neighbours.samples import with_sample_macros
-from kspec.spec.neighbours.windows import Adjoint
-
-if TYPE_CHECKING:
-    from kspec.spec.loader import SpecFile
-
-# In a C++ template `p.at<0>()` is a comparison, unless the word `template` says otherwise.
-_FIELD_BY_NUMBER = re.compile(r"(\.|->)(\s*at\s*<[^<>;()]*>\s*\()")
 
 Binding = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """The user's text and where it stands; false when empty."""
-
-    text: str
-    path: str
-    line: int = 1
-
-    def __bool__(self) -> bool:
-        return bool(self.text.strip())
-
-    def mentions(self, name: str) -> bool:
-        """Whether `name` occurs as an identifier."""
-        return name in identifiers(self.text)
-
-
-@dataclass(frozen=True)
-class FragmentOrigin:
-    """Positions of the fragments of one kernel.
-
-    Attributes
-    ----------
-    path : str
-        File for ``#line``, relative to the project; without one, the kernel's name.
-    lines : mapping of str to int or None
-        First line of each field's text; None: the fields are Python arguments.
-    rows : mapping of str to tuple of int
-        The line of each line of a field's text, where they do not count up from the first.
-    """
-
-    path: str
-    lines: Mapping[str, int] | None
-    rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-    @classmethod
-    def in_file(cls, spec_file: SpecFile, kernel: str) -> FragmentOrigin:
-        """Return the positions of the fields of one kernel of a spec file."""
-        lines = {key: line for (name, key), line in spec_file.lines.items() if name == kernel}
-        rows = {key: lines for (name, key), lines in spec_file.rows.items() if name == kernel}
-        return cls(spec_file.path, lines, rows)
-
-    def fragment(self, field: str, text: str) -> Fragment:
-        """Return the field's text with its position: ``specs/a.toml``, or ``<sq.operation>``."""
-        if field not in ("preamble", "code"):
-            text = _FIELD_BY_NUMBER.sub(r"\1template \2", text)
-        if self.lines is None:
-            return Fragment(text, f"<{self.path}.{field}>")
-        text = _with_rows(text, self.rows.get(field, ()), self.path)
-        return Fragment(text, self.path, self.lines.get(field, 1))
-
-
-def _with_rows(text: str, rows: Sequence[int], path: str) -> str:
-    """Return a text that says where each of its lines stands, if that is not one after another."""
-    lines = text.split("\n")
-    if len(lines) != len(rows) or 'R"' in text:  # a directive would be part of a raw string
-        return text
-    told: list[str] = []
-    for number, line in enumerate(lines):
-        continued = number > 0 and lines[number - 1].endswith("\\")
-        if number and rows[number] != rows[number - 1] + 1 and not continued:
-            told.append(line_directive(rows[number], path))
-        told.append(line)
-    return "\n".join(told)
 
 
 @dataclass(frozen=True)
@@ -156,32 +82,6 @@ class ElementwiseContext:
     operand_names: str
     adjoint: AdjointContext | None = None
     template: str = "elementwise.cu.j2"
-
-
-@dataclass(frozen=True)
-class AdjointContext:
-    """The loop of a kernel that gathers a gradient.
-
-    Attributes
-    ----------
-    accumulator : str
-        Type of the sum.
-    parameters : str
-        Parameters of the operation: the window, and what it reads of the inputs.
-    before, after : tuple of str
-        Lines around the forward operation.
-    result : str
-        Its outputs multiplied by their gradients.
-    names : str
-        The output, then the inputs.
-    """
-
-    accumulator: str
-    parameters: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    result: str
-    names: str
 
 
 @dataclass(frozen=True)
@@ -319,30 +219,15 @@ def elementwise_context(
     if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_Layout, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
-    windows = parameters.windows_of(declaration)
-    in_place = declaration.in_place and not windows
+    in_place = declaration.in_place and not declaration.windows
     if in_place:
         inside += [f"const auto _at = KSPEC_AT({index}, _elements);"] if operands else []
         inside += [
             parameters.element(param, f"_at[{number}]", output=param in declaration.outputs.params)
             for number, param in enumerate(operands)
         ]
-    items = [
-        f"const auto& {parameters.window_name(param)}"
-        if param.name in windows
-        else parameters.item(param, param in declaration.outputs.params)
-        for param in operands
-    ]
-    windowed = [param for param in operands if param.name in windows]
-    alone = spec.windows_alone
-    inside += [parameters.window_center(param) for param in windowed if param.name in alone]
-    inside += [parameters.window_macro(param, windows[param.name]) for param in windowed]
-    inside += [
-        parameters.sample_macro(param, spec.samples[param.name].order)
-        for param in windowed
-        if param.name in sampled
-    ]
-    macros = (*(param.name for param in windowed), *map(parameters.sample_macro_name, sampled))
+    items = [parameters.loop_item(declaration, param) for param in operands]
+    windows = window_scope(spec, declaration.windows)
     preamble = _preamble(spec, origin, place, sampled)
     return ElementwiseContext(
         name=spec.name,
@@ -356,48 +241,16 @@ def elementwise_context(
         typedefs=place.typedefs,
         preamble=preamble,
         before_loop=tuple(before),
-        in_loop=tuple(inside),
-        after_operation=tuple(f"#undef {name}" for name in macros),
+        in_loop=(*inside, *windows.before),
+        after_operation=windows.after,
         in_place=in_place,
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
         operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),
-        adjoint=None if spec.adjoint is None else _adjoint_context(spec, spec.adjoint, windowed),
+        adjoint=None if spec.adjoint is None else adjoint_context(spec, spec.adjoint),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
         after_loop=fragments["after_loop"],
-    )
-
-
-def _adjoint_context(
-    spec: ElementwiseSpec, adjoint: Adjoint, windowed: Sequence[Param]
-) -> AdjointContext:
-    window, inputs = adjoint.window, [param for param in spec.inputs if not param.raw]
-    own = adjoint.param
-    centers = [param for param in (own, *windowed) if param.name in spec.windows_alone]
-    known = {**parameters.windows_of(spec.declaration()), own.name: window}
-    items = [
-        f"const auto& {parameters.window_name(param)}"
-        if param in windowed
-        else parameters.item(param, output=False)
-        for param in inputs
-    ]
-    products = [
-        f"{parameters.as_accumulator(param)}({param.name}) * "
-        f"{parameters.as_accumulator(param)}({PREFIX}{param.name})"
-        for param in adjoint.outputs
-    ]
-    return AdjointContext(
-        accumulator=parameters.as_accumulator(own),
-        parameters=", ".join([f"const auto& {parameters.window_name(own)}", *items]),
-        before=(
-            *(f"{parameters.ctype(param)} {param.name}{{}};" for param in adjoint.outputs),
-            *map(parameters.window_center, centers),
-            *(parameters.window_macro(one, known[one.name]) for one in (own, *windowed)),
-        ),
-        after=tuple(f"#undef {param.name}" for param in (own, *windowed)),
-        result=" + ".join(products),
-        names="".join(f", {parameters.argument_name(param)}" for param in (*spec.outputs, *inputs)),
     )
 
 

@@ -22,7 +22,8 @@ from kspec.model.raw.param_checks import HEADER as PARAMS_HEADER
 from kspec.model.raw.param_checks import ParamLines, param_checks
 from kspec.model.stages import CudaSource
 from kspec.render import context
-from kspec.render.context import Binding, FragmentOrigin
+from kspec.render.context import Binding
+from kspec.render.fragments import FragmentOrigin
 from kspec.render.includes import includes_for, types_of
 from kspec.render.structs import HEADER, struct_checks
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec

@@ -131,20 +131,14 @@ def _sampled(param: Param, sample: Sample) -> str:
     return f"const kspec::Sampled<{types}> {argument_name(param)}"
 
 
-def sample_macro_name(name: str) -> str:
-    """Return the name of the macro that samples a windowed input."""
-    return f"_sample_{name}"
-
-
-def sample_macro(param: Param, order: int) -> str:
-    """Return the macro that makes a sample of ``_sample_u(0.5, 0)``."""
-    arguments = f'{order}, "{param.name}", {window_name(param)}, __VA_ARGS__'
-    return f"#define {sample_macro_name(param.name)}(...) KSPEC_SAMPLE({arguments})"
-
-
 def window_name(param: Param) -> str:
     """Return the name of the neighbours of an input, inside of the loop."""
     return f"_window_{param.name}"
+
+
+def window_item(param: Param) -> str:
+    """Return the parameter of the loop's function that is the neighbours of an input."""
+    return f"const auto& {window_name(param)}"
 
 
 def as_accumulator(param: Param) -> str:
@@ -152,18 +146,6 @@ def as_accumulator(param: Param) -> str:
     if param.is_placeholder:
         return f"typename kspec::Accumulator<{param.type}>::type"
     return dtypes.lookup(param.type).accumulator
-
-
-def window_macro(param: Param, window: Window) -> str:
-    """Return the macro that makes a read of ``u(-1, 0)``; ``u`` alone is a variable."""
-    read = "KSPEC_WINDOW_CHECKED" if window.computed else "KSPEC_WINDOW"
-    name = param.name
-    return f'#define {name}(...) {read}("{name}", {window_name(param)}, __VA_ARGS__)'
-
-
-def window_center(param: Param) -> str:
-    """Return the variable that is a windowed parameter's element."""
-    return f"{item(param, output=False)} = {window_name(param)}.center();"
 
 
 def _array(param: Param, output: bool, prefix: str = "") -> str:
@@ -193,6 +175,13 @@ def item(param: Param, output: bool) -> str:
     """Return the variable that is a parameter's element, under the name that the user writes."""
     written = output or param.non_const
     return f"{ctype(param)}& {param.name}" if written else f"const {ctype(param)} {param.name}"
+
+
+def loop_item(declaration: GeneratedDeclaration, param: Param) -> str:
+    """Return the parameter of the loop's function for an operand: its element, or its window."""
+    if param.name in windows_of(declaration):
+        return window_item(param)
+    return item(param, param in declaration.outputs.params)
 
 
 def element(param: Param, at: str, output: bool) -> str:

@@ -16,7 +16,7 @@ from kspec.build.plan import BuildPlan, Unit
 from kspec.errors import ManifestError, SpecError
 from kspec.model.manifest import ImageEntry
 from kspec.render import context, render_file, specializations
-from kspec.render.context import FragmentOrigin
+from kspec.render.fragments import FragmentOrigin
 from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
 
 
