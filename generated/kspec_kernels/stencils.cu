@@ -35,7 +35,7 @@ const T q = exp(-1 / (2 * sigma * sigma));
 ;
 #line 37 "stencils.cu"
   kspec::for_each(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
-    #define u(...) KSPEC_WINDOW_CHECKED("u", _window_u, __VA_ARGS__)
+    #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 37 "specs/stencils.toml"
 // Weights are q to the power of k * k; one is the one before times q to the power of 2 * k - 1.
@@ -69,7 +69,7 @@ const T q = exp(-1 / (2 * sigma * sigma));
 ;
 #line 71 "stencils.cu"
   kspec::for_each(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
-    #define u(...) KSPEC_WINDOW_CHECKED("u", _window_u, __VA_ARGS__)
+    #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 74 "specs/stencils.toml"
 // Weights are q to the power of k * k; one is the one before times q to the power of 2 * k - 1.

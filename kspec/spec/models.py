@@ -280,7 +280,9 @@ class ElementwiseSpec(_GeneratedSpec):
             backward=self.backward_kernel,
             numbers=self.numbers,
             forward=self.forward,
-            windows=declared_windows(self.windows, self.operation, *self.macro_texts),
+            windows=declared_windows(
+                self.windows, self.sizes, self.operation, self.macro_texts, self.expansion
+            ),
             sizes=tuple(self.sizes.items()),
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),

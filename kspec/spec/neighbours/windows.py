@@ -12,13 +12,14 @@ import functools
 import itertools
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from kspec.cpp.brackets import group_end
+from kspec.cpp.expansion import Expansion
 from kspec.cpp.fragments import code_of, identifiers
 from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
@@ -32,6 +33,7 @@ from kspec.model.signature import Param, Signature
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError, gathered
 from kspec.spec.fields import NumberField, wrong_type
+from kspec.spec.neighbours.loops import CountedLoop, counted_loops, is_within
 
 # A number that C++ would round toward zero.
 _FRACTION = re.compile(r"[-+]?\s*(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?[fF]?")
@@ -287,39 +289,40 @@ def offset_faults(
                 break
 
 
-def needs_check(name: str, reach: Reach, *texts: str) -> bool:
-    """Return whether some offset of a window may be outside its reach, whatever the sizes are.
+def needs_check(
+    name: str, reach: Reach, sizes: Collection[str], text: str, loops: Sequence[CountedLoop] = ()
+) -> bool:
+    """Return whether some offset of a window may be outside its reach, for some sizes.
 
     Calls give sizes that are not precompiled, and macros are not checked when the spec is read.
     """
-    return any(
-        not _is_within(offset, sides)
-        for text in texts
-        for read in reads_of(name, text)
-        for (offset, _), sides in zip(read.offsets, reach, strict=False)
-    )
+    for read in reads_of(name, text):
+        around = [loop for loop in loops if loop.holds(read.start)]
+        for (offset, _), sides in zip(read.offsets, reach, strict=False):
+            value = constant(offset, {})
+            plain = offset if value is None else str(value)
+            if not is_within(plain, sides, sizes, around):
+                return True
+    return False
 
 
-def _is_within(offset: str, sides: tuple[int | str, int | str]) -> bool:
-    before, after = sides
-    value = constant(offset, {})
-    if value is None:
-        return offset.replace(" ", "") in (f"-{before}", str(after))
-    if value == 0:
-        return True
-    side = before if value < 0 else after
-    return isinstance(side, int) and abs(value) <= side
-
-
-def declared_windows(tables: Mapping[str, WindowTable], *texts: str) -> tuple[Window, ...]:
-    """Return the windows of a declaration; `texts` may read them."""
+def declared_windows(
+    tables: Mapping[str, WindowTable],
+    sizes: Collection[str],
+    operation: str,
+    macros: Sequence[str],
+    expansion: Expansion,
+) -> tuple[Window, ...]:
+    """Return the windows of a declaration, whose macros may read them too."""
+    loops = counted_loops(operation, tables, expansion) if tables else []
     return tuple(
         Window(
             name,
             table.reach,
             table.boundary,
             table.value,
-            needs_check(name, table.reach, *texts),
+            needs_check(name, table.reach, sizes, operation, loops)
+            or any(needs_check(name, table.reach, sizes, text) for text in macros),
         )
         for name, table in tables.items()
     )
