@@ -93,7 +93,7 @@ def _is_positive(total: Sum, sizes: Collection[str]) -> bool:
 
 
 def sum_of(tokens: Sequence[Token]) -> Sum | None:
-    """Return what tokens add up to; None for other expressions.
+    """Return tokens as a sum; None for other expressions.
 
     >>> sum_of(code_of("2 * k - R + 1")) == {"k": 2, "R": -1, "": 1}
     True
@@ -189,7 +189,7 @@ def _head(tokens: Sequence[Token]) -> tuple[str, Sum, Sum] | None:
 
 
 def _parts(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Yield what is between the semicolons of a loop's head."""
+    """Yield the parts of a loop's head, which semicolons separate."""
     start = 0
     for place, token in enumerate(tokens):
         if token.text == ";":
