@@ -13,7 +13,7 @@ import pytest
 from kspec.build.properties.examples import windows_of
 from kspec.build.properties.windowed import WindowedArray
 from kspec.spec.loader import load_specs
-from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
+from kspec.spec.models import RawSpec, ReductionSpec
 from tests.projects import ROOT
 
 jax = pytest.importorskip("jax")
@@ -64,8 +64,8 @@ def reference(spec: Any, given: dict[str, Any]) -> tuple[Any, ...]:
     shape = np.broadcast_shapes(*(np.shape(one) for one in given.values()))
     outputs = {one.name: np.empty(shape) for one in spec.outputs if one.raw}
     sizes = spec.example.sizes
-    windows = windows_of(spec, sizes)[0] if isinstance(spec, ElementwiseSpec) else ()
-    near = {one.param: WindowedArray.of(given[one.param], one) for one in windows}
+    windows = windows_of(spec, sizes).items()
+    near = {name: WindowedArray.of(given[name], window) for name, window in windows}
     names = {"np": np, "math": math, **axes, **sizes, **outputs, **given, **near}
     found = eval(spec.reference.strip(), names)
     return found if isinstance(found, tuple) else (found,)

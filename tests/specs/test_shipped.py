@@ -92,9 +92,8 @@ def test_every_binding_agrees_with_the_reference(
     keywords = axes if isinstance(spec, ReductionSpec) else window_keywords(spec, spec.example)
     results = as_tuple(kernel(name)(*arguments, **keywords))
     names = {"np": np, "math": math, **axes, **sources, **keywords}
-    if isinstance(spec, ElementwiseSpec):
-        for window in windows_of(spec, keywords)[0]:
-            names[window.param] = WindowedArray.of(sources[window.param], window)
+    for window in windows_of(spec, keywords).values():
+        names[window.param] = WindowedArray.of(sources[window.param], window)
     references = as_tuple(eval(spec.reference.strip(), names))
     for param, array, reference in zip(spec.outputs, results, references, strict=True):
         result, expected = place.numpy(array), np.asarray(reference)
