@@ -104,7 +104,7 @@ def stencil(side: int = 1024) -> Figure:
     clock = time.process_time
     ours, theirs = best(lambda: laplacian(u, got), 31, clock), best(numpy, 31, clock)
     np.testing.assert_allclose(got, want, atol=1e-5)
-    name = "5-point on the host device, processor time over NumPy's"
+    name = "5-point on the host, processor time over NumPy's"
     return Figure("stencil beside peers", name, ours / theirs, "x", 1.5)
 
 
