@@ -1,5 +1,6 @@
 """Arrays that a call takes and makes, from the declaration alone: nothing is looked at or run.
 
+>>> from kspec.model.declaration import ElementwiseDeclaration
 >>> from kspec.model.signature import Param, Signature
 >>> sq = ElementwiseDeclaration("sq", Signature((Param("T", "x"),)), Signature((Param("T", "y"),)))
 >>> evaluate(sq, [AbstractValue((4, 3), "float32")])
