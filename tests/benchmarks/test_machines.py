@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import kspec
 from benchmarks import kernels, machines
 from benchmarks.cases import Case
 from benchmarks.machines import CudaMachine, HostMachine, find_peers, make_machine
@@ -82,6 +84,14 @@ class TestCuda:
         row = Runner(CudaMachine(4096), 0).run(CASE)
         assert not row.problem
         assert set(row.samples) == {"kspec", *(["CuPy"] if peers else [])}
+
+    @pytest.mark.parametrize("peers", [("cupy",), ()])
+    def test_given_values(self, peers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+        install(monkeypatch, *peers)
+        values = np.arange(6, dtype="int16")
+        found = CudaMachine(4096).array(values)
+        assert isinstance(found, np.ndarray if peers else kspec.DeviceArray)
+        assert kspec.asnumpy(found).tolist() == values.tolist()
 
     def test_outputs_are_poisoned(self, monkeypatch: pytest.MonkeyPatch) -> None:
         install(monkeypatch, "cupy")
