@@ -25,6 +25,14 @@ SQUARES = kspec.ElementwiseKernel("T x, T y", "T z", "z = (x - y) * (x - y)", "s
 TOTAL = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
 
 # Kernel, layout, aligned packs that a thread loads at once.
+WARP = kspec.ElementwiseKernel(
+    "raw T x, T a, T b",
+    "T z",
+    "z = x.sample(a, b)",
+    "warp",
+    samples={"x": {"boundary": "nearest"}},
+)
+
 CASES = [
     (SQUARES, FLAT, 2),
     (SQUARES, ROWS, 2),
@@ -49,3 +57,13 @@ def test_sixteen_bytes_at_once(kernel: object, layout: str, loads: int, dtype: s
     if kernel is SQUARES and layout == FLAT:
         assert wide.count("st") == 1
     assert not re.search(r"\.local\b", text), "arrays or addresses in local memory"
+
+
+def test_samples_load_their_elements_together() -> None:
+    """Each load was behind a branch of its own, and waited for the one before."""
+    binding = (("T", "float32"),)
+    name = Specialization(WARP.name, binding, FLAT, (2,)).name_expression
+    source = render_specs([WARP.spec], "warp.cu", binding)
+    image = compile_source(replace(source, name_expressions=(name,)), Target("compute_90"))
+    blocks = re.split(r"^\$L\w+:|\bbra\b", image.code.decode(), flags=re.M)
+    assert max(block.count("ld.global.nc") for block in blocks) == 4

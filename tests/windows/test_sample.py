@@ -164,13 +164,22 @@ class TestCoordinates:
             wanted = 2.5 if boundary == "constant" else np.nan
             np.testing.assert_allclose(z, [wanted] * 3 + [np.nan], rtol=1e-15)
 
-    def test_elements_of_weight_zero_are_not_read(self, place: ArrayDevice) -> None:
+    def test_elements_of_weight_zero_do_not_count(self, place: ArrayDevice) -> None:
         x = place.array(np.array([1, np.nan, 3, np.inf, 5]))
         a = place.array(np.array([0.0, 2.0, 4.0, 3.0, 0.5]))
         z = place.numpy(WARP[1, 1](x, a))
         np.testing.assert_array_equal(z, [1, 3, 5, np.inf, np.nan])
         outside = place.numpy(warp(1, 1, np.nan)(x, a, boundary="constant"))
         np.testing.assert_array_equal(outside, [1, 3, 5, np.inf, np.nan])
+
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_indices_of_more_than_32_bits(self, order: int, place: ArrayDevice) -> None:
+        x = normal(5)
+        sizes = np.array([2**30 - 0.75, 2**30, 2**30 + 0.25, 2**31 - 0.75, 2**31 + 0.25, 2**40])
+        a = np.concatenate([sizes, -sizes])
+        for boundary in BOUNDARIES:
+            z = place.numpy(WARP[order, 1](place.array(x), place.array(a), boundary=boundary))
+            np.testing.assert_allclose(z, expected(x, [a], order, boundary), atol=1e-12)
 
     @pytest.mark.parametrize("dtype", ["int8", "int64", "uint32", "float16", "bfloat16"])
     def test_types_of_coordinates(self, dtype: str, place: ArrayDevice) -> None:

@@ -5,7 +5,7 @@
 //   u.sample(dy, dx)          windowed: offsets from the element
 //
 // Order 0 takes the nearest element (the higher one in the middle between two), order 1 interpolates
-// linearly, and order 3 combines cubic B-spline coefficients. Elements of weight 0 are not read. A
+// linearly, and order 3 combines cubic B-spline coefficients. Elements of weight 0 do not count. A
 // coordinate that is NaN, or infinite where the boundary repeats the array, has the sample NaN.
 // Elements outside are those of the boundary, as with SciPy's grid-wrap and grid-constant.
 #pragma once
@@ -94,6 +94,23 @@ __device__ inline ptrdiff_t first_tap(C coordinate, Rest& rest) {
   return lower - (ORDER == 3);
 }
 
+// The same for a coordinate whose index is an int: 64-bit conversions take four times as long on a GPU.
+template <class C> __device__ inline bool has_short_index(C coordinate) {
+  return coordinate > (C)-1073741824 && coordinate < (C)1073741824;
+}
+template <int ORDER, class C, class Rest>
+__device__ inline ptrdiff_t first_short_tap(C coordinate, Rest& rest) {
+  int lower = (int)coordinate;
+  C place = (C)lower;
+  if (place > coordinate) {
+    --lower;
+    place -= 1;
+  }
+  rest = (Rest)coordinate - (Rest)place;
+  if (ORDER == 0) return lower + (rest >= (Rest)0.5);
+  return lower - (ORDER == 3);
+}
+
 // Coordinates that are beyond this have no index.
 template <class C> __device__ inline bool has_index(C coordinate) {
   return coordinate > (C)-1e18 && coordinate < (C)1e18;
@@ -143,9 +160,9 @@ template <int ORDER, class Weight, class C>
 __device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C offset, ptrdiff_t n,
                                   int boundary) {
   const bool mirrored = boundary == REFLECT || boundary == MIRROR;
-  if (n > 0 && has_index(offset)) {
+  if (n > 0 && has_short_index(offset)) {
     decltype(C() + Weight()) rest;
-    const ptrdiff_t first = base + first_tap<ORDER>(offset, rest);
+    const ptrdiff_t first = base + first_short_tap<ORDER>(offset, rest);
     // In a mirror the middle between two elements goes to the other one.
     const bool turned = ORDER == 0 && mirrored && (first < (rest >= 0.5f) || first >= n);
     if (!turned) {
@@ -167,6 +184,35 @@ template <class T, class R, class Weight, int ORDER, int N> struct TapSum {
   Taps<Weight, ORDER> taps[N];
   ptrdiff_t strides[N];
   R value;
+
+  // Whether the array has all elements that the taps of an axis stand for.
+  __device__ inline bool all_there() const {
+    bool found = true;
+#pragma unroll
+    for (int axis = 0; axis < N; ++axis)
+#pragma unroll
+      for (int k = 0; k <= ORDER; ++k) found &= taps[axis].at[k] >= 0;
+    return found;
+  }
+
+  // The sum where all elements are there: no load waits for another. One of weight 0 may be NaN.
+  template <int AXIS> __device__ inline R from_all(const Item* place) const {
+    if constexpr (AXIS == N) {
+      return static_cast<R>(static_cast<T>(read_only(place)));
+    } else {
+      R part[ORDER + 1], sum = R(0);
+#pragma unroll
+      for (int k = 0; k <= ORDER; ++k)
+        part[k] = from_all<AXIS + 1>(element(place, Bytes{taps[AXIS].at[k] * strides[AXIS]}));
+      if (ORDER == 0) return part[0];
+#pragma unroll
+      for (int k = 0; k <= ORDER; ++k) {
+        const Weight weight = taps[AXIS].weight[k];
+        if (weight != 0) sum = sum + part[k] * weight;
+      }
+      return sum;
+    }
+  }
 
   template <int AXIS> __device__ inline R from(const Item* place) const {
     if constexpr (AXIS == N) {
@@ -206,7 +252,8 @@ __device__ inline typename Sample<T, C, ORDER>::type sample_axes(
     sum.strides[k] = strides[k];
     somewhere &= place_taps(sum.taps[k], base[k], offsets[k], extents[k], boundary);
   }
-  return somewhere ? sum.template from<0>(data) : Nowhere<R>::sample(sum.value);
+  if (!somewhere) return Nowhere<R>::sample(sum.value);
+  return sum.all_there() ? sum.template from_all<0>(data) : sum.template from<0>(data);
 }
 
 template <class... Number> using CoordinateOf =
