@@ -156,6 +156,22 @@ class TestCoordinates:
         assert place.numpy(whole(x, place.array(a))).tolist() == [6, 9, 9]
         assert place.numpy(whole(x, place.array(a), boundary="nearest")).tolist() == [6, 9, 7]
 
+    def test_structs_of_order_0(self, place: ArrayDevice) -> None:
+        """Their type was that of a product with a number, which they do not have."""
+        taken = kspec.ElementwiseKernel(
+            "raw T x, float64 a",
+            "float32 z",
+            "z = x.sample(a).q",
+            "nearest_struct",
+            samples={"x": {"order": 0, "boundary": ["wrap", "constant"]}},
+        )
+        x = np.zeros(5, [("p", "i4"), ("q", "f4")])
+        x["q"] = [1, 2, 3, 4, 5]
+        a = place.array(np.array([0, 1.2, 3.6, 7, -3, np.nan]))
+        assert place.numpy(taken(place.array(x), a)).tolist() == [1, 2, 5, 3, 3, 0]
+        z = place.numpy(taken(place.array(x), a, boundary="constant"))
+        assert z.tolist() == [1, 2, 5, 0, 0, 0]
+
     @pytest.mark.parametrize("order", ORDERS)
     def test_empty_arrays(self, order: int, place: ArrayDevice) -> None:
         x, a = place.array(np.zeros(0)), place.array(np.array([-1.0, 0.0, 0.5, np.nan]))

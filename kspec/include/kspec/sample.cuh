@@ -29,6 +29,11 @@ template <class T> __device__ T sample_value();
 __device__ float sample_part(const float*);
 __device__ double sample_part(const double*);
 template <class T> __device__ typename T::value_type sample_part(const T*);  // of complex numbers
+__device__ float sample_part(const void*);  // of structs, which order 0 takes as they are
+template <class T> __device__ decltype(sample_value<T>() * 1.0f) sample_number(int);
+template <class T> __device__ T sample_number(...);
+template <class T> __device__ decltype(sample_value<T>() * 1.0f, char()) has_product(int);
+template <class T> __device__ int has_product(...);
 
 // The type that coordinates are computed in: double for integers and double, otherwise float.
 template <class T, bool INTEGER = IsInteger<T>::value> struct Coordinate { typedef double type; };
@@ -39,7 +44,7 @@ template <class T> struct Coordinate<T, false> {
 // The type of a sample of T, and the real one of its weights. Integers are sampled to the type of
 // the coordinates; floats of 8 and 16 bits to float, in which they compute.
 template <class T, class C, int ORDER, bool INTEGER = IsInteger<T>::value> struct Sample {
-  typedef decltype(sample_value<T>() * 1.0f) type;
+  typedef decltype(sample_number<T>(0)) type;
   typedef decltype(sample_part((const type*)nullptr)) Weight;
 };
 template <class T, class C, int ORDER> struct Sample<T, C, ORDER, true> {
@@ -51,11 +56,12 @@ template <class T, class C> struct Sample<T, C, 0, true> {
   typedef float Weight;
 };
 
-// The sample at a coordinate without a place: NaN, or `value` for integers, which have none.
-template <class R, bool INTEGER = IsInteger<R>::value> struct Nowhere {
+// The sample at a coordinate without a place: NaN, or `value` for integers and structs.
+template <class R, bool HAS_NAN = !IsInteger<R>::value && sizeof(has_product<R>(0)) == 1>
+struct Nowhere {
   __device__ static inline R sample(R value) { return value; }
 };
-template <class R> struct Nowhere<R, false> {
+template <class R> struct Nowhere<R, true> {
   __device__ static inline R sample(R) {
     typedef decltype(sample_part((const R*)nullptr)) Part;
     return R((Part)CUDART_NAN);
@@ -199,12 +205,13 @@ template <class T, class R, class Weight, int ORDER, int N> struct TapSum {
   template <int AXIS> __device__ inline R from_all(const Item* place) const {
     if constexpr (AXIS == N) {
       return static_cast<R>(static_cast<T>(read_only(place)));
+    } else if constexpr (ORDER == 0) {  // structs have no sum
+      return from_all<AXIS + 1>(element(place, Bytes{taps[AXIS].at[0] * strides[AXIS]}));
     } else {
       R part[ORDER + 1], sum = R(0);
 #pragma unroll
       for (int k = 0; k <= ORDER; ++k)
         part[k] = from_all<AXIS + 1>(element(place, Bytes{taps[AXIS].at[k] * strides[AXIS]}));
-      if (ORDER == 0) return part[0];
 #pragma unroll
       for (int k = 0; k <= ORDER; ++k) {
         const Weight weight = taps[AXIS].weight[k];
