@@ -3,19 +3,22 @@
 
 // ---- laplacian(T u, T h -> T v)
 template <class T, class _Layout>
-__global__ void laplacian(
+__global__ void __launch_bounds__(
+    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::THREADS,
+    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
+laplacian(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const kspec::Window<T, 2> _arg_u,
-    const kspec::In<T> _arg_h,
-    const kspec::Out<T> _arg_v
+    const __grid_constant__ kspec::Window<T, 2> _arg_u,
+    const __grid_constant__ kspec::In<T> _arg_h,
+    const __grid_constant__ kspec::Out<T> _arg_v
 ) {
-  kspec::for_each(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T h, T& v) {
+  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T h, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 12 "specs/stencils.toml"
 v = (u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u(0, 0)) / (h * h)
 ;
-#line 19 "stencils.cu"
+#line 22 "stencils.cu"
     } while (false);
 #undef u
   }, _arg_u, _arg_h, _arg_v);
@@ -23,18 +26,21 @@ v = (u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u(0, 0)) / (h * h)
 
 // ---- gaussian_rows(T u, T sigma -> T v)
 template <class T, class _Layout, int R>
-__global__ void gaussian_rows(
+__global__ void __launch_bounds__(
+    kspec::WindowTile<1, kspec::Reach<R, R>>::THREADS,
+    kspec::WindowTile<1, kspec::Reach<R, R>>::BLOCKS)
+gaussian_rows(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const kspec::Window<T, 1> _arg_u,
-    const kspec::In<T> _arg_sigma,
-    const kspec::Out<T> _arg_v
+    const __grid_constant__ kspec::Window<T, 1> _arg_u,
+    const __grid_constant__ kspec::In<T> _arg_sigma,
+    const __grid_constant__ kspec::Out<T> _arg_v
 ) {
   const T sigma = _arg_sigma.value;
 #line 35 "specs/stencils.toml"
 const T q = exp(-1 / (2 * sigma * sigma));
 ;
-#line 37 "stencils.cu"
-  kspec::for_each(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
+#line 43 "stencils.cu"
+  kspec::for_each_window<kspec::WindowTile<1, kspec::Reach<R, R>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 37 "specs/stencils.toml"
@@ -49,7 +55,7 @@ for (int k = 1; k <= R; ++k) {
 v = sum / total;
 
 ;
-#line 53 "stencils.cu"
+#line 59 "stencils.cu"
     } while (false);
 #undef u
   }, _arg_u, _arg_sigma, _arg_v);
@@ -57,18 +63,21 @@ v = sum / total;
 
 // ---- gaussian_columns(T u, T sigma -> T v)
 template <class T, class _Layout, int R>
-__global__ void gaussian_columns(
+__global__ void __launch_bounds__(
+    kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>::THREADS,
+    kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>::BLOCKS)
+gaussian_columns(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const kspec::Window<T, 2> _arg_u,
-    const kspec::In<T> _arg_sigma,
-    const kspec::Out<T> _arg_v
+    const __grid_constant__ kspec::Window<T, 2> _arg_u,
+    const __grid_constant__ kspec::In<T> _arg_sigma,
+    const __grid_constant__ kspec::Out<T> _arg_v
 ) {
   const T sigma = _arg_sigma.value;
 #line 72 "specs/stencils.toml"
 const T q = exp(-1 / (2 * sigma * sigma));
 ;
-#line 71 "stencils.cu"
-  kspec::for_each(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
+#line 80 "stencils.cu"
+  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 74 "specs/stencils.toml"
@@ -83,7 +92,7 @@ for (int k = 1; k <= R; ++k) {
 v = sum / total;
 
 ;
-#line 87 "stencils.cu"
+#line 96 "stencils.cu"
     } while (false);
 #undef u
   }, _arg_u, _arg_sigma, _arg_v);
@@ -91,13 +100,16 @@ v = sum / total;
 
 // ---- sobel(T u -> T dy, T dx)
 template <class T, class _Layout>
-__global__ void sobel(
+__global__ void __launch_bounds__(
+    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::THREADS,
+    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
+sobel(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const kspec::Window<T, 2> _arg_u,
-    const kspec::Out<T> _arg_dy,
-    const kspec::Out<T> _arg_dx
+    const __grid_constant__ kspec::Window<T, 2> _arg_u,
+    const __grid_constant__ kspec::Out<T> _arg_dy,
+    const __grid_constant__ kspec::Out<T> _arg_dx
 ) {
-  kspec::for_each(_elements, [&](const ptrdiff_t i, const auto& _window_u, T& dy, T& dx) {
+  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, T& dy, T& dx) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 110 "specs/stencils.toml"
@@ -106,7 +118,7 @@ dy = diagonal + other + 2 * (u(1, 0) - u(-1, 0));
 dx = diagonal - other + 2 * (u(0, 1) - u(0, -1));
 
 ;
-#line 110 "stencils.cu"
+#line 122 "stencils.cu"
     } while (false);
 #undef u
   }, _arg_u, _arg_dy, _arg_dx);

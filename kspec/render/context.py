@@ -20,7 +20,7 @@ from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
 from kspec.render.fragments import Fragment, FragmentOrigin
-from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope
+from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope, window_tile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 from kspec.spec.neighbours.samples import with_sample_macros
 
@@ -80,6 +80,7 @@ class ElementwiseContext:
     index: str
     parameters: str
     operand_names: str
+    tile: str = ""
     adjoint: AdjointContext | None = None
     template: str = "elementwise.cu.j2"
 
@@ -247,6 +248,7 @@ def elementwise_context(
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
         operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),
+        tile=window_tile(declaration.windows) if declaration.windows and not spec.adjoint else "",
         adjoint=None if spec.adjoint is None else adjoint_context(spec, spec.adjoint),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],

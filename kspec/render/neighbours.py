@@ -51,6 +51,17 @@ class AdjointContext:
     names: str
 
 
+def window_tile(windows: Sequence[Window]) -> str:
+    """Return the tile of a kernel with windows: which elements a thread of a GPU takes.
+
+    >>> window_tile([Window("u", ((1, 1), (0, "R")), ("wrap",))])
+    'kspec::WindowTile<2, kspec::Reach<1, 1, 0, R>>'
+    """
+    axes = max(window.axes for window in windows)
+    reaches = (", ".join(str(end) for ends in window.reach for end in ends) for window in windows)
+    return f"kspec::WindowTile<{axes}, {', '.join(f'kspec::Reach<{one}>' for one in reaches)}>"
+
+
 def window_scope(spec: ElementwiseSpec, windows: Sequence[Window]) -> WindowScope:
     """Return the lines around the operation of a kernel that reads some windows."""
     params = {param.name: param for param in spec.params}

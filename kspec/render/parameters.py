@@ -11,6 +11,7 @@ The classes named here are those of ``kspec/include/kspec/operand.cuh``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kspec.model import dtypes
@@ -51,7 +52,7 @@ def size_params(declaration: GeneratedDeclaration) -> list[str]:
 def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tuple[str, ...]:
     """Return the kernel's parameters; the old values of `assigned` outputs are not read."""
     inputs, outputs = declaration.inputs, declaration.outputs
-    return (
+    found = (
         *(_input(declaration, param) for param in inputs),
         *(_argument(param, True, param.name in assigned) for param in outputs),
         *(_array(param, param in outputs.params, "_raw_") for param in _views(declaration)),
@@ -61,6 +62,11 @@ def arguments(declaration: GeneratedDeclaration, assigned: Sequence[str]) -> tup
         ),
         *_adjoint(declaration),
     )
+    if not windows_of(declaration):
+        return found
+    # The code at the edges of arrays may be a function of its own: it takes the parameters where
+    # they are, instead of copies that every thread would write first.
+    return tuple(re.sub(r"^const\b", "const __grid_constant__", one) for one in found)
 
 
 def _adjoint(declaration: GeneratedDeclaration) -> tuple[str, ...]:

@@ -114,8 +114,8 @@ __device__ inline Acc gradient_at(const Elements<Windows<W, OUTER>, N>& loop,
         for (int axis = 0; axis < W; ++axis) bytes += q[axis] * loop.strides[k][axis];
         return bytes;
       };
-      sum += op(unit, item_at<false>(args, loop.strides[K], offset(K), q)...) -
-             op(zero, item_at<false>(args, loop.strides[K], offset(K), q)...);
+      sum += op(unit, item_at<Anywhere>(args, loop.strides[K], offset(K), q)...) -
+             op(zero, item_at<Anywhere>(args, loop.strides[K], offset(K), q)...);
     });
   }
   return sum;

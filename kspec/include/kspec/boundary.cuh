@@ -31,6 +31,18 @@ __device__ __noinline__ static ptrdiff_t index_outside(ptrdiff_t k, ptrdiff_t n,
   return -1;
 }
 
+// The same along an axis with less than 2^30 elements, and more than an offset goes far. An element
+// outside stands for one that is its index, multiplied by `sign`, away from these. No division, and no
+// branch.
+struct Fold {
+  int sign, before, behind;
+
+  __device__ inline int inside(int k, int extent) const {
+    const int low = before + sign * k, high = behind + sign * k;
+    return k < 0 ? low : k >= extent ? high : k;
+  }
+};
+
 // An element that no thread writes to, so that the compiler need not load it twice.
 #ifdef KSPEC_HOST
 template <class T> inline T read_only(const T* place) { return *place; }

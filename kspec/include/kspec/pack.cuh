@@ -56,6 +56,26 @@ template <class T, int V> struct Pack<T, V, true> {
     }
     return value;
   }
+  // The same for an index that may not be a constant: no array in memory.
+  __device__ inline T pick(int j) const {
+    T value;
+    if (sizeof(T) < 4) {
+      enum { PER_WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1 };
+      unsigned int bits = word[0];
+#pragma unroll
+      for (int k = 1; k < WORDS; ++k) bits = j / PER_WORD == k ? word[k] : bits;
+      bits >>= (j % PER_WORD) * 8 * sizeof(T);
+      memcpy(&value, &bits, sizeof(T));
+    } else {
+      value = get(0);
+#pragma unroll
+      for (int k = 1; k < V; ++k) {
+        const T other = get(k);
+        if (j == k) value = other;
+      }
+    }
+    return value;
+  }
   // `value` comes by copy: memcpy from a reference to global memory would load byte by byte.
   __device__ inline void put(int j, T value) {
     if (sizeof(T) == 1) {
@@ -90,6 +110,12 @@ template <class T, int V> struct Pack<T, V, true> {
       if (BYTES < 4) word[0] = 0;
       memcpy(&word[k * (ACCESS / 4)], &part, ACCESS);
     }
+  }
+  // The same, of memory that no thread writes to: one access wherever it stands.
+  __device__ inline void load_read_only(const T* data) {
+    const Access part = __ldg(reinterpret_cast<const Access*>(data));
+    if (BYTES < 4) word[0] = 0;
+    memcpy(word, &part, ACCESS);
   }
   // All of it, from any address: the aligned 16-byte blocks around it, moved into place. They must
   // hold nothing that is not the array's.
@@ -171,6 +197,16 @@ template <int V, class T> __device__ inline void store_pack(T* data, const T (&v
   memcpy(part, value, BYTES);
 #pragma unroll
   for (int k = 0; k < BYTES / ACCESS; ++k) reinterpret_cast<Access*>(data)[k] = part[k];
+}
+// The same as one access, where the compiler does not see that the address is such a multiple.
+template <int V, class T> __device__ inline void write_pack(T* data, const T (&value)[V]) {
+  static_assert(sizeof(T) * V <= 16, "one access writes at most 16 bytes");
+  typename Word<sizeof(T) * V>::type word;
+  memcpy(&word, value, sizeof(word));
+  __stwb(reinterpret_cast<typename Word<sizeof(T) * V>::type*>(data), word);
+}
+template <class T> __device__ inline void write_pack(T* data, const T (&value)[1]) {
+  *data = value[0];
 }
 template <class T> __device__ inline void store_pack(T* data, const T (&value)[1]) {
   *data = value[0];

@@ -310,9 +310,10 @@ template <class T, int NDIM, int ORDER> struct Sampled : Array<const T, NDIM> {
 };
 
 // The sample of a windowed input at offsets from the element.
-template <int ORDER, template <class, int, bool> class Near, class T, int A, bool INSIDE,
-          class... Number>
-__device__ inline auto sample_near(const Near<T, A, INSIDE>& near, Number... offset) {
+template <int ORDER, class Near, class... Number>
+__device__ inline auto sample_near(const Near& near, Number... offset) {
+  typedef typename Near::type T;
+  constexpr int A = Near::axes;
   static_assert(sizeof...(Number) == A, "a sample has one offset for each axis of the window");
   typedef CoordinateOf<Number...> C;
   const C offsets[A] = {static_cast<C>(offset)...};
@@ -329,13 +330,12 @@ __device__ inline auto sample_near(const Near<T, A, INSIDE>& near, Number... off
 
 #ifdef KSPEC_HOST
 // The same, after a check that the elements that it combines are within the reach.
-template <int ORDER, template <class, int, bool> class Near, class T, int A, bool INSIDE,
-          class... Number>
-inline auto sample_checked(const char* name, const char* file, int line,
-                           const Near<T, A, INSIDE>& near, Number... offset) {
+template <int ORDER, class Near, class... Number>
+inline auto sample_checked(const char* name, const char* file, int line, const Near& near,
+                           Number... offset) {
   typedef CoordinateOf<Number...> C;
   const C offsets[sizeof...(Number)] = {static_cast<C>(offset)...};
-  for (int axis = 0; axis < A; ++axis) {
+  for (int axis = 0; axis < Near::axes; ++axis) {
     C one = offsets[axis], rest;
     if (one != one) continue;
     const C most = (C)1e15;

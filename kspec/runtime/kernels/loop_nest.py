@@ -82,6 +82,7 @@ def make_loop(
         schedule = choose_windows(
             result,
             strides,
+            [member_of(operand, binding) for operand in looped],
             windows,
             keep_order=gathers or declaration.ordered,
             merge=merge,

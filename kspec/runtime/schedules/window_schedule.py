@@ -1,7 +1,8 @@
 """Schedules of kernels with windows: how threads share the loop, and where tests are needed.
 
 This module packs the structures of ``kspec/windows.cuh``.  A tile lies *inside* if all windows of
-its elements lie inside their arrays: its threads read without a test.
+its elements lie inside their arrays: its threads read without a test.  Rows are *packed* if they
+are made of aligned packs of elements in all arrays: then a load takes a whole pack.
 """
 
 from __future__ import annotations
@@ -12,15 +13,62 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
-from kspec.model.neighbours.windows import BOUNDARIES, BoundWindow
+from kspec.model.neighbours.windows import BOUNDARIES, MIRROR, REFLECT, WRAP, BoundWindow
 from kspec.model.shapes import Shape, size_of
-from kspec.model.stages import strided_capacity, windowed
+from kspec.model.stages import pack_size, strided_capacity, windowed
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, host_threads
+from kspec.runtime.schedules.elementwise_schedule import (
+    ElementwiseSchedule,
+    Member,
+    host_threads,
+)
 from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
-_THREADS, _LANES, _ROWS, _EACH = 256, 32, 8, 4  # kspec::WindowTile
+_THREADS = 256
+_ENDS = 2  # kspec::RowEnds looks so far, however short a reach is
+_FOLDED = 2**30  # elements along an axis whose indices fold in 32 bits
+
+
+@dataclass(frozen=True)
+class WindowTile:
+    """Elements of a block's tile, as in ``kspec::WindowTile``.
+
+    Attributes
+    ----------
+    extents : tuple of int
+        Elements of a block along the windowed axes, innermost first.
+    """
+
+    extents: tuple[int, ...]
+
+    @classmethod
+    def of(cls, windows: Sequence[BoundWindow], pack: int, packed: bool) -> WindowTile:
+        """Return the tile of a kernel with some windows.
+
+        `pack`: elements in a pack of its arrays; `packed`: whether their rows are made of such.
+        """
+        axes = max(len(window.reach) for window in windows)
+        height = max(max(map(max, window.reach[:-1]), default=0) for window in windows)
+        tall = height > 4
+        large = max(_volume(window) for window in windows) > 64
+        lanes = _THREADS if axes == 1 else 64 if axes == 2 and not tall else 32
+        if axes == 1 or large:
+            rows = 1
+        elif axes > 2:
+            rows = 1 if pack > 8 else 2
+        else:
+            rows = (32 // pack if pack > 4 else 8) if tall else (16 // pack if pack > 4 else 4)
+        planes = 2 if axes > 2 and not large and pack <= 4 else 1
+        steps = 1 if axes == 1 or tall or large else 2
+        extents = [lanes * (pack if packed else 1), _THREADS // lanes * rows, planes, 1][:axes]
+        extents[-1] *= steps
+        return cls(tuple(extents))
+
+
+def _volume(window: BoundWindow) -> int:
+    """Return the number of elements that an operation may read."""
+    return math.prod(before + after + 1 for before, after in window.reach)
 
 
 @dataclass(frozen=True)
@@ -36,6 +84,7 @@ class _WindowedAxes:
 def choose_windows(
     shape: Shape,
     strides: Sequence[Strides],
+    members: Sequence[Member],
     windows: Sequence[BoundWindow],
     *,
     keep_order: bool,
@@ -51,6 +100,8 @@ def choose_windows(
         Extents of the loop, none of them 0.
     strides : sequence of tuple of int
         Byte strides of each operand along `shape`.
+    members : sequence of Member
+        The operands.
     windows : sequence of BoundWindow
         Windows of the call.
     keep_order, merge : bool
@@ -64,9 +115,13 @@ def choose_windows(
     split = len(shape) - count
     outer = collapse(shape[:split], [one[:split] for one in strides], keep_order, merge)
     axes = _windowed_axes(shape[split:], [one[split:] for one in strides], windows)
-    tiles = [-(-extent // tile) for extent, tile in zip(axes.extents, _tile(count), strict=True)]
+    pack = pack_size(member.pack_width for member in members)
+    folds = _folds(shape, windows)
+    packed = pack > 1 and folds and _is_packed(axes, outer, members, windows, pack)
+    tile = WindowTile.of(windows, pack, packed).extents
+    tiles = [-(-extent // elements) for extent, elements in zip(axes.extents, tile, strict=True)]
     layout = windowed(count, len(outer.extents))
-    elements = _pack(axes, tiles, outer, size_of(shape))
+    elements = _pack(axes, tiles, outer, size_of(shape), packed, folds)
     if on_host:
         threads, block = host_threads(size_of(shape), single=False)
         return ElementwiseSchedule(layout, elements, threads, block)
@@ -94,16 +149,48 @@ def _windowed_axes(
     )
 
 
-def _tile(count: int) -> tuple[int, ...]:
-    """Return the extents of a block's tile, innermost first."""
-    if count == 1:
-        return (_THREADS,)
-    tile = [_LANES, _ROWS, *[1] * (count - 2)]
-    tile[-1] *= _EACH
-    return tuple(tile)
+def _is_packed(
+    axes: _WindowedAxes,
+    outer: Axes,
+    members: Sequence[Member],
+    windows: Sequence[BoundWindow],
+    pack: int,
+) -> bool:
+    """Return whether rows are made of aligned packs in all arrays; numbers are in none."""
+    if any(
+        number % pack for window in windows for number in (axes.extents[0], *window.margins[-1])
+    ):
+        return False
+    for member, inner, others in zip(members, axes.strides, outer.strides, strict=True):
+        if not member.ptr:
+            continue
+        if inner[0] != member.itemsize:
+            return False
+        if any(one % (pack * member.itemsize) for one in (member.ptr, *inner[1:], *others)):
+            return False
+    return True
 
 
-def _pack(axes: _WindowedAxes, tiles: Sequence[int], outer: Axes, size: int) -> bytes:
+def _folds(shape: Shape, windows: Sequence[BoundWindow]) -> bool:
+    """Return whether one fold brings every neighbour inside its array: see ``kspec::Fold``."""
+    for window in windows:
+        first = len(shape) - len(window.reach)
+        sides = zip(window.reach, window.margins, strict=True)
+        for axis, (ends, margins) in enumerate(sides, first):
+            far = max(*ends, _ENDS if axis == len(shape) - 1 else 0)
+            if not far < shape[axis] + sum(margins) < _FOLDED:
+                return False
+    return True
+
+
+def _pack(
+    axes: _WindowedAxes,
+    tiles: Sequence[int],
+    outer: Axes,
+    size: int,
+    packed: bool,
+    folds: bool,
+) -> bytes:
     """Pack ``Elements<Windows<W, OUTER>, OPERANDS>``."""
     count = len(axes.extents)
     parts = [
@@ -111,6 +198,7 @@ def _pack(axes: _WindowedAxes, tiles: Sequence[int], outer: Axes, size: int) -> 
         *(struct.pack(f"{count}q", *one) for one in axes.strides),
         struct.pack(f"{count}I", *tiles),
         struct.pack(f"{2 * count}I", *(one for tile in tiles for one in marshal.divisor(tile))),
+        struct.pack("2I", packed, folds),
         bytes(4 * (count % 2)),
         marshal.pack_axes(outer, strided_capacity(len(outer.extents))),
     ]
@@ -122,6 +210,19 @@ def boundary_value(value: bool | int | float, dtype: str, where: str) -> bytes:
     return marshal.convert_scalar(value, dtype, f"{where}: value of its boundary" if where else "")
 
 
+def _fold(boundary: str, extent: int) -> tuple[int, int, int]:
+    """Return the sign of an index outside, and what is added before and behind: ``kspec::Fold``."""
+    if extent >= _FOLDED:
+        return 0, 0, 0
+    if boundary == WRAP:
+        return 1, extent, -extent
+    if boundary == REFLECT:
+        return -1, -1, 2 * extent - 1
+    if boundary == MIRROR:
+        return -1, 0, 2 * extent - 2
+    return 0, 0, extent - 1
+
+
 def pack_window(window: BoundWindow, view: ArrayView, where: str = "") -> bytes:
     """Pack ``Window<T, A>``; messages begin with `where`."""
     row = dtypes.lookup(view.dtype)
@@ -131,11 +232,13 @@ def pack_window(window: BoundWindow, view: ArrayView, where: str = "") -> bytes:
     value = boundary_value(window.value, view.dtype, where)
     data = struct.pack("P", view.ptr).ljust(marshal.value_offset(row), b"\0") + value
     data = data.ljust(marshal.up(len(data), 4), b"\0")
-    data += struct.pack("i", BOUNDARIES.index(window.boundary))
+    extents = tuple(reversed(view.shape[-count:]))
+    folds = [one for extent in extents for one in _fold(window.boundary, extent)]
+    data += struct.pack(f"{1 + 3 * count}i", BOUNDARIES.index(window.boundary), *folds)
     data = data.ljust(marshal.up(len(data), 8), b"\0")
     data += struct.pack(
         f"{4 * count}q",
-        *reversed(view.shape[-count:]),
+        *extents,
         *(sides[0] for sides in reversed(window.margins)),
         *before,
         *after,

@@ -50,16 +50,20 @@ def view(shape: tuple[int, ...], dtype: str) -> ArrayView:
     return ArrayView(4096, shape, c_strides(shape, itemsize), dtype, HOST)
 
 
+FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
+
+
 def windows_elements(shape: tuple[int, ...], axes: int) -> bytes:
     window = BoundWindow("u", ((1, 2),) * axes, "nearest")
     strides = (c_strides(shape, 4),) * 2
-    schedule = choose_windows(shape, strides, [window], keep_order=True, merge=True, on_host=False)
+    schedule = choose_windows(
+        shape, strides, [FLOAT, RESULT], [window], keep_order=True, merge=True, on_host=False
+    )
     return schedule.elements
 
 
 STRUCT = "{x: float32, z: complex128, n: int8[3]}"
 ROWS = (*dtypes.TABLE, dtypes.lookup("V3"), dtypes.lookup(STRUCT))
-FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
 PACKED = {
     **{
         f"kspec::In<{row.ctype}>": marshal.pack_input(None, bytes(row.itemsize), row.name)
