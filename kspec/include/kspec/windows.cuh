@@ -36,9 +36,9 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
   // elements further along the first three of them: constants, so that the compiler sees which reads
   // are the same.
   __device__ inline Neighbours(const Window<T, A>& window, const ptrdiff_t* strides,
-                                        ptrdiff_t offset, const ptrdiff_t* index,
-                                        const Around* around = nullptr, int column = 0,
-                                        int row = 0, int plane = 0)
+                               ptrdiff_t offset, const ptrdiff_t* index,
+                               const Around* around = nullptr, int column = 0,
+                               int row = 0, int plane = 0)
       : window_(window), strides_(strides), around_(around), shift_{column, row, plane} {
 #pragma unroll
     for (int k = 0; k < A; ++k) {
@@ -166,7 +166,7 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
 struct AllInside {
   template <class T, class Near, int A>
   __device__ inline static T read(const Near& near, const AllInside*,
-                                           const ptrdiff_t (&offsets)[A]) {
+                                  const ptrdiff_t (&offsets)[A]) {
     return near.load(near.row_of(offsets), near.column_of(offsets));
   }
 };
@@ -175,7 +175,7 @@ struct AllInside {
 struct Anywhere {
   template <class T, class Near, int A>
   __device__ inline static T read(const Near& near, const Anywhere*,
-                                           const ptrdiff_t (&offsets)[A]) {
+                                  const ptrdiff_t (&offsets)[A]) {
     ptrdiff_t distance = 0;
 #pragma unroll
     for (int k = 0; k < A; ++k) {
@@ -376,7 +376,7 @@ template <class T, int A, int V> struct RowEnds {
   bool missing[2 * REACH];
 
   __device__ inline RowEnds(const Window<T, A>& window, const ptrdiff_t*,
-                                     const ptrdiff_t* index) {
+                            const ptrdiff_t* index) {
     const int first = (int)(index[0] + window.first[0]), extent = (int)window.extents[0];
 #pragma unroll
     for (int k = 0; k < 2 * REACH; ++k) {
@@ -388,7 +388,7 @@ template <class T, int A, int V> struct RowEnds {
   }
   template <class U, class Near>
   __device__ inline static T read(const Near& near, const RowEnds* ends,
-                                           const ptrdiff_t (&offsets)[A]) {
+                                  const ptrdiff_t (&offsets)[A]) {
     const ptrdiff_t row = near.row_of(offsets), column = near.column_of(offsets);
     if (column >= 0 && column < V) return near.load(row, column);
     const int k = (int)column + REACH - (column < 0 ? 0 : V);
@@ -415,8 +415,9 @@ struct Folded {
     }
     // A fold is an element in any case.
     const ptrdiff_t step = near.step(offsets, 0);
-    const T value = step >= 0 && step < Near::pack ? near.load(row, step)
-                                                   : near.load_single(row + column * near.stride(A - 1));
+    const ptrdiff_t distance = row + column * near.stride(A - 1);
+    const bool in_pack = step >= 0 && step < Near::pack;
+    const T value = in_pack ? near.load(row, step) : near.load_single(distance);
     return missing & (window.boundary == CONSTANT) ? window.value : value;
   }
 };
@@ -471,7 +472,7 @@ struct Operand<Window<T, A>, V, WindowAccessor<V, Where>> {
   const Around around;
 
   __device__ inline Operand(const Window<T, A>& argument,
-                                     const WindowAccessor<V, Where>& accessor)
+                            const WindowAccessor<V, Where>& accessor)
       : argument(argument),
         accessor(accessor),
         around(argument, accessor.strides, accessor.index) {}
@@ -489,7 +490,7 @@ struct Operand<Window<T, A>, V, WindowAccessor<V, Where>> {
 
 template <class Op, class... Operands>
 __device__ inline void compute_one(const Op& op, ptrdiff_t i, int j,
-                                            Operands&... operands) {
+                                   Operands&... operands) {
   op(i + j, operands.item(j)...);
 }
 
@@ -497,7 +498,7 @@ __device__ inline void compute_one(const Op& op, ptrdiff_t i, int j,
 // loops: a large operation would not be unrolled.
 template <class Op, class... Operands, int... J>
 __device__ inline void compute_pack(const Op& op, ptrdiff_t i, Numbers<J...>,
-                                             Operands&&... operands) {
+                                    Operands&&... operands) {
   (operands.load(), ...);
   (compute_one(op, i, J, operands...), ...);
   (operands.store(), ...);
@@ -507,9 +508,9 @@ __device__ inline void compute_pack(const Op& op, ptrdiff_t i, Numbers<J...>,
 // `first`.
 template <class Where, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline void compute_row(const Elements<Windows<W, OUTER>, N>& loop,
-                                            const ptrdiff_t (&first)[N], const ptrdiff_t* index,
-                                            ptrdiff_t i, int row, int plane, const Op& op,
-                                            Numbers<K...>, const Args&... args) {
+                                   const ptrdiff_t (&first)[N], const ptrdiff_t* index,
+                                   ptrdiff_t i, int row, int plane, const Op& op,
+                                   Numbers<K...>, const Args&... args) {
   const auto accessor = [&](int k) {
     const ptrdiff_t* strides = loop.strides[k];
     const ptrdiff_t distance = (W > 1 ? row * strides[W > 1] : 0) +
@@ -526,10 +527,10 @@ __device__ inline void compute_row(const Elements<Windows<W, OUTER>, N>& loop,
 template <class Where, int V, int ROWS, int W, int OUTER, int N, class Op, class... Args, int... K,
           int... ROW>
 __device__ inline void compute_rows(const Elements<Windows<W, OUTER>, N>& loop,
-                                             const Offsets<OUTER, N>& outer,
-                                             const ptrdiff_t* index, ptrdiff_t number,
-                                             Numbers<ROW...>, const Op& op,
-                                             Numbers<K...> numbers, const Args&... args) {
+                                    const Offsets<OUTER, N>& outer,
+                                    const ptrdiff_t* index, ptrdiff_t number,
+                                    Numbers<ROW...>, const Op& op,
+                                    Numbers<K...> numbers, const Args&... args) {
   ptrdiff_t first[N], i = number;
 #pragma unroll
   for (int k = 0; k < N; ++k) {
@@ -563,10 +564,10 @@ __device__ inline void each_row(const Elements<Windows<W, OUTER>, N>& loop,
 // have their windows in the array, single elements elsewhere.
 template <class Tile, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline void compute_tile(const Elements<Windows<W, OUTER>, N>& loop,
-                                             const Offsets<OUTER, N>& outer,
-                                             const ptrdiff_t (&first)[W], ptrdiff_t number,
-                                             const Op& op, Numbers<K...> numbers,
-                                             const Args&... args) {
+                                    const Offsets<OUTER, N>& outer,
+                                    const ptrdiff_t (&first)[W], ptrdiff_t number,
+                                    const Op& op, Numbers<K...> numbers,
+                                    const Args&... args) {
   enum { LANES = Tile::LANES, ROWS = Tile::rows(V), PLANES = Tile::planes(V) };
   const typename UpTo<ROWS * PLANES>::type rows;
   ptrdiff_t index[W];
@@ -622,8 +623,8 @@ __device__ inline int tile_extent(const Elements<Windows<W, OUTER>, N>& loop, in
 
 template <class Tile, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop,
-                                            const Op& op, Numbers<K...> numbers,
-                                            const Args&... args) {
+                                   const Op& op, Numbers<K...> numbers,
+                                   const Args&... args) {
   enum { V = PackSize<Args...>::value };
   unsigned int rest = blockIdx.x;
   ptrdiff_t first[W];
