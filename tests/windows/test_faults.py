@@ -588,6 +588,15 @@ class TestHostFaults:
                 shift(U, np.full(6, infinite))
         assert np.isnan(shift(U, np.full(6, np.nan))).all()
 
+    def test_offsets_that_are_no_integers(self) -> None:
+        """They used to be truncated without a word."""
+        between = kernel(inputs="T u, T d", operation="v = u(d)")
+        assert between(np.arange(6), np.ones(6, int)).tolist() == [1, 2, 3, 4, 5, 5]
+        with pytest.raises(kspec.CompileError, match="read at integers; to read between elements"):
+            between(U, np.full(6, 0.7))
+        flag = kernel(operation="v = u(u > 2)")
+        assert flag(U).tolist() == [0, 1, 2, 4, 5, 5]
+
     def test_offsets_in_macros(self) -> None:
         """Macros are not checked when the spec is read; such reads outside the array went unnoticed."""
         hidden = kernel(operation="v = FAR", options=("-DFAR=u(200000)",))

@@ -18,7 +18,7 @@ template <class T, int A> struct UnitWindow {
   bool zero;
 
   template <class... Offset> __device__ inline T read(Offset... offset) const {
-    static_assert(sizeof...(Offset) == A, "a window is read at one offset for each of its axes");
+    CheckedOffsets<A, Offset...>();
     const ptrdiff_t offsets[A] = {static_cast<ptrdiff_t>(offset)...};
     bool found = !zero;
 #pragma unroll

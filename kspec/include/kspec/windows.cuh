@@ -25,6 +25,13 @@ template <class T, int A> struct Window {
   ptrdiff_t before[A], after[A];
 };
 
+// Types of what an operation reads a window at.
+template <int A, class... Offset> struct CheckedOffsets {
+  static_assert(sizeof...(Offset) == A, "a window is read at one offset for each of its axes");
+  static_assert(((static_cast<Offset>(1.5) == static_cast<Offset>(1)) && ...),
+                "a window is read at integers; to read between elements, sample it");
+};
+
 // The elements around one, which has `index` in the array. V > 1: around V of them, in rows of
 // aligned packs. `Around` says how elements are read that are not known to be inside.
 template <class T, int A, class Around, int V = 1> class Neighbours {
@@ -54,7 +61,7 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
   }
   // Offsets along the axes, outermost first.
   template <class... Offset> __device__ inline T read(Offset... offset) const {
-    static_assert(sizeof...(Offset) == A, "a window is read at one offset for each of its axes");
+    CheckedOffsets<A, Offset...>();
     const ptrdiff_t offsets[A] = {static_cast<ptrdiff_t>(offset)...};
     return Around::template read<T>(*this, around_, offsets);
   }
