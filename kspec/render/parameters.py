@@ -74,7 +74,7 @@ def _adjoint(declaration: GeneratedDeclaration) -> tuple[str, ...]:
     if window is None:
         return ()
     (output,) = declaration.outputs
-    return (f"const kspec::Window<{ctype(output)}, {window.axes}> _adjoint",)
+    return (f"const {_window_type(output, window)} _adjoint",)
 
 
 def _input(declaration: GeneratedDeclaration, param: Param) -> str:
@@ -124,7 +124,13 @@ def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
 
 
 def _window(param: Param, window: Window) -> str:
-    return f"const kspec::Window<{ctype(param)}, {window.axes}> {argument_name(param)}"
+    return f"const {_window_type(param, window)} {argument_name(param)}"
+
+
+def _window_type(param: Param, window: Window) -> str:
+    """Return the type of a window.  The compiler knows its boundary if there is one only."""
+    only = f", kspec::{window.boundaries[0].upper()}" if len(window.boundaries) == 1 else ""
+    return f"kspec::Window<{ctype(param)}, {window.axes}{only}>"
 
 
 def samples_of(declaration: GeneratedDeclaration) -> dict[str, Sample]:

@@ -41,30 +41,30 @@ template <class T, int A> struct UnitWindow {
 
 // Call visit(q) for each index q in [0, length) whose element at offset d is the element p of the
 // window's axis k.
-template <class T, int A, class Visit>
-__device__ inline void for_each_reader(const Window<T, A>& window, int k, ptrdiff_t p, ptrdiff_t d,
+template <class T, int A, int B, class Visit>
+__device__ inline void for_each_reader(const Window<T, A, B>& window, int k, ptrdiff_t p, ptrdiff_t d,
                                        const Visit& visit) {
   const ptrdiff_t extent = window.extents[k];
-  const bool smaller = window.boundary == VALID;
+  const bool smaller = window.boundary() == VALID;
   const ptrdiff_t length = smaller ? extent - window.before[k] - window.after[k] : extent;
   const ptrdiff_t q = p - window.first[k] - d;
-  if (window.boundary == WRAP) {
+  if (window.boundary() == WRAP) {
     visit(modulo(q, extent));
     return;
   }
   if (q >= 0 && q < length) visit(q);
-  if (smaller || window.boundary == CONSTANT) return;
+  if (smaller || window.boundary() == CONSTANT) return;
   // Positions outside that stand for p: before the array or behind it, as the offset points.
   const ptrdiff_t begin = d < 0 ? d : extent, end = d < 0 ? 0 : extent + d;
   for (ptrdiff_t place = begin; place < end; ++place)
-    if (place - d >= 0 && place - d < extent && index_outside(place, extent, window.boundary) == p)
+    if (place - d >= 0 && place - d < extent && index_outside(place, extent, window.boundary()) == p)
       visit(place - d);
 }
 
 // The same along axis K and those outside of it; `q` gets the indices.
 template <int K> struct Readers {
-  template <class T, int A, class Visit>
-  __device__ static inline void visit(const Window<T, A>& window, const ptrdiff_t* p,
+  template <class T, int A, int B, class Visit>
+  __device__ static inline void visit(const Window<T, A, B>& window, const ptrdiff_t* p,
                                       const ptrdiff_t* d, ptrdiff_t* q, const Visit& visit) {
     for_each_reader(window, K, p[K], d[K], [&](ptrdiff_t index) {
       q[K] = index;
@@ -73,17 +73,17 @@ template <int K> struct Readers {
   }
 };
 template <> struct Readers<-1> {
-  template <class T, int A, class Visit>
-  __device__ static inline void visit(const Window<T, A>&, const ptrdiff_t*, const ptrdiff_t*,
+  template <class T, int A, int B, class Visit>
+  __device__ static inline void visit(const Window<T, A, B>&, const ptrdiff_t*, const ptrdiff_t*,
                                       ptrdiff_t*, const Visit& visit) {
     visit();
   }
 };
 
 // The gradient at one element, which has index p along the windowed axes.
-template <class Acc, class T, int A, int W, int OUTER, int N, class Op, class... Args, int... K>
+template <class Acc, class T, int A, int B, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline Acc gradient_at(const Elements<Windows<W, OUTER>, N>& loop,
-                                  const Window<T, A>& window, const Offsets<OUTER, N>& outer,
+                                  const Window<T, A, B>& window, const Offsets<OUTER, N>& outer,
                                   const ptrdiff_t* p, const Op& op, Numbers<K...>,
                                   const Args&... args) {
   Acc sum = Acc();
@@ -144,9 +144,10 @@ __device__ inline void for_each_place(const Elements<Windows<W, OUTER>, N>& loop
 
 // Call op(window, x, y, ...) for what the gradient needs of the inputs; it returns the outputs
 // multiplied by their gradients. The gradient is the last operand.
-template <class Acc, int W, int OUTER, int N, class T, int A, class Op, class Out, class... Args>
+template <class Acc, int W, int OUTER, int N, class T, int A, int B, class Op, class Out,
+          class... Args>
 __device__ inline void for_each_adjoint(const Elements<Windows<W, OUTER>, N>& loop,
-                                        const Window<T, A>& window, const Op& op, const Out& out,
+                                        const Window<T, A, B>& window, const Op& op, const Out& out,
                                         const Args&... args) {
   for_each_place(loop, [&](const Offsets<OUTER, N>& outer, const ptrdiff_t* index) {
     ptrdiff_t offset = outer.offset[N - 1];

@@ -7,7 +7,7 @@
 namespace kspec {
 
 // kspec/model/neighbours/windows.py has the same order.
-enum Boundary { NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID };
+enum Boundary { NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID, ANY = -1 };
 
 __device__ inline ptrdiff_t modulo(ptrdiff_t k, ptrdiff_t n) {
   const ptrdiff_t rest = k % n;
@@ -31,17 +31,18 @@ __device__ __noinline__ static ptrdiff_t index_outside(ptrdiff_t k, ptrdiff_t n,
   return -1;
 }
 
-// The same along an axis with less than 2^30 elements, and more than an offset goes far. An element
-// outside stands for one that is its index, multiplied by `sign`, away from these. No division, and no
-// branch.
-struct Fold {
-  int sign, before, behind;
-
-  __device__ inline int inside(int k, int extent) const {
-    const int low = before + sign * k, high = behind + sign * k;
-    return k < 0 ? low : k >= extent ? high : k;
-  }
-};
+// The same along an axis with less than 2^30 elements, for an offset that goes less far than it is
+// long. An element outside stands for one that is its index, multiplied by `sign`, away from `before`
+// or `behind`. No division, and no branch.
+__device__ inline int fold(int k, int extent, int boundary) {
+  const int sign = boundary == WRAP ? 1 : boundary == REFLECT || boundary == MIRROR ? -1 : 0;
+  const int before = boundary == WRAP ? extent : boundary == REFLECT ? -1 : 0;
+  const int behind = boundary == WRAP      ? -extent
+                     : boundary == REFLECT ? 2 * extent - 1
+                     : boundary == MIRROR  ? 2 * extent - 2
+                                           : extent - 1;
+  return k < 0 ? before + sign * k : k >= extent ? behind + sign * k : k;
+}
 
 // An element that no thread writes to, so that the compiler need not load it twice.
 #ifdef KSPEC_HOST

@@ -89,24 +89,11 @@ template <class Weight, int ORDER> struct Taps {
   }
 };
 
-// The first element that a sample at a coordinate combines; `rest` is how far behind the lower of
-// those around it the coordinate is.
-template <int ORDER, class C, class Rest>
+// The first element that a sample at a coordinate combines, in a type that holds its index; `rest` is
+// how far behind the lower of those around it the coordinate is.
+template <int ORDER, class Index, class C, class Rest>
 __device__ inline ptrdiff_t first_tap(C coordinate, Rest& rest) {
-  ptrdiff_t lower = (ptrdiff_t)coordinate;
-  if ((C)lower > coordinate) --lower;
-  rest = (Rest)coordinate - (Rest)lower;
-  if (ORDER == 0) return lower + (rest >= (Rest)0.5);
-  return lower - (ORDER == 3);
-}
-
-// The same for a coordinate whose index is an int: 64-bit conversions take four times as long on a GPU.
-template <class C> __device__ inline bool has_short_index(C coordinate) {
-  return coordinate > (C)-1073741824 && coordinate < (C)1073741824;
-}
-template <int ORDER, class C, class Rest>
-__device__ inline ptrdiff_t first_short_tap(C coordinate, Rest& rest) {
-  int lower = (int)coordinate;
+  Index lower = (Index)coordinate;
   C place = (C)lower;
   if (place > coordinate) {
     --lower;
@@ -115,6 +102,11 @@ __device__ inline ptrdiff_t first_short_tap(C coordinate, Rest& rest) {
   rest = (Rest)coordinate - (Rest)place;
   if (ORDER == 0) return lower + (rest >= (Rest)0.5);
   return lower - (ORDER == 3);
+}
+
+// Whether the index is an int: 64-bit conversions take four times as long on a GPU.
+template <class C> __device__ inline bool has_short_index(C coordinate) {
+  return coordinate > (C)-1073741824 && coordinate < (C)1073741824;
 }
 
 // Coordinates that are beyond this have no index.
@@ -168,7 +160,7 @@ __device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C o
   const bool mirrored = boundary == REFLECT || boundary == MIRROR;
   if (n > 0 && has_short_index(offset)) {
     decltype(C() + Weight()) rest;
-    const ptrdiff_t first = base + first_short_tap<ORDER>(offset, rest);
+    const ptrdiff_t first = base + first_tap<ORDER, int>(offset, rest);
     // In a mirror the middle between two elements goes to the other one.
     const bool turned = ORDER == 0 && mirrored && (first < (rest >= 0.5f) || first >= n);
     if (!turned) {
@@ -179,7 +171,7 @@ __device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C o
   double rest;
   const double inside = coordinate_outside((double)base + (double)offset, n, boundary);
   if (!has_index(inside)) return false;
-  const ptrdiff_t first = first_tap<ORDER>(inside, rest);
+  const ptrdiff_t first = first_tap<ORDER, ptrdiff_t>(inside, rest);
   set_taps<ORDER>(taps, first, (Weight)rest, n, boundary);
   return true;
 }
@@ -325,7 +317,7 @@ __device__ inline auto sample_near(const Near& near, Number... offset) {
     base[k] = near.index(k);
   }
   return sample_axes<ORDER, T>(near.first(), extents, strides, base, offsets,
-                               near.window().boundary, near.window().value);
+                               near.window().boundary(), near.window().value);
 }
 
 #ifdef KSPEC_HOST
@@ -340,7 +332,7 @@ inline auto sample_checked(const char* name, const char* file, int line, const N
     if (one != one) continue;
     const C most = (C)1e15;
     if (!has_index(one)) one = one < 0 ? -most : most;
-    const ptrdiff_t first = first_tap<ORDER>(one, rest);
+    const ptrdiff_t first = first_tap<ORDER, ptrdiff_t>(one, rest);
     Taps<C, ORDER> taps;
     taps.weigh(rest);
     for (int k = 0; k <= ORDER; ++k)

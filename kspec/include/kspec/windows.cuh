@@ -13,16 +13,18 @@
 
 namespace kspec {
 
-// A windowed input: its last A axes, innermost first.
-template <class T, int A> struct Window {
+// A windowed input: its last A axes, innermost first. ANY: calls choose its boundary.
+template <class T, int A, int BOUNDARY = ANY> struct Window {
   typedef T type;
+  enum { axes = A };
   const typename Stored<T>::type* data;
   T value;                  // of elements outside, where the boundary is CONSTANT
-  int boundary;
-  Fold folds[A];
+  int boundary_;
   ptrdiff_t extents[A];
   ptrdiff_t first[A];       // index of what the loop has first: not 0 if the boundary is VALID
   ptrdiff_t before[A], after[A];
+
+  __device__ inline int boundary() const { return BOUNDARY == ANY ? boundary_ : BOUNDARY; }
 };
 
 // Types of what an operation reads a window at.
@@ -34,18 +36,18 @@ template <int A, class... Offset> struct CheckedOffsets {
 
 // The elements around one, which has `index` in the array. V > 1: around V of them, in rows of
 // aligned packs. `Around` says how elements are read that are not known to be inside.
-template <class T, int A, class Around, int V = 1> class Neighbours {
+template <class Source, class Around, int V = 1> class Neighbours {
  public:
+  typedef typename Source::type T;
   typedef T type;
-  enum { axes = A, pack = V };
+  enum { axes = Source::axes, pack = V, A = axes };
 
   // `index` is that of the element along the windowed axes. `column`, `row` and `plane` are how many
   // elements further along the first three of them: constants, so that the compiler sees which reads
   // are the same.
-  __device__ inline Neighbours(const Window<T, A>& window, const ptrdiff_t* strides,
-                               ptrdiff_t offset, const ptrdiff_t* index,
-                               const Around* around = nullptr, int column = 0,
-                               int row = 0, int plane = 0)
+  __device__ inline Neighbours(const Source& window, const ptrdiff_t* strides, ptrdiff_t offset,
+                               const ptrdiff_t* index, const Around* around = nullptr,
+                               int column = 0, int row = 0, int plane = 0)
       : window_(window), strides_(strides), around_(around), shift_{column, row, plane} {
 #pragma unroll
     for (int k = 0; k < A; ++k) {
@@ -66,7 +68,7 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
     return Around::template read<T>(*this, around_, offsets);
   }
 
-  __device__ inline const Window<T, A>& window() const { return window_; }
+  __device__ inline const Source& window() const { return window_; }
   // For samples, which count axes from the outermost: the window, its strides, the index of the
   // element in the array, and the array's first element along the windowed axes.
   __device__ inline ptrdiff_t stride(int axis) const { return strides_[A - 1 - axis]; }
@@ -80,16 +82,13 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
     return element(start_, Bytes{distance});
   }
 
-  // For `Around`: the row of an element in bytes from here, its column there, and elements at such a
-  // place. What lies in one pack comes with one load.
+  // For `Around`: the row of an element in bytes from here, and elements of a row and a column. What
+  // lies in one pack comes with one load.
   __device__ inline ptrdiff_t row_of(const ptrdiff_t (&offsets)[A]) const {
     ptrdiff_t distance = 0;
 #pragma unroll
-    for (int k = 1; k < A; ++k) distance += (offsets[A - 1 - k] + shift(k)) * strides_[k];
+    for (int k = 1; k < A; ++k) distance += step(offsets, k) * strides_[k];
     return distance;
-  }
-  __device__ inline ptrdiff_t column_of(const ptrdiff_t (&offsets)[A]) const {
-    return offsets[A - 1] + shift(0);
   }
   // Along one axis, counted from the innermost: the index here, and how far away an element is.
   __device__ inline ptrdiff_t own(int axis) const { return index_[axis]; }
@@ -159,7 +158,7 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
 
   __device__ inline int shift(int axis) const { return axis < 3 ? shift_[axis] : 0; }
 
-  const Window<T, A>& window_;
+  const Source& window_;
   const ptrdiff_t* strides_;
   const Around* around_;
   const Element* start_;
@@ -171,15 +170,21 @@ template <class T, int A, class Around, int V = 1> class Neighbours {
 
 // Every element that is read is inside.
 struct AllInside {
+  AllInside() = default;
+  template <class Source> __device__ inline AllInside(const Source&, const ptrdiff_t*) {}
+
   template <class T, class Near, int A>
   __device__ inline static T read(const Near& near, const AllInside*,
                                   const ptrdiff_t (&offsets)[A]) {
-    return near.load(near.row_of(offsets), near.column_of(offsets));
+    return near.load(near.row_of(offsets), near.step(offsets, 0));
   }
 };
 
 // Elements may be outside along any axis.
 struct Anywhere {
+  Anywhere() = default;
+  template <class Source> __device__ inline Anywhere(const Source&, const ptrdiff_t*) {}
+
   template <class T, class Near, int A>
   __device__ inline static T read(const Near& near, const Anywhere*,
                                   const ptrdiff_t (&offsets)[A]) {
@@ -189,7 +194,7 @@ struct Anywhere {
       const ptrdiff_t extent = near.window().extents[A - 1 - k], own = near.index(k);
       ptrdiff_t place = own + offsets[k];
       if (place < 0 || place >= extent)
-        place = index_outside(place, extent, near.window().boundary);
+        place = index_outside(place, extent, near.window().boundary());
       if (place < 0) return near.window().value;
       distance += (place - own) * near.stride(k);
     }
@@ -207,7 +212,7 @@ template <int W, int OUTER, int OPERANDS> struct Elements<Windows<W, OUTER>, OPE
   unsigned int tiles[W];  // along each of them
   Divisor divisors[W];
   unsigned int packed;  // whether rows are made of aligned packs; if so, `folds`
-  unsigned int folds;   // whether one fold brings neighbours in a row inside
+  unsigned int folds;   // whether `fold` brings every neighbour inside its array
   Axes<OUTER, OPERANDS> outer;
 
   __device__ inline ptrdiff_t size() const { return size_; }
@@ -236,11 +241,12 @@ __device__ inline decltype(auto) item_at(const Arg& argument, const ptrdiff_t*, 
                                          const ptrdiff_t*) {
   return argument.item(Bytes{offset});
 }
-template <class Around, class T, int A>
-__device__ inline Neighbours<T, A, Around> item_at(const Window<T, A>& argument,
-                                                   const ptrdiff_t* strides, ptrdiff_t offset,
-                                                   const ptrdiff_t* index) {
-  return Neighbours<T, A, Around>(argument, strides, offset, index);
+template <class Around, class T, int A, int B>
+__device__ inline Neighbours<Window<T, A, B>, Around> item_at(const Window<T, A, B>& argument,
+                                                              const ptrdiff_t* strides,
+                                                              ptrdiff_t offset,
+                                                              const ptrdiff_t* index) {
+  return Neighbours<Window<T, A, B>, Around>(argument, strides, offset, index);
 }
 
 // ---- Tiles
@@ -274,19 +280,38 @@ template <int W, class... Reaches> struct WindowTile {
   static constexpr int farthest(int axis) { return largest(Reaches::farthest(axis)...); }
   enum {
     THREADS = 256,
-    NARROW = farthest(0) <= 2,
-    TALL = largest(farthest(1), farthest(2), farthest(3)) > 4,
-    LARGE = largest(Reaches::volume()...) > 64,  // each element costs a copy of the operation's code
-    LANES = W == 1 ? THREADS : W == 2 && !TALL ? 64 : 32,
-    STEPS = W == 1 || TALL || LARGE ? 1 : 2,
-    BLOCKS = TALL || LARGE ? 2 : 4,  // on a multiprocessor: fewer registers, more threads
+    VOLUME = largest(Reaches::volume()...),
+    HIGH = largest(farthest(1), farthest(2), farthest(3)),
+    NARROW = farthest(0) <= 1,
+    TALL = HIGH > 4,
+    LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
+    LANES = W == 1 ? THREADS : W == 2 ? 64 : 32,
+    STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE ? 2 : 1,
+    // On a multiprocessor: with fewer of them, a thread has more registers.
+    BLOCKS = TALL || LARGE             ? 2
+             : VOLUME > 16 && W > 2    ? 3
+             : VOLUME > 16 && HIGH < 1 ? 5
+                                       : 4,
+    // Edges are a part of the work where there are many, or where they are thick.
+    PACKED_EDGES = !LARGE && (W > 2 || TALL),
   };
   // Of packs of V elements.
   static constexpr int rows(int V) {
-    return W == 1 || LARGE ? 1 : W > 2 ? (V > 8 ? 1 : 2) : TALL ? (V > 4 ? 32 / V : 8)
-         : V > 4 ? 16 / V : 4;
+    return W == 1 || LARGE ? 1
+           : W > 2         ? (V > 8 ? 1 : 2)
+           : TALL          ? (V > 4 ? 32 / V : 10)
+           : V > 8         ? 2
+           : V > 1         ? 4
+                           : (VOLUME > 9 ? 4 : 8);
   }
-  static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 2 : 1; }
+  static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 3 : 1; }
+  // Elements of a block along an axis, at each step.
+  static constexpr int extent(int V, int axis) {
+    return axis == 0   ? LANES * V
+           : axis == 1 ? THREADS / LANES * rows(V)
+           : axis == 2 ? planes(V)
+                       : 1;
+  }
 };
 
 #ifdef KSPEC_HOST
@@ -376,36 +401,35 @@ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, const Op& op
 
 #else
 
-// Elements next to a pack may be outside of their row: up to two at each end.
-template <class T, int A, int V> struct RowEnds {
-  enum { REACH = 2 };
-  int columns[2 * REACH];  // where they are, from the pack's first element
-  bool missing[2 * REACH];
+// The elements next to a pack may be outside of their row.
+template <class Source, int V> struct RowEnds {
+  typedef typename Source::type T;
+  int before, behind;  // where they are, from the pack's first element
+  bool no_before, no_behind;
 
-  __device__ inline RowEnds(const Window<T, A>& window, const ptrdiff_t*,
-                            const ptrdiff_t* index) {
+  __device__ inline RowEnds(const Source& window, const ptrdiff_t* index) {
     const int first = (int)(index[0] + window.first[0]), extent = (int)window.extents[0];
-#pragma unroll
-    for (int k = 0; k < 2 * REACH; ++k) {
-      const int place = first + (k < REACH ? k - REACH : V + k - REACH);
-      const int found = window.folds[0].inside(place, extent);
-      columns[k] = found - first;
-      missing[k] = found != place && window.boundary == CONSTANT;
-    }
+    const bool is_constant = window.boundary() == CONSTANT;
+    before = fold(first - 1, extent, window.boundary()) - first;
+    behind = fold(first + V, extent, window.boundary()) - first;
+    no_before = is_constant && before != -1;
+    no_behind = is_constant && behind != V;
   }
-  template <class U, class Near>
+  template <class, class Near, int A>
   __device__ inline static T read(const Near& near, const RowEnds* ends,
                                   const ptrdiff_t (&offsets)[A]) {
-    const ptrdiff_t row = near.row_of(offsets), column = near.column_of(offsets);
+    const ptrdiff_t row = near.row_of(offsets), column = near.step(offsets, 0);
     if (column >= 0 && column < V) return near.load(row, column);
-    const int k = (int)column + REACH - (column < 0 ? 0 : V);
-    const T value = near.load_single(row + ends->columns[k] * (ptrdiff_t)sizeof(T));
-    return ends->missing[k] ? near.window().value : value;
+    const ptrdiff_t place = column < 0 ? ends->before : ends->behind;
+    const T value = near.load_single(row + place * (ptrdiff_t)sizeof(T));
+    return (column < 0 ? ends->no_before : ends->no_behind) ? near.window().value : value;
   }
 };
 
 // Elements may be outside along any axis, of which each has more elements than a read goes far.
 struct Folded {
+  template <class Source> __device__ inline Folded(const Source&, const ptrdiff_t*) {}
+
   template <class T, class Near, int A>
   __device__ inline static T read(const Near& near, const Folded*, const ptrdiff_t (&offsets)[A]) {
     const auto& window = near.window();
@@ -415,8 +439,8 @@ struct Folded {
 #pragma unroll
     for (int k = 0; k < A; ++k) {
       const int own = (int)near.own(k), place = own + (int)near.step(offsets, k);
-      const int found = window.folds[k].inside(place, (int)window.extents[k]);
-      missing = missing | (found != place);
+      const int found = fold(place, (int)window.extents[k], window.boundary());
+      missing = missing | (window.boundary() == CONSTANT && found != place);
       if (k == 0) column = found - own;
       else row += (found - own) * near.stride(A - 1 - k);
     }
@@ -425,32 +449,28 @@ struct Folded {
     const ptrdiff_t distance = row + column * near.stride(A - 1);
     const bool in_pack = step >= 0 && step < Near::pack;
     const T value = in_pack ? near.load(row, step) : near.load_single(distance);
-    return missing & (window.boundary == CONSTANT) ? window.value : value;
+    return missing ? window.value : value;
   }
 };
 
-// Where a thread's elements are: in a tile with all their windows, in rows that have their windows
-// in the array, at its edges, or in an array that is smaller than a window.
-struct InTile {
-  template <class T, int A, int V> struct Around : AllInside {
-    __device__ inline Around(const Window<T, A>&, const ptrdiff_t*, const ptrdiff_t*) {}
-  };
+// What `Around` is where rows have their windows in the array, but for their ends.
+struct InRows {};
+template <class Around, class Source, int V> struct AroundOf { typedef Around type; };
+template <class Source, int V> struct AroundOf<InRows, Source, V> {
+  typedef RowEnds<Source, V> type;
 };
-struct InRows {
-  template <class T, int A, int V> struct Around : RowEnds<T, A, V> {
-    using RowEnds<T, A, V>::RowEnds;
-  };
-};
-struct AtEdges {
-  template <class T, int A, int V> struct Around : Folded {
-    __device__ inline Around(const Window<T, A>&, const ptrdiff_t*, const ptrdiff_t*) {}
-  };
-};
-struct OfSmall {
-  template <class T, int A, int V> struct Around : Anywhere {
-    __device__ inline Around(const Window<T, A>&, const ptrdiff_t*, const ptrdiff_t*) {}
-  };
-};
+
+// The compiler sees no longer where a number comes from. It would keep what several ways through the
+// code have in common in registers, of which the operation needs all.
+__device__ inline void make_opaque(ptrdiff_t& number) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(number));
+#endif
+}
+template <int W> __device__ inline void make_opaque(ptrdiff_t (&index)[W]) {
+#pragma unroll
+  for (int k = 0; k < W; ++k) make_opaque(index[k]);
+}
 
 // Where V elements of an operand are that follow each other in memory, `row` rows and `plane` planes
 // from the thread's first element.
@@ -470,34 +490,32 @@ template <int V, class Where> struct WindowAccessor {
 };
 
 // A windowed operand loads what the operation reads.
-template <class T, int A, int V, class Where>
-struct Operand<Window<T, A>, V, WindowAccessor<V, Where>> {
-  typedef typename Where::template Around<T, A, V> Around;
+template <class T, int A, int B, int V, class Where>
+struct Operand<Window<T, A, B>, V, WindowAccessor<V, Where>> {
+  typedef Window<T, A, B> Source;
+  typedef typename AroundOf<Where, Source, V>::type Around;
 
-  const Window<T, A>& argument;
+  const Source& argument;
   const WindowAccessor<V, Where> accessor;
   const Around around;
 
-  __device__ inline Operand(const Window<T, A>& argument,
-                            const WindowAccessor<V, Where>& accessor)
-      : argument(argument),
-        accessor(accessor),
-        around(argument, accessor.strides, accessor.index) {}
+  __device__ inline Operand(const Source& argument, const WindowAccessor<V, Where>& accessor)
+      : argument(argument), accessor(accessor), around(argument, accessor.index) {}
   __device__ inline void load() {}
-  __device__ inline Neighbours<T, A, Around, V> item(int j) const {
+  __device__ inline Neighbours<Source, Around, V> item(int j) const {
     // Along axes that the window lacks, its elements are other ones.
     ptrdiff_t offset = accessor.offset;
     if (A < 2) offset += accessor.row * accessor.strides[1];
     if (A < 3) offset += accessor.plane * accessor.strides[2];
-    return Neighbours<T, A, Around, V>(argument, accessor.strides, offset, accessor.index, &around,
-                                       j, A < 2 ? 0 : accessor.row, A < 3 ? 0 : accessor.plane);
+    return Neighbours<Source, Around, V>(argument, accessor.strides, offset, accessor.index,
+                                         &around, j, A < 2 ? 0 : accessor.row,
+                                         A < 3 ? 0 : accessor.plane);
   }
   __device__ inline void store() {}
 };
 
 template <class Op, class... Operands>
-__device__ inline void compute_one(const Op& op, ptrdiff_t i, int j,
-                                   Operands&... operands) {
+__device__ inline void compute_one(const Op& op, ptrdiff_t i, int j, Operands&... operands) {
   op(i + j, operands.item(j)...);
 }
 
@@ -534,10 +552,9 @@ __device__ inline void compute_row(const Elements<Windows<W, OUTER>, N>& loop,
 template <class Where, int V, int ROWS, int W, int OUTER, int N, class Op, class... Args, int... K,
           int... ROW>
 __device__ inline void compute_rows(const Elements<Windows<W, OUTER>, N>& loop,
-                                    const Offsets<OUTER, N>& outer,
-                                    const ptrdiff_t* index, ptrdiff_t number,
-                                    Numbers<ROW...>, const Op& op,
-                                    Numbers<K...> numbers, const Args&... args) {
+                                    const Offsets<OUTER, N>& outer, const ptrdiff_t* index,
+                                    ptrdiff_t number, const Op& op, Numbers<K...> numbers,
+                                    Numbers<ROW...>, const Args&... args) {
   ptrdiff_t first[N], i = number;
 #pragma unroll
   for (int k = 0; k < N; ++k) {
@@ -550,104 +567,116 @@ __device__ inline void compute_rows(const Elements<Windows<W, OUTER>, N>& loop,
   (compute_row<Where, V>(loop, first, index, i, ROW % ROWS, ROW / ROWS, op, numbers, args...), ...);
 }
 
-// Call visit(index) for each row of a thread that exists, one after the other.
-template <int ROWS, int PLANES, int W, int OUTER, int N, class Visit>
-__device__ inline void each_row(const Elements<Windows<W, OUTER>, N>& loop,
-                                const ptrdiff_t (&index)[W], const Visit& visit) {
+// Columns [0, begin) and [end, columns) of a warp's rows, the first of which has `index`: windows may
+// lie outside. The lanes share them, V by V. FOLDS: as `loop.folds`, which is not asked for then.
+template <int V, bool FOLDS, int ROWS, int PLANES, int W, int OUTER, int N, class Op, class... Args, int... K>
+__device__ inline void compute_edges(const Elements<Windows<W, OUTER>, N>& loop,
+                                     const Offsets<OUTER, N>& outer,
+                                     const ptrdiff_t (&index)[W], int begin, int end, int columns,
+                                     ptrdiff_t number, const Op& op, Numbers<K...> numbers,
+                                     const Args&... args) {
+  const Numbers<0> one;
+  const int rest = columns - (end - begin);
 #pragma unroll 1
-  for (int row = 0; row < ROWS * PLANES; ++row) {
+  for (int k = (threadIdx.x & 31) * V; k < rest * ROWS * PLANES; k += 32 * V) {
+    const int row = k / rest, column = k - row * rest;
     ptrdiff_t at[W];
     bool exists = true;
 #pragma unroll
-    for (int k = 0; k < W; ++k) {
-      at[k] = index[k] + (k == 1 ? row % ROWS : k == 2 ? row / ROWS : 0);
-      exists = exists && at[k] < loop.extents[k];
+    for (int axis = 0; axis < W; ++axis) {
+      at[axis] = index[axis] + (axis == 0   ? column + (column < begin ? 0 : end - begin)
+                                : axis == 1 ? row % ROWS
+                                : axis == 2 ? row / ROWS
+                                            : 0);
+      exists = exists && at[axis] < loop.extents[axis];
     }
-    if (exists) visit(at);
+    if (!exists) continue;
+    make_opaque(at);
+    if constexpr (!FOLDS) {
+      if (!loop.folds) {
+        compute_rows<Anywhere, V, 1>(loop, outer, at, number, op, numbers, one, args...);
+        continue;
+      }
+    }
+    compute_rows<Folded, V, 1>(loop, outer, at, number, op, numbers, one, args...);
   }
 }
 
-// A thread's elements of a tile that begins at `first`: whole packs where rows are made of them and
-// have their windows in the array, single elements elsewhere.
+// A thread's elements of a tile that begins at `first`: all rows of its pack at once where their
+// windows lie inside. Inlined by force: as a function it would take the parameters from the stack.
 template <class Tile, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
-__device__ inline void compute_tile(const Elements<Windows<W, OUTER>, N>& loop,
-                                    const Offsets<OUTER, N>& outer,
-                                    const ptrdiff_t (&first)[W], ptrdiff_t number,
-                                    const Op& op, Numbers<K...> numbers,
-                                    const Args&... args) {
-  enum { LANES = Tile::LANES, ROWS = Tile::rows(V), PLANES = Tile::planes(V) };
-  const typename UpTo<ROWS * PLANES>::type rows;
-  ptrdiff_t index[W];
+__device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N>& loop,
+                                             const Offsets<OUTER, N>& outer,
+                                             const ptrdiff_t (&first)[W], ptrdiff_t number,
+                                             const Op& op, Numbers<K...> numbers,
+                                             const Args&... args) {
+  enum { ROWS = Tile::rows(V), PLANES = Tile::planes(V), COLUMNS = 32 * V };
+  // Where the reach is narrow, to ask what lies outside of the pack costs less than edges.
+  enum { WHOLE_ROWS = Tile::NARROW && V > 1 };
+  ptrdiff_t index[W];  // of a warp's first element; its lanes are in the same rows
 #pragma unroll
   for (int k = 0; k < W; ++k) index[k] = first[k];
-  if (W > 1) index[W > 1] += threadIdx.x / LANES * ROWS;
-  bool along = true;  // whether the thread's rows have their windows in the array
+  index[0] += (threadIdx.x % Tile::LANES & ~31) * V;
+  if (W > 1) index[W > 1] += threadIdx.x / Tile::LANES * ROWS;
+  if (index[0] >= loop.extents[0]) return;
+  int begin = 0, end = COLUMNS;  // columns whose windows lie inside
 #pragma unroll
   for (int k = 1; k < W; ++k) {
     const int extent = k == 1 ? (int)ROWS : k == 2 ? (int)PLANES : 1;
-    along = along && index[k] >= loop.begin[k] && index[k] + extent <= loop.end[k];
+    if (index[k] < loop.begin[k] || index[k] + extent > loop.end[k]) begin = end;
   }
-  // Lanes of a warp are in the same rows, and take the same way.
-  const int lane = threadIdx.x % LANES, width = loop.packed ? (int)V : 1;
-  const ptrdiff_t warp = first[0] + (lane & ~31) * width;
-  const bool across = warp >= loop.begin[0] && warp + 32 * width <= loop.end[0];
-  index[0] += lane * width;
-  if (index[0] >= loop.extents[0]) return;
-  if constexpr (V > 1) {
-    if (loop.packed) {
-      // Where the reach is narrow, to ask what lies outside of the pack costs less than a second copy
-      // of the code, for the ends of rows.
-      typedef typename Choose<Tile::NARROW, InRows, InTile>::type Where;
-      if (along && (Tile::NARROW || across)) {
-        compute_rows<Where, V, ROWS>(loop, outer, index, number, rows, op, numbers, args...);
-      } else {
-        each_row<ROWS, PLANES>(loop, index, [&](const ptrdiff_t (&at)[W]) {
-          compute_rows<AtEdges, V, 1>(loop, outer, at, number, Numbers<0>(), op, numbers, args...);
-        });
-      }
-      return;
-    }
+  if (!WHOLE_ROWS) {
+    const ptrdiff_t low = loop.begin[0] - index[0] + (V - 1), high = loop.end[0] - index[0];
+    if (low > begin) begin = low < end ? (int)low & -V : end;
+    if (high < end) end = high > begin ? (int)high & -V : begin;
   }
-  if (along && across) {
-    compute_rows<InTile, 1, ROWS>(loop, outer, index, number, rows, op, numbers, args...);
-  } else {
-    each_row<ROWS, PLANES>(loop, index, [&](const ptrdiff_t (&at)[W]) {
-      if (loop.folds)
-        compute_rows<AtEdges, 1, 1>(loop, outer, at, number, Numbers<0>(), op, numbers, args...);
-      else
-        compute_rows<OfSmall, 1, 1>(loop, outer, at, number, Numbers<0>(), op, numbers, args...);
-    });
-  }
+  if (begin > 0 || end < COLUMNS)
+    compute_edges<Tile::PACKED_EDGES ? V : 1, (V > 1), ROWS, PLANES>(
+        loop, outer, index, begin, end, COLUMNS, number, op, numbers, args...);
+  const int column = (threadIdx.x & 31) * V;
+  index[0] += column;
+  if (column < begin || column >= end || (WHOLE_ROWS && index[0] >= loop.extents[0])) return;
+  make_opaque(index);
+  typedef typename Choose<WHOLE_ROWS, InRows, AllInside>::type Where;
+  compute_rows<Where, V, ROWS>(loop, outer, index, number, op, numbers,
+                               typename UpTo<ROWS * PLANES>::type(), args...);
 }
 
-// The extent of a block's tile along an axis.
-template <class Tile, int V, int W, int OUTER, int N>
-__device__ inline int tile_extent(const Elements<Windows<W, OUTER>, N>& loop, int axis) {
-  if (axis == 0) return (int)Tile::LANES * (loop.packed ? V : 1);
-  if (axis == 1) return (int)Tile::THREADS / (int)Tile::LANES * Tile::rows(V);
-  return axis == 2 ? Tile::planes(V) : 1;
-}
-
-template <class Tile, int W, int OUTER, int N, class Op, class... Args, int... K>
-__device__ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop,
-                                   const Op& op, Numbers<K...> numbers,
-                                   const Args&... args) {
-  enum { V = PackSize<Args...>::value };
+// The tiles of a block. Those at the end of the outermost axis come first: edges take longer, and
+// nothing has to wait for them.
+template <class Tile, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
+__device__ inline void compute_tiles(const Elements<Windows<W, OUTER>, N>& loop, const Op& op,
+                                     Numbers<K...> numbers, const Args&... args) {
   unsigned int rest = blockIdx.x;
   ptrdiff_t first[W];
 #pragma unroll
   for (int k = 0; k < W; ++k) {
     const unsigned int next = loop.divisors[k].divide(rest);
-    const int steps = k == W - 1 ? (int)Tile::STEPS : 1;
-    first[k] = (ptrdiff_t)(rest - next * loop.tiles[k]) * steps * tile_extent<Tile, V>(loop, k);
+    unsigned int tile = rest - next * loop.tiles[k];
+    if (k == W - 1) tile = (tile > 0 ? tile : loop.tiles[k]) - 1;
+    first[k] = (ptrdiff_t)tile * Tile::extent(V, k) * (k == W - 1 ? (int)Tile::STEPS : 1);
     rest = next;
   }
   const Offsets<OUTER, N> outer(loop.outer, (ptrdiff_t)rest);
 #pragma unroll 1
   for (int step = 0; step < Tile::STEPS && first[W - 1] < loop.extents[W - 1]; ++step) {
+    make_opaque(first);
     compute_tile<Tile, V>(loop, outer, first, rest, op, numbers, args...);
-    first[W - 1] += tile_extent<Tile, V>(loop, W - 1);
+    first[W - 1] += Tile::extent(V, W - 1);
   }
+}
+
+template <class Tile, int W, int OUTER, int N, class Op, class... Args, int... K>
+__device__ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, const Op& op,
+                                   Numbers<K...> numbers, const Args&... args) {
+  enum { V = PackSize<Args...>::value };
+  if constexpr (V > 1) {
+    if (loop.packed) {
+      compute_tiles<Tile, V>(loop, op, numbers, args...);
+      return;
+    }
+  }
+  compute_tiles<Tile, 1>(loop, op, numbers, args...);
 }
 
 #define KSPEC_WINDOW(name, window, ...) (window).read(__VA_ARGS__)

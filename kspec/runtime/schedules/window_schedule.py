@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
-from kspec.model.neighbours.windows import BOUNDARIES, MIRROR, REFLECT, WRAP, BoundWindow
+from kspec.model.neighbours.windows import BOUNDARIES, BoundWindow
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import pack_size, strided_capacity, windowed
 from kspec.runtime.memory.array_view import ArrayView
@@ -26,49 +26,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
 from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
 _THREADS = 256
-_ENDS = 2  # kspec::RowEnds looks so far, however short a reach is
 _FOLDED = 2**30  # elements along an axis whose indices fold in 32 bits
-
-
-@dataclass(frozen=True)
-class WindowTile:
-    """Elements of a block's tile, as in ``kspec::WindowTile``.
-
-    Attributes
-    ----------
-    extents : tuple of int
-        Elements of a block along the windowed axes, innermost first.
-    """
-
-    extents: tuple[int, ...]
-
-    @classmethod
-    def of(cls, windows: Sequence[BoundWindow], pack: int, packed: bool) -> WindowTile:
-        """Return the tile of a kernel with some windows.
-
-        `pack`: elements in a pack of its arrays; `packed`: whether their rows are made of such.
-        """
-        axes = max(len(window.reach) for window in windows)
-        height = max(max(map(max, window.reach[:-1]), default=0) for window in windows)
-        tall = height > 4
-        large = max(_volume(window) for window in windows) > 64
-        lanes = _THREADS if axes == 1 else 64 if axes == 2 and not tall else 32
-        if axes == 1 or large:
-            rows = 1
-        elif axes > 2:
-            rows = 1 if pack > 8 else 2
-        else:
-            rows = (32 // pack if pack > 4 else 8) if tall else (16 // pack if pack > 4 else 4)
-        planes = 2 if axes > 2 and not large and pack <= 4 else 1
-        steps = 1 if axes == 1 or tall or large else 2
-        extents = [lanes * (pack if packed else 1), _THREADS // lanes * rows, planes, 1][:axes]
-        extents[-1] *= steps
-        return cls(tuple(extents))
-
-
-def _volume(window: BoundWindow) -> int:
-    """Return the number of elements that an operation may read."""
-    return math.prod(before + after + 1 for before, after in window.reach)
 
 
 @dataclass(frozen=True)
@@ -118,7 +76,7 @@ def choose_windows(
     pack = pack_size(member.pack_width for member in members)
     folds = _folds(shape, windows)
     packed = pack > 1 and folds and _is_packed(axes, outer, members, windows, pack)
-    tile = WindowTile.of(windows, pack, packed).extents
+    tile = _tile(windows, pack if packed else 1)
     tiles = [-(-extent // elements) for extent, elements in zip(axes.extents, tile, strict=True)]
     layout = windowed(count, len(outer.extents))
     elements = _pack(axes, tiles, outer, size_of(shape), packed, folds)
@@ -149,6 +107,37 @@ def _windowed_axes(
     )
 
 
+def _tile(windows: Sequence[BoundWindow], pack: int) -> tuple[int, ...]:
+    """Return the elements of a block along the windowed axes, innermost first.
+
+    They are those of ``kspec::WindowTile``.  `pack`: elements that a load takes.
+    """
+    axes = max(len(window.reach) for window in windows)
+    volume = max(_volume(window) for window in windows)
+    tall = max(max(map(max, window.reach[:-1]), default=0) for window in windows) > 4
+    large = volume > 64
+    lanes = _THREADS if axes == 1 else 64 if axes == 2 else 32
+    if axes == 1 or large:
+        rows = 1
+    elif axes > 2:
+        rows = 1 if pack > 8 else 2
+    elif tall:
+        rows = 32 // pack if pack > 4 else 10
+    elif pack > 1:
+        rows = 2 if pack > 8 else 4
+    else:
+        rows = 4 if volume > 9 else 8
+    planes = 3 if axes > 2 and not large and pack <= 4 else 1
+    steps = 2 if axes == 2 and volume > 9 and not tall and not large else 1
+    extents = (lanes * pack, _THREADS // lanes * rows, planes, 1)[:axes]
+    return (*extents[:-1], extents[-1] * steps)
+
+
+def _volume(window: BoundWindow) -> int:
+    """Return the number of elements that an operation may read."""
+    return math.prod(before + after + 1 for before, after in window.reach)
+
+
 def _is_packed(
     axes: _WindowedAxes,
     outer: Axes,
@@ -172,13 +161,12 @@ def _is_packed(
 
 
 def _folds(shape: Shape, windows: Sequence[BoundWindow]) -> bool:
-    """Return whether one fold brings every neighbour inside its array: see ``kspec::Fold``."""
+    """Return whether one fold brings every neighbour inside its array: see ``kspec::fold``."""
     for window in windows:
         first = len(shape) - len(window.reach)
         sides = zip(window.reach, window.margins, strict=True)
         for axis, (ends, margins) in enumerate(sides, first):
-            far = max(*ends, _ENDS if axis == len(shape) - 1 else 0)
-            if not far < shape[axis] + sum(margins) < _FOLDED:
+            if not max(ends) < shape[axis] + sum(margins) < _FOLDED:
                 return False
     return True
 
@@ -210,19 +198,6 @@ def boundary_value(value: bool | int | float, dtype: str, where: str) -> bytes:
     return marshal.convert_scalar(value, dtype, f"{where}: value of its boundary" if where else "")
 
 
-def _fold(boundary: str, extent: int) -> tuple[int, int, int]:
-    """Return the sign of an index outside, and what is added before and behind: ``kspec::Fold``."""
-    if extent >= _FOLDED:
-        return 0, 0, 0
-    if boundary == WRAP:
-        return 1, extent, -extent
-    if boundary == REFLECT:
-        return -1, -1, 2 * extent - 1
-    if boundary == MIRROR:
-        return -1, 0, 2 * extent - 2
-    return 0, 0, extent - 1
-
-
 def pack_window(window: BoundWindow, view: ArrayView, where: str = "") -> bytes:
     """Pack ``Window<T, A>``; messages begin with `where`."""
     row = dtypes.lookup(view.dtype)
@@ -233,8 +208,7 @@ def pack_window(window: BoundWindow, view: ArrayView, where: str = "") -> bytes:
     data = struct.pack("P", view.ptr).ljust(marshal.value_offset(row), b"\0") + value
     data = data.ljust(marshal.up(len(data), 4), b"\0")
     extents = tuple(reversed(view.shape[-count:]))
-    folds = [one for extent in extents for one in _fold(window.boundary, extent)]
-    data += struct.pack(f"{1 + 3 * count}i", BOUNDARIES.index(window.boundary), *folds)
+    data += struct.pack("i", BOUNDARIES.index(window.boundary))
     data = data.ljust(marshal.up(len(data), 8), b"\0")
     data += struct.pack(
         f"{4 * count}q",

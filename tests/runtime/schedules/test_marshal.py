@@ -156,7 +156,7 @@ FIELDS = {
         [4096, 35, 5, 7, -3, 40, 0, 4],
     ),
     "kspec::Window<T, 2>": (
-        "(long long)s.data, s.boundary, s.extents[0], s.extents[1], s.before[0], s.before[1], "
+        "(long long)s.data, s.boundary(), s.extents[0], s.extents[1], s.before[0], s.before[1], "
         "s.after[0], s.after[1], s.first[0], s.first[1]",
         lambda dtype: pack_window(
             BoundWindow("u", ((1, 2), (3, 4)), "valid", 1),
