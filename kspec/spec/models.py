@@ -49,7 +49,12 @@ from kspec.spec.fields import (
     TypesField,
 )
 from kspec.spec.gradients import rules as gradient_rules
-from kspec.spec.neighbours.samples import SampleTable, declared_samples, sample_faults
+from kspec.spec.neighbours.samples import (
+    SampleTable,
+    declared_samples,
+    is_only_sampled,
+    sample_faults,
+)
 from kspec.spec.neighbours.windows import (
     Adjoint,
     SizesField,
@@ -345,9 +350,12 @@ class ElementwiseSpec(_GeneratedSpec):
 
     def _is_in_place(self, param: Param) -> bool:
         """Whether the operation needs a parameter's memory, not only its element."""
+        texts = (self.operation, *self.macro_texts)
+        if param.raw:
+            sampled = param.name in self.samples
+            return not sampled or not is_only_sampled(param.name, self.loop_prep, *texts)
         written = param.non_const or param in self.outputs.params
-        text = "\n".join((self.operation, *self.macro_texts))
-        return param.raw or (written and takes_address(param.name, text))
+        return written and takes_address(param.name, "\n".join(texts))
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         yield from super()._faults(info)

@@ -176,42 +176,61 @@ __device__ inline bool place_taps(Taps<Weight, ORDER>& taps, ptrdiff_t base, C o
   return true;
 }
 
-// The sum over the taps of all axes.
-template <class T, class R, class Weight, int ORDER, int N> struct TapSum {
+// Where a sample of N axes is, outermost first: at `base + offsets`.
+template <int N, class C> struct Site {
+  ptrdiff_t extents[N], strides[N], base[N];
+  C offsets[N];
+};
+
+// The sum over elements that lie inside along all axes, from the first one on: most samples are
+// such, and none of their loads waits for another, or for a branch.
+template <class T, class R, class Weight, int ORDER, int N> struct SumInside {
   typedef typename Stored<T>::type Item;
   Taps<Weight, ORDER> taps[N];
-  ptrdiff_t strides[N];
-  R value;
+  ptrdiff_t distance;  // of the first element
+  bool found;          // whether they lie inside
 
-  // Whether the array has all elements that the taps of an axis stand for.
-  __device__ inline bool all_there() const {
-    bool found = true;
+  template <class C>
+  __device__ inline explicit SumInside(const Site<N, C>& site) : distance(0), found(true) {
 #pragma unroll
-    for (int axis = 0; axis < N; ++axis)
-#pragma unroll
-      for (int k = 0; k <= ORDER; ++k) found &= taps[axis].at[k] >= 0;
-    return found;
+    for (int k = 0; k < N; ++k) {
+      const bool is_short = has_short_index(site.offsets[k]);
+      const C offset = is_short ? site.offsets[k] : C(0);
+      decltype(C() + Weight()) rest;
+      const ptrdiff_t first = site.base[k] + first_tap<ORDER, int>(offset, rest);
+      // In a mirror the middle between two elements goes to the other one.
+      const bool turned = ORDER == 0 && rest >= 0.5f;
+      found = found & is_short & (first >= turned) & (first + ORDER < site.extents[k]);
+      taps[k].weigh((Weight)rest);
+      distance += first * site.strides[k];
+    }
   }
-
-  // The sum where all elements are there: no load waits for another. One of weight 0 may be NaN.
-  template <int AXIS> __device__ inline R from_all(const Item* place) const {
+  template <int AXIS> __device__ inline R from(const Item* place, const ptrdiff_t* strides) const {
     if constexpr (AXIS == N) {
       return static_cast<R>(static_cast<T>(read_only(place)));
     } else if constexpr (ORDER == 0) {  // structs have no sum
-      return from_all<AXIS + 1>(element(place, Bytes{taps[AXIS].at[0] * strides[AXIS]}));
+      return from<AXIS + 1>(place, strides);
     } else {
       R part[ORDER + 1], sum = R(0);
 #pragma unroll
       for (int k = 0; k <= ORDER; ++k)
-        part[k] = from_all<AXIS + 1>(element(place, Bytes{taps[AXIS].at[k] * strides[AXIS]}));
+        part[k] = from<AXIS + 1>(element(place, Bytes{k * strides[AXIS]}), strides);
 #pragma unroll
-      for (int k = 0; k <= ORDER; ++k) {
+      for (int k = 0; k <= ORDER; ++k) {  // an element of weight 0 may be NaN
         const Weight weight = taps[AXIS].weight[k];
         if (weight != 0) sum = sum + part[k] * weight;
       }
       return sum;
     }
   }
+};
+
+// The sum over the taps of all axes, wherever they are.
+template <class T, class R, class Weight, int ORDER, int N> struct TapSum {
+  typedef typename Stored<T>::type Item;
+  Taps<Weight, ORDER> taps[N];
+  ptrdiff_t strides[N];
+  R value;
 
   template <int AXIS> __device__ inline R from(const Item* place) const {
     if constexpr (AXIS == N) {
@@ -236,23 +255,33 @@ template <class T, class R, class Weight, int ORDER, int N> struct TapSum {
   }
 };
 
-// The sample of N axes, outermost first; `data` is their first element.
+// The sample of an array that has its first element at `data`. Not inlined: few samples are beyond
+// its elements, and an operation may have many.
 template <int ORDER, class T, int N, class C>
-__device__ inline typename Sample<T, C, ORDER>::type sample_axes(
-    const typename Stored<T>::type* data, const ptrdiff_t (&extents)[N],
-    const ptrdiff_t (&strides)[N], const ptrdiff_t (&base)[N], const C (&offsets)[N], int boundary,
-    T value) {
+__device__ __noinline__ typename Sample<T, C, ORDER>::type sample_anywhere(
+    const typename Stored<T>::type* data, Site<N, C> site, int boundary, T value) {
   typedef typename Sample<T, C, ORDER>::type R;
   TapSum<T, R, typename Sample<T, C, ORDER>::Weight, ORDER, N> sum;
   sum.value = static_cast<R>(value);
   bool somewhere = true;
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    sum.strides[k] = strides[k];
-    somewhere &= place_taps(sum.taps[k], base[k], offsets[k], extents[k], boundary);
+    sum.strides[k] = site.strides[k];
+    somewhere &=
+        place_taps(sum.taps[k], site.base[k], site.offsets[k], site.extents[k], boundary);
   }
   if (!somewhere) return Nowhere<R>::sample(sum.value);
-  return sum.all_there() ? sum.template from_all<0>(data) : sum.template from<0>(data);
+  return sum.template from<0>(data);
+}
+
+// The same, without a branch where all elements lie inside.
+template <int ORDER, class T, int N, class C>
+__device__ inline typename Sample<T, C, ORDER>::type sample_at(
+    const typename Stored<T>::type* data, const Site<N, C>& site, int boundary, const T& value) {
+  typedef typename Sample<T, C, ORDER>::type R;
+  const SumInside<T, R, typename Sample<T, C, ORDER>::Weight, ORDER, N> inside(site);
+  if (!inside.found) return sample_anywhere<ORDER, T>(data, site, boundary, value);
+  return inside.template from<0>(element(data, Bytes{inside.distance}), site.strides);
 }
 
 template <class... Number> using CoordinateOf =
@@ -269,15 +298,13 @@ template <class T, int N, int ORDER> struct Slice {
   template <class... Number> __device__ inline auto sample(Number... coordinate) const {
     static_assert(sizeof...(Number) == N, "a sample has one coordinate for each axis");
     typedef CoordinateOf<Number...> C;
-    const C coordinates[N] = {static_cast<C>(coordinate)...};
-    ptrdiff_t extents[N], steps[N], base[N];
+    Site<N, C> site = {{}, {}, {}, {static_cast<C>(coordinate)...}};
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      extents[k] = shape[k];
-      steps[k] = strides[k];
-      base[k] = 0;
+      site.extents[k] = shape[k];
+      site.strides[k] = strides[k];
     }
-    return sample_axes<ORDER, T>(data, extents, steps, base, coordinates, boundary, value);
+    return sample_at<ORDER>(data, site, boundary, value);
   }
 };
 
@@ -308,16 +335,14 @@ __device__ inline auto sample_near(const Near& near, Number... offset) {
   constexpr int A = Near::axes;
   static_assert(sizeof...(Number) == A, "a sample has one offset for each axis of the window");
   typedef CoordinateOf<Number...> C;
-  const C offsets[A] = {static_cast<C>(offset)...};
-  ptrdiff_t extents[A], strides[A], base[A];
+  Site<A, C> site = {{}, {}, {}, {static_cast<C>(offset)...}};
 #pragma unroll
   for (int k = 0; k < A; ++k) {
-    extents[k] = near.window().extents[A - 1 - k];
-    strides[k] = near.stride(k);
-    base[k] = near.index(k);
+    site.extents[k] = near.window().extents[A - 1 - k];
+    site.strides[k] = near.stride(k);
+    site.base[k] = near.index(k);
   }
-  return sample_axes<ORDER, T>(near.first(), extents, strides, base, offsets,
-                               near.window().boundary(), near.window().value);
+  return sample_at<ORDER>(near.first(), site, near.window().boundary(), near.window().value);
 }
 
 #ifdef KSPEC_HOST

@@ -460,8 +460,8 @@ template <class Source, int V> struct AroundOf<InRows, Source, V> {
   typedef RowEnds<Source, V> type;
 };
 
-// The compiler sees no longer where a number comes from. It would keep what several ways through the
-// code have in common in registers, of which the operation needs all.
+// From here on the compiler does not know where a number comes from. Otherwise it keeps what several
+// ways through the code have in common in registers, of which the operation needs all.
 __device__ inline void make_opaque(ptrdiff_t& number) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+l"(number));
@@ -567,9 +567,10 @@ __device__ inline void compute_rows(const Elements<Windows<W, OUTER>, N>& loop,
   (compute_row<Where, V>(loop, first, index, i, ROW % ROWS, ROW / ROWS, op, numbers, args...), ...);
 }
 
-// Columns [0, begin) and [end, columns) of a warp's rows, the first of which has `index`: windows may
-// lie outside. The lanes share them, V by V. FOLDS: as `loop.folds`, which is not asked for then.
-template <int V, bool FOLDS, int ROWS, int PLANES, int W, int OUTER, int N, class Op, class... Args, int... K>
+// Columns [0, begin) and [end, columns) of a warp's rows, the first of which has `index`: windows
+// may lie outside. The lanes share them, V by V. FOLDS: `loop.folds` is known to be true.
+template <int V, bool FOLDS, int ROWS, int PLANES, int W, int OUTER, int N, class Op,
+          class... Args, int... K>
 __device__ inline void compute_edges(const Elements<Windows<W, OUTER>, N>& loop,
                                      const Offsets<OUTER, N>& outer,
                                      const ptrdiff_t (&index)[W], int begin, int end, int columns,

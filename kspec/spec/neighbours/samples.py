@@ -101,6 +101,16 @@ def sample_reads(name: str, text: str) -> Iterator[SampleRead]:
             yield SampleRead(token.start, tokens[end - 1].end, leading, coordinates)
 
 
+def is_only_sampled(name: str, *texts: str) -> bool:
+    """Return whether texts do nothing with an input but sample it.
+
+    >>> is_only_sampled("x", "v = x.sample(y)"), is_only_sampled("x", "v = x.sample(y) + x[0]")
+    (True, False)
+    """
+    words = [token.text for text in texts for token in code_of(text) if token.kind == "word"]
+    return words.count(name) == sum(1 for text in texts for _ in sample_reads(name, text))
+
+
 def with_sample_macros(names: Sequence[str], text: str, *, macros_only: bool = False) -> str:
     """Return a text that reads windowed inputs through a macro: ``_sample_u(y, x)``.
 
