@@ -8,7 +8,7 @@ __global__ void __launch_bounds__(
     kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
 laplacian(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const __grid_constant__ kspec::Window<T, 2> _arg_u,
+    const __grid_constant__ kspec::Window<T, 2, kspec::first_boundary<_Layout>(kspec::NEAREST)> _arg_u,
     const __grid_constant__ kspec::In<T> _arg_h,
     const __grid_constant__ kspec::Out<T> _arg_v
 ) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(
     kspec::WindowTile<1, kspec::Reach<R, R>>::BLOCKS)
 gaussian_rows(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const __grid_constant__ kspec::Window<T, 1> _arg_u,
+    const __grid_constant__ kspec::Window<T, 1, kspec::first_boundary<_Layout>(kspec::REFLECT)> _arg_u,
     const __grid_constant__ kspec::In<T> _arg_sigma,
     const __grid_constant__ kspec::Out<T> _arg_v
 ) {
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(
     kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>::BLOCKS)
 gaussian_columns(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const __grid_constant__ kspec::Window<T, 2> _arg_u,
+    const __grid_constant__ kspec::Window<T, 2, kspec::first_boundary<_Layout>(kspec::REFLECT)> _arg_u,
     const __grid_constant__ kspec::In<T> _arg_sigma,
     const __grid_constant__ kspec::Out<T> _arg_v
 ) {
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(
     kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
 sobel(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
-    const __grid_constant__ kspec::Window<T, 2> _arg_u,
+    const __grid_constant__ kspec::Window<T, 2, kspec::first_boundary<_Layout>(kspec::REFLECT)> _arg_u,
     const __grid_constant__ kspec::Out<T> _arg_dy,
     const __grid_constant__ kspec::Out<T> _arg_dx
 ) {

@@ -176,13 +176,18 @@ def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
 
 
 def _known_tags(declaration: GeneratedDeclaration) -> tuple[str, ...]:
-    axes = _windowed_axes(declaration)
-    return tuple(windowed(axes, ndim) for ndim in STRIDED_AXES) if axes else _TAGS[declaration.kind]
+    tags = tuple(tag for ndim in STRIDED_AXES for tag in _windowed(declaration, ndim))
+    return tags or _TAGS[declaration.kind]
 
 
-def _windowed_axes(declaration: GeneratedDeclaration) -> int:
+def _windowed(declaration: GeneratedDeclaration, ndim: int) -> tuple[str, ...]:
+    """Return the layouts of windows, with so many axes before them; none without windows."""
     windows = getattr(declaration, "all_windows", ())
-    return max((window.axes for window in windows), default=0)
+    if not windows:
+        return ()
+    axes = max(window.axes for window in windows)
+    choices = (False, True) if any(len(window.boundaries) > 1 for window in windows) else (False,)
+    return tuple(windowed(axes, ndim, chosen) for chosen in choices)
 
 
 def _parts_fault(declaration: GeneratedDeclaration) -> str:
@@ -257,7 +262,7 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
             return (strided(1),)
         return strided(1), LINES, SHORT_LINES, COLUMNS
     if declaration.all_windows:
-        return (windowed(_windowed_axes(declaration), 1),)
+        return _windowed(declaration, 1)
     looped = [param for param in declaration.params if not param.raw]
     if not looped:
         return (FLAT,)

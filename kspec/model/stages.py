@@ -38,7 +38,7 @@ def strided(ndim: int) -> str:
     return f"kspec::Strided<{strided_capacity(ndim)}>"
 
 
-def windowed(axes: int, ndim: int) -> str:
+def windowed(axes: int, ndim: int, chosen: bool = False) -> str:
     """Return the smallest layout of kernels with windows.
 
     Parameters
@@ -47,13 +47,16 @@ def windowed(axes: int, ndim: int) -> str:
         Windowed axes.
     ndim : int
         Collapsed axes before them.
+    chosen : bool
+        Whether the call has chosen another boundary than a window's first.
 
     Examples
     --------
-    >>> windowed(2, 1)
-    'kspec::Windows<2, 8>'
+    >>> windowed(2, 1), windowed(2, 1, chosen=True)
+    ('kspec::Windows<2, 8>', 'kspec::ChosenBoundary<2, 8>')
     """
-    return f"kspec::Windows<{axes}, {strided_capacity(ndim)}>"
+    tag = "ChosenBoundary" if chosen else "Windows"
+    return f"kspec::{tag}<{axes}, {strided_capacity(ndim)}>"
 
 
 def to_aggregates(layout: str) -> str:

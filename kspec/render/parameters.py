@@ -128,9 +128,11 @@ def _window(param: Param, window: Window) -> str:
 
 
 def _window_type(param: Param, window: Window) -> str:
-    """Return the type of a window.  The compiler knows its boundary if there is one only."""
-    only = f", kspec::{window.boundaries[0].upper()}" if len(window.boundaries) == 1 else ""
-    return f"kspec::Window<{ctype(param)}, {window.axes}{only}>"
+    """Return the type of a window: the compiler knows its boundary if it is the first."""
+    boundary = f"kspec::{window.boundaries[0].upper()}"
+    if len(window.boundaries) > 1:
+        boundary = f"kspec::first_boundary<_Layout>({boundary})"
+    return f"kspec::Window<{ctype(param)}, {window.axes}, {boundary}>"
 
 
 def samples_of(declaration: GeneratedDeclaration) -> dict[str, Sample]:

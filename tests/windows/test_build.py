@@ -22,6 +22,7 @@ from kspec.build.properties.gradients import gradient_problem
 from kspec.build.report.diff import signature_of
 from kspec.build.tools.show import show_kernel
 from kspec.model import manifest
+from kspec.model.coverage import layouts_of
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.stages import Specialization
 from kspec.runtime.driver.device import HOST
@@ -306,6 +307,34 @@ def test_traces_name_sizes(project: Path, tmp_path: Path) -> None:
     (path,) = folder.glob("*.jsonl")
     (record,) = map(json.loads, path.read_text().splitlines())
     assert (record["kernel"], record["sizes"]) == ("blur", [["R", 3]])
+
+
+def test_kernels_know_the_first_boundary(project: Path, tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import numpy as np\n"
+        "from toy_kernels import stencils\n"
+        "u = np.zeros((4, 5))\n"
+        "for boundary in ('nearest', 'wrap', 'valid'):\n"
+        "    stencils.laplacian(u, 1.0, boundary=boundary)\n"
+    )
+    folder = tmp_path / "traces"
+    subprocess.run(
+        [sys.executable, script],
+        env={**environment(project / "generated", Path.cwd()), "KSPEC_TRACE": str(folder)},
+        check=True,
+    )
+    (path,) = folder.glob("*.jsonl")
+    layouts = {json.loads(line)["layout"] for line in path.read_text().splitlines()}
+    assert layouts == {"Windows<2, 8>", "ChosenBoundary<2, 8>"}
+    (entry,) = load_manifest(plan_project(project).settings.package_folder).modules
+    laplacian, blur, _ = (
+        [layout for layout, _ in layouts_of(kernel, (("T", "float64"),))]
+        for kernel in entry.kernels
+        if isinstance(kernel, ElementwiseDeclaration)
+    )
+    assert laplacian == ["kspec::Windows<2, 8>", "kspec::ChosenBoundary<2, 8>"]
+    assert set(blur) == {"kspec::Windows<1, 8>"}
 
 
 def test_the_catalogue(project: Path) -> None:

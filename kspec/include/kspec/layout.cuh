@@ -11,7 +11,9 @@ struct Tiles {};                        // some operand runs along another axis 
 template <int AXES> struct Strided {};  // anything, up to so many axes
 
 // Some operand is read at offsets along its last AXES axes; others are looped over before these.
-template <int AXES, int OUTER> struct Windows {};
+template <int AXES, int OUTER> struct Windows { enum { is_chosen = 0 }; };
+// The same with another boundary than the first of a window: the kernel knows it at the call.
+template <int AXES, int OUTER> struct ChosenBoundary { enum { is_chosen = 1 }; };
 
 struct Lines {};       // reductions along contiguous elements: a group of threads for each output
 struct ShortLines {};  // the same for few elements: two outputs for each group

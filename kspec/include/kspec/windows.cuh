@@ -27,6 +27,13 @@ template <class T, int A, int BOUNDARY = ANY> struct Window {
   __device__ inline int boundary() const { return BOUNDARY == ANY ? boundary_ : BOUNDARY; }
 };
 
+// The boundary of a window that has several, of which this is the first.
+template <class Layout> __device__ constexpr int first_boundary(int boundary) {
+  return Layout::is_chosen ? (int)ANY : boundary;
+}
+template <class Arg> constexpr bool knows_boundary = true;
+template <class T, int A> constexpr bool knows_boundary<Window<T, A, ANY>> = false;
+
 // Types of what an operation reads a window at.
 template <int A, class... Offset> struct CheckedOffsets {
   static_assert(sizeof...(Offset) == A, "a window is read at one offset for each of its axes");
@@ -234,6 +241,9 @@ template <int W, int OUTER, int OPERANDS> struct Elements<Windows<W, OUTER>, OPE
     __device__ inline void add(int axis, ptrdiff_t index) { visitor.add(axis + W, index); }
   };
 };
+
+template <int W, int OUTER, int OPERANDS>
+struct Elements<ChosenBoundary<W, OUTER>, OPERANDS> : Elements<Windows<W, OUTER>, OPERANDS> {};
 
 // What the operation gets of an operand at one element.
 template <class Around, class Arg>
@@ -612,8 +622,10 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
                                              const Op& op, Numbers<K...> numbers,
                                              const Args&... args) {
   enum { ROWS = Tile::rows(V), PLANES = Tile::planes(V), COLUMNS = 32 * V };
-  // Where the reach is narrow, to ask what lies outside of the pack costs less than edges.
-  enum { WHOLE_ROWS = Tile::NARROW && V > 1 };
+  // To ask which boundary there is, at each pack or with packs at edges, would be much code.
+  enum { KNOWN = (knows_boundary<Args> && ...) };
+  // Where the reach is narrow, to find what lies outside of each pack costs less than edges.
+  enum { WHOLE_ROWS = KNOWN && Tile::NARROW && V > 1, EDGES = KNOWN && Tile::PACKED_EDGES ? V : 1 };
   ptrdiff_t index[W];  // of a warp's first element; its lanes are in the same rows
 #pragma unroll
   for (int k = 0; k < W; ++k) index[k] = first[k];
@@ -632,8 +644,8 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
     if (high < end) end = high > begin ? (int)high & -V : begin;
   }
   if (begin > 0 || end < COLUMNS)
-    compute_edges<Tile::PACKED_EDGES ? V : 1, (V > 1), ROWS, PLANES>(
-        loop, outer, index, begin, end, COLUMNS, number, op, numbers, args...);
+    compute_edges<EDGES, (V > 1), ROWS, PLANES>(loop, outer, index, begin, end, COLUMNS, number, op,
+                                                numbers, args...);
   const int column = (threadIdx.x & 31) * V;
   index[0] += column;
   if (column < begin || column >= end || (WHOLE_ROWS && index[0] >= loop.extents[0])) return;

@@ -10,8 +10,9 @@
 ...     sizes=(("R", (1, 2)),),
 ... )
 >>> bound = bind_neighbours(blur, "wrap", {"R": 2})
->>> bound.windows
-(BoundWindow(param='u', reach=((2, 2),), boundary='wrap', value=0, halos=None),)
+>>> (window,) = bound.windows
+>>> window.reach, window.boundary, window.chosen
+(((2, 2),), 'wrap', True)
 >>> bound.sizes
 (('R', 2),)
 """

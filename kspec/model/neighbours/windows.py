@@ -93,6 +93,8 @@ class BoundWindow:
     halos : tuple of (int, int), optional
         Elements at both ends of each windowed axis that are only neighbours of others; default:
         none, and the reach if the boundary is "valid".
+    chosen : bool
+        Whether the boundary is another one than the first that is declared.
     """
 
     param: str
@@ -100,6 +102,7 @@ class BoundWindow:
     boundary: str
     value: bool | int | float = 0
     halos: tuple[tuple[int, int], ...] | None = None
+    chosen: bool = False
 
     @property
     def margins(self) -> tuple[tuple[int, int], ...]:
@@ -202,10 +205,12 @@ def bind_windows(
         BoundWindow(
             one.param,
             tuple((_number(before, values), _number(after, values)) for before, after in one.reach),
-            _boundary(kernel, one, boundary),
+            outside,
             one.value,
+            chosen=outside != one.boundaries[0],
         )
         for one in windows
+        for outside in [_boundary(kernel, one, boundary)]
     ), bound
 
 

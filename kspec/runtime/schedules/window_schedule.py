@@ -78,7 +78,8 @@ def choose_windows(
     packed = pack > 1 and folds and _is_packed(axes, outer, members, windows, pack)
     tile = _tile(windows, pack if packed else 1)
     tiles = [-(-extent // elements) for extent, elements in zip(axes.extents, tile, strict=True)]
-    layout = windowed(count, len(outer.extents))
+    chosen = any(window.chosen for window in windows)
+    layout = windowed(count, len(outer.extents), chosen)
     elements = _pack(axes, tiles, outer, size_of(shape), packed, folds)
     if on_host:
         threads, block = host_threads(size_of(shape), single=False)
