@@ -385,7 +385,9 @@ class ElementwiseSpec(_GeneratedSpec):
         keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
         taken |= {name: "a keyword argument of calls" for name in keywords}
         yield from size_faults(self.sizes, taken)
-        yield from window_faults(self.windows, self.sizes, self.inputs, self.operation)
+        yield from window_faults(
+            self.windows, self.sizes, self.inputs, self.operation, self.samples
+        )
         yield from sample_faults(
             self.samples, self.windows, self.sizes, self.inputs, self.operation, self.macro_texts
         )

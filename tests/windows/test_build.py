@@ -228,7 +228,7 @@ def test_copies_and_pickles(package: Any) -> None:
 
 
 def windowed(**changes: Any) -> kspec.ElementwiseKernel:
-    table = {"u": {"reach": [1], "boundary": ["wrap", "nearest"], **changes}}
+    table = {"u": {"reach": [1], "boundary": ["wrap", "nearest", "constant"], **changes}}
     return kspec.ElementwiseKernel(
         "T u", "T v", "v = u(1)", "shift", windows=table, sizes={"R": [1]}
     )
@@ -238,7 +238,7 @@ def test_kernels_of_the_constructor() -> None:
     kernel = windowed(value=3)
     assert kernel.declaration == windowed(value=3).declaration
     assert kernel.declaration != windowed(value=4).declaration
-    assert kernel.declaration != windowed(value=3, boundary="nearest").declaration
+    assert kernel.declaration != windowed(value=3, boundary="constant").declaration
     again = kspec.ElementwiseKernel("T u", "T v", "v = u(1)", "shift", **kernel.kwargs)
     assert again.declaration == kernel.declaration
     other = pickle.loads(pickle.dumps(kernel))

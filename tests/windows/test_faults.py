@@ -99,6 +99,11 @@ WINDOWS: list[tuple[dict[str, Any], type, str]] = [
     (near(value="a"), SpecTypeError, "windows.u.value: must be a number, not str"),
     (near(value=None), SpecTypeError, "windows.u.value: must be a number, not NoneType"),
     (
+        near(boundary=["wrap", "nearest"], value=1),
+        kspec.SpecError,
+        "windows.u.value: is for boundary 'constant', which is not listed",
+    ),
+    (
         {
             "inputs": "T u, T w",
             "windows": {"u": NEAR | {"boundary": ["wrap", "valid"]}, "w": NEAR},

@@ -25,7 +25,15 @@ from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
 from kspec.diagnostics import counted
 from kspec.limits import BINDINGS
-from kspec.model.neighbours.windows import BOUNDARIES, MAX_AXES, MAX_SIZE, VALID, Reach, Window
+from kspec.model.neighbours.windows import (
+    BOUNDARIES,
+    CONSTANT,
+    MAX_AXES,
+    MAX_SIZE,
+    VALID,
+    Reach,
+    Window,
+)
 from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number, parse_expression
 from kspec.model.raw.launch_rules import evaluate
 from kspec.model.shapes import integer
@@ -345,8 +353,9 @@ def window_faults(
     sizes: Mapping[str, tuple[int, ...]],
     inputs: Signature,
     operation: str,
+    sampled: Collection[str],
 ) -> Iterator[Fault]:
-    """Check windows against the inputs, the sizes and the operation."""
+    """Check windows against the inputs, the sizes and the operation; `sampled` are those inputs."""
     params = {param.name: param for param in inputs}
     for name, table in tables.items():
         problem = _param_problem(name, params)
@@ -361,6 +370,10 @@ def window_faults(
         if not unknown:
             yield from offset_faults(name, table.reach, sizes, operation)
         yield from _index_faults(name, operation)
+        # A sample of integers has the value where it is nowhere.
+        if table.value and CONSTANT not in table.boundary and name not in sampled:
+            message = "is for boundary 'constant', which is not listed"
+            yield Fault(("windows", name, "value"), message)
     with_valid = [VALID in table.boundary for table in tables.values()]
     if any(with_valid) and not all(with_valid):
         yield Fault(
