@@ -290,43 +290,33 @@ class TestNotBuilt:
         ]
 
 
-def test_traces_name_sizes(project: Path, tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(
-        "import numpy as np\n"
-        "from toy_kernels import stencils\n"
-        "x = np.zeros(9, 'float32')\n"
-        "stencils.blur(x, x, R=3)\n"
-    )
-    folder = tmp_path / "traces"
+def traced(project: Path, folder: Path, *lines: str) -> list[dict[str, Any]]:
+    """Return the records of a program's calls."""
+    script = folder / "program.py"
+    script.write_text("\n".join(["import numpy as np", "from toy_kernels import stencils", *lines]))
     subprocess.run(
         [sys.executable, script],
         env={**environment(project / "generated", Path.cwd()), "KSPEC_TRACE": str(folder)},
         check=True,
     )
     (path,) = folder.glob("*.jsonl")
-    (record,) = map(json.loads, path.read_text().splitlines())
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_traces_name_sizes(project: Path, tmp_path: Path) -> None:
+    lines = "x = np.zeros(9, 'float32')", "stencils.blur(x, x, R=3)"
+    (record,) = traced(project, tmp_path, *lines)
     assert (record["kernel"], record["sizes"]) == ("blur", [["R", 3]])
 
 
 def test_kernels_know_the_first_boundary(project: Path, tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(
-        "import numpy as np\n"
-        "from toy_kernels import stencils\n"
-        "u = np.zeros((4, 5))\n"
-        "for boundary in ('nearest', 'wrap', 'valid'):\n"
-        "    stencils.laplacian(u, 1.0, boundary=boundary)\n"
+    records = traced(
+        project,
+        tmp_path,
+        "for boundary in ('nearest', 'wrap', 'valid'):",
+        "    stencils.laplacian(np.zeros((4, 5)), 1.0, boundary=boundary)",
     )
-    folder = tmp_path / "traces"
-    subprocess.run(
-        [sys.executable, script],
-        env={**environment(project / "generated", Path.cwd()), "KSPEC_TRACE": str(folder)},
-        check=True,
-    )
-    (path,) = folder.glob("*.jsonl")
-    layouts = {json.loads(line)["layout"] for line in path.read_text().splitlines()}
-    assert layouts == {"Windows<2, 8>", "ChosenBoundary<2, 8>"}
+    assert {record["layout"] for record in records} == {"Windows<2, 8>", "ChosenBoundary<2, 8>"}
     (entry,) = load_manifest(plan_project(project).settings.package_folder).modules
     laplacian, blur, _ = (
         [layout for layout, _ in layouts_of(kernel, (("T", "float64"),))]
