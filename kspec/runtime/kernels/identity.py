@@ -123,9 +123,10 @@ def called_by(function: FunctionType) -> KernelCallable[Any] | None:
     """Return the kernel of a generated function, of any kind; None for any other function."""
     called = (function.__globals__.get(name) for name in function.__code__.co_names)
     found = next((one for one in called if isinstance(one, KernelCallable)), None)
-    if found is not None and function.__module__ in _modules_of(found):
-        return found
-    return None
+    file = function.__globals__.get("__file__")
+    if found is None or found.origin is None or not file:
+        return None
+    return found if resolved(Path(file)) == found.origin.file else None
 
 
 def identity_of(kernel: Kernel) -> Identity:

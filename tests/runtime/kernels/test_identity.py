@@ -101,6 +101,12 @@ class TestOtherProcesses:
         again = PackagedKernel("versioned_kernels.norms", "l2norm", found.digest)
         assert again.kernel().__name__ == "l2norm"
 
+    def test_functions_outlive_their_module(self, package: Path) -> None:
+        """Programs that import a package anew keep functions of the one before."""
+        found = importlib.import_module("versioned_kernels.norms")
+        del sys.modules["versioned_kernels.norms"]
+        assert kernel_of(found.l2norm) is found._l2norm
+
     def test_versions_of_distributions(self) -> None:
         assert identity._version("pytest.fixtures") == pytest.__version__
         assert identity._version("no_such_package") == ""
