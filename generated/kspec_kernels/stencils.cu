@@ -12,7 +12,7 @@ laplacian(
     const __grid_constant__ kspec::In<T> _arg_h,
     const __grid_constant__ kspec::Out<T> _arg_v
 ) {
-  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T h, T& v) {
+  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T h, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 12 "specs/stencils.toml"
@@ -40,7 +40,7 @@ gaussian_rows(
 const T q = exp(-1 / (2 * sigma * sigma));
 ;
 #line 43 "stencils.cu"
-  kspec::for_each_window<kspec::WindowTile<1, kspec::Reach<R, R>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
+  kspec::for_each_window<kspec::WindowTile<1, kspec::Reach<R, R>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 37 "specs/stencils.toml"
@@ -77,7 +77,7 @@ gaussian_columns(
 const T q = exp(-1 / (2 * sigma * sigma));
 ;
 #line 80 "stencils.cu"
-  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
+  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 74 "specs/stencils.toml"
@@ -109,7 +109,7 @@ sobel(
     const __grid_constant__ kspec::Out<T> _arg_dy,
     const __grid_constant__ kspec::Out<T> _arg_dx
 ) {
-  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [&](const ptrdiff_t i, const auto& _window_u, T& dy, T& dx) {
+  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, T& dy, T& dx) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 110 "specs/stencils.toml"

@@ -332,8 +332,9 @@ template <int W, class... Reaches> struct WindowTile {
 template <class Around, bool UNIT, int W, int OUTER, int N, class Op, class... Args, int... K>
 inline void visit_row(const Elements<Windows<W, OUTER>, N>& loop, const Offsets<OUTER, N>& outer,
                       ptrdiff_t row, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t (&index)[W],
-                      const Op& op, Numbers<K...>, const Args... args) {
-  // Copies, also of the arguments: the compiler cannot know that writes to outputs leave them alone.
+                      const Op op, Numbers<K...>, const Args... args) {
+  // Copies, also of the operation and the arguments: the compiler cannot know that writes to outputs
+  // leave them alone.
   const ptrdiff_t sizes[N] = {(ptrdiff_t)sizeof(*args.data)...};
   ptrdiff_t strides[N][W], start[N], at[W];
   for (int k = 0; k < N; ++k) {
@@ -405,6 +406,8 @@ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, const Op& op
   }
 }
 
+// What `loop_prep` declares is copied with the operation.
+#define KSPEC_CAPTURE =
 #define KSPEC_WINDOW(name, window, ...) (window).read(__VA_ARGS__)
 #define KSPEC_WINDOW_CHECKED(name, window, ...) \
   (window).read_checked(name, __FILE__, __LINE__, __VA_ARGS__)
@@ -692,6 +695,8 @@ __device__ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, c
   compute_tiles<Tile, 1>(loop, op, numbers, args...);
 }
 
+// Copies of parameters would leave the constant memory that they are in.
+#define KSPEC_CAPTURE &
 #define KSPEC_WINDOW(name, window, ...) (window).read(__VA_ARGS__)
 #define KSPEC_WINDOW_CHECKED(name, window, ...) (window).read(__VA_ARGS__)
 
