@@ -81,6 +81,7 @@ class ElementwiseContext:
     parameters: str
     operand_names: str
     tile: str = ""
+    capture: str = "&"
     adjoint: AdjointContext | None = None
     template: str = "elementwise.cu.j2"
 
@@ -228,6 +229,7 @@ def elementwise_context(
             for number, param in enumerate(operands)
         ]
     items = [parameters.loop_item(declaration, param) for param in operands]
+    tile = window_tile(declaration.windows) if declaration.windows and not spec.adjoint else ""
     windows = window_scope(spec, declaration.windows)
     preamble = _preamble(spec, origin, place, sampled)
     return ElementwiseContext(
@@ -248,7 +250,9 @@ def elementwise_context(
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
         operand_names="".join(f", {parameters.argument_name(param)}" for param in operands),
-        tile=window_tile(declaration.windows) if declaration.windows and not spec.adjoint else "",
+        tile=tile,
+        # `_ind` is set for each element.
+        capture="KSPEC_CAPTURE" if tile and "_ind" not in spec.words else "&",
         adjoint=None if spec.adjoint is None else adjoint_context(spec, spec.adjoint),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
