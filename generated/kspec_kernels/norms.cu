@@ -8,6 +8,7 @@ namespace kspec_l2norm {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
+  enum { _INDEXED = 0 };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -17,7 +18,7 @@ struct _Op {
 #line 15 "specs/norms.toml"
 0
 );
-#line 21 "norms.cu"
+#line 22 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -27,7 +28,7 @@ struct _Op {
 #line 12 "specs/norms.toml"
 x * x
 );
-#line 31 "norms.cu"
+#line 32 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -38,7 +39,7 @@ x * x
 #line 13 "specs/norms.toml"
 a + b
 );
-#line 42 "norms.cu"
+#line 43 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -46,7 +47,10 @@ a + b
 #line 14 "specs/norms.toml"
 y = sqrt(a)
 ;
-#line 50 "norms.cu"
+#line 51 "norms.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_y);
   }
 };
 }  // namespace kspec_l2norm
@@ -81,7 +85,7 @@ __global__ void l2norm_backward(
 #line 16 "specs/norms.toml"
 grad_x = y == T(0) ? T(0) : T(grad_y * (x / y));
 ;
-#line 85 "norms.cu"
+#line 89 "norms.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_grad_y, _arg_grad_x);
 }
@@ -91,6 +95,7 @@ namespace kspec_l2_norm_sq {
 
 struct _Op {
   typedef double _Acc;
+  enum { _INDEXED = 0 };
   kspec::In<double> _arg_x;
   kspec::Out<double> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -100,7 +105,7 @@ struct _Op {
 #line 31 "specs/norms.toml"
 0
 );
-#line 104 "norms.cu"
+#line 109 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -110,7 +115,7 @@ struct _Op {
 #line 28 "specs/norms.toml"
 x * x
 );
-#line 114 "norms.cu"
+#line 119 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -121,7 +126,7 @@ x * x
 #line 29 "specs/norms.toml"
 a + b
 );
-#line 125 "norms.cu"
+#line 130 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -129,7 +134,10 @@ a + b
 #line 30 "specs/norms.toml"
 y = a
 ;
-#line 133 "norms.cu"
+#line 138 "norms.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_y);
   }
 };
 }  // namespace kspec_l2_norm_sq
@@ -163,7 +171,7 @@ __global__ void l2_norm_sq_backward(
 #line 33 "specs/norms.toml"
 grad_x = 2 * grad_y * x;
 ;
-#line 167 "norms.cu"
+#line 175 "norms.cu"
     } while (false);
   }, _arg_x, _arg_grad_y, _arg_grad_x);
 }
@@ -173,6 +181,7 @@ namespace kspec_rms_scale {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
+  enum { _INDEXED = 1 };
   kspec::In<T> _arg_x;
   kspec::In<double> _arg_eps;
   kspec::Out<T> _arg_y;
@@ -183,7 +192,7 @@ struct _Op {
 #line 51 "specs/norms.toml"
 0
 );
-#line 187 "norms.cu"
+#line 196 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -193,7 +202,7 @@ struct _Op {
 #line 47 "specs/norms.toml"
 x * x
 );
-#line 197 "norms.cu"
+#line 206 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -204,7 +213,7 @@ x * x
 #line 48 "specs/norms.toml"
 a + b
 );
-#line 208 "norms.cu"
+#line 217 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -213,7 +222,10 @@ a + b
 #line 50 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
-#line 217 "norms.cu"
+#line 226 "norms.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_y);
   }
 };
 }  // namespace kspec_rms_scale
@@ -251,7 +263,7 @@ __global__ void rms_scale_backward(
 #line 52 "specs/norms.toml"
 grad_x = -(double)grad_y * y * y * y * x / count;
 ;
-#line 255 "norms.cu"
+#line 267 "norms.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_grad_y, _arg_count, _arg_grad_x);
 }
@@ -281,10 +293,11 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 285 "norms.cu"
+#line 297 "norms.cu"
 template <class T>
 struct _Op {
   typedef ScaledSum<T> _Acc;
+  enum { _INDEXED = 0 };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -294,7 +307,7 @@ struct _Op {
 #line 100 "specs/norms.toml"
 ScaledSum<T>()
 );
-#line 298 "norms.cu"
+#line 311 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -304,7 +317,7 @@ ScaledSum<T>()
 #line 97 "specs/norms.toml"
 ScaledSum<T>(x)
 );
-#line 308 "norms.cu"
+#line 321 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -315,7 +328,7 @@ ScaledSum<T>(x)
 #line 98 "specs/norms.toml"
 add(a, b)
 );
-#line 319 "norms.cu"
+#line 332 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -323,7 +336,10 @@ add(a, b)
 #line 99 "specs/norms.toml"
 y = a.log_value()
 ;
-#line 327 "norms.cu"
+#line 340 "norms.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_y);
   }
 };
 }  // namespace kspec_logsumexp
@@ -369,7 +385,7 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 373 "norms.cu"
+#line 389 "norms.cu"
 }  // namespace kspec_logsumexp_backward
 template <class T, class _Layout>
 __global__ void logsumexp_backward(
@@ -385,7 +401,7 @@ __global__ void logsumexp_backward(
 #line 103 "specs/norms.toml"
 grad_x = x == y ? grad_y : T(grad_y * exp(typename Real<T>::type(x) - y));
 ;
-#line 389 "norms.cu"
+#line 405 "norms.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_grad_y, _arg_grad_x);
 }

@@ -23,6 +23,7 @@ template <class T> __device__ bool precedes(const Candidate<T>& p, const Candida
 template <class T>
 struct _Op {
   typedef Candidate<T> _Acc;
+  enum { _INDEXED = 1 };
   kspec::In<T> _arg_x;
   kspec::Out<long long> _arg_index;
   kspec::Count _in_ind, _out_ind;
@@ -38,7 +39,7 @@ struct _Op {
 #line 27 "specs/statistics.toml"
 Candidate<T>{x, _J}
 );
-#line 42 "statistics.cu"
+#line 43 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -49,7 +50,7 @@ Candidate<T>{x, _J}
 #line 28 "specs/statistics.toml"
 precedes(a, b) ? a : b
 );
-#line 53 "statistics.cu"
+#line 54 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -57,7 +58,10 @@ precedes(a, b) ? a : b
 #line 29 "specs/statistics.toml"
 index = a.index
 ;
-#line 61 "statistics.cu"
+#line 62 "statistics.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_index);
   }
 };
 }  // namespace kspec_argmax
@@ -101,10 +105,11 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
   return Moments<T>{mean, squares, count};
 }
 
-#line 105 "statistics.cu"
+#line 109 "statistics.cu"
 template <class T>
 struct _Op {
   typedef Moments<T> _Acc;
+  enum { _INDEXED = 0 };
   kspec::In<T> _arg_x;
   kspec::In<double> _arg_ddof;
   kspec::Out<T> _arg_mean;
@@ -116,7 +121,7 @@ struct _Op {
 #line 78 "specs/statistics.toml"
 Moments<T>()
 );
-#line 120 "statistics.cu"
+#line 125 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -126,7 +131,7 @@ Moments<T>()
 #line 71 "specs/statistics.toml"
 Moments<T>{x, 0, 1}
 );
-#line 130 "statistics.cu"
+#line 135 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -137,7 +142,7 @@ Moments<T>{x, 0, 1}
 #line 72 "specs/statistics.toml"
 combined(a, b)
 );
-#line 141 "statistics.cu"
+#line 146 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -150,7 +155,10 @@ mean = a.count ? a.mean : CUDART_NAN_F;
 variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
 
 ;
-#line 154 "statistics.cu"
+#line 159 "statistics.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_mean, _arg_variance);
   }
 };
 }  // namespace kspec_mean_var
@@ -198,7 +206,7 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
   return Moments<T>{mean, squares, count};
 }
 
-#line 202 "statistics.cu"
+#line 210 "statistics.cu"
 }  // namespace kspec_mean_var_backward
 template <class T, class _Layout>
 __global__ void mean_var_backward(
@@ -217,7 +225,7 @@ __global__ void mean_var_backward(
 #line 82 "specs/statistics.toml"
 grad_x = grad_mean / count + 2 * grad_variance * (x - mean) / fmax(count - ddof, 0.0);
 ;
-#line 221 "statistics.cu"
+#line 229 "statistics.cu"
     } while (false);
   }, _arg_x, _arg_ddof, _arg_mean, _arg_grad_mean, _arg_grad_variance, _arg_count, _arg_grad_x);
 }

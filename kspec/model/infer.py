@@ -153,7 +153,7 @@ def infer(
             shape = adjoint_window(declaration, windows).shape_outside(loop)
         _check_samples(declaration, inputs)
         binding = bind_types(declaration, inputs, outputs, advice)
-    _check_outputs(declaration, outputs, shape)
+    check_outputs(declaration, outputs, shape)
     return Inferred(
         binding,
         loop,
@@ -370,7 +370,7 @@ def _check_samples(declaration: ElementwiseDeclaration, inputs: Sequence[Abstrac
             )
 
 
-def _check_outputs(
+def check_outputs(
     declaration: GeneratedDeclaration, outputs: Sequence[Abstract], shape: tuple[Any, ...]
 ) -> None:
     """Raise `ShapeError` unless the outputs that are not raw have the shape of the result."""

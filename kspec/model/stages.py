@@ -59,6 +59,40 @@ def windowed(axes: int, ndim: int, chosen: bool = False) -> str:
     return f"kspec::{tag}<{axes}, {strided_capacity(ndim)}>"
 
 
+def scan_lines(ndim: int) -> str:
+    """Return the smallest layout of scans that holds `ndim` collapsed axes beside the scanned one.
+
+    It takes elements in tiles that follow each other, `scan_columns` neighbouring rows side by
+    side.
+
+    >>> scan_lines(1)
+    'kspec::ScanLines<8>'
+    """
+    return f"kspec::ScanLines<{strided_capacity(ndim)}>"
+
+
+def scan_columns(ndim: int) -> str:
+    """Return the smallest layout of scans of neighbouring rows; see `scan_lines`."""
+    return f"kspec::ScanColumns<{strided_capacity(ndim)}>"
+
+
+def segment_lines(ndim: int) -> str:
+    """Return the smallest layout of segments, of a single column, with `ndim` collapsed axes.
+
+    It takes elements in tiles that follow each other, `segment_columns` neighbouring columns side
+    by side.
+
+    >>> segment_lines(0)
+    'kspec::SegmentLines<8>'
+    """
+    return f"kspec::SegmentLines<{strided_capacity(ndim)}>"
+
+
+def segment_columns(ndim: int) -> str:
+    """Return the smallest layout of segments of neighbouring columns; see `segment_lines`."""
+    return f"kspec::SegmentColumns<{strided_capacity(ndim)}>"
+
+
 def to_aggregates(layout: str) -> str:
     """Return the layout of reductions to accumulators, which are not outputs yet."""
     return f"kspec::ToAggregates<{layout}>"

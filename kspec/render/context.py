@@ -116,6 +116,8 @@ class ReductionContext:
     items: str
     input_names: str
     input_types: str
+    output_names: str
+    indexed: bool
     reduce: Fragment
     reduce_locals: tuple[str, ...]
     post_map: Fragment
@@ -159,6 +161,7 @@ _SYNONYMS = {
 }
 _FLAT = "_J * _out_ind.size() + _i"
 _FLAT_INDEX = f"const ptrdiff_t _j = {_FLAT};"
+_SEGMENT = "const ptrdiff_t _segment = _i;"
 
 
 Context = ElementwiseContext | ReductionContext | RawContext
@@ -307,6 +310,7 @@ def reduction_context(
         map=origin.fragment("map", spec.map),
         map_locals=(
             *((_FLAT_INDEX,) if "_j" in spec.words else ()),
+            *((_SEGMENT,) if "_segment" in spec.words else ()),
             *_indexers(spec, spec.map, {"_in_ind": _FLAT, "_out_ind": "_i"}),
         ),
         parameters=", ".join([*items, "ptrdiff_t _J", "ptrdiff_t _i"]),
@@ -320,6 +324,9 @@ def reduction_context(
             for name in input_names
             if argument.endswith(f" {name}")
         ),
+        # Whether the map needs to know where an element is.
+        indexed=declaration.ordered,
+        output_names=", ".join(map(parameters.argument_name, outputs)),
         reduce=reduce,
         reduce_locals=tuple(_scalars(declaration, reduce)),
         post_map=post_map,

@@ -70,7 +70,7 @@ _NO_PARAMS = Signature()
 # Other keyword arguments of elementwise calls, and names of parameters behind them.
 _CHECK_KEYWORDS = ("sanitize", "order", "timeout", "args", "options", "self")
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
-_INDICES = frozenset({"_J", "_i", "_j"})
+_INDICES = frozenset({"_J", "_i", "_j", "_segment"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
 _REDUCTION_ORDER = _INDICES | _COUNTS
 # An indexer that is asked for its size only, and what may ask one for more.

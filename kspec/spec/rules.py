@@ -48,9 +48,9 @@ _GENERATED_NAMES = {
     "elementwise": frozenset({"_ind", "_elements", "_at", "_Layout"}),
     "reduction": frozenset(
         [
-            *("_i", "_j", "_J", "_in_ind", "_out_ind", "_type_reduce"),
-            *("_plan", "_op", "_Op", "_Acc", "_at", "_At", "_Layout"),
-            *("_identity", "_initial", "_value", "_map", "_reduce", "_post"),
+            *("_i", "_j", "_J", "_segment", "_in_ind", "_out_ind", "_type_reduce"),
+            *("_plan", "_op", "_Op", "_Acc", "_at", "_At", "_Layout", "_INDEXED"),
+            *("_identity", "_initial", "_value", "_map", "_reduce", "_post", "_outputs"),
         ]
     ),
 }

@@ -19,6 +19,14 @@ struct Lines {};       // reductions along contiguous elements: a group of threa
 struct ShortLines {};  // the same for few elements: two outputs for each group
 struct Columns {};     // neighbouring outputs are neighbours in memory: packs of outputs
 
+// Scans, which make an output of each element and all before it, with up to so many axes beside theirs.
+template <int AXES> struct ScanLines {};    // tiles of elements that follow each other
+template <int AXES> struct ScanColumns {};  // neighbouring threads scan neighbouring rows
+
+// Reductions of segments of the first axis, likewise.
+template <int AXES> struct SegmentLines {};    // of one column
+template <int AXES> struct SegmentColumns {};  // neighbouring threads take neighbouring columns
+
 // Reductions of an array that is in several places (kspec/aggregates.cuh).
 template <class Layout> struct ToAggregates {};  // to accumulators, not yet to outputs
 template <class Layout> struct FromAggregates {};  // of accumulators

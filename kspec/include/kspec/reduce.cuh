@@ -125,3 +125,4 @@ __device__ inline bool is_last_block(unsigned int* ticket, int count) {
 #include "kspec/reduce_lines.cuh"
 #endif
 #include "kspec/aggregates.cuh"
+#include "kspec/segments.cuh"

@@ -3,19 +3,9 @@
 
 #include "kspec/batch.cuh"
 #include "kspec/reduce.cuh"
+#include "kspec/shuffle.cuh"
 
 namespace kspec {
-
-template <class Acc> __device__ inline Partial<Acc> shuffle_down(const Partial<Acc>& from, int by) {
-  enum { WORDS = (sizeof(Partial<Acc>) + 3) / 4 };
-  unsigned int word[WORDS];
-  memcpy(word, &from, sizeof(from));
-#pragma unroll
-  for (int k = 0; k < WORDS; ++k) word[k] = __shfl_down_sync(0xffffffffu, word[k], by);
-  Partial<Acc> to;
-  memcpy(&to, word, sizeof(to));
-  return to;
-}
 
 // Join the totals of the `count` lanes that follow the first, a power of two.
 template <class Op, class Acc>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kspec/pack.cuh"
+#include "kspec/shuffle.cuh"
 #include "kspec/truth.cuh"
 
 namespace kspec {
@@ -44,7 +45,7 @@ template <int V, int PACKS> struct Row {
     enum { WORDS = (sizeof(T) + 3) / 4 };
 #pragma unroll 1
     for (int step = 1; step < (lanes < 5 ? 1 << lanes : 32); step <<= 1)
-      mine = join(mine, exchanged(mine, step));
+      mine = join(mine, shuffle_xor(mine, step));
     if (lanes <= 5) return mine;
     __shared__ unsigned int kept[32][WORDS];
     const int warp = threadIdx.x >> 5, warps = 1 << (lanes - 5);
@@ -53,18 +54,7 @@ template <int V, int PACKS> struct Row {
     __syncthreads();
     memcpy(&mine, kept[(warp & ~(warps - 1)) + (threadIdx.x & (warps - 1))], sizeof(T));
 #pragma unroll 1
-    for (int step = 1; step < warps; step <<= 1) mine = join(mine, exchanged(mine, step));
-    return mine;
-  }
-
-  template <class T> __device__ static inline T exchanged(T mine, int step) {
-    enum { WORDS = (sizeof(T) + 3) / 4 };
-    unsigned int word[WORDS];
-    word[WORDS - 1] = 0;
-    memcpy(word, &mine, sizeof(T));
-#pragma unroll
-    for (int k = 0; k < WORDS; ++k) word[k] = __shfl_xor_sync(0xffffffffu, word[k], step);
-    memcpy(&mine, word, sizeof(T));
+    for (int step = 1; step < warps; step <<= 1) mine = join(mine, shuffle_xor(mine, step));
     return mine;
   }
 };

@@ -10,6 +10,9 @@
 
 #include "kspec/boundary.cuh"
 #include "kspec/elements.cuh"
+#ifdef KSPEC_HOST
+#include "kspec/message.cuh"
+#endif
 
 namespace kspec {
 
@@ -136,28 +139,6 @@ template <class Source, class Around, int V = 1> class Neighbours {
     message.add(", which is [").add(-before).add(", ").add(after).add("]");
     ::kspec_host::kspec_fail("window", message.text, file, line);
   }
-
- private:
-  struct Message {
-    char text[256];
-    int length = 0;
-
-    Message& add(const char* part) {
-      for (; *part && length < 255; ++part) text[length++] = *part;
-      text[length] = 0;
-      return *this;
-    }
-    Message& add(ptrdiff_t number) {
-      char digits[24];
-      int k = 23;
-      digits[k] = 0;
-      size_t rest = number < 0 ? 0 - (size_t)number : (size_t)number;
-      do digits[--k] = (char)('0' + rest % 10);
-      while (rest /= 10);
-      if (number < 0) digits[--k] = '-';
-      return add(digits + k);
-    }
-  };
 #endif
 
  private:

@@ -200,6 +200,8 @@ class CacheEntry:
     ----------
     calls : CallType
         The calls.
+    prepare : str
+        Method of the kernel that checks one.
 
     Attributes
     ----------
@@ -209,8 +211,9 @@ class CacheEntry:
         Dynamic-shape plans.
     """
 
-    def __init__(self, calls: CallType) -> None:
+    def __init__(self, calls: CallType, prepare: str = "prepare") -> None:
         self.calls = calls
+        self._prepare = prepare
         self.cache: PlanCache[Any] = PlanCache()
         self.dynamic_plans: dict[Hashable, DynamicShapePlan] = {}
         self._has_dynamic = False
@@ -245,7 +248,8 @@ class CacheEntry:
         *given, stream = values[count:]
         names = (*self.calls.options, *self.calls.extra)
         keywords = dict(zip(names, given, strict=True))
-        return kernel.prepare(values[:count], options=LaunchOptions(stream), **keywords)
+        prepare = getattr(kernel, self._prepare)
+        return prepare(values[:count], options=LaunchOptions(stream), **keywords)
 
     def make_plan(self, prepared: Any) -> Any:
         """Return the plan of a call; None if the next one like it must be checked again."""

@@ -74,6 +74,9 @@ class Prepared:
         Packs the parameter in front of those of the operands, given the address of scratch memory.
     operands : tuple of Operand
         Inputs and outputs.
+    placed : tuple of (int, int)
+        Operands that have no parameter of their own, for the first one holds their address: the
+        number of the operand, and the offset in bytes.
     views : tuple of (int, bytes)
         Parameters after them, which hold an array once more: the number of its operand, and all
         bytes. The first eight are its address.
@@ -103,10 +106,17 @@ class Prepared:
     growth: Growth | None = None
     named: bool = False
     library: Library | None = None
+    placed: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def own(self) -> tuple[tuple[int, Operand], ...]:
+        """The operands with a parameter of their own, and their numbers."""
+        placed = {number for number, _ in self.placed}
+        return tuple(one for one in enumerate(self.operands) if one[0] not in placed)
 
     def parameters(self) -> list[bytes]:
         """Return the bytes of all parameters but the first."""
-        operands = [pack_operand(operand, self.binding) for operand in self.operands]
+        operands = [pack_operand(operand, self.binding) for _, operand in self.own]
         return [*operands, *(packed for _, packed in self.views)]
 
     def maker(self, rest: Sequence[bytes]) -> Callable[[], tuple[Sequence[bytes], KeptScratch]]:
@@ -304,7 +314,7 @@ def make_plan(prepared: Prepared) -> Plan | None:
 def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
     """Return a function that writes the values of all operands into a buffer."""
     shaped = any(one.param.raw or one.window is not None for one in prepared.operands)
-    apart = prepared.views or shaped
+    apart = prepared.views or prepared.placed or shaped
     if not apart:
         formats = [
             _format(operand, data, prepared.binding)
@@ -314,13 +324,16 @@ def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
     # Behind the address of such an array is its shape, which must stay: one by one.
     starts = [0, *itertools.accumulate(marshal.up(len(data), 16) for data in packed)]
     fields = []
-    for number, operand in enumerate(prepared.operands):
+    for start, data, (number, operand) in zip(starts, packed, prepared.own, strict=False):
         write = _pack_address
         if operand.view is None:
-            write = struct.Struct(_format(operand, packed[number], prepared.binding)).pack_into
-        fields.append((starts[number], number, write))
-    for (number, _), start in zip(prepared.views, starts[len(prepared.operands) :], strict=False):
+            write = struct.Struct(_format(operand, data, prepared.binding)).pack_into
+        fields.append((start, number, write))
+    for (number, _), start in zip(prepared.views, starts[len(prepared.own) :], strict=False):
         fields.append((start, number, _pack_address))
+    for number, offset in prepared.placed:  # in the parameter before these
+        before = marshal.up(len(prepared.first(0)), 16)
+        fields.append((offset - before, number, _pack_address))
     return marshal.field_packer(fields)
 
 

@@ -187,26 +187,32 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         returned: str,
         grows: bool = False,
         extra: tuple[str, ...] = (),
+        indices: int = 0,
+        prepare: str = "prepare",
     ) -> CacheEntry | None:
         """Return the entry for calls with arguments of these types; None if there is none.
 
-        The parameters are those of `CallType`.
+        The parameters are those of `CallType`, how many arrays without a declared parameter there
+        are between inputs and outputs, and the method that checks such a call.
         """
         declaration = self._declaration
         seen = getattr(declaration, "raw_views", ())
         arguments: list[ArgumentCode] = []
-        for number, (param, value) in enumerate(zip(declaration.params, args, strict=False)):
-            written = number >= len(declaration.inputs) or param.non_const
-            exact = param.raw or param.name in seen
+        nin = len(declaration.inputs)
+        params = (*declaration.inputs, *[None] * indices, *declaration.outputs)
+        for number, (param, value) in enumerate(zip(params, args, strict=False)):
+            written = param is not None and (number >= nin or param.non_const)
+            exact = param is not None and (param.raw or param.name in seen)
             argument = argument_code(value, written=written, exact=exact)
             if argument is None:
                 return None
             arguments.append(argument)
         if not any(argument.access for argument in arguments):
             return None
-        new = len(declaration.params) - len(arguments)
+        new = len(params) - len(arguments)
         outputs = len(declaration.outputs)
-        return CacheEntry(CallType(tuple(arguments), options, new, outputs, returned, grows, extra))
+        calls = CallType(tuple(arguments), options, new, outputs, returned, grows, extra)
+        return CacheEntry(calls, prepare)
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""

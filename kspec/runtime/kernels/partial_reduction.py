@@ -36,11 +36,8 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.kernels.reduction import (
-    ReductionCallable,
-    known_accumulator_size,
-    split_axes,
-)
+from kspec.runtime.kernels.accumulators import known_size
+from kspec.runtime.kernels.reduction import ReductionCallable, split_axes
 from kspec.runtime.libraries.conversions import asnumpy
 from kspec.runtime.libraries.lookup import Library, library_of
 from kspec.runtime.libraries.stream_order import after_launch, stream_of_call
@@ -379,7 +376,7 @@ class SplitReduction:
 
     def _size(self, call: Call, binding: Binding, stream: int) -> int:
         """Return the bytes of an accumulator; the kernel is asked for those of the user's types."""
-        known = known_accumulator_size(self.kernel.declaration, binding)
+        known = known_size(self.kernel.declaration, binding)
         return known or self._sizes.get_or_make(binding, lambda: self._asked(call, binding, stream))
 
     def _asked(self, call: Call, binding: Binding, stream: int) -> int:

@@ -7,18 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.model import dtypes
-from kspec.model.declaration import PLACES, ReductionDeclaration
-from kspec.model.infer import Binding, infer, param_dtype
+from kspec.model.declaration import PLACES
+from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
-from kspec.model.stages import Specialization
 from kspec.runtime.arguments import permuted
 from kspec.runtime.arguments.binding import (
     Call,
     Operand,
     classify,
-    raw_ndims,
     resolve_stream,
 )
 from kspec.runtime.arguments.checks import (
@@ -31,8 +27,10 @@ from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
-from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.kernels.forms.scan import ScanCallable
+from kspec.runtime.kernels.forms.segments import SegmentsCallable
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules.reduction_schedule import (
@@ -44,7 +42,7 @@ from kspec.runtime.schedules.reduction_schedule import (
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 
-class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
+class ReductionCallable(ScanCallable, SegmentsCallable):
     """A reduction kernel that can be called."""
 
     def __call__(
@@ -107,7 +105,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         ):
             if rest or out is not None:
                 args = given_of(a0, a1, a2, a3, a4, *rest)
-                given = self._all_given(args, out)
+                given = self.all_given(args, out)
                 cached = self._call_cache[types_of(given)] if given else None
                 if cached is not None:
                     places = (*given, *[ABSENT] * (PLACES - len(given)))
@@ -120,7 +118,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare(args, axis, keepdims, out, options)
         result = prepared.run()
-        values = (*args, *self._given_outputs(args, out))
+        values = (*args, *self.given_outputs(args, out))
         returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
         self._call_cache.learn(values, lambda: self._entry(values, ("axis", "keepdims"), returned))
         return result
@@ -160,7 +158,7 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
         """Check a call, with parameters and errors as those of the call, and make its outputs."""
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
-        call = classify(declaration, args, self._given_outputs(args, out))
+        call = classify(declaration, args, self.given_outputs(args, out))
         self.check_scalars(call)
         inferred = infer(declaration, *call.types(), axis=axis, keepdims=keepdims)
         shape, reduced, binding = inferred.loop, inferred.reduced, inferred.binding
@@ -192,50 +190,11 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
             operands,
             tuple((view.operand, view.packed) for view in views),
             given,
-            scratch=schedule.scratch(_accumulator_size(declaration, binding)),
+            scratch=schedule.scratch(known_size(declaration, binding) or MAX_ACCUMULATOR),
             tickets=schedule.tickets,
             named=options.stream is not None,
             library=None if given else call.library,
         )
-
-    def _all_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-        """Return the arguments with the outputs given by keyword; nothing if these are too many."""
-        if out is None:
-            return args
-        if len(args) != len(self._declaration.inputs):
-            return ()
-        return (*args, *out) if type(out) is tuple else (*args, out)
-
-    def _given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
-        """Return the outputs given by keyword."""
-        if out is None:
-            return ()
-        if len(args) > len(self.declaration.inputs):
-            raise ShapeError(
-                f"{self.__name__}: cannot specify 'out' as both positional and keyword"
-            )
-        outputs = out if isinstance(out, tuple) else (out,)
-        if len(outputs) != len(self.declaration.outputs):
-            raise ShapeError(
-                f"{self.__name__}: out must hold {len(self.declaration.outputs)} arrays, "
-                f"not {len(outputs)}"
-            )
-        return outputs
-
-    def check_scalars(self, call: Call) -> None:
-        """Raise `ArgumentTypeError` for a scalar in place of an array, or the other way round."""
-        for operand in call.inputs:
-            name = operand.param.name
-            if operand.view is None and name in self.declaration.raw_views:
-                raise ArgumentTypeError(
-                    f"{self.__name__}: {name} must be an array, not "
-                    f"{type(operand.value).__name__}: an expression reads _raw_{name}"
-                )
-            if name in self.declaration.scalars and operand.view is not None:
-                raise ArgumentTypeError(
-                    f"{self.__name__}: {name} is read by the reduce or post-map "
-                    "expression, where there are no elements any more; pass a scalar"
-                )
 
     def schedule(
         self,
@@ -273,46 +232,14 @@ class ReductionCallable(GeneratedCallable[ReductionDeclaration]):
                 members,
                 driver.multiprocessors(call.device.ordinal),
                 lambda tag, threads: load(tag).resident_blocks(threads),
-                _accumulator_size(self.declaration, binding),
+                known_size(self.declaration, binding) or MAX_ACCUMULATOR,
             )
         return schedule, load(schedule.layout)
-
-    def load(
-        self,
-        call: Call,
-        binding: Binding,
-        layout_tag: str,
-        modes: tuple[str, ...],
-        view_ndims: tuple[int, ...] = (),
-    ) -> LoadedKernel:
-        """Return the kernel of a layout."""
-        ndims = (*raw_ndims(call.inputs), *view_ndims)
-        wanted = Specialization(self.__name__, binding, layout_tag, ndims)
-        self._loader.check_captured(wanted, call.device, call.stream)
-        return self._loader.kernel(wanted, call.device, modes)
 
 
 def _is_plain(axis: object) -> bool:
     """Whether equal axes mean the same: True is an error, but equals 1."""
     return type(axis) is tuple and all(type(one) is int for one in axis)
-
-
-def _accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
-    """Return the bytes of an accumulator; the most there can be for a type of the user's."""
-    return known_accumulator_size(declaration, binding) or MAX_ACCUMULATOR
-
-
-def known_accumulator_size(declaration: ReductionDeclaration, binding: Binding) -> int:
-    """Return the bytes of an accumulator; 0 for a type of the user's."""
-    name = declaration.accumulator
-    if not name:
-        name = param_dtype(declaration.outputs.params[0], binding)
-        row = dtypes.from_ctype(dtypes.lookup(name).accumulator)
-    elif name in dict(binding):
-        row = dtypes.lookup(dict(binding)[name])
-    else:
-        row = dtypes.from_ctype(name)
-    return row.itemsize if row else 0
 
 
 def split_axes(

@@ -1,0 +1,183 @@
+// Segments: one output for the elements from one bound to the next, in their order, so the user's
+// operation need not be commutative. kspec/runtime/schedules/segment_schedule.py packs the same
+// structures.
+#pragma once
+
+#include "kspec/scan.cuh"
+#ifdef KSPEC_HOST
+#include "kspec/message.cuh"
+#endif
+
+namespace kspec {
+
+// Integers of any size, in an array of the caller's.
+struct Integers {
+  const char* data;
+  ptrdiff_t stride;
+  int bytes;
+  int is_signed;
+
+  __device__ inline ptrdiff_t at(ptrdiff_t k) const {
+    const char* place = data + k * stride;
+    if (bytes == 8) return *reinterpret_cast<const long long*>(place);
+    if (bytes == 4)
+      return is_signed ? (ptrdiff_t)*reinterpret_cast<const int*>(place)
+                       : (ptrdiff_t)*reinterpret_cast<const unsigned int*>(place);
+    if (bytes == 2)
+      return is_signed ? (ptrdiff_t)*reinterpret_cast<const short*>(place)
+                       : (ptrdiff_t)*reinterpret_cast<const unsigned short*>(place);
+    return is_signed ? (ptrdiff_t)*reinterpret_cast<const signed char*>(place)
+                     : (ptrdiff_t)*reinterpret_cast<const unsigned char*>(place);
+  }
+};
+
+// Segments of `length` elements, in each of `outputs` columns side by side.
+template <int AXES, int INPUTS, int OUTPUTS> struct SegmentPlan {
+  ptrdiff_t outputs;
+  ptrdiff_t length;
+  ptrdiff_t segments;
+  Integers bounds;     // one more than segments; they do not decrease
+  int packed;          // element number n of each input is number n in memory
+  int shift;           // elements before the first one, so that packs begin at aligned addresses
+  ptrdiff_t chains;    // sets of tiles that follow each other
+  ptrdiff_t tiles;     // of a set
+  ptrdiff_t entries;   // carries of a set
+  ptrdiff_t groups;    // counters of a set
+  void* carries;
+  unsigned int* counters;             // zero before and after
+  ptrdiff_t steps[INPUTS + OUTPUTS];  // bytes from element to element, and from segment to segment
+  Axes<AXES, INPUTS + OUTPUTS> rows;  // the columns
+
+  // Where segment number k begins, and number k - 1 ends. Whatever the array says, no element is
+  // read that does not exist.
+  __device__ inline ptrdiff_t bound(ptrdiff_t k) const {
+    const ptrdiff_t at = bounds.at(k);
+    return at < 0 ? 0 : at > length ? length : at;
+  }
+  // The segment that has an element.
+  __device__ inline Place locate(ptrdiff_t n) const {
+    ptrdiff_t low = 0, high = segments;
+    while (low < high) {
+      const ptrdiff_t middle = low + (high - low) / 2;
+      if (bound(middle + 1) <= n)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return Place{low, n - bound(low)};
+  }
+};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<SegmentLines<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<SegmentColumns<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
+
+#ifdef KSPEC_HOST
+[[noreturn]] static __attribute__((noinline, cold)) void fail_bounds(ptrdiff_t segment,
+                                                                     ptrdiff_t begin,
+                                                                     ptrdiff_t end,
+                                                                     ptrdiff_t length) {
+  Message message;
+  message.add("segment ").add(segment).add(" goes from ").add(begin).add(" to ").add(end);
+  message.add(": indptr must be sorted, from 0 to ").add(length);
+  ::kspec_host::kspec_fail("segments", message.text, __FILE__, __LINE__);
+}
+
+// One thread reduces some of the segments. It goes in stretches, which keeps rounding errors from
+// adding up over all elements.
+template <class Op, int AXES, int I, int O>
+inline void reduce_segments(const Op& op, const SegmentPlan<AXES, I, O>& plan) {
+  typedef InRow<AXES, I + O> At;
+  enum { LONGEST = 256 };
+  const ptrdiff_t from = plan.segments / gridDim.x * blockIdx.x;
+  const ptrdiff_t to =
+      blockIdx.x + 1 < gridDim.x ? from + plan.segments / gridDim.x : plan.segments;
+  for (ptrdiff_t k = from; k < to; ++k) {
+    const ptrdiff_t begin = plan.bounds.at(k), end = plan.bounds.at(k + 1);
+    if (begin < 0 || end < begin || plan.length < end) fail_bounds(k, begin, end, plan.length);
+    const Op one = counted(op, end - begin);
+    for (ptrdiff_t column = 0; column < plan.outputs; ++column) {
+      const Offsets<AXES, I + O> row(plan.rows, column);
+      typename Op::_Acc total;
+      for (ptrdiff_t start = begin, stop; start < end; start = stop) {
+        stop = start + LONGEST < end ? start + LONGEST : end;
+        typename Op::_Acc sum = op._map(At{row, plan.steps, start}, start - begin, k);
+        for (ptrdiff_t n = start + 1; n < stop; ++n)
+          sum = op._reduce(sum, op._map(At{row, plan.steps, n}, n - begin, k));
+        total = start == begin ? sum : op._reduce(total, sum);
+      }
+      one._post(begin < end ? op._initial(total) : op._identity(), At{row, plan.steps, k}, k);
+    }
+  }
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<SegmentLines<AXES>, I, O>& plan, const Inputs&...) {
+  reduce_segments(op, plan);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>, I, O>& plan,
+                   const Inputs&...) {
+  reduce_segments(op, plan);
+}
+#else
+// How many segments have ended before an element, found by all threads of a block together.
+template <class Plan> __device__ inline ptrdiff_t ended_before(const Plan& plan, ptrdiff_t element) {
+  ptrdiff_t low = 0, high = plan.segments;
+  while (low < high) {
+    const ptrdiff_t step = (high - low + blockDim.x - 1) / blockDim.x;
+    const ptrdiff_t probe = low + (threadIdx.x + 1) * step - 1;
+    const int count = __syncthreads_count(probe < high && plan.bound(probe + 1) <= element);
+    low += count * step;
+    const ptrdiff_t next = low + step - 1;
+    if (next < high) high = next;
+  }
+  return low;
+}
+
+// The segments whose ends are in a tile, and where in the tile segments begin.
+template <class Plan, int SIZE> struct SegmentEnds {
+  const Plan& plan;
+  ptrdiff_t first;      // element of the tile; it may not exist
+  ptrdiff_t low, high;  // elements of the tile
+  ptrdiff_t from;       // the first segment that ends behind `low`
+  unsigned int* bits;
+
+  __device__ inline SegmentEnds(const Plan& plan, ptrdiff_t number, ptrdiff_t first,
+                                unsigned int* bits)
+      : plan(plan), first(first), low(first < 0 ? 0 : first), bits(bits) {
+    high = first + SIZE < plan.length ? first + SIZE : plan.length;
+    for (int k = threadIdx.x; k < (SIZE + 31) / 32; k += blockDim.x) bits[k] = 0;
+    // With elements come segments that end at once.
+    from = number ? ended_before(plan, low) : 0;
+    __syncthreads();
+    if (threadIdx.x == 0 && plan.bound(from) >= low) mark(plan.bound(from));
+    each(threadIdx.x, blockDim.x, [&](ptrdiff_t, ptrdiff_t end) { mark(end); });
+  }
+  // Call `visit(segment, end)` for every `step`-th of the segments that end here.
+  template <class Visit>
+  __device__ inline void each(int start, int step, const Visit& visit) const {
+    for (ptrdiff_t k = from + start; k < plan.segments; k += step) {
+      const ptrdiff_t end = plan.bound(k + 1);
+      if (end > high) break;
+      visit(k, end);
+    }
+  }
+  __device__ inline bool begins(ptrdiff_t element) const {
+    const int item = (int)(element - first);
+    return bits[item / 32] >> item % 32 & 1;
+  }
+
+ private:
+  __device__ inline void mark(ptrdiff_t element) {
+    const int item = (int)(element - first);
+    if (element >= low && element < high) atomicOr(&bits[item / 32], 1u << item % 32);
+  }
+};
+#endif
+
+}  // namespace kspec
+
+#ifndef KSPEC_HOST
+#include "kspec/segment_columns.cuh"
+#include "kspec/segment_lines.cuh"
+#endif

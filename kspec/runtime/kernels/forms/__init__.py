@@ -1,0 +1,1 @@
+"""The other forms of reduction kernels: what reduces along axes also scans."""

@@ -1,0 +1,156 @@
+"""The base of reductions in all their forms: arguments, the kernel of a layout, repeated calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model.declaration import PLACES, ReductionDeclaration
+from kspec.model.infer import Binding
+from kspec.model.shapes import Shape
+from kspec.model.stages import Specialization
+from kspec.runtime.arguments.binding import Call, Operand, raw_ndims
+from kspec.runtime.callcache.cache import (
+    ABSENT,
+    CacheEntry,
+    CacheInfo,
+    CallCache,
+    CallFunction,
+    types_of,
+)
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.kernels.accumulators import exact_size
+from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
+
+
+class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
+    """Base of reduction kernels, each of whose forms adds a method."""
+
+    def _declare(self, declaration: ReductionDeclaration, loader: KernelLoader) -> None:
+        super()._declare(declaration, loader)
+        self._form_caches: dict[str, CallCache] = {}
+
+    def cache_info(self) -> CacheInfo:
+        """Return the number of repeated calls, of all forms, that launch at once."""
+        caches = (self._call_cache, *self._form_caches.values())
+        return CacheInfo.total(one.info() for one in caches)
+
+    _absent: ClassVar = (ABSENT,) * PLACES
+
+    def _cached(self, form: str, given: tuple[Any, ...]) -> CallFunction | None:
+        """Return the function for repeated calls of a form with arguments of these types."""
+        cache = self._form_caches.get(form)
+        return cache[types_of(given)] if cache is not None else None
+
+    def _run_form(
+        self,
+        form: str,
+        prepared: Prepared,
+        given: tuple[Any, ...],
+        options: tuple[str, ...],
+        indices: int = 0,
+    ) -> Any:
+        """Make a checked call of a form, and take note of the types of its arguments.
+
+        Parameters
+        ----------
+        given : tuple
+            The inputs, arrays of integers that the form takes beside them, and given outputs.
+        options : tuple of str
+            Keyword arguments that plans depend on.
+        indices : int
+            How many arrays of integers there are.
+        """
+        result = prepared.run()
+        returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
+
+        def make() -> CacheEntry | None:
+            return self._entry(given, options, returned, indices=indices, prepare=f"prepare_{form}")
+
+        self._form_caches.setdefault(form, CallCache()).learn(given, make)
+        return result
+
+    def all_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """Return the arguments with the outputs given by keyword; nothing if these are too many."""
+        if out is None:
+            return args
+        if len(args) != len(self._declaration.inputs):
+            return ()
+        return (*args, *out) if type(out) is tuple else (*args, out)
+
+    def given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """Return the outputs given by keyword."""
+        if out is None:
+            return ()
+        if len(args) > len(self.declaration.inputs):
+            raise ShapeError(
+                f"{self.__name__}: cannot specify 'out' as both positional and keyword"
+            )
+        outputs = out if isinstance(out, tuple) else (out,)
+        if len(outputs) != len(self.declaration.outputs):
+            raise ShapeError(
+                f"{self.__name__}: out must hold {len(self.declaration.outputs)} arrays, "
+                f"not {len(outputs)}"
+            )
+        return outputs
+
+    def check_scalars(self, call: Call) -> None:
+        """Raise `ArgumentTypeError` for a scalar in place of an array, or the other way round."""
+        for operand in call.inputs:
+            name = operand.param.name
+            if operand.view is None and name in self.declaration.raw_views:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: {name} must be an array, not "
+                    f"{type(operand.value).__name__}: an expression reads _raw_{name}"
+                )
+            if name in self.declaration.scalars and operand.view is not None:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: {name} is read by the reduce or post-map "
+                    "expression, where there are no elements any more; pass a scalar"
+                )
+
+    def load(
+        self,
+        call: Call,
+        binding: Binding,
+        layout_tag: str,
+        modes: tuple[str, ...],
+        view_ndims: tuple[int, ...] = (),
+    ) -> LoadedKernel:
+        """Return the kernel of a layout."""
+        ndims = (*raw_ndims(call.inputs), *view_ndims)
+        wanted = Specialization(self.__name__, binding, layout_tag, ndims)
+        self._loader.check_captured(wanted, call.device, call.stream)
+        return self._loader.kernel(wanted, call.device, modes)
+
+    def accumulator_size(self, call: Call, binding: Binding, modes: tuple[str, ...]) -> int:
+        """Return the bytes of an accumulator on a GPU."""
+        return exact_size(
+            self.declaration, binding, lambda layout: self.load(call, binding, layout, modes)
+        )
+
+    def axes_beside(
+        self,
+        inputs: Sequence[Operand],
+        outputs: Sequence[Operand],
+        shape: Shape,
+        along: int,
+    ) -> tuple[Axes, tuple[int, ...]]:
+        """Return the collapsed axes beside one of a loop, and each operand's stride along it."""
+        strides: list[Strides] = [
+            broadcast_strides(one.view.shape, one.view.strides, shape)
+            if one.view
+            else (0,) * len(shape)
+            for one in (*inputs, *outputs)
+        ]
+        beside = [axis for axis in range(len(shape)) if axis != along]
+        axes = collapse(
+            tuple(shape[axis] for axis in beside),
+            [tuple(steps[axis] for axis in beside) for steps in strides],
+            self.declaration.ordered,
+        )
+        return axes, tuple(steps[along] for steps in strides)

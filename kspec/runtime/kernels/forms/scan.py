@@ -1,0 +1,153 @@
+"""Calling a reduction kernel as a scan: axes, binding, outputs, schedule, launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kspec.model.forms import SCAN, infer_scan
+from kspec.runtime.arguments.binding import classify, resolve_stream
+from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.schedules.scan_schedule import Scanned, choose_scan
+
+_OPTIONS = ("axis", "exclusive", "reverse")
+
+
+class ScanCallable(FoldingCallable):
+    """A reduction kernel whose elements can be scanned."""
+
+    def scan(
+        self,
+        *args: Any,
+        out: Any = None,
+        axis: int = -1,
+        exclusive: bool = False,
+        reverse: bool = False,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Reduce each element with all before it along an axis, as ``np.add.accumulate``.
+
+        The reduce expression has to be associative; elements keep their order, so it need not be
+        commutative. Equal calls give equal bits.
+
+        Parameters
+        ----------
+        *args : arrays or scalars
+            The inputs, or the inputs and all outputs. Inputs broadcast against each other.
+        out : array or tuple of arrays, optional
+            The outputs, one for each declared; instead of positional ones. An output may be an
+            input, which is overwritten then.
+        axis : int, default -1
+            The axis.
+        exclusive : bool, default False
+            Reduce the elements before each one without itself; the first output along the axis is
+            made of the identity.
+        reverse : bool, default False
+            Begin at the end of the axis: each element is reduced with those behind it, the last
+            one first.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
+
+        Returns
+        -------
+        array or tuple of arrays
+            The outputs, of the kind of the first array and of the shape that the inputs broadcast
+            to. The post-map sees, as ``_in_ind.size() / _out_ind.size()``, how many elements an
+            output has.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+        ShapeError
+            A `ValueError`: shapes do not fit, or an exclusive scan without an identity.
+        NotSupportedError
+            The expressions read ``_raw_<name>`` or an indexer.
+        numpy.exceptions.AxisError
+            The axis is out of range.
+        SpecializationNotBuilt
+            Nothing precompiled fits and ``KSPEC_JIT=never``.
+        """
+        given = self.all_given(args, out)
+        plain = (
+            sanitize is None
+            and order is None
+            and timeout is None
+            and type(axis) is int
+            and type(exclusive) is type(reverse) is bool
+        )
+        if plain and (cached := self._cached(SCAN, given)) is not None:
+            places = (*given, *self._absent[len(given) :])
+            return cached(self, *places, axis, exclusive, reverse, stream)
+        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+        prepared = self.prepare_scan(args, axis, exclusive, reverse, out, options)
+        return self._run_form(SCAN, prepared, given, _OPTIONS)
+
+    def prepare_scan(
+        self,
+        args: Sequence[Any],
+        axis: int = -1,
+        exclusive: bool = False,
+        reverse: bool = False,
+        out: Any = None,
+        options: LaunchOptions = NO_OPTIONS,
+    ) -> Prepared:
+        """Check a scan, with parameters and errors as those of `scan`, and make its outputs."""
+        declaration = self.declaration
+        given = out is not None or len(args) > len(declaration.inputs)
+        call = classify(declaration, args, self.given_outputs(args, out))
+        self.check_scalars(call)
+        inferred = infer_scan(declaration, *call.types(), axis=axis, exclusive=exclusive)
+        shape, binding = inferred.loop, inferred.binding
+        (along,) = inferred.reduced
+        call = self.with_outputs(call, shape, binding)
+        checks = checks_of_call(self.__name__, call.device, self.checks, options)
+        values = tuple(operand.value for operand in call.outputs)
+        result = values[0] if len(values) == 1 else values
+        library = None if given else call.library
+        if 0 in shape:
+            return Prepared(result, device=call.device, library=library)
+        handle = resolve_stream(call, options.stream)
+        call = replace(call, stream=handle)
+        modes = modes_of_call(checks, call.device, declaration)
+        looped = [operand for operand in call.inputs if not operand.param.raw]
+        rows, steps = self.axes_beside(looped, call.outputs, shape, along)
+        scanned = Scanned(rows, shape[along], steps, bool(exclusive), bool(reverse))
+        schedule = choose_scan(
+            scanned,
+            [member_of(operand, binding) for operand in (*looped, *call.outputs)],
+            lambda: self.accumulator_size(call, binding, modes),
+            on_host=call.device.is_host,
+        )
+        operands = (*call.inputs, *call.outputs)
+        return Prepared(
+            result,
+            self.load(call, binding, schedule.layout, modes),
+            Launch(
+                (schedule.blocks, 1, 1),
+                (schedule.threads, 1, 1),
+                0,
+                handle,
+                host_options(checks, modes, operands),
+            ),
+            binding,
+            call.device,
+            schedule.pack,
+            operands,
+            given=given,
+            scratch=schedule.scratch,
+            tickets=schedule.scratch,
+            named=options.stream is not None,
+            library=library,
+        )

@@ -1,0 +1,163 @@
+"""Calling a reduction kernel for segments: bounds, binding, outputs, schedule, launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kspec.errors import ArgumentTypeError
+from kspec.model.forms import SEGMENTS, infer_segments
+from kspec.model.shapes import Shape
+from kspec.runtime.arguments.binding import Operand, classify, resolve_stream
+from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.forms.indices import check_beside, index_operand
+from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
+from kspec.runtime.schedules.strides import Strides, broadcast_strides, collapse
+
+
+class SegmentsCallable(FoldingCallable):
+    """A reduction kernel that can reduce segments."""
+
+    def segments(
+        self,
+        *args: Any,
+        out: Any = None,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Reduce segments of the first axis, such as the rows of a sparse matrix.
+
+        Segment k has the elements from ``indptr[k]`` up to ``indptr[k + 1]``, in their order. The
+        reduce expression has to be associative, it need not be commutative. Equal calls give equal
+        bits.
+
+        Parameters
+        ----------
+        *args : arrays or scalars
+            The inputs, and then ``indptr``: a sorted array of integers, one more than there are
+            segments, from 0 to the extent of the first axis. Inputs broadcast against each other.
+            Elements before the first bound and behind the last one belong to no segment. Bounds
+            that are not sorted are a fault on the host device, and make wrong outputs on a GPU.
+        out : array or tuple of arrays, optional
+            The outputs, one for each declared.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
+
+        Returns
+        -------
+        array or tuple of arrays
+            The outputs, of the kind of the first array; their first axis has a segment for each
+            element, the others are those of the inputs. An empty segment is made of the identity.
+            The map sees the number of the segment as ``_segment``, and the post-map, as
+            ``_in_ind.size() / _out_ind.size()``, how many elements the segment has.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+        ShapeError
+            A `ValueError`: shapes do not fit, or the kernel has no identity.
+        NotSupportedError
+            The expressions read ``_raw_<name>`` or an indexer.
+        SpecializationNotBuilt
+            Nothing precompiled fits and ``KSPEC_JIT=never``.
+        """
+        given = args if out is None else (*args, *(out if type(out) is tuple else (out,)))
+        if sanitize is None and order is None and timeout is None:
+            cached = self._cached(SEGMENTS, given)
+            if cached is not None:
+                return cached(self, *given, *self._absent[len(given) :], stream)
+        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+        prepared = self.prepare_segments(args, out, options)
+        return self._run_form(SEGMENTS, prepared, given, (), indices=1)
+
+    def prepare_segments(
+        self, args: Sequence[Any], out: Any = None, options: LaunchOptions = NO_OPTIONS
+    ) -> Prepared:
+        """Check a call, with parameters and errors as those of `segments`, and make its outputs.
+
+        The outputs may be behind the bounds, too.
+        """
+        declaration = self.declaration
+        nin, nout = len(declaration.inputs), len(declaration.outputs)
+        if len(args) == nin + 1 + nout and out is None:
+            args, out = args[: nin + 1], tuple(args[nin + 1 :])
+        if len(args) != nin + 1:
+            raise ArgumentTypeError(
+                f"{self.__name__}.segments() takes {nin + 1} positional arguments "
+                f"({declaration.inputs}, indptr), not {len(args)}"
+            )
+        given = self.given_outputs(args[:nin], out)
+        call = classify(declaration, args[:nin], given)
+        self.check_scalars(call)
+        bounds = index_operand(self.__name__, "indptr", args[nin], call)
+        inputs, outputs = call.types()
+        inferred = infer_segments(declaration, inputs, bounds.abstract, outputs)
+        shape, binding = inferred.loop, inferred.binding
+        call = self.with_outputs(call, inferred.shape, binding)
+        check_beside(self.__name__, (*call.inputs, bounds), call.outputs if given else ())
+        checks = checks_of_call(self.__name__, call.device, self.checks, options)
+        values = tuple(operand.value for operand in call.outputs)
+        result = values[0] if len(values) == 1 else values
+        library = None if given else call.library
+        if 0 in inferred.shape:
+            return Prepared(result, device=call.device, library=library)
+        operands = (*call.inputs, bounds, *call.outputs)
+        handle = resolve_stream(replace(call, inputs=(*call.inputs, bounds)), options.stream)
+        call = replace(call, stream=handle)
+        modes = modes_of_call(checks, call.device, declaration)
+        looped = [operand for operand in call.inputs if not operand.param.raw]
+        segmented = _axes(looped, call.outputs, shape, inferred.shape, bounds, declaration.ordered)
+        schedule = choose_segments(
+            segmented,
+            [member_of(operand, binding) for operand in looped],
+            lambda: self.accumulator_size(call, binding, modes),
+            on_host=call.device.is_host,
+        )
+        host = host_options(checks, modes, operands)
+        return Prepared(
+            result,
+            self.load(call, binding, schedule.layout, modes),
+            Launch((schedule.blocks, 1, 1), (schedule.threads, 1, 1), 0, handle, host),
+            binding,
+            call.device,
+            schedule.pack,
+            operands,
+            given=bool(given),
+            scratch=schedule.scratch,
+            tickets=schedule.scratch,
+            named=options.stream is not None,
+            library=library,
+            placed=((len(call.inputs), BOUNDS),),
+        )
+
+
+def _axes(
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    shape: Shape,
+    out_shape: Shape,
+    bounds: Operand,
+    ordered: bool,
+) -> Segmented:
+    """Return the axes of a call, whose inputs have the first shape and outputs the second."""
+    strides: list[Strides] = []
+    for operands, wanted in ((inputs, shape), (outputs, out_shape)):
+        for one in operands:
+            view = one.view
+            strides.append(
+                broadcast_strides(view.shape, view.strides, wanted) if view else (0,) * len(wanted)
+            )
+    columns = collapse(shape[1:], [steps[1:] for steps in strides], ordered)
+    assert bounds.view is not None
+    return Segmented(columns, shape[0], tuple(steps[0] for steps in strides), bounds.view)

@@ -1,0 +1,269 @@
+"""Schedules of scans: axes in, layout, geometry and packed plan out.
+
+The layouts are ``ScanLines`` and ``ScanColumns`` of ``kspec/layout.cuh``; this module packs
+``kspec::ScanPlan``.  The choice depends on strides, alignment and sizes alone, and tiles are always
+joined in the same order, so equal calls give equal bits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kspec import config
+from kspec.model.stages import pack_size, scan_columns, scan_lines, strided_capacity
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.elementwise_schedule import Member
+from kspec.runtime.schedules.strides import Axes, Strides
+
+_NARROW_LIMIT = 2**31  # elements that 32-bit indices count
+SIDE = 32  # rows of a tile of columns
+COLUMN_THREADS = 256
+_FEW_ROWS = 8  # side by side, for which columns are not worth it
+_GROUP = 32  # of kspec::LookBack
+_COUNTERS = 2  # in front of those of the groups
+HOST_ELEMENTS = 65536  # that are worth another host thread
+
+
+@dataclass(frozen=True)
+class LineTile:
+    """``kspec::LineTile`` for accumulators of so many bytes: threads of a block, items of each."""
+
+    threads: int
+    items: int
+
+    @classmethod
+    def of(cls, accumulator: int) -> LineTile:
+        """Return the tile for an accumulator."""
+        items = 1 if accumulator > 32 else 64 // accumulator if accumulator > 4 else 16
+        return cls(128 if accumulator > 96 else 256, items)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return self.threads * self.items
+
+
+def column_tile(accumulator: int) -> int:
+    """Return the elements of a row in a ``kspec::ColumnTile``."""
+    return 8 * (4 if accumulator > 16 else 8 if accumulator > 4 else 16)
+
+
+@dataclass(frozen=True)
+class LookBack:
+    """``kspec::LookBack``: the memory in which tiles say what their elements make.
+
+    Attributes
+    ----------
+    tiles : int
+        Tiles that follow each other.
+    chains : int
+        Sets of such tiles.
+    columns : int
+        Rows side by side in each.
+    """
+
+    tiles: int
+    chains: int = 1
+    columns: int = 1
+
+    @property
+    def levels(self) -> list[int]:
+        """Entries of each level of a set: tiles, groups of tiles, groups of these, ..."""
+        counts = [self.tiles]
+        while counts[-1] > _GROUP:
+            counts.append(-(-counts[-1] // _GROUP))
+        return counts
+
+    @property
+    def entries(self) -> int:
+        """Carries of a set, for each of its columns."""
+        return sum(self.levels)
+
+    @property
+    def groups(self) -> int:
+        """Counters of a set."""
+        return sum(-(-count // _GROUP) for count in self.levels)
+
+    @property
+    def counters(self) -> int:
+        """Bytes of all counters."""
+        return marshal.up(4 * (_COUNTERS + self.chains * self.groups), 256)
+
+    def nbytes(self, accumulator: int) -> int:
+        """Bytes of it all, zero before and after a launch; none if no tile follows another."""
+        if self.tiles == 1:
+            return 0
+        words = -(-accumulator // 4)
+        return self.counters + 8 * words * self.entries * self.columns * self.chains
+
+
+@dataclass(frozen=True)
+class ScanSchedule:
+    """Division of a scan among threads and blocks.
+
+    Attributes
+    ----------
+    layout : str
+        Tag of ``kspec/layout.cuh``.
+    blocks, threads : int
+        How many, and threads of each.
+    head, tail : bytes
+        The plan before and after its pointers to scratch memory.
+    look_back : LookBack
+        What that memory holds.
+    scratch : int
+        Bytes of it, all zero before and after the launch.
+    """
+
+    layout: str
+    blocks: int
+    threads: int
+    head: bytes
+    tail: bytes
+    look_back: LookBack
+    scratch: int
+
+    def pack(self, scratch: int) -> bytes:
+        """Pack the plan with the address of its scratch memory, or 0."""
+        carries = scratch + self.look_back.counters if scratch else 0
+        return self.head + struct.pack("2P", carries, scratch) + self.tail
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """The axes of a scan.
+
+    Attributes
+    ----------
+    rows : Axes
+        Collapsed axes beside the scanned one, over all operands.
+    length : int
+        Extent of the scanned axis.
+    steps : tuple of int
+        For each operand, its byte stride along that axis.
+    exclusive, reverse : bool
+        As in the call.
+    """
+
+    rows: Axes
+    length: int
+    steps: tuple[int, ...]
+    exclusive: bool = False
+    reverse: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.rows.size * self.length
+
+
+def choose_scan(
+    scanned: Scanned,
+    members: Sequence[Member],
+    accumulator_size: Callable[[], int],
+    *,
+    on_host: bool,
+) -> ScanSchedule:
+    """Return the schedule.
+
+    Parameters
+    ----------
+    scanned : Scanned
+        The axes.
+    members : sequence of Member
+        Inputs and outputs.
+    accumulator_size : callable
+        Returns the bytes of an accumulator; asked on GPUs.
+    on_host : bool
+        Whether it is the host device's: one thread a block, and rows for each.
+    """
+    if on_host:
+        wanted = min(scanned.rows.size, 4 * config.host_threads())
+        blocks = min(wanted, 1 + scanned.size // HOST_ELEMENTS)
+        return _packed(scanned, False, 1, LookBack(1, blocks), 1)
+    accumulator = accumulator_size()
+    if _is_beside(scanned):
+        tiles = -(-scanned.length // column_tile(accumulator))
+        look_back = LookBack(tiles, -(-scanned.rows.size // SIDE), SIDE)
+        return _packed(scanned, True, COLUMN_THREADS, look_back, accumulator)
+    pack = pack_size(one.pack_width for one in members)
+    shift = -1
+    if not scanned.reverse:
+        shift = aligned_shift(scanned.rows.strides, scanned.steps, scanned.length, members, pack)
+    tile = LineTile.of(accumulator)
+    tiles = -(-(scanned.size + max(shift, 0)) // tile.size)
+    return _packed(scanned, False, tile.threads, LookBack(tiles), accumulator, shift, tile.size)
+
+
+def _is_beside(scanned: Scanned) -> bool:
+    """Whether neighbouring rows are neighbours in memory, rather than the elements of a row."""
+    rows = scanned.rows
+    if not rows.extents or rows.extents[0] < _FEW_ROWS:
+        return False
+    nearest = [abs(steps[0]) for steps in rows.strides]
+    along = [abs(step) for step in scanned.steps]
+    # The output, which is always an array of its own, decides.
+    return nearest[-1] < along[-1]
+
+
+def aligned_shift(
+    rows: Sequence[Strides],
+    steps: Sequence[int],
+    length: int,
+    members: Sequence[Member],
+    pack: int,
+) -> int:
+    """Return the number of elements before the first one, from which packs are aligned.
+
+    -1: there are no packs, for element number n of some operand is not number n in memory.
+
+    Parameters
+    ----------
+    rows : sequence of tuple of int
+        For each operand, its byte strides along the collapsed axes beside that of `steps`.
+    steps : sequence of int
+        For each operand, its byte stride along the axis.
+    length : int
+        Extent of the axis.
+    members : sequence of Member
+        The operands.
+    pack : int
+        Elements of a pack.
+    """
+    shifts = set()
+    for row, step, one in zip(rows, steps, members, strict=False):
+        if len(row) > 1 or one.ptr % one.itemsize:
+            return -1
+        if not step and not any(row):
+            continue  # a number, or one element for all
+        if (step, *row) != (one.itemsize, *[length * one.itemsize for _ in row]):
+            return -1
+        shifts.add(one.ptr // one.itemsize % pack)
+    return shifts.pop() if len(shifts) == 1 and pack > 1 else -1
+
+
+def _packed(
+    scanned: Scanned,
+    columns: bool,
+    threads: int,
+    look_back: LookBack,
+    accumulator: int,
+    shift: int = -1,
+    margin: int = 0,
+) -> ScanSchedule:
+    rows, length = scanned.rows, scanned.length
+    narrow = scanned.size + margin < _NARROW_LIMIT
+    flags = scanned.exclusive, scanned.reverse, shift >= 0, max(shift, 0), narrow
+    head = struct.pack("2q", rows.size, length)
+    head += struct.pack("6i", *flags, look_back.chains)
+    head += struct.pack("2I", *marshal.divisor(length))
+    head += struct.pack("3q", look_back.tiles, look_back.entries, look_back.groups)
+    ndim = len(rows.extents)
+    tail = struct.pack(f"{len(scanned.steps)}q", *scanned.steps)
+    tail += marshal.pack_axes(rows, strided_capacity(ndim))
+    layout = scan_columns(ndim) if columns else scan_lines(ndim)
+    blocks = look_back.tiles * look_back.chains
+    nbytes = look_back.nbytes(accumulator)
+    return ScanSchedule(layout, blocks, threads, head, tail, look_back, nbytes)
