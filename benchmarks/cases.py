@@ -80,11 +80,11 @@ class Case:
         """Return the case for about n elements."""
         n = max(1, int(n * self.scale))
         inputs = tuple(self.inputs(n))
-        shapes = _output_shapes(self, inputs)
         dtypes = self.text.output_dtypes(inputs[0].dtype)
         if self.outputs is not None:
             outputs = tuple(self.outputs(n))
         else:
+            shapes = _output_shapes(self, inputs)
             outputs = tuple(Operand(dtype, shapes) for dtype in dtypes)
         return BoundCase(self, inputs, outputs)
 
@@ -113,18 +113,24 @@ class BoundCase:
     @property
     def elements(self) -> int:
         """Elements the operation is done for: the broadcast size of the inputs."""
+        if self.case.text.form == "segments":  # the bounds are among them
+            return math.prod(self.inputs[0].view_shape)
         return math.prod(broadcast_shape(self.inputs))
 
     @property
     def axes(self) -> Axis:
         """The reduced axes, all of them spelled out."""
+        if self.case.text.form == "segments":
+            return (0,)
         ndim = len(broadcast_shape(self.inputs))
         return tuple(range(ndim)) if self.case.axis is None else self.case.axis
 
     def keywords(self) -> dict[str, Any]:
-        """Return the keywords of the call: the axes of reductions."""
-        if self.case.text.kind == "elementwise":
+        """Return the keywords of the call: the axes of reductions, the axis of scans."""
+        if self.case.text.kind == "elementwise" or self.case.text.form == "segments":
             return {}
+        if self.case.text.form == "scan":
+            return {"axis": self.axes[0]}
         return {"axis": self.case.axis}
 
 
@@ -135,7 +141,7 @@ def broadcast_shape(operands: Sequence[Operand]) -> Shape:
 
 def _output_shapes(case: Case, inputs: Sequence[Operand]) -> Shape:
     shape = broadcast_shape(inputs)
-    if case.text.kind == "elementwise":
+    if case.text.kind == "elementwise" or case.text.form == "scan":
         return shape
     reduced = range(len(shape)) if case.axis is None else case.axis
     return tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)

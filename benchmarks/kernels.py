@@ -58,6 +58,8 @@ class Text:
         Passed after the arrays, as Python numbers.
     tolerance : float or None
         Relative error that is allowed; None: by dtype.
+    form : str
+        Method of a reduction that is called instead of the kernel: ``"scan"`` or ``"segments"``.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Text:
     cupy_inputs: Callable[..., Sequence[Any]] | None = None
     scalars: tuple[float, ...] = ()
     tolerance: float | None = None
+    form: str = ""
 
     @property
     def name(self) -> str:
@@ -82,6 +85,10 @@ class Text:
         """Return the kernel of `kspec` or `cupy`."""
         kinds = {"elementwise": "ElementwiseKernel", "reduction": "ReductionKernel"}
         return getattr(module, kinds[self.kind])(*self.arguments, **self.options)
+
+    def called(self, kernel: Any) -> Any:
+        """Return the kernel, or the form of it that is called."""
+        return getattr(kernel, self.form) if self.form else kernel
 
     def output_dtypes(self, first_input: str) -> tuple[str, ...]:
         """Return the dtype of each output."""

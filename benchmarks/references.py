@@ -50,6 +50,11 @@ class Ops(Protocol):
     def amax(self, x: Any, axis: Axis) -> Any: ...
     def argmax(self, x: Any, axis: Axis) -> Any: ...
     def variance(self, x: Any, axis: Axis) -> Any: ...
+    def cumsum(self, x: Any, axis: Axis) -> Any: ...
+    def segment_sums(self, x: Any, bounds: Any) -> Any:
+        """Return the sums of segments of one axis, from one bound to the next."""
+
+    def take(self, x: Any, places: Any) -> Any: ...
     def count(self, x: Any, axis: Axis) -> int:
         """Return how many elements each output is made of."""
 
@@ -111,6 +116,16 @@ class ArrayModuleOps:
     def variance(self, x: Any, axis: Axis) -> Any:
         return x.var(axis=axis)
 
+    def cumsum(self, x: Any, axis: Axis) -> Any:
+        return x.cumsum(axis=axis[0])
+
+    def segment_sums(self, x: Any, bounds: Any) -> Any:
+        before = self._xp.concatenate([self._xp.zeros(1, x.dtype), x.cumsum()])
+        return before[bounds[1:]] - before[bounds[:-1]]
+
+    def take(self, x: Any, places: Any) -> Any:
+        return x[places]
+
     def count(self, x: Any, axis: Axis) -> int:
         return math.prod(x.shape[k] for k in axis)
 
@@ -167,6 +182,16 @@ class TorchOps:
 
     def variance(self, x: Any, axis: Axis) -> Any:
         return self._torch.var(x, dim=axis, correction=0)
+
+    def cumsum(self, x: Any, axis: Axis) -> Any:
+        return self._torch.cumsum(x, dim=axis[0])
+
+    def segment_sums(self, x: Any, bounds: Any) -> Any:
+        before = self._torch.nn.functional.pad(self._torch.cumsum(x, dim=0), (1, 0))
+        return before[bounds[1:]] - before[bounds[:-1]]
+
+    def take(self, x: Any, places: Any) -> Any:
+        return x[places.long()]
 
     def count(self, x: Any, axis: Axis) -> int:
         return math.prod(x.shape[k] for k in axis)

@@ -21,6 +21,8 @@ _SECTIONS = {
     "elementwise": "Elementwise",
     "reduction": "Reductions",
     "stencil": "Stencils",
+    "aggregate": "Scans and segments",
+    "aggregate beside peers": "Scans and segments beside cuSPARSE",
     "stencil beside peers": "Stencils beside cupyx.scipy.ndimage, torch and NumPy",
     "shipped": "Shipped kernels",
     "fuse": "Fused functions, beside torch.compile and CuPy's fuse",
@@ -32,7 +34,7 @@ _SECTIONS = {
     "gpus": "Several GPUs: time of a call until all have finished",
     "dask": "Dask: time on worker processes of one thread each",
 }
-_THROUGHPUT_SECTIONS = ("elementwise", "reduction", "stencil", "shipped", "fuse")
+_THROUGHPUT_SECTIONS = ("elementwise", "reduction", "stencil", "aggregate", "shipped", "fuse")
 _MISSING = "–"
 
 

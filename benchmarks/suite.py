@@ -13,6 +13,7 @@ from importlib import metadata
 
 import kspec
 from benchmarks import (
+    aggregate_cases,
     elementwise_cases,
     fused,
     host_device,
@@ -36,6 +37,7 @@ CASES: tuple[Case, ...] = (
     *reduction_cases.CASES,
     *stencil_cases.CASES,
     *sample_cases.CASES,
+    *aggregate_cases.CASES,
 )
 _PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "cuda-bindings", "nvidia-cuda-nvrtc")
 

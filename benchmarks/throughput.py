@@ -82,7 +82,7 @@ class Runner:
         self, row: Throughput, bound: BoundCase, with_peers: bool, kernel: Any
     ) -> Throughput:
         text = bound.case.text
-        kernel = kernel or self._kernel(text, kspec)
+        kernel = kernel or text.called(self._kernel(text, kspec))
         inputs = self._pool.inputs(bound.inputs, self._sets(bound))
         bases, outputs = self._outputs(bound.outputs, len(inputs))
         calls = [

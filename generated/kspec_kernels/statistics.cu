@@ -229,3 +229,174 @@ grad_x = grad_mean / count + 2 * grad_variance * (x - mean) / fmax(count - ddof,
     } while (false);
   }, _arg_x, _arg_ddof, _arg_mean, _arg_grad_mean, _arg_grad_variance, _arg_count, _arg_grad_x);
 }
+
+// ---- total(T x -> T y)
+namespace kspec_total {
+template <class T>
+struct _Op {
+  typedef typename kspec::Accumulator<T>::type _Acc;
+  enum { _INDEXED = 0 };
+  kspec::In<T> _arg_x;
+  kspec::Out<T> _arg_y;
+  kspec::Count _in_ind, _out_ind;
+
+  __device__ inline _Acc _identity() const {
+    return static_cast<_Acc>(
+#line 108 "specs/statistics.toml"
+0
+);
+#line 249 "statistics.cu"
+  }
+  __device__ inline _Acc _initial(const _Acc& total) const {
+    return _reduce(_identity(), total);
+  }
+  __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
+    return static_cast<_Acc>(
+#line 105 "specs/statistics.toml"
+x
+);
+#line 259 "statistics.cu"
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _J, _i);
+  }
+  __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
+    return static_cast<_Acc>(
+#line 106 "specs/statistics.toml"
+a + b
+);
+#line 270 "statistics.cu"
+  }
+  template <class _At>
+  __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
+    T& y = _arg_y.item(_at[1]);
+#line 107 "specs/statistics.toml"
+y = a
+;
+#line 278 "statistics.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_y);
+  }
+};
+}  // namespace kspec_total
+template <class T, class _Layout>
+__global__ void __launch_bounds__(
+    kspec::MaxThreads<_Layout>::value,
+    kspec::MinBlocks<_Layout, typename kspec_total::_Op<T>::_Acc, kspec::In<T>>::value)
+total(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
+    const kspec::In<T> _arg_x,
+    const kspec::Out<T> _arg_y
+) {
+  const kspec_total::_Op<T> _op = {
+      _arg_x,
+      _arg_y,
+      {_plan.length * _plan.outputs},
+      {_plan.outputs}};
+  kspec::reduce(_op, _plan, _arg_x);
+}
+
+// ---- total_backward(T grad_y -> T grad_x)
+template <class T, class _Layout>
+__global__ void total_backward(
+    const __grid_constant__ kspec::Elements<_Layout, 2> _elements,
+    const kspec::In<T> _arg_grad_y,
+    const kspec::Out<T> _arg_grad_x
+) {
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const T grad_y, T& grad_x) {
+    do {  // for `continue`
+#line 111 "specs/statistics.toml"
+grad_x = grad_y;
+;
+#line 314 "statistics.cu"
+    } while (false);
+  }, _arg_grad_y, _arg_grad_x);
+}
+
+// ---- mean(T x -> T y)
+namespace kspec_mean {
+template <class T>
+struct _Op {
+  typedef typename kspec::Accumulator<T>::type _Acc;
+  enum { _INDEXED = 1 };
+  kspec::In<T> _arg_x;
+  kspec::Out<T> _arg_y;
+  kspec::Count _in_ind, _out_ind;
+
+  __device__ inline _Acc _identity() const {
+    return static_cast<_Acc>(
+#line 133 "specs/statistics.toml"
+0
+);
+#line 334 "statistics.cu"
+  }
+  __device__ inline _Acc _initial(const _Acc& total) const {
+    return _reduce(_identity(), total);
+  }
+  __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
+    return static_cast<_Acc>(
+#line 130 "specs/statistics.toml"
+x
+);
+#line 344 "statistics.cu"
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_x.item(_at[0]), _J, _i);
+  }
+  __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
+    return static_cast<_Acc>(
+#line 131 "specs/statistics.toml"
+a + b
+);
+#line 355 "statistics.cu"
+  }
+  template <class _At>
+  __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
+    T& y = _arg_y.item(_at[1]);
+#line 132 "specs/statistics.toml"
+y = a / (_in_ind.size() / _out_ind.size())
+;
+#line 363 "statistics.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_y);
+  }
+};
+}  // namespace kspec_mean
+template <class T, class _Layout>
+__global__ void __launch_bounds__(
+    kspec::MaxThreads<_Layout>::value,
+    kspec::MinBlocks<_Layout, typename kspec_mean::_Op<T>::_Acc, kspec::In<T>>::value)
+mean(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
+    const kspec::In<T> _arg_x,
+    const kspec::Out<T> _arg_y
+) {
+  const kspec_mean::_Op<T> _op = {
+      _arg_x,
+      _arg_y,
+      {_plan.length * _plan.outputs},
+      {_plan.outputs}};
+  kspec::reduce(_op, _plan, _arg_x);
+}
+
+// ---- mean_backward(T grad_y, int64 count -> T grad_x)
+template <class T, class _Layout>
+__global__ void mean_backward(
+    const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
+    const kspec::In<T> _arg_grad_y,
+    const kspec::In<long long> _arg_count,
+    const kspec::Out<T> _arg_grad_x
+) {
+  kspec::for_each(_elements, [&](const ptrdiff_t i, const T grad_y, const long long count, T& grad_x) {
+    do {  // for `continue`
+#line 136 "specs/statistics.toml"
+grad_x = grad_y / count;
+;
+#line 400 "statistics.cu"
+    } while (false);
+  }, _arg_grad_y, _arg_count, _arg_grad_x);
+}

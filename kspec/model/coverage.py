@@ -26,6 +26,7 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.forms import LAYOUTS, PRECOMPILED_AXES, REDUCE, form_of
 from kspec.model.stages import (
     COLUMNS,
     FLAT,
@@ -57,7 +58,10 @@ _PREFIX = "kspec::"
 _STRIDED = tuple(map(strided, STRIDED_AXES))
 _TAGS: dict[str, tuple[str, ...]] = {
     ElementwiseDeclaration.kind: (FLAT, ROWS, PACKS, TILES, *_STRIDED),
-    ReductionDeclaration.kind: (LINES, SHORT_LINES, COLUMNS, *_STRIDED),
+    ReductionDeclaration.kind: (
+        *(LINES, SHORT_LINES, COLUMNS, *_STRIDED),
+        *(tag(ndim) for tags in LAYOUTS.values() for tag in tags for ndim in STRIDED_AXES),
+    ),
 }
 
 
@@ -119,7 +123,7 @@ def layouts_of(
         for raw_ndims in _raw_ndims(declaration, layout)
     ]
     if PARTS in more:
-        found += _parts(found)
+        found += _parts([one for one in found if form_of(one[0]) == REDUCE])
     return tuple(dict.fromkeys([*found, *(parse_layout(one) for one in more if one != PARTS)]))
 
 
@@ -260,7 +264,8 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
         inputs = [param for param in declaration.inputs if not param.raw]
         if any(param.non_const for param in inputs):
             return (strided(1),)
-        return strided(1), LINES, SHORT_LINES, COLUMNS
+        forms = (tag(1) for form in declaration.forms for tag in LAYOUTS[form][:PRECOMPILED_AXES])
+        return strided(1), LINES, SHORT_LINES, COLUMNS, *forms
     if declaration.all_windows:
         return _windowed(declaration, 1)
     looped = [param for param in declaration.params if not param.raw]

@@ -207,6 +207,8 @@ class ReductionDeclaration(_Generated):
     counts : bool
         The post-map reads how many elements or outputs there are, so a reduction of some of the
         outputs must pass the number of all of them. Their ratio alone is the same for all.
+    forms : tuple of str
+        Other forms that are precompiled (`kspec.model.forms`).
     """
 
     has_identity: bool = True
@@ -217,6 +219,7 @@ class ReductionDeclaration(_Generated):
     accumulator: str = ""
     indexed: bool | None = None
     counts: bool = False
+    forms: tuple[str, ...] = ()
 
     kind = "reduction"
 

@@ -4,7 +4,8 @@ A reduction has several forms, which share its map, reduce, post-map and identit
 itself, which makes one output of all elements along axes, and
 
 * ``scan``, which makes an output of each element and those before it;
-* ``segments``, which makes an output of the elements from one bound to the next.
+* ``segments``, which makes an output of the elements from one bound to the next;
+* ``window``, which makes an output of each window that slides along an axis.
 
 >>> from kspec.model.signature import Param, Signature
 >>> inputs, outputs = Signature((Param("T", "x"),)), Signature((Param("T", "y"),))
@@ -19,8 +20,11 @@ As `kspec.model.infer`, this is what all callers share.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.dtypes import lookup
@@ -33,10 +37,53 @@ from kspec.model.infer import (
     param_dtype,
     reduction_loop,
 )
+from kspec.model.neighbours.windows import MAX_AXES, MIRROR, NEAREST, REFLECT, VALID, WRAP
 from kspec.model.shapes import Shape, broadcast_shapes, integer, normalize_axes
+from kspec.model.stages import (
+    rolling,
+    scan_columns,
+    scan_lines,
+    segment_columns,
+    segment_lines,
+)
 
-REDUCE, SCAN, SEGMENTS = "reduce", "scan", "segments"
-FORMS = (REDUCE, SCAN, SEGMENTS)
+REDUCE, SCAN, SEGMENTS, WINDOW = "reduce", "scan", "segments", "window"
+FORMS = (REDUCE, SCAN, SEGMENTS, WINDOW)
+# Names of arguments beside those of all forms, which parameters must not hide.
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    REDUCE: (),
+    SCAN: ("exclusive", "reverse"),
+    SEGMENTS: ("indptr",),
+    WINDOW: ("size", "boundary", "step"),
+}
+# What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
+# nothing, so that windows have fewer elements there.
+SHRINK = "shrink"
+BOUNDARIES = (VALID, NEAREST, REFLECT, MIRROR, WRAP, SHRINK)
+
+
+# Layouts of forms, each for so many collapsed axes (`kspec.model.stages`).
+LAYOUTS: dict[str, tuple[Callable[[int], str], ...]] = {
+    SCAN: (scan_lines, scan_columns),
+    SEGMENTS: (segment_lines, segment_columns),
+    WINDOW: tuple(functools.partial(rolling, axes) for axes in range(1, MAX_AXES + 1)),
+}
+PRECOMPILED_AXES = 2  # along which windows slide; others compile on first use
+
+
+def form_of(layout: str) -> str:
+    """Return the form that a layout is of.
+
+    >>> form_of("kspec::ScanColumns<64>"), form_of("kspec::Lines")
+    ('scan', 'reduce')
+    """
+    found = (
+        form
+        for form, layouts in LAYOUTS.items()
+        for tag in layouts
+        if tag(1).partition("<")[0] == layout.partition("<")[0]
+    )
+    return next(found, REDUCE)
 
 
 def form_fault(declaration: ReductionDeclaration) -> str:
@@ -161,3 +208,130 @@ def infer_segments(
     check_outputs(declaration, outputs, shape)
     dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
     return Inferred(binding, loop, (0,), shape, dtypes)
+
+
+@dataclass(frozen=True)
+class SlidingAxis:
+    """One axis along which windows slide.
+
+    Attributes
+    ----------
+    axis : int
+        Its number.
+    size : int
+        Elements of a window along it.
+    step : int
+        From one window to the next.
+    before : int
+        Elements in front of the one that a window is at.
+    """
+
+    axis: int
+    size: int
+    step: int
+    before: int
+
+
+def bind_window(
+    kernel: str, size: object, axis: object, boundary: object, step: object, ndim: int
+) -> tuple[SlidingAxis, ...]:
+    """Return the axes along which the windows of a call slide, outermost first.
+
+    Parameters
+    ----------
+    kernel : str
+        Its name.
+    size, axis, boundary, step : object
+        As in the call: each but the boundary is an integer, or several.
+    ndim : int
+        Dimensions of the loop.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If something is not an integer, or the boundary is unknown.
+    ShapeError
+        If a size or a step is not positive, or there are not as many of them as axes.
+    numpy.exceptions.AxisError
+        If an axis is out of range.
+    """
+    if boundary not in BOUNDARIES:
+        raise ArgumentTypeError(
+            f"{kernel}: boundary is {boundary!r}; expected one of {', '.join(BOUNDARIES)}"
+        )
+    sizes, axes, steps = (
+        _integers(kernel, name, given)
+        for name, given in (("size", size), ("axis", axis), ("step", step))
+    )
+    for name, given in (("size", sizes), ("step", steps)):
+        if len(given) == 1:
+            given *= len(axes)
+        if len(given) != len(axes):
+            raise ShapeError(
+                f"{kernel}: {name} has {len(given)} numbers, and windows slide along "
+                f"{counted(len(axes), 'axis')}"
+            )
+        if min(given) < 1:
+            raise ShapeError(f"{kernel}: {name} must be 1 or more, not {min(given)}")
+    if len(axes) > MAX_AXES:
+        raise ShapeError(f"{kernel}: windows slide along {MAX_AXES} axes at most, not {len(axes)}")
+    normal = [normalize_axes(one, ndim)[0] for one in axes]
+    if len(set(normal)) != len(normal):
+        raise ShapeError(f"{kernel}: an axis is given twice: {tuple(axes)}")
+    sizes, steps = (one * (len(axes) // len(one)) for one in (sizes, steps))
+    rows = sorted(zip(normal, sizes, steps, strict=True))
+    centred = boundary != VALID
+    return tuple(SlidingAxis(k, size, step, centred * (size // 2)) for k, size, step in rows)
+
+
+def _integers(kernel: str, name: str, given: object) -> list[int]:
+    several = given if isinstance(given, tuple | list) else [given]
+    found = [one for one in map(integer, several) if one is not None]
+    if len(found) != len(several) or not found:
+        raise ArgumentTypeError(
+            f"{kernel}: {name} must be an integer or a tuple of integers, not {given!r}"
+        )
+    return found
+
+
+def infer_window(
+    declaration: ReductionDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract] = (),
+    *,
+    size: object,
+    axis: object = -1,
+    boundary: object = VALID,
+    step: object = 1,
+    advice: str = GIVE_AN_ARRAY,
+    broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
+) -> tuple[Inferred, tuple[SlidingAxis, ...]]:
+    """Return the types of a reduction of windows, and the axes along which they slide.
+
+    Parameters and errors are those of `infer` and `bind_window`.
+
+    Raises
+    ------
+    ShapeError
+        If a window with the boundary "valid" is longer than its axis.
+    NotSupportedError
+        If the kernel has no windows.
+    """
+    check_form(declaration, WINDOW)
+    loop = reduction_loop(declaration, inputs, broadcast)
+    sliding = bind_window(declaration.name, size, axis, boundary, step, len(loop))
+    shape = list(loop)
+    for one in sliding:
+        extent = loop[one.axis]
+        if boundary == VALID and one.size > extent:
+            raise ShapeError(
+                f"{declaration.name}: a window of {one.size} does not fit axis {one.axis}, which "
+                f"has {counted(extent, 'element')}; choose another boundary than 'valid'"
+            )
+        room = extent - one.size if boundary == VALID else extent - 1
+        shape[one.axis] = room // one.step + 1
+    binding = bind_types(declaration, inputs, outputs, advice)
+    check_outputs(declaration, outputs, tuple(shape))
+    dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
+    axes = tuple(one.axis for one in sliding)
+    return Inferred(binding, loop, axes, tuple(shape), dtypes), sliding

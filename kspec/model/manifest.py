@@ -194,7 +194,7 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
         data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
     rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
-    rare += ["windows", "sizes", "adjoint", "samples"]
+    rare += ["windows", "sizes", "adjoint", "samples", "forms"]
     rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
     for name in rare:
         if not data.get(name, True):
@@ -265,6 +265,7 @@ def _declaration(data: dict[str, Any]) -> Declaration:
         fields["samples"] = tuple(map(_sample, fields.get("samples", ())))
         return ElementwiseDeclaration(**fields)
     fields["indexers"] = tuple(fields.get("indexers", ()))
+    fields["forms"] = tuple(fields.get("forms", ()))
     return ReductionDeclaration(**fields)
 
 

@@ -93,6 +93,15 @@ def segment_columns(ndim: int) -> str:
     return f"kspec::SegmentColumns<{strided_capacity(ndim)}>"
 
 
+def rolling(axes: int, ndim: int) -> str:
+    """Return the smallest layout of windows that slide along so many of `ndim` axes.
+
+    >>> rolling(1, 3)
+    'kspec::Rolling<8, 1>'
+    """
+    return f"kspec::Rolling<{strided_capacity(ndim)}, {axes}>"
+
+
 def to_aggregates(layout: str) -> str:
     """Return the layout of reductions to accumulators, which are not outputs yet."""
     return f"kspec::ToAggregates<{layout}>"

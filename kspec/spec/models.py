@@ -37,6 +37,7 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.forms import REDUCE
 from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
@@ -48,6 +49,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
+from kspec.spec.forms import form_faults
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.neighbours.samples import (
     SampleTable,
@@ -427,6 +429,11 @@ class ReductionSpec(_GeneratedSpec):
     reduce_type: str = Field(
         "", description="C++ type or placeholder of the accumulator; absent: by the first output."
     )
+    forms: tuple[str, ...] = Field(
+        (REDUCE,),
+        description="Forms that are precompiled, and methods of the generated function: 'reduce', "
+        "'scan', 'segments', 'window'.",
+    )
 
     def declaration(self) -> ReductionDeclaration:
         """Return the declaration for callers of this spec."""
@@ -446,6 +453,7 @@ class ReductionSpec(_GeneratedSpec):
             accumulator=self.reduce_type,
             indexed=self._is_indexed(),
             counts=not _COUNTS.isdisjoint(without_phrases(self.post_map, [_RATIO])),
+            forms=tuple(one for one in self.forms if one != REDUCE),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )
@@ -485,6 +493,7 @@ class ReductionSpec(_GeneratedSpec):
             yield from rules.reduce_type_is_known(
                 self.reduce_type, self.placeholders, self.preamble, self.options
             )
+            yield from form_faults(self.forms, self.declaration())
 
 
 def _asks_more(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from kspec.model.backward import Backward
 from kspec.model.declaration import RawDeclaration
 from kspec.model.operators import Operator, gradient_numbers, operator, operators, refusal
 from kspec.runtime.kernels.base import KernelCallable
-from kspec.runtime.kernels.identity import Kernel, called_by, identity_of, kernel_of
+from kspec.runtime.kernels.identity import Kernel, called_in, identity_of, kernel_of
 from kspec.runtime.package import modules_of
 from kspec.runtime.raw.kernel import RawKernel
 from kspec.torch.autocast import make_autocast
@@ -90,7 +90,7 @@ def _kernel_of(given: Any) -> KernelCallable[Any]:
             f"{given.name} is a kspec.RawKernel, which declares no arguments of an operator; "
             "declare it as a raw kernel in a spec file"
         )
-    found = called_by(given) if isinstance(given, FunctionType) else None
+    found = called_in(given)
     return kernel_of(given) if found is None else found
 
 

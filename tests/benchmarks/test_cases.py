@@ -15,6 +15,7 @@ import pytest
 
 import kspec
 from benchmarks import (
+    aggregate_cases,
     elementwise_cases,
     kernels,
     overhead,
@@ -43,6 +44,25 @@ EVERY = [*CASES, *shipped.CASES]
 def by_name(name: str) -> Case:
     (found,) = [case for case in CASES if case.name == name]
     return found
+
+
+class TestAggregates:
+    @pytest.mark.parametrize("size", [TINY, 2**16])
+    @pytest.mark.parametrize("case", aggregate_cases.CASES, ids=lambda case: case.name)
+    def test_bounds(self, case: Case, size: int) -> None:
+        inputs = case.bind(size).inputs
+        if case.text.form == "scan":
+            assert [one.values for one in inputs] == [None]
+            return
+        operand, (length,) = inputs[-1], inputs[0].view_shape
+        assert operand.values is not None
+        bounds = operand.values(operand.shape)
+        assert (bounds.shape, bounds.dtype) == (operand.shape, np.int64)
+        assert (bounds[0], bounds[-1]) == (0, length)
+        lengths = np.diff(bounds)
+        assert lengths.min() >= 0
+        if "power" in case.name:
+            assert 0.45 * length < lengths.max() <= 0.55 * length
 
 
 class TestTable:
@@ -85,6 +105,18 @@ class TestTable:
             "31 taps in columns": 0.85,
             "f16 3x3": 0.85,
             "uint8 median of 3x3": 0.6,
+            "scan": 0.92,
+            "scan of rows of 1000": 0.90,
+            "scan of rows of 1001": 0.90,
+            "scan of rows of 10^6": 0.90,
+            "scan of axis 0": 0.85,
+            "scan of axis 0, 64 columns": 0.85,
+            "f16 scan of rows": 0.85,
+            "f64 scan": 0.92,
+            "segments of about 8": 0.70,
+            "segments of about 32": 0.85,
+            "segments of about 1000": 0.90,
+            "segments by a power law": 0.75,
         }
         assert (by_name("3x3, odd rows").of, by_name("3x3, odd rows").target) == ("3x3", 0.9)
         assert (by_name("stride 2").of, by_name("stride 2").target) == ("CuPy", 0.95)
@@ -94,6 +126,7 @@ class TestTable:
         times = {case.name: dict(case.times) for case in CASES if case.times}
         assert times.pop("sample, order 1") == {"CuPy": 1.2}
         assert times.pop("sample, order 0") == times.pop("sample, order 3") == {"CuPy": None}
+        assert times.pop("CSR product, rows of about 32") == {"CuPy": 1.0}
         assert set(times) == {case.name for case in stencil_cases.CASES}
         assert all(one == {"CuPy": 3.0, "torch": 1.2} for one in times.values())
 
@@ -307,7 +340,8 @@ def test_every_text_compiles_for_sm_90(text: Text, bindings: list[dict[str, str]
     pytest.importorskip("cuda.bindings.nvrtc")
     for binding in bindings:
         types = [binding] if binding else []
-        spec = _BUILD[text.kind](*text.arguments, **text.options, types=types)
+        forms = {"forms": [text.form]} if text.form else {}
+        spec = _BUILD[text.kind](*text.arguments, **text.options, **forms, types=types)
         names = tuple(one.name_expression for one in specializations(spec))
         source = render_specs([spec], f"{spec.name}.cu", tuple(binding.items()))
         image = compiled(replace(source, name_expressions=names), Target("sm_90"))

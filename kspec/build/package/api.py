@@ -15,13 +15,15 @@ import json
 import keyword
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kspec.build.package import docs, typed
 from kspec.build.package.typed import ANY, SAME, ArrayTypes
 from kspec.build.plan import BuildPlan, Unit
 from kspec.model import dtypes
 from kspec.model.declaration import PLACES
+from kspec.model.forms import BOUNDARIES, SCAN, SEGMENTS, WINDOW
+from kspec.model.neighbours.windows import VALID
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -61,6 +63,23 @@ class Overload:
 
 
 @dataclass(frozen=True)
+class FormContext:
+    """One form of a reduction, a method of the object that is called.
+
+    Attributes
+    ----------
+    name, parameters, returns, doc, body
+        As those of `FunctionContext`.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    returns: str
+    doc: tuple[str, ...]
+    body: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FunctionContext:
     """One generated function.
 
@@ -84,6 +103,10 @@ class FunctionContext:
         Statements.
     overloads : tuple of Overload
         What type checkers see instead of the signature, if dtypes of results differ.
+    forms : tuple of FormContext
+        Other forms; with any, the function is an object of a class of its own.
+    class_name : str
+        Name of that class.
     """
 
     name: str
@@ -95,6 +118,8 @@ class FunctionContext:
     doc: tuple[str, ...]
     body: tuple[str, ...]
     overloads: tuple[Overload, ...] = ()
+    forms: tuple[FormContext, ...] = ()
+    class_name: str = ""
 
     @property
     def signature(self) -> str:
@@ -211,10 +236,15 @@ def functions_of(unit: Unit) -> tuple[FunctionContext, ...]:
     module.taken |= set(taken.values())
     names = [taken[spec.name] for spec in specs]
     callees = [module.take(f"_{spec.name}") for spec in specs]
-    return tuple(
-        _function(spec, name, callee, docs.SpecLocation.of(unit.spec_file, spec, unit.archs))
-        for spec, name, callee in zip(specs, names, callees, strict=True)
-    )
+    functions = []
+    for spec, name, callee in zip(specs, names, callees, strict=True):
+        place = docs.SpecLocation.of(unit.spec_file, spec, unit.archs)
+        one = _function(spec, name, callee, place)
+        if one.forms:
+            camel = "".join(part.capitalize() for part in name.split("_"))
+            one = replace(one, class_name=module.take(f"_{camel}"))
+        functions.append(one)
+    return tuple(functions)
 
 
 def render_text(template: str, origin: str, context: object) -> str:
@@ -270,7 +300,8 @@ def _type_imports(words: Container[str]) -> Iterator[str]:
 
 def _words(function: FunctionContext) -> Iterator[str]:
     """Yield the identifiers in a function's annotations and statements."""
-    signatures: list[FunctionContext | Overload] = [function, *function.overloads]
+    signatures: list[FunctionContext | Overload | FormContext] = [function, *function.overloads]
+    signatures += function.forms
     for text in (*function.body, *(text for one in signatures for text in one.parameters)):
         yield from _WORD.findall(text)
     for one in signatures:
@@ -318,6 +349,55 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
         doc,
         _body(call, returns),
         several,
+        tuple(_form(spec, form, callee, shown) for form in _forms(spec)),
+    )
+
+
+def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
+    """Return the forms beside that of the kernel itself."""
+    return spec.declaration().forms if isinstance(spec, ReductionSpec) else ()
+
+
+# Keyword arguments of forms, and arguments behind the inputs.
+_FORM_KEYWORDS = {
+    SCAN: ("axis: int = -1", "exclusive: bool = False", "reverse: bool = False"),
+    SEGMENTS: (),
+    WINDOW: (
+        "axis: int | tuple[int, ...] = -1",
+        f"boundary: Literal[{', '.join(map(_literal, BOUNDARIES))}] = {_literal(VALID)}",
+        "step: int | tuple[int, ...] = 1",
+    ),
+}
+_FORM_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    SCAN: (),
+    SEGMENTS: ("indptr: AnyArray",),
+    WINDOW: ("size: int | tuple[int, ...]",),
+}
+
+
+def _form(
+    spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, types: ArrayTypes
+) -> FormContext:
+    declaration = spec.declaration()
+    words = _python_names(spec.inputs)
+    result = types.result(spec.outputs.params, False, False)
+    inputs = []
+    for word, param in zip(words, spec.inputs, strict=True):
+        also = "" if declaration.needs_array(param) else " | Scalar"
+        scalar = param.name in declaration.scalars
+        inputs.append(f"{word}: {'Scalar' if scalar else types.of(param) + also}")
+    keywords = (f"out: {result} | None = None", *_FORM_KEYWORDS[form])
+    keywords += ("stream: Stream | None = None",)
+    behind = _FORM_ARGUMENTS[form]
+    passed = [text.partition(":")[0] for text in behind]
+    named = [text.partition(":")[0] for text in keywords]
+    call = _call(f"{callee}.{form}", [*words, *passed, *(f"{one}={one}" for one in named)])
+    return FormContext(
+        form,
+        ("self", *inputs, *behind, "*", *keywords),
+        result,
+        docs.form_doc(spec, form, words),
+        _body(call, result),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
+from kspec.model.forms import SCAN, SEGMENTS, WINDOW
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
@@ -167,6 +168,50 @@ def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation)
     lines += _generated_raises(spec, wrong)
     lines += ["numpy.exceptions.AxisError", "    An axis is out of range.", ""]
     return lines + _notes(spec, f"Reduction ``{spec.inputs} -> {spec.outputs}``", place)
+
+
+_FORM_SUMMARIES = {
+    SCAN: "Reduce each element with all before it along an axis.",
+    SEGMENTS: "Reduce segments of the first axis.",
+    WINDOW: "Reduce windows that slide along axes.",
+}
+_FORM_PARAMETERS = {
+    SCAN: {
+        "axis : int, default -1": "The axis.",
+        "exclusive : bool, default False": "Reduce the elements before each one without itself.",
+        "reverse : bool, default False": "Begin at the end of the axis.",
+    },
+    SEGMENTS: {},
+    WINDOW: {
+        "axis : int or tuple of int, default -1": "Axes along which windows slide.",
+        'boundary : str, default "valid"': "What lies beyond the ends of the axes; with "
+        '"valid" all windows lie inside, with "shrink" those at the ends have fewer elements.',
+        "step : int or tuple of int, default 1": "Elements from one window to the next.",
+    },
+}
+
+
+def form_doc(
+    spec: ElementwiseSpec | ReductionSpec, form: str, inputs: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the docstring of a method that is another form of a reduction."""
+    lines = [_FORM_SUMMARIES[form], "", *_heading("Parameters")]
+    for word, param in zip(inputs, spec.inputs, strict=True):
+        scalar = param.name in spec.declaration().scalars
+        lines += [f"{word} : {_scalar(param) if scalar else _array(param)}", "    Input."]
+    if form == SEGMENTS:
+        lines.append("indptr : array of integers")
+        lines += _indented("Where segments begin, sorted, and where the last one ends.")
+    if form == WINDOW:
+        lines.append("size : int or tuple of int")
+        lines += _indented("Elements of a window along each axis.")
+    lines.append(f"out : {'tuple of arrays' if len(spec.outputs) > 1 else 'array'}, optional")
+    lines += _indented("Outputs; new arrays by default.")
+    for head, text in _FORM_PARAMETERS[form].items():
+        lines += [head, *_indented(text)]
+    lines += [*_stream(), "", *_returns(spec.outputs.params, spec.outputs.names, False)]
+    lines += _generated_raises(spec, "Shapes do not fit.")
+    return _safe(lines)
 
 
 def computation(spec: Spec) -> tuple[tuple[str, str], ...]:

@@ -27,6 +27,9 @@ template <int AXES> struct ScanColumns {};  // neighbouring threads scan neighbo
 template <int AXES> struct SegmentLines {};    // of one column
 template <int AXES> struct SegmentColumns {};  // neighbouring threads take neighbouring columns
 
+// Reductions of windows that slide along W axes, with up to AXES axes of outputs.
+template <int AXES, int W> struct Rolling {};
+
 // Reductions of an array that is in several places (kspec/aggregates.cuh).
 template <class Layout> struct ToAggregates {};  // to accumulators, not yet to outputs
 template <class Layout> struct FromAggregates {};  // of accumulators

@@ -109,13 +109,20 @@ def kernel_of(given: object) -> Kernel:
     """
     if isinstance(given, Kernel):
         return given
-    found = called_by(given) if isinstance(given, FunctionType) else None
+    found = called_in(given)
     if isinstance(found, Kernel):
         return found
     raise ArgumentTypeError(
         "expected an elementwise or reduction kernel (kspec.ElementwiseKernel, "
         f"kspec.ReductionKernel, or a generated function), not {given!r}"
     )
+
+
+def called_in(given: object) -> KernelCallable[Any] | None:
+    """Return the kernel of a generated function, or of a generated object with several forms."""
+    own = vars(type(given)).get("__call__")
+    function = given if isinstance(given, FunctionType) else own
+    return called_by(function) if isinstance(function, FunctionType) else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -31,6 +31,7 @@ from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.forms.scan import ScanCallable
 from kspec.runtime.kernels.forms.segments import SegmentsCallable
+from kspec.runtime.kernels.forms.window import WindowCallable
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules.reduction_schedule import (
@@ -42,7 +43,7 @@ from kspec.runtime.schedules.reduction_schedule import (
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 
-class ReductionCallable(ScanCallable, SegmentsCallable):
+class ReductionCallable(ScanCallable, SegmentsCallable, WindowCallable):
     """A reduction kernel that can be called."""
 
     def __call__(

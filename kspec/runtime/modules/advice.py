@@ -22,7 +22,8 @@ from kspec.model.coverage import (
     types_text,
     widened,
 )
-from kspec.model.declaration import Declaration, RawDeclaration
+from kspec.model.declaration import Declaration, RawDeclaration, ReductionDeclaration
+from kspec.model.forms import REDUCE, form_of
 from kspec.model.manifest import ModuleEntry
 from kspec.model.stages import RawSymbol, Specialization
 from kspec.model.toml import toml_value
@@ -107,7 +108,10 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
     if any(value not in known[name] for name, value in wanted.sizes):
         wider = {name: tuple(dict.fromkeys((*known[name], one))) for name, one in wanted.sizes}
         yield f"sizes = {toml_value(wider)}"
-    if (wanted.layout, wanted.raw_ndims) not in layouts:
+    form = form_of(wanted.layout)
+    if isinstance(kernel, ReductionDeclaration) and form not in (REDUCE, *kernel.forms):
+        yield f"forms = {toml_value([REDUCE, *kernel.forms, form])}"
+    elif (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
         yield f"layouts = {toml_value(more)}"
 

@@ -1,0 +1,183 @@
+"""Scans and segments of sums, as fractions of a copy and beside other libraries.
+
+Each input is counted once, the bounds of segments too. In the products of sparse matrices the
+vector is small enough for the cache.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case
+from benchmarks.kernels import Text
+from benchmarks.operands import Operand, Operands, Shape, array, line, rows_in, rows_of, square
+from benchmarks.references import Ops
+
+SECTION = "aggregate"
+F16, F32, F64, I64 = "float16", "float32", "float64", "int64"
+_VECTOR = 2**20  # elements that a sparse matrix is multiplied by
+_SUM = ("x", "a + b", "y = a", "0")
+
+
+def _cupy_scan(module: Any, x: Any, outputs: Any, axis: Any) -> Any:
+    return module.cumsum(x, axis=axis[0], out=outputs[0])
+
+
+def _torch_scan(module: Any, x: Any, outputs: Any, axis: Any) -> Any:
+    return module.cumsum(x, dim=axis[0], out=outputs[0])
+
+
+SCAN = Text(
+    "reduction",
+    ("T x", "T y", *_SUM, "scan_sum"),
+    lambda ops, x, axis: ops.cumsum(ops.wide(x), axis),
+    form="scan",
+    torch=_torch_scan,
+    torch_name="cumsum",
+    cupy=_cupy_scan,
+    tolerance=1e-4,
+)
+
+
+SCAN_16 = replace(SCAN, tolerance=4e-3)
+
+
+def _torch_segments(module: Any, x: Any, bounds: Any, outputs: Any, axis: Any) -> Any:
+    return module.segment_reduce(x, "sum", offsets=bounds, axis=0)
+
+
+def _no_cupy(module: Any, *arguments: Any) -> Any:
+    raise NotImplementedError("CuPy has no function for segments")
+
+
+SEGMENTS = Text(
+    "reduction",
+    ("T x", "T y", *_SUM, "segment_sum"),
+    lambda ops, x, bounds, axis: ops.segment_sums(ops.wide(x), bounds),
+    form="segments",
+    torch=_torch_segments,
+    torch_name="segment_reduce",
+    cupy=_no_cupy,
+    tolerance=1e-4,
+)
+
+
+def _product(ops: Ops, value: Any, column: Any, x: Any, bounds: Any, axis: Any) -> Any:
+    return ops.segment_sums(ops.wide(value) * ops.take(ops.wide(x), column), bounds)
+
+
+def _cupy_matrix(module: Any, value: Any, column: Any, x: Any, bounds: Any) -> Sequence[Any]:
+    from cupyx.scipy.sparse import csr_matrix
+
+    shape = len(bounds) - 1, len(x)
+    return csr_matrix((value, column, bounds.astype("int32")), shape=shape), x
+
+
+def _cupy_product(module: Any, matrix: Any, x: Any, outputs: Any, axis: Any) -> Any:
+    return matrix @ x  # by cuSPARSE
+
+
+CSR = Text(
+    "reduction",
+    ("T value, int32 column, raw T x", "T y", "value * x[column]", *_SUM[1:], "csr_product"),
+    _product,
+    form="segments",
+    flops=2,
+    cupy=_cupy_product,
+    cupy_inputs=_cupy_matrix,
+    tolerance=1e-4,
+)
+
+
+def _even(mean: int, count: int, shape: Shape) -> Any:
+    """Return the bounds of segments whose lengths are spread evenly around a mean."""
+    inner = np.random.default_rng(mean).integers(0, count + 1, shape[0] - 2)
+    return np.concatenate([[0], np.sort(inner), [count]]).astype(I64)
+
+
+def _power(count: int, shape: Shape) -> Any:
+    """Return the bounds of segments the longest of which has half of all elements.
+
+    Each of the others is half as long as the one before, down to 1, and then all are.
+    """
+    segments = shape[0] - 1
+    lengths = np.ones(segments, I64)
+    rest = count - segments
+    for k in range(segments):
+        more = rest // 2
+        lengths[k] += more
+        rest -= more
+        if not more:
+            break
+    lengths[0] += rest
+    np.random.default_rng(0).shuffle(lengths)
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _columns(shape: Shape) -> Any:
+    return np.random.default_rng(1).integers(0, _VECTOR, shape, dtype="int32")
+
+
+def _bounds(n: int, mean: int) -> Operand:
+    """Return the bounds of segments of n elements with a mean length; 0: by a power law."""
+    segments = max(2, n // (mean or 32))
+    values = functools.partial(_even, mean, n) if mean else functools.partial(_power, n)
+    return Operand(I64, (segments + 1,), values=values)
+
+
+def _segmented(mean: int, dtype: str = F32) -> tuple[Operands, Operands]:
+    return (
+        lambda n: [array(dtype, line(n)), _bounds(n, mean)],
+        lambda n: [array(dtype, (_bounds(n, mean).shape[0] - 1,))],
+    )
+
+
+def _sparse(mean: int) -> tuple[Operands, Operands]:
+    return (
+        lambda n: [
+            array(F32, line(n)),
+            Operand("int32", line(n), values=_columns),
+            array(F32, (_VECTOR,)),
+            _bounds(n, mean),
+        ],
+        lambda n: [array(F32, (_bounds(n, mean).shape[0] - 1,))],
+    )
+
+
+def _scan(
+    name: str, inputs: Operands, target: float, axis: int = 0, text: Text = SCAN, **more: Any
+) -> Case:
+    return Case(name, text, inputs, axis=(axis,), target=target, section=SECTION, **more)
+
+
+def _segments(name: str, mean: int, target: float, dtype: str = F32, **more: Any) -> Case:
+    inputs, outputs = _segmented(mean, dtype)
+    return Case(name, SEGMENTS, inputs, outputs, target=target, section=SECTION, **more)
+
+
+def _csr(name: str, mean: int, **more: Any) -> Case:
+    inputs, outputs = _sparse(mean)
+    times = {"CuPy": 1.0}
+    return Case(name, CSR, inputs, outputs, section=SECTION, scale=0.25, times=times, **more)
+
+
+CASES = (
+    _scan("scan", lambda n: [array(F32, line(n))], 0.92),
+    _scan("scan of rows of 1000", lambda n: [array(F32, rows_of(n, 1000))], 0.90, axis=1),
+    _scan("scan of rows of 1001", lambda n: [array(F32, rows_of(n, 1001))], 0.90, axis=1),
+    _scan("scan of rows of 10^6", lambda n: [array(F32, rows_in(n, 268))], 0.90, axis=1),
+    _scan("scan of axis 0", lambda n: [array(F32, square(n))], 0.85),
+    _scan("scan of axis 0, 64 columns", lambda n: [array(F32, rows_in(n, 64)[::-1])], 0.85),
+    _scan("f16 scan of rows", lambda n: [array(F16, rows_of(n, 1024))], 0.85, 1, SCAN_16),
+    _scan("f64 scan", lambda n: [array(F64, line(n))], 0.92, scale=0.5),
+    _segments("segments of about 8", 8, 0.70),
+    _segments("segments of about 32", 32, 0.85),
+    _segments("segments of about 1000", 1000, 0.90),
+    _segments("segments by a power law", 0, 0.75),
+    _csr("CSR product, rows of about 32", 32),
+)

@@ -1,0 +1,121 @@
+// Sliding windows: one output for each window, of its elements in their order, so the user's operation
+// need not be commutative. kspec/runtime/schedules/rolling_schedule.py packs the same structures.
+#pragma once
+
+#include "kspec/boundary.cuh"
+#include "kspec/scan.cuh"
+
+namespace kspec {
+
+// One axis along which windows slide.
+template <int INPUTS> struct SlidingAxis {
+  ptrdiff_t axis;             // number in the axes of the outputs
+  ptrdiff_t size;             // elements of a window
+  ptrdiff_t step;             // from window to window
+  ptrdiff_t before;           // elements in front of the one that a window is at
+  ptrdiff_t extent;           // of the inputs
+  ptrdiff_t strides[INPUTS];  // of the inputs in bytes
+};
+
+// Windows of `length` elements along W axes, one for each of `outputs`.
+template <int AXES, int W, int INPUTS, int OUTPUTS>
+struct Reduction<Rolling<AXES, W>, INPUTS, OUTPUTS> {
+  ptrdiff_t outputs;
+  ptrdiff_t length;
+  int boundary;
+  int pad;
+  SlidingAxis<INPUTS> sliding[W];       // innermost first
+  Axes<AXES, INPUTS + OUTPUTS> places;  // of the outputs, and of the elements that windows are at
+};
+
+// Where the operands of an output are, and its index along each axis of the windows.
+template <class Plan, int W, int OPERANDS> struct WindowPlace {
+  const Plan& plan;
+  ptrdiff_t offset[OPERANDS];
+  ptrdiff_t index[W];
+
+  __device__ inline WindowPlace(const Plan& plan, ptrdiff_t output) : plan(plan) {
+#pragma unroll
+    for (int k = 0; k < OPERANDS; ++k) offset[k] = 0;
+#pragma unroll
+    for (int w = 0; w < W; ++w) index[w] = 0;
+    plan.places.visit(output, *this);
+  }
+  __device__ inline void add(int axis, ptrdiff_t at) {
+#pragma unroll
+    for (int k = 0; k < OPERANDS; ++k) offset[k] += at * plan.places.strides[k][axis];
+#pragma unroll
+    for (int w = 0; w < W; ++w)
+      if (axis == plan.sliding[w].axis) index[w] = at * plan.sliding[w].step;
+  }
+  __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
+};
+
+// The elements of a window along axes W - 1 to 0, from those of axis 0 that lie at `offset`.
+template <class Op, class Place, int W, int I> struct Slide {
+  typedef typename Op::_Acc Acc;
+  const Op& op;
+  const Place& place;
+  ptrdiff_t output;
+  Acc total;
+  ptrdiff_t count;   // elements of the window that there are
+  ptrdiff_t number;  // of an element in the window
+
+  struct Inside {
+    ptrdiff_t offset[I];
+    __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
+  };
+
+  template <int AXIS> __device__ inline void along(const Inside& base) {
+    const SlidingAxis<I>& axis = place.plan.sliding[AXIS];
+    const ptrdiff_t at = place.index[AXIS], first = at - axis.before;
+    for (ptrdiff_t k = first; k < first + axis.size; ++k) {
+      const bool inside = 0 <= k && k < axis.extent;
+      const ptrdiff_t from = inside ? k : index_outside(k, axis.extent, place.plan.boundary);
+      if (from < 0) {
+        skip<AXIS>();
+        continue;
+      }
+      Inside here;
+#pragma unroll
+      for (int i = 0; i < I; ++i) here.offset[i] = base.offset[i] + (from - at) * axis.strides[i];
+      if constexpr (AXIS > 0) {
+        along<AXIS - 1>(here);
+      } else {
+        const Acc value = op._map(here, number++, output);
+        total = count++ ? op._reduce(total, value) : value;
+      }
+    }
+  }
+  template <int AXIS> __device__ inline void skip() {
+    ptrdiff_t elements = 1;
+#pragma unroll
+    for (int w = 0; w < AXIS; ++w) elements *= place.plan.sliding[w].size;
+    number += elements;
+  }
+};
+
+template <class Op, int AXES, int W, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<Rolling<AXES, W>, I, O>& plan,
+                              const Inputs&...) {
+  typedef WindowPlace<Reduction<Rolling<AXES, W>, I, O>, W, I + O> Place;
+  typedef Slide<Op, Place, W, I> Window;
+#ifdef KSPEC_HOST
+  const ptrdiff_t each = plan.outputs / gridDim.x, begin = each * blockIdx.x;
+  const ptrdiff_t end = blockIdx.x + 1 < gridDim.x ? begin + each : plan.outputs;
+  for (ptrdiff_t output = begin; output < end; ++output) {
+#else
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (output < plan.outputs) {
+#endif
+    const Place place(plan, output);
+    typename Window::Inside base;
+#pragma unroll
+    for (int i = 0; i < I; ++i) base.offset[i] = place.offset[i];
+    Window window{op, place, output, typename Op::_Acc(), 0, 0};
+    window.template along<W - 1>(base);
+    counted(op, window.count)._post(op._initial(window.total), place, output);
+  }
+}
+
+}  // namespace kspec

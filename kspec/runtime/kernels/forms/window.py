@@ -1,0 +1,168 @@
+"""Calling a reduction kernel for sliding windows: axes, binding, outputs, schedule, launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kspec.errors import ArgumentTypeError
+from kspec.model.forms import WINDOW, infer_window
+from kspec.model.neighbours.windows import VALID
+from kspec.runtime.arguments.binding import classify, resolve_stream
+from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.forms.indices import check_beside
+from kspec.runtime.schedules.rolling_schedule import choose_rolling
+from kspec.runtime.schedules.strides import broadcast_strides
+
+_OPTIONS = ("size", "axis", "boundary", "step")
+_PLAIN = (int, tuple)
+
+
+class WindowCallable(FoldingCallable):
+    """A reduction kernel that can reduce sliding windows."""
+
+    def window(
+        self,
+        *args: Any,
+        size: int | Sequence[int] | None = None,
+        axis: int | Sequence[int] = -1,
+        boundary: str = VALID,
+        step: int | Sequence[int] = 1,
+        out: Any = None,
+        stream: Any = None,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Reduce windows that slide along an axis: rolling aggregates, pooling.
+
+        The elements of a window keep their order, so the reduce expression need not be
+        commutative. Equal calls give equal bits.
+
+        Parameters
+        ----------
+        *args : arrays or scalars
+            The inputs, and then the size unless it is given by keyword. Inputs broadcast against
+            each other.
+        size : int or sequence of int
+            Elements of a window along each axis.
+        axis : int or sequence of int, default -1
+            Axes along which windows slide, at most 4.
+        boundary : {"valid", "nearest", "reflect", "mirror", "wrap", "shrink"}, default "valid"
+            What lies beyond the ends of the axes. With "valid" all windows lie inside, and there
+            are fewer outputs than elements. Otherwise windows are around each element,
+            ``size // 2`` of whose elements are in front of it; elements beyond an end are those of
+            `scipy.ndimage`, or, with "shrink", there are none.
+        step : int or sequence of int, default 1
+            Elements from one window to the next.
+        out : array or tuple of arrays, optional
+            The outputs, one for each declared.
+        stream : stream, optional
+            Default: the current stream of the first array's library.
+        sanitize, order, timeout : optional
+            What to check on the host device (`kspec.Checks`); default: as the kernel's `checks`,
+            `kspec.checking` or the environment say.
+
+        Returns
+        -------
+        array or tuple of arrays
+            The outputs, of the kind of the first array. The map sees the position in the window
+            as ``_J``, and the post-map, as ``_in_ind.size() / _out_ind.size()``, how many elements
+            the window has.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices, an
+            unknown boundary.
+        ShapeError
+            A `ValueError`: shapes do not fit, or a window is longer than its axis.
+        NotSupportedError
+            The expressions read ``_raw_<name>`` or an indexer.
+        numpy.exceptions.AxisError
+            An axis is out of range.
+        SpecializationNotBuilt
+            Nothing precompiled fits and ``KSPEC_JIT=never``.
+        """
+        nin = len(self._declaration.inputs)
+        if size is None:
+            if len(args) != nin + 1:
+                raise ArgumentTypeError(
+                    f"{self.__name__}.window() takes {nin + 1} positional arguments "
+                    f"({self._declaration.inputs}, size), not {len(args)}"
+                )
+            *inputs, size = args
+            args = tuple(inputs)
+        given = args if out is None else (*args, *(out if type(out) is tuple else (out,)))
+        plain = sanitize is None and order is None and timeout is None
+        if plain and type(size) in _PLAIN and type(axis) in _PLAIN and type(step) in _PLAIN:
+            cached = self._cached(WINDOW, given)
+            if cached is not None:
+                places = (*given, *self._absent[len(given) :])
+                return cached(self, *places, size, axis, boundary, step, stream)
+        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+        prepared = self.prepare_window(args, size, axis, boundary, step, out, options)
+        return self._run_form(WINDOW, prepared, given, _OPTIONS)
+
+    def prepare_window(
+        self,
+        args: Sequence[Any],
+        size: Any,
+        axis: Any = -1,
+        boundary: str = VALID,
+        step: Any = 1,
+        out: Any = None,
+        options: LaunchOptions = NO_OPTIONS,
+    ) -> Prepared:
+        """Check a call, with parameters and errors as those of `window`, and make its outputs."""
+        declaration = self.declaration
+        given = out is not None or len(args) > len(declaration.inputs)
+        call = classify(declaration, args, self.given_outputs(args, out))
+        self.check_scalars(call)
+        inferred, sliding = infer_window(
+            declaration, *call.types(), size=size, axis=axis, boundary=boundary, step=step
+        )
+        shape, binding = inferred.loop, inferred.binding
+        call = self.with_outputs(call, inferred.shape, binding)
+        check_beside(self.__name__, call.inputs, call.outputs if given else ())
+        checks = checks_of_call(self.__name__, call.device, self.checks, options)
+        values = tuple(operand.value for operand in call.outputs)
+        result = values[0] if len(values) == 1 else values
+        library = None if given else call.library
+        if 0 in inferred.shape:
+            return Prepared(result, device=call.device, library=library)
+        handle = resolve_stream(call, options.stream)
+        call = replace(call, stream=handle)
+        modes = modes_of_call(checks, call.device, declaration)
+        still = (0,) * len(shape)
+        schedule = choose_rolling(
+            shape,
+            inferred.shape,
+            sliding,
+            boundary,
+            [
+                broadcast_strides(one.view.shape, one.view.strides, shape) if one.view else still
+                for one in call.inputs
+                if not one.param.raw
+            ],
+            [one.view.strides for one in call.outputs if one.view],
+            on_host=call.device.is_host,
+        )
+        operands = (*call.inputs, *call.outputs)
+        host = host_options(checks, modes, operands)
+        return Prepared(
+            result,
+            self.load(call, binding, schedule.layout, modes),
+            Launch((schedule.blocks, 1, 1), (schedule.threads, 1, 1), 0, handle, host),
+            binding,
+            call.device,
+            schedule.pack,
+            operands,
+            given=given,
+            named=options.stream is not None,
+            library=library,
+        )
