@@ -159,7 +159,8 @@ template <class Plan, int SIZE> struct SegmentEnds {
     for (ptrdiff_t k = from + start; k < plan.segments; k += step) {
       const ptrdiff_t end = plan.bound(k + 1);
       if (end > high) break;
-      visit(k, end);
+      // Bounds that are not sorted must not lead out of the tile.
+      if (end > low || low == 0) visit(k, end);
     }
   }
   __device__ inline bool begins(ptrdiff_t element) const {

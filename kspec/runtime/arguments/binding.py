@@ -108,13 +108,18 @@ def new_output(param: Param, array: Any) -> Operand:
     return Operand(param, array, library.view(array), library, is_output=True)
 
 
-def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) -> None:
-    """Raise `ArgumentTypeError` unless the positional arguments are the inputs, or all."""
+def check_count(
+    declaration: GeneratedDeclaration, arguments: Sequence[object], form: str = ""
+) -> None:
+    """Raise `ArgumentTypeError` unless the positional arguments are the inputs, or all.
+
+    `form`: with a dot in front, the method that is called.
+    """
     nin, nout = len(declaration.inputs), len(declaration.outputs)
     if len(arguments) not in (nin, nin + nout):
         either = f"{nin} or {nin + nout}" if nout else f"{nin}"
         raise ArgumentTypeError(
-            f"{declaration.name}() takes {either} positional arguments "
+            f"{declaration.name}{form}() takes {either} positional arguments "
             f"({declaration.params}), not {len(arguments)}"
         )
 

@@ -108,7 +108,7 @@ class ReductionCallable(ScanCallable, SegmentsCallable, WindowCallable):
                 args = given_of(a0, a1, a2, a3, a4, *rest)
                 given = self.all_given(args, out)
                 cached = self._call_cache[types_of(given)] if given else None
-                if cached is not None:
+                if cached is not None and given:
                     places = (*given, *[ABSENT] * (PLACES - len(given)))
                     return cached(self, *places, axis, keepdims, stream)
             else:

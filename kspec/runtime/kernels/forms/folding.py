@@ -41,16 +41,16 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
 
     _absent: ClassVar = (ABSENT,) * PLACES
 
-    def _cached(self, form: str, given: tuple[Any, ...]) -> CallFunction | None:
+    def _cached(self, form: str, given: tuple[Any, ...] | None) -> CallFunction | None:
         """Return the function for repeated calls of a form with arguments of these types."""
         cache = self._form_caches.get(form)
-        return cache[types_of(given)] if cache is not None else None
+        return cache[types_of(given)] if cache is not None and given is not None else None
 
     def _run_form(
         self,
         form: str,
         prepared: Prepared,
-        given: tuple[Any, ...],
+        given: tuple[Any, ...] | None,
         options: tuple[str, ...],
         indices: int = 0,
     ) -> Any:
@@ -66,21 +66,30 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
             How many arrays of integers there are.
         """
         result = prepared.run()
+        assert given is not None  # the call was checked
+        values = given
         returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
 
         def make() -> CacheEntry | None:
-            return self._entry(given, options, returned, indices=indices, prepare=f"prepare_{form}")
+            prepare = f"prepare_{form}"
+            return self._entry(values, options, returned, indices=indices, prepare=prepare)
 
-        self._form_caches.setdefault(form, CallCache()).learn(given, make)
+        self._form_caches.setdefault(form, CallCache()).learn(values, make)
         return result
 
-    def all_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-        """Return the arguments with the outputs given by keyword; nothing if these are too many."""
+    def all_given(
+        self, args: tuple[Any, ...], out: Any, indices: int = 0
+    ) -> tuple[Any, ...] | None:
+        """Return the arguments with the outputs given by keyword; None if there is a wrong number.
+
+        `indices`: arrays of integers that a form takes beside the inputs.
+        """
         if out is None:
             return args
-        if len(args) != len(self._declaration.inputs):
-            return ()
-        return (*args, *out) if type(out) is tuple else (*args, out)
+        outputs = out if type(out) is tuple else (out,)
+        declaration = self._declaration
+        wanted = len(declaration.inputs) + indices, len(declaration.outputs)
+        return (*args, *outputs) if (len(args), len(outputs)) == wanted else None
 
     def given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
         """Return the outputs given by keyword."""

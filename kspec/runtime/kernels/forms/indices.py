@@ -43,12 +43,17 @@ def index_operand(kernel: str, name: str, value: object, call: Call) -> Operand:
         check_one_device(
             kernel, [f"{first.param.name} on {call.device}", f"{name} on {view.device}"]
         )
-    return Operand(Param(view.dtype, name), value, view, library, False, where)
+    operand = Operand(Param(view.dtype, name), value, view, library, False, where)
+    return replace(operand, is_gathered=True)
+
+
+def gathered(call: Call) -> Call:
+    """Return a call whose inputs are read by other threads than those that write outputs."""
+    return replace(call, inputs=tuple(replace(one, is_gathered=True) for one in call.inputs))
 
 
 def check_beside(kernel: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
     """Raise `OverlapError` if an output shares memory with an array that other threads read."""
     if outputs:
-        read = [replace(one, is_gathered=True) for one in inputs]
-        places = map(place_of, (*read, *outputs))
+        places = map(place_of, (*inputs, *outputs))
         check_overlaps(kernel, [one for one in places if one is not None])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kspec.model.forms import SCAN, infer_scan
-from kspec.runtime.arguments.binding import classify, resolve_stream
+from kspec.runtime.arguments.binding import check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
@@ -88,6 +88,7 @@ class ScanCallable(FoldingCallable):
             and type(exclusive) is type(reverse) is bool
         )
         if plain and (cached := self._cached(SCAN, given)) is not None:
+            assert given is not None
             places = (*given, *self._absent[len(given) :])
             return cached(self, *places, axis, exclusive, reverse, stream)
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
@@ -106,6 +107,7 @@ class ScanCallable(FoldingCallable):
         """Check a scan, with parameters and errors as those of `scan`, and make its outputs."""
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
+        check_count(declaration, args, ".scan")
         call = classify(declaration, args, self.given_outputs(args, out))
         self.check_scalars(call)
         inferred = infer_scan(declaration, *call.types(), axis=axis, exclusive=exclusive)

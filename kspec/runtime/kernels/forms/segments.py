@@ -14,7 +14,7 @@ from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_o
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
-from kspec.runtime.kernels.forms.indices import check_beside, index_operand
+from kspec.runtime.kernels.forms.indices import check_beside, gathered, index_operand
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
 from kspec.runtime.schedules.strides import Strides, broadcast_strides, collapse
@@ -72,10 +72,10 @@ class SegmentsCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        given = args if out is None else (*args, *(out if type(out) is tuple else (out,)))
+        given = self.all_given(args, out, indices=1)
         if sanitize is None and order is None and timeout is None:
             cached = self._cached(SEGMENTS, given)
-            if cached is not None:
+            if cached is not None and given is not None:
                 return cached(self, *given, *self._absent[len(given) :], stream)
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare_segments(args, out, options)
@@ -90,15 +90,14 @@ class SegmentsCallable(FoldingCallable):
         """
         declaration = self.declaration
         nin, nout = len(declaration.inputs), len(declaration.outputs)
-        if len(args) == nin + 1 + nout and out is None:
-            args, out = args[: nin + 1], tuple(args[nin + 1 :])
-        if len(args) != nin + 1:
+        if len(args) not in (nin + 1, nin + 1 + nout):
             raise ArgumentTypeError(
                 f"{self.__name__}.segments() takes {nin + 1} positional arguments "
                 f"({declaration.inputs}, indptr), not {len(args)}"
             )
-        given = self.given_outputs(args[:nin], out)
-        call = classify(declaration, args[:nin], given)
+        behind = tuple(args[nin + 1 :])
+        given = self.given_outputs((*args[:nin], *behind), out) or behind
+        call = gathered(classify(declaration, args[:nin], given))
         self.check_scalars(call)
         bounds = index_operand(self.__name__, "indptr", args[nin], call)
         inputs, outputs = call.types()

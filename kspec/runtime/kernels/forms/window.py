@@ -9,12 +9,12 @@ from typing import Any
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms import WINDOW, infer_window
 from kspec.model.neighbours.windows import VALID
-from kspec.runtime.arguments.binding import classify, resolve_stream
+from kspec.runtime.arguments.binding import check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
-from kspec.runtime.kernels.forms.indices import check_beside
+from kspec.runtime.kernels.forms.indices import check_beside, gathered
 from kspec.runtime.schedules.rolling_schedule import choose_rolling
 from kspec.runtime.schedules.strides import broadcast_strides
 
@@ -97,11 +97,11 @@ class WindowCallable(FoldingCallable):
                 )
             *inputs, size = args
             args = tuple(inputs)
-        given = args if out is None else (*args, *(out if type(out) is tuple else (out,)))
+        given = self.all_given(args, out)
         plain = sanitize is None and order is None and timeout is None
         if plain and type(size) in _PLAIN and type(axis) in _PLAIN and type(step) in _PLAIN:
             cached = self._cached(WINDOW, given)
-            if cached is not None:
+            if cached is not None and given is not None:
                 places = (*given, *self._absent[len(given) :])
                 return cached(self, *places, size, axis, boundary, step, stream)
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
@@ -121,6 +121,7 @@ class WindowCallable(FoldingCallable):
         """Check a call, with parameters and errors as those of `window`, and make its outputs."""
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
+        check_count(declaration, args, ".window")
         call = classify(declaration, args, self.given_outputs(args, out))
         self.check_scalars(call)
         inferred, sliding = infer_window(
@@ -128,6 +129,7 @@ class WindowCallable(FoldingCallable):
         )
         shape, binding = inferred.loop, inferred.binding
         call = self.with_outputs(call, inferred.shape, binding)
+        call = gathered(call)
         check_beside(self.__name__, call.inputs, call.outputs if given else ())
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
         values = tuple(operand.value for operand in call.outputs)

@@ -1,0 +1,202 @@
+"""Spec files with forms, through all that a build makes of them."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kspec import sharded
+from kspec.build.load import import_package
+from kspec.build.project import build_project, plan_project
+from kspec.errors import SpecError
+from kspec.model.coverage import layouts_of
+from kspec.model.forms import FORMS, LAYOUTS, form_of
+from kspec.model.stages import Specialization, scan_columns, scan_lines, segment_lines
+from kspec.runtime.kernels.identity import kernel_of
+from kspec.runtime.modules.advice import missing_lines
+from kspec.runtime.package import load_manifest
+from kspec.spec.loader import load_specs
+from tests.projects import CONFIGURATION
+
+SPEC = """\
+[reduction.total]
+doc = "Sum."
+inputs = ["T x"]
+outputs = ["T y"]
+map = "x"
+reduce = "a + b"
+post_map = "y = a"
+identity = "0"
+forms = ["reduce", "scan", "segments", "window"]
+types = { T = "float64" }
+
+[reduction.both]
+doc = "Sum and product with a number."
+inputs = ["T x", "T factor"]
+outputs = ["T y", "double z"]
+map = "x"
+reduce = "a + b"
+post_map = "y = a; z = a * factor"
+forms = ["scan"]
+types = { T = ["float32", "float64"] }
+
+[reduction.plain]
+doc = "Sum, and no more."
+inputs = ["T x"]
+outputs = ["T y"]
+map = "x"
+reduce = "a + b"
+post_map = "y = a"
+types = { T = "float64" }
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("forms") / "toy"
+    (folder / "specs").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(CONFIGURATION)
+    (folder / "specs/sums.toml").write_text(SPEC)
+    build_project(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sums(project: Path) -> Any:
+    return import_package(plan_project(project).settings.package_folder).sums
+
+
+def test_methods_of_a_generated_function(sums: Any) -> None:
+    x = np.arange(12.0).reshape(4, 3)
+    assert sums.total(x) == 66
+    np.testing.assert_array_equal(sums.total.scan(x, axis=0), np.cumsum(x, axis=0))
+    np.testing.assert_array_equal(
+        sums.total.scan(x, exclusive=True, reverse=True), np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
+    )
+    np.testing.assert_array_equal(sums.total.segments(x, np.array([0, 1, 4])), [x[0], sum(x[1:])])
+    np.testing.assert_array_equal(sums.total.window(x, 2, axis=0), x[:-1] + x[1:])
+    np.testing.assert_array_equal(
+        sums.total.window(x, (4, 3), axis=(0, 1), boundary="valid", step=(1, 2)), [[66]]
+    )
+    out = np.empty_like(x)
+    assert sums.total.scan(x, out=out) is out
+
+
+def test_several_outputs(sums: Any) -> None:
+    x, y, z = np.arange(4, dtype="float32"), np.empty(4, "float32"), np.empty(4)
+    found = sums.both.scan(x, 10, out=(y, z))
+    assert found == (y, z) or all(map(np.shares_memory, found, (y, z)))
+    np.testing.assert_array_equal(y, [0, 1, 3, 6])
+    np.testing.assert_array_equal(z, [0, 10, 30, 60])
+    assert not hasattr(sums.both, "segments")
+
+
+def test_signatures(sums: Any) -> None:
+    assert str(inspect.signature(sums.total.segments)) == (
+        "(x: 'ArrayT', indptr: 'AnyArray', *, out: 'ArrayT | None' = None, "
+        "stream: 'Stream | None' = None) -> 'ArrayT'"
+    )
+    assert str(inspect.signature(sums.total.scan)) == (
+        "(x: 'ArrayT', *, out: 'ArrayT | None' = None, axis: 'int' = -1, "
+        "exclusive: 'bool' = False, reverse: 'bool' = False, stream: 'Stream | None' = None)"
+        " -> 'ArrayT'"
+    )
+    assert sums.total.__doc__.startswith("Sum.")
+    assert sums.total.window.__doc__.startswith("Reduce windows that slide along axes.")
+
+
+def test_the_object_stands_for_its_kernel(sums: Any) -> None:
+    kernel = kernel_of(sums.total)
+    assert kernel.name == sums.total.__name__ == "total"
+    assert kernel_of(pickle.loads(pickle.dumps(sums.total))).name == "total"
+    assert inspect.isfunction(sums.plain)
+    assert kernel_of(sums.plain).declaration.forms == ()
+    blocks = [np.arange(6.0), np.arange(3.0)]
+    np.testing.assert_array_equal(sharded.apply(sums.total, blocks), 18)
+
+
+def test_what_is_precompiled(project: Path) -> None:
+    (file,) = load_specs(project / "specs", project)
+    total, both, plain = (spec.declaration() for spec in file.specs)
+    binding = (("T", "float64"),)
+    assert {form_of(tag) for tag, _ in layouts_of(total, binding)} == set(FORMS)
+    assert {form_of(tag) for tag, _ in layouts_of(both, binding)} == {"reduce", "scan"}
+    assert {form_of(tag) for tag, _ in layouts_of(plain, binding)} == {"reduce"}
+    folder = plan_project(project).settings.package_folder
+    entry = load_manifest(folder).module("sums")
+    assert [kernel.forms for kernel in entry.kernels] == [FORMS[1:], ("scan",), ()]
+    assert f"total<double, {scan_lines(1)}>" in entry.precompiled
+    assert f"both<float, {scan_columns(1)}>" in entry.precompiled
+    assert not any("plain" in one and "Scan" in one for one in entry.precompiled)
+
+
+def test_advice_names_the_form(project: Path) -> None:
+    folder = plan_project(project).settings.package_folder
+    entry = load_manifest(folder).module("sums")
+    _, both, plain = entry.kernels
+    binding = (("T", "float64"),)
+    wanted = Specialization("plain", binding, scan_lines(1))
+    assert list(missing_lines(entry, plain, wanted)) == ['forms = ["reduce", "scan"]']
+    wanted = Specialization("both", binding, segment_lines(1))
+    assert list(missing_lines(entry, both, wanted)) == ['forms = ["reduce", "scan", "segments"]']
+    wanted = Specialization("both", binding, scan_lines(9))
+    assert list(missing_lines(entry, both, wanted)) == ['layouts = ["ScanLines<64>"]']
+
+
+@pytest.mark.parametrize("form", FORMS[1:])
+def test_every_layout_has_its_form(form: str) -> None:
+    for layout in LAYOUTS[form]:
+        assert form_of(layout(1)) == form_of(layout(9)) == form
+
+
+def faults(tmp_path: Path, old: str, new: str) -> str:
+    (tmp_path / "specs").mkdir()
+    assert old in SPEC
+    (tmp_path / "specs/sums.toml").write_text(SPEC.replace(old, new, 1))
+    with pytest.raises(SpecError) as caught:
+        load_specs(tmp_path / "specs", tmp_path)
+    return str(caught.value)
+
+
+LISTED = 'forms = ["reduce", "scan", "segments", "window"]'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            LISTED,
+            'forms = ["reduce", "scam"]',
+            "unknown form 'scam'; expected one of reduce, scan, segments, window",
+        ),
+        (LISTED, 'forms = ["scan", "scan"]', "'scan' is listed twice"),
+        (
+            f'identity = "0"\n{LISTED}',
+            'forms = ["segments"]',
+            "'segments' needs an identity, which is the value of an empty segment",
+        ),
+        (
+            'map = "x"\nreduce = "a + b"\npost_map = "y = a"\nidentity',
+            'map = "_raw_x[0]"\nreduce = "a + b"\npost_map = "y = a"\nidentity',
+            "'scan' is not possible: its expressions read _raw_x, which only the reduction itself "
+            "has",
+        ),
+        (
+            'inputs = ["T x"]',
+            'inputs = ["_non_const T x"]',
+            "'scan' is not possible: it writes to x, which is _non_const",
+        ),
+        (
+            'inputs = ["T x"]',
+            'inputs = ["T x", "T indptr"]',
+            "'indptr' is an argument of 'segments'; choose another parameter name",
+        ),
+    ],
+)
+def test_faults(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert message in faults(tmp_path, old, new)

@@ -1,0 +1,606 @@
+"""The GPU's code for scans and segments, run on the CPU: tiles, chains of tiles, and their edges.
+
+The headers take the branch for CUDA where ``KSPEC_HOST`` is not defined, and the schedule is a
+GPU's. Blocks of 128 or 256 threads then run on the host device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.model.stages import CudaSource
+from kspec.pipeline import LazySource
+from kspec.runtime.kernels.accumulators import known_size
+from kspec.runtime.kernels.forms import scan, segments
+from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.memory.workspace import KeptScratch
+from kspec.runtime.schedules import scan_schedule
+from kspec.runtime.schedules.scan_schedule import LineTile, ScanSchedule, column_tile
+from tests.forms.kernels import (
+    CSR,
+    MODELS,
+    NO_IDENTITY,
+    OF_SEGMENT,
+    PLUS_TEN,
+    SCALED,
+    SIZES,
+    SUM,
+    WEIGHTED,
+)
+from tests.forms.reference import BOUNDS, bounds, integers, numbers, scanned_sum, sums
+from tests.forms.test_scan import WAYS, ways
+
+# The small floats of GPUs are converted in PTX: they stay the host's.
+PROLOGUE = '#include "kspec/half.cuh"\n#undef KSPEC_HOST\n'
+# Those that differ in their accumulators' bytes, or in what they read of the loop.
+TILED = (
+    *("sum", "mean", "two", "matrices", "argmax", "first_order", "permutations", "hash", "wide"),
+)
+SMALL_AND_LARGE = ("bool", "int8", "uint16", "float16", "bfloat16", "complex64", "complex128")
+LINES = {"scan": "kspec::ScanLines<8>", "segments": "kspec::SegmentLines<8>"}
+COLUMNS = {"scan": "kspec::ScanColumns<8>", "segments": "kspec::SegmentColumns<8>"}
+
+
+@pytest.fixture(autouse=True)
+def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
+    """Compile and schedule as for a GPU, for kernels that are made in the test.
+
+    Yields the schedules. One thread of the operating system runs all blocks, unless the test says
+    otherwise: tiles that wait for others do so in a loop.
+    """
+    made: list[ScanSchedule] = []
+    render = LazySource.__call__
+
+    def without_host(self: LazySource, wanted: Any) -> CudaSource:
+        source = render(self, wanted)
+        return replace(source, text=f"{PROLOGUE}{source.text}")
+
+    def on_a_gpu(choose: Callable[..., ScanSchedule]) -> Callable[..., ScanSchedule]:
+        def chosen(*args: Any, on_host: bool) -> ScanSchedule:
+            assert on_host
+            made.append(choose(*args, on_host=False))
+            return made[-1]
+
+        return chosen
+
+    def true_size(self: FoldingCallable, call: Any, binding: Any, modes: Any) -> int:
+        declared = self.declaration
+        return known_size(declared, binding) or SIZES[declared.accumulator]
+
+    monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
+    monkeypatch.setattr(LazySource, "__call__", without_host)
+    monkeypatch.setattr(scan, "choose_scan", on_a_gpu(scan.choose_scan))
+    monkeypatch.setattr(segments, "choose_segments", on_a_gpu(segments.choose_segments))
+    monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)
+    yield made
+    assert made
+
+
+@pytest.fixture(params=["1", "2"])
+def threads(
+    schedules: list[ScanSchedule], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run blocks in one, or two threads of the operating system."""
+    monkeypatch.setenv("KSPEC_HOST_THREADS", request.param)
+
+
+def anew(kernel: kspec.ReductionKernel) -> kspec.ReductionKernel:
+    """Return a kernel of the same spec that has not been compiled yet."""
+    return kspec.ReductionKernel.from_spec(kernel.spec)
+
+
+def size_of(name: str) -> int:
+    """Return the bytes of a model's accumulator."""
+    declared = MODELS[name].kernel.declaration
+    plain = {"sum": 4, "mean": 8, "two": 4}
+    return plain.get(name) or SIZES[declared.accumulator]
+
+
+def shift_of(schedule: ScanSchedule) -> int:
+    """Return how far packs of a plan are shifted; -1 if it has none."""
+    packed, shift = struct.unpack_from("2i", schedule.head, 24 if "Scan" in schedule.layout else 48)
+    return int(shift) if packed else -1
+
+
+class TestScanLines:
+    @ways
+    @pytest.mark.parametrize("name", TILED)
+    def test_every_kernel(
+        self, name: str, way: dict[str, bool], schedules: list[ScanSchedule]
+    ) -> None:
+        model, tile = MODELS[name], LineTile.of(size_of(name)).size
+        kernel = anew(model.kernel)
+        for shape in [(1,), (tile - 1,), (2 * tile + 1,), (5, tile // 2 - 3), (2, tile)]:
+            inputs = model.draw(*shape)
+            wanted = model.scan(inputs, **way)
+            model.check(kernel.scan(*inputs, **way), wanted, str(shape))
+            assert schedules[-1].layout == LINES["scan"]
+            assert schedules[-1].look_back.tiles == -(-inputs[0].size // tile)
+
+    @pytest.mark.parametrize("way", WAYS[:2], ids=["plain", "exclusive"])
+    def test_more_tiles_than_a_group(
+        self, way: dict[str, bool], threads: None, schedules: list[ScanSchedule]
+    ) -> None:
+        model = MODELS["matrices"]
+        kernel = anew(model.kernel)
+        for count, rows in ((33, 1), (70, 1), (65, 3)):
+            inputs = model.draw(rows, (count * LineTile.of(32).size - 5) // rows)
+            model.check(kernel.scan(*inputs, **way), model.scan(inputs, **way))
+            assert schedules[-1].look_back.tiles == count
+
+    def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["wide"], LineTile.of(192).size
+        kernel = anew(model.kernel)
+        (x,) = model.draw(3, (32 * 32 * tile + 2 * tile + 7) // 3)
+        model.check(kernel.scan(x, exclusive=True), model.scan((x,), exclusive=True))
+        assert schedules[-1].look_back.levels == [1027, 33, 2]
+
+    @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
+    def test_every_dtype(self, dtype: str) -> None:
+        x = numbers(dtype, 9001)
+        kernel = anew(SUM)
+        for way in WAYS:
+            np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
+
+    def test_shifted_packs(self, schedules: list[ScanSchedule]) -> None:
+        """Operands whose first elements are equally far from aligned addresses."""
+        for dtype, width in (("float32", 4), ("int16", 8), ("uint8", 16), ("float64", 2)):
+            kernel, shifts = anew(SUM), set()
+            for start, size in itertools.product(range(6), (1, 3, 5000)):
+                x, wanted = (integers(6000, dtype=dtype) for _ in range(2))
+                part = slice(start, start + size)
+                wanted[part] = scanned_sum(wanted[part])
+                kernel.scan(x[part], out=x[part])
+                shifts.add(shift_of(schedules[-1]))
+                np.testing.assert_array_equal(x, wanted)
+            assert -1 not in shifts and len(shifts) == min(width, 6)
+
+    def test_packs_that_are_not_abreast(self, schedules: list[ScanSchedule]) -> None:
+        kernel, x = anew(SUM), integers(5001, dtype="float32")
+        np.testing.assert_array_equal(kernel.scan(x[1:]), np.cumsum(x[1:]))
+        assert shift_of(schedules[-1]) == -1
+        np.testing.assert_array_equal(kernel.scan(x[4:]), np.cumsum(x[4:]))
+        assert shift_of(schedules[-1]) == 0
+
+    def test_strides(self) -> None:
+        kernel = anew(SUM)
+        for x in (integers(5000), integers(6, 1500), integers(3, 5, 700)):
+            for view in (x[::-1], x[..., ::-1], x[::2], x[..., ::3], x[..., 1:], x[..., :1]):
+                for axis, way in itertools.product({0, view.ndim - 1}, (WAYS[0], WAYS[3])):
+                    np.testing.assert_array_equal(
+                        kernel.scan(view, axis=axis, **way), scanned_sum(view, axis=axis, **way)
+                    )
+
+    def test_broadcast_inputs_and_numbers(self, schedules: list[ScanSchedule]) -> None:
+        kernel = anew(WEIGHTED)
+        x, row = integers(5, 1000, dtype="float32"), integers(1000, dtype="float32", seed=1)
+        for w in (row, row[:5, None], row[:1], row[:1, None], np.float32(3), 3):
+            np.testing.assert_array_equal(kernel.scan(x, w), np.cumsum(x * w, 1))
+        assert shift_of(schedules[-1]) == 0
+        column = row[:5, None]
+        np.testing.assert_array_equal(kernel.scan(column, row), np.cumsum(column * row, 1))
+
+    def test_in_place(self) -> None:
+        kernel = anew(SUM)
+        for way in WAYS:
+            for shape in [(9000,), (3, 5000), (2000, 3)]:
+                x = integers(*shape)
+                wanted = scanned_sum(x, **way)
+                np.testing.assert_array_equal(kernel.scan(x, out=x, **way), wanted)
+
+    def test_the_identity(self) -> None:
+        x = integers(9000)
+        plus_ten, greatest = anew(PLUS_TEN), anew(NO_IDENTITY)
+        np.testing.assert_array_equal(plus_ten.scan(x), np.cumsum(x) + 10)
+        np.testing.assert_array_equal(plus_ten.scan(x, exclusive=True), np.cumsum(x) - x + 10)
+        np.testing.assert_array_equal(greatest.scan(x), np.maximum.accumulate(x))
+
+    def test_many_axes(self, schedules: list[ScanSchedule]) -> None:
+        x = integers(*[2] * 14).transpose(*range(0, 14, 2), *range(1, 14, 2))[..., :1, :]
+        kernel = anew(SUM)
+        np.testing.assert_array_equal(kernel.scan(x, axis=-1), np.cumsum(x, -1))
+        assert schedules[-1].layout == "kspec::ScanLines<64>"
+
+    def test_rows_that_begin_with_tiles(self) -> None:
+        kernel, tile = anew(SUM), LineTile.of(8).size
+        for length in (tile // 4, tile // 4 + 1, tile // 4 - 1):
+            x = integers(13, length)
+            np.testing.assert_array_equal(kernel.scan(x), np.cumsum(x, 1))
+            found = kernel.scan(x, exclusive=True)
+            np.testing.assert_array_equal(found, np.cumsum(x, 1) - x)
+
+    def test_wide_indices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Rows are found by 64-bit division if there are too many elements for 32 bits."""
+        monkeypatch.setattr(scan_schedule, "_NARROW_LIMIT", 0)
+        kernel, x = anew(SUM), integers(7, 900)
+        for way in WAYS:
+            np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
+
+    def test_numbers_in_the_post_map(self) -> None:
+        x, kernel = integers(9000), anew(SCALED)
+        np.testing.assert_array_equal(kernel.scan(x, 3), 3 * np.cumsum(x))
+
+
+class TestScanColumns:
+    @ways
+    @pytest.mark.parametrize("name", TILED)
+    def test_every_kernel(
+        self, name: str, way: dict[str, bool], schedules: list[ScanSchedule]
+    ) -> None:
+        model, tile = MODELS[name], column_tile(size_of(name))
+        kernel = anew(model.kernel)
+        for length, rows in [
+            (1, 9),
+            (tile - 1, 31),
+            (tile, 32),
+            (2 * tile + 3, 33),
+            (tile + 1, 70),
+        ]:
+            inputs = model.draw(length, rows)
+            wanted = model.scan(inputs, 0, **way)
+            model.check(kernel.scan(*inputs, axis=0, **way), wanted, f"{length} by {rows}")
+            assert schedules[-1].layout == COLUMNS["scan"]
+            assert schedules[-1].look_back.tiles == -(-length // tile)
+            assert schedules[-1].look_back.chains == -(-rows // 32)
+
+    def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["matrices"], column_tile(32)
+        kernel = anew(model.kernel)
+        for count, rows in ((33, 40), (70, 9)):
+            inputs = model.draw(count * tile - 5, rows)
+            model.check(kernel.scan(*inputs, axis=0), model.scan(inputs, 0))
+            assert schedules[-1].look_back.tiles == count
+
+    def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["wide"], column_tile(192)
+        kernel = anew(model.kernel)
+        (x,) = model.draw(32 * 32 * tile + tile + 7, 8)
+        for way in (WAYS[0], WAYS[3]):
+            model.check(kernel.scan(x, axis=0, **way), model.scan((x,), 0, **way))
+        assert schedules[-1].look_back.levels == [1026, 33, 2]
+
+    def test_strides(self, schedules: list[ScanSchedule]) -> None:
+        kernel = anew(SUM)
+        x = integers(3, 300, 40)
+        for view in (x, x[:, ::-1], x[..., ::-1], x[:, ::2, ::2], x[::2, 1:, 1:], x[0]):
+            axis = view.ndim - 2
+            for way in (WAYS[0], WAYS[3]):
+                np.testing.assert_array_equal(
+                    kernel.scan(view, axis=axis, **way), scanned_sum(view, axis=axis, **way)
+                )
+                assert schedules[-1].layout == COLUMNS["scan"]
+
+    def test_in_place(self) -> None:
+        kernel = anew(SUM)
+        for way in WAYS:
+            x = integers(300, 45)
+            wanted = scanned_sum(x, axis=0, **way)
+            np.testing.assert_array_equal(kernel.scan(x, out=x, axis=0, **way), wanted)
+
+    def test_broadcast_inputs(self) -> None:
+        kernel = anew(WEIGHTED)
+        x, w = integers(300, 45), integers(300, 1, seed=1)
+        for inputs in ((x, w), (x, 3), (w, x[:1]), (x, x[7])):
+            wanted = np.cumsum(np.multiply(*inputs), 0)
+            np.testing.assert_array_equal(kernel.scan(*inputs, axis=0), wanted)
+
+    def test_the_identity(self) -> None:
+        x = integers(300, 45)
+        plus_ten, greatest = anew(PLUS_TEN), anew(NO_IDENTITY)
+        np.testing.assert_array_equal(plus_ten.scan(x, axis=0), np.cumsum(x, 0) + 10)
+        found = plus_ten.scan(x, axis=0, exclusive=True)
+        np.testing.assert_array_equal(found, np.cumsum(x, 0) - x + 10)
+        np.testing.assert_array_equal(greatest.scan(x, axis=0), np.maximum.accumulate(x, 0))
+
+    def test_the_number_of_the_row(self) -> None:
+        x, w = integers(300, 45), integers(45, seed=1)
+        found = anew(OF_SEGMENT).scan(x, w, axis=0)
+        np.testing.assert_array_equal(found, np.cumsum(x * w, 0))
+
+
+class TestSegmentLines:
+    @pytest.mark.parametrize("name", TILED)
+    def test_every_kernel(self, name: str, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS[name], LineTile.of(size_of(name)).size
+        kernel = anew(model.kernel)
+        for length, kind in itertools.product((1, tile - 1, 2 * tile + 5), BOUNDS):
+            inputs, indptr = model.draw(length), bounds(length, kind)
+            wanted = model.segments(inputs, indptr)
+            model.check(kernel.segments(*inputs, indptr), wanted, f"{length} {kind}")
+            assert schedules[-1].layout == LINES["segments"]
+            assert abs(schedules[-1].look_back.tiles - length // tile) <= 1
+
+    def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
+        model = MODELS["matrices"]
+        kernel = anew(model.kernel)
+        for count, kind in ((33, "mixed"), (70, "long"), (65, "one"), (34, "inside")):
+            inputs = model.draw(count * LineTile.of(32).size - 5)
+            indptr = bounds(len(inputs[0]), kind)
+            model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
+            assert schedules[-1].look_back.tiles == count
+
+    @pytest.mark.parametrize("kind", ["long", "mixed"])
+    def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["wide"], LineTile.of(192).size
+        (x,) = model.draw(32 * 32 * tile + 2 * tile + 7)
+        indptr = bounds(len(x), kind)
+        model.check(anew(model.kernel).segments(x, indptr), model.segments((x,), indptr))
+        assert schedules[-1].look_back.levels == [1027, 33, 2]
+
+    @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
+    def test_every_dtype(self, dtype: str) -> None:
+        x, kernel = numbers(dtype, 9001), anew(SUM)
+        for kind in BOUNDS:
+            indptr = bounds(9001, kind)
+            np.testing.assert_array_equal(kernel.segments(x, indptr), sums(x, indptr.tolist()))
+
+    def test_segments_that_begin_with_tiles(self) -> None:
+        kernel, tile = anew(SUM), LineTile.of(8).size
+        x = integers(4 * tile + 3)
+        at = np.arange(1, 5) * tile
+        for near in ([0], [0, 0, 0], [-1], [1], [-1, 0, 1], [-1, -1, 0, 0, 1, 1]):
+            indptr = np.sort(np.add.outer(near, at), None)
+            for ends in ([], [0, len(x)], [len(x)]):
+                wanted = np.concatenate([ends[:-1], indptr[indptr <= len(x)], ends[-1:]])
+                wanted = wanted.astype("int64")
+                found = kernel.segments(x, wanted)
+                np.testing.assert_array_equal(found, sums(x, wanted.tolist()))
+
+    def test_bounds_of_every_dtype(self) -> None:
+        x, kernel = integers(120), anew(SUM)
+        for size, sign in itertools.product((1, 2, 4, 8), "iu"):
+            indptr = bounds(120, "mixed").astype(f"{sign}{size}")
+            np.testing.assert_array_equal(kernel.segments(x, indptr), sums(x, indptr.tolist()))
+
+    def test_shifted_packs(self, schedules: list[ScanSchedule]) -> None:
+        kernel, drawn = anew(CSR), np.random.default_rng(0)
+        value, column = drawn.integers(0, 9, 9000).astype("float64"), drawn.integers(0, 30, 9000)
+        column, x = column.astype("int32"), drawn.integers(0, 9, 30).astype("float64")
+        shifts = set()
+        for start, size in itertools.product(range(5), (1, 3, 8000)):
+            values, columns = (one[start : start + size] for one in (value, column))
+            for kind in ("short", "mixed", "inside"):
+                indptr = bounds(size, kind)
+                wanted = sums(values * x[columns], indptr.tolist())
+                np.testing.assert_array_equal(kernel.segments(values, columns, x, indptr), wanted)
+                shifts.add(shift_of(schedules[-1]))
+        assert shifts == {0, 1}
+
+    def test_shifted_packs_of_bytes(self, schedules: list[ScanSchedule]) -> None:
+        """Packs of more elements than a thread has."""
+        model = MODELS["hash"]
+        kernel = anew(model.kernel)
+        shifts = set()
+        for start, size in itertools.product((0, 1, 7, 15), (1, 9, 1290, 3000)):
+            x, indptr = model.draw(5000)[0][start : start + size], bounds(size, "mixed")
+            model.check(kernel.segments(x, indptr), model.segments((x,), indptr))
+            shifts.add(shift_of(schedules[-1]))
+        assert shifts == {0, 1, 7, 15}
+
+    def test_strides_and_numbers(self, schedules: list[ScanSchedule]) -> None:
+        kernel, x = anew(WEIGHTED), integers(9000)
+        for view in (x[::-1], x[::2], x[1:], x):
+            indptr = bounds(len(view), "mixed")
+            wanted = sums(3 * view, indptr.tolist())
+            np.testing.assert_array_equal(kernel.segments(view, 3, indptr), wanted)
+            np.testing.assert_array_equal(kernel.segments(view, x[:1] * 0 + 3, indptr), wanted)
+        assert shift_of(schedules[-1]) == 0
+
+    def test_the_number_of_the_segment(self) -> None:
+        kernel, x = anew(OF_SEGMENT), integers(9000)
+        for kind in BOUNDS:
+            indptr = bounds(9000, kind)
+            w = integers(len(indptr), seed=1)
+            wanted = sums(x, indptr.tolist()) * w[:-1]
+            np.testing.assert_array_equal(kernel.segments(x, w, indptr), wanted)
+
+    def test_the_identity(self) -> None:
+        kernel, x = anew(PLUS_TEN), integers(9000)
+        for kind in BOUNDS:
+            indptr = bounds(9000, kind)
+            np.testing.assert_array_equal(kernel.segments(x, indptr), sums(x, indptr.tolist()) + 10)
+
+    def test_no_elements(self) -> None:
+        kernel = anew(PLUS_TEN)
+        assert kernel.segments(np.zeros(0), np.zeros(700, int)).tolist() == [10] * 699
+
+
+class TestSegmentColumns:
+    @pytest.mark.parametrize("name", TILED)
+    def test_every_kernel(self, name: str, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS[name], column_tile(size_of(name))
+        kernel = anew(model.kernel)
+        shapes = [(1, 2), (tile, 31), (2 * tile + 5, 33)]
+        for (length, columns), kind in itertools.product(shapes, BOUNDS):
+            inputs, indptr = model.draw(length, columns), bounds(length, kind)
+            wanted = model.segments(inputs, indptr)
+            model.check(kernel.segments(*inputs, indptr), wanted, f"{length} by {columns} {kind}")
+            assert schedules[-1].layout == COLUMNS["segments"]
+            assert schedules[-1].look_back.tiles == -(-length // tile)
+            assert schedules[-1].look_back.chains == -(-columns // 32)
+
+    def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["matrices"], column_tile(32)
+        kernel = anew(model.kernel)
+        for count, kind in ((33, "mixed"), (70, "long"), (65, "one"), (34, "inside")):
+            inputs = model.draw(count * tile - 5, 40 if count < 40 else 3)
+            indptr = bounds(len(inputs[0]), kind)
+            model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
+            assert schedules[-1].look_back.tiles == count
+
+    @pytest.mark.parametrize("kind", ["one", "mixed"])
+    def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["wide"], column_tile(192)
+        (x,) = model.draw(32 * 32 * tile + tile + 7, 2)
+        indptr = bounds(len(x), kind)
+        model.check(anew(model.kernel).segments(x, indptr), model.segments((x,), indptr))
+        assert schedules[-1].look_back.levels == [1026, 33, 2]
+
+    def test_segments_that_begin_with_tiles(self) -> None:
+        kernel, tile = anew(SUM), column_tile(8)
+        x = integers(4 * tile + 3, 3)
+        at = np.arange(5) * tile
+        for near in ([0], [0, 0, 0], [-1], [1], [-1, 0, 1], [-1, -1, 0, 0, 1, 1]):
+            indptr = np.clip(np.sort(np.add.outer(near, at), None), 0, len(x))
+            found = kernel.segments(x, indptr)
+            np.testing.assert_array_equal(found, sums(x, indptr.tolist()))
+
+    def test_views(self) -> None:
+        kernel, x = anew(SUM), integers(300, 5, 9)
+        for view in (x[::-1], x[:, ::-1, ::2], x.transpose(0, 2, 1), x[1:, 1:, :1], x[:, 0]):
+            for kind in BOUNDS:
+                indptr = bounds(len(view), kind)
+                found = kernel.segments(view, indptr)
+                np.testing.assert_array_equal(found, sums(view, indptr.tolist()))
+
+    def test_the_number_of_the_segment(self) -> None:
+        kernel, x = anew(OF_SEGMENT), integers(300, 40)
+        for kind in BOUNDS:
+            indptr = bounds(300, kind)
+            w = integers(len(indptr), seed=1)
+            wanted = sums(x, indptr.tolist()) * w[:-1, None]
+            np.testing.assert_array_equal(kernel.segments(x, w, indptr), wanted)
+
+    def test_the_identity(self) -> None:
+        kernel, x = anew(PLUS_TEN), integers(300, 40)
+        for kind in BOUNDS:
+            indptr = bounds(300, kind)
+            np.testing.assert_array_equal(kernel.segments(x, indptr), sums(x, indptr.tolist()) + 10)
+
+    def test_no_elements(self) -> None:
+        found = anew(PLUS_TEN).segments(np.zeros((0, 3)), np.zeros(700, int))
+        np.testing.assert_array_equal(found, np.full((699, 3), 10))
+
+
+WRONG = {
+    "beyond the end": [0, 10, 20_000],
+    "before the beginning": [-5, 3, 900],
+    "backwards": [900, 0],
+    "far away": [2**55, -(2**55), 2**55],
+    "one too large": [0, 800, 10, 20, 900],
+    "one too small": [0, 300, 1, 500, 600, 900],
+    "any order": [440, 691, 496, 655, 377, 226, 615, 532, 131, 112, 204, 715, 395, 669, 34, 441],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_wrong_bounds_make_wrong_outputs(name: str, columns: int) -> None:
+    """Nothing outside of arrays and shared memory is read or written, and nothing hangs."""
+    kernel = anew(PLUS_TEN)
+    length = 900 if columns > 1 else 9000
+    x = np.ones((length, columns) if columns > 1 else length)
+    kernel.segments(x, np.array(WRONG[name]) * (length // 900), sanitize="memory")
+    found = kernel.segments(x, np.array([0, length]))
+    np.testing.assert_array_equal(found, np.full((1, *x.shape[1:]), length + 10))
+
+
+@pytest.mark.parametrize("form", ["scan", "segments"])
+@pytest.mark.parametrize("shape", [(9000,), (300, 40)], ids=str)
+class TestChecks:
+    """Barriers and bounds of shared memory; all that is read there was written before."""
+
+    @pytest.mark.parametrize(
+        "check", [{"order": "reverse"}, {"order": "random:3"}, {"sanitize": "memory,race"}], ids=str
+    )
+    def test_they_pass(self, form: str, shape: tuple[int, ...], check: dict[str, str]) -> None:
+        model = MODELS["matrices"]
+        kernel, inputs = anew(model.kernel), model.draw(*shape)
+        if form == "scan":
+            model.check(kernel.scan(*inputs, axis=0, **check), model.scan(inputs, 0))
+        else:
+            indptr = bounds(shape[0], "mixed")
+            found = kernel.segments(*inputs, indptr, **check)
+            model.check(found, model.segments(inputs, indptr))
+
+
+class TestScratch:
+    @pytest.fixture
+    def zeros(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+        """Return a function that asserts that all scratch memory is zero, and returns its size."""
+        kept: list[tuple[KeptScratch, int]] = []
+        create = KeptScratch.__init__
+
+        def noted(self: KeptScratch, device: Any, stream: int, nbytes: int, zeroed: int) -> None:
+            assert zeroed == nbytes
+            create(self, device, stream, nbytes, zeroed)
+            kept.append((self, nbytes))
+
+        def check() -> int:
+            for one, nbytes in kept:
+                assert not one.ptr or not any(ctypes.string_at(one.ptr, nbytes))
+            return sum(nbytes for _, nbytes in kept)
+
+        monkeypatch.setattr(KeptScratch, "__init__", noted)
+        return check
+
+    @pytest.mark.parametrize("shape", [(9000,), (3, 2500), (33 * 512 + 7,)], ids=str)
+    def test_lines(self, shape: tuple[int, ...], threads: None, zeros: Callable[[], int]) -> None:
+        model = MODELS["matrices"]
+        kernel = anew(model.kernel)
+        for seed in range(6):
+            inputs = model.draw(*shape, seed=seed)
+            model.check(kernel.scan(*inputs), model.scan(inputs))
+            assert zeros() > 0
+        assert kernel.cache_info().plans == 1
+
+    def test_columns(self, threads: None, zeros: Callable[[], int]) -> None:
+        model = MODELS["wide"]
+        kernel = anew(model.kernel)
+        for seed in range(6):
+            inputs = model.draw(40 * column_tile(192), 40, seed=seed)
+            model.check(kernel.scan(*inputs, axis=0), model.scan(inputs, 0))
+            assert zeros() > 0
+        assert kernel.cache_info().plans == 1
+
+    @pytest.mark.parametrize("shape", [(9000,), (33 * 512 + 7,), (1100, 40)], ids=str)
+    def test_segments(
+        self, shape: tuple[int, ...], threads: None, zeros: Callable[[], int]
+    ) -> None:
+        model = MODELS["matrices"]
+        kernel = anew(model.kernel)
+        for seed in range(6):
+            inputs = model.draw(*shape, seed=seed)
+            indptr = np.sort(np.random.default_rng(seed).integers(0, shape[0] + 1, 50))
+            model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
+            assert zeros() > 0
+        assert kernel.cache_info().plans == 1
+
+    def test_calls_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Launches of several threads do not share their scratch memory."""
+        monkeypatch.setenv("KSPEC_HOST_THREADS", "2")
+        kernel, x = anew(SUM), integers(3, 20_000)
+        wanted = np.cumsum(x, 1)
+        with ThreadPoolExecutor(4) as pool:
+            for found in pool.map(lambda _: kernel.scan(x), range(60)):
+                np.testing.assert_array_equal(found, wanted)
+
+    def test_a_single_tile_needs_none(self, zeros: Callable[[], int]) -> None:
+        model = MODELS["matrices"]
+        inputs = model.draw(500)
+        model.check(anew(model.kernel).scan(*inputs), model.scan(inputs))
+        assert zeros() == 0
+
+
+class TestBits:
+    @pytest.mark.parametrize("shape", [(200_000,), (3000, 40)], ids=str)
+    def test_the_number_of_threads_changes_none(
+        self, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x = np.random.default_rng(1).normal(size=shape).astype("float32")
+        indptr = bounds(shape[0], "long")
+        kernel, found = anew(SUM), []
+        for threads in ("1", "2", "2", "3"):
+            monkeypatch.setenv("KSPEC_HOST_THREADS", threads)
+            found.append(kernel.scan(x, axis=0).tobytes() + kernel.segments(x, indptr).tobytes())
+        assert len(set(found)) == 1
