@@ -41,6 +41,7 @@ class RollingSchedule:
     blocks: int
     threads: int
     plan: bytes
+    scratch = 0
 
     def pack(self, scratch: int) -> bytes:
         """Return the plan; it needs no scratch memory."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.declaration import PLACES, ReductionDeclaration
-from kspec.model.infer import Binding
+from kspec.model.infer import Binding, Inferred
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
-from kspec.runtime.arguments.binding import Call, Operand, raw_ndims
+from kspec.runtime.arguments.binding import Call, Operand, raw_ndims, resolve_stream
+from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.cache import (
     ABSENT,
     CacheEntry,
@@ -20,11 +22,35 @@ from kspec.runtime.callcache.cache import (
     types_of,
 )
 from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.launch import Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
+
+
+class FormSchedule(Protocol):
+    """Division of the work of a form among threads and blocks."""
+
+    @property
+    def layout(self) -> str:
+        """Tag of ``kspec/layout.cuh``."""
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of each."""
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory, all zero before and after the launch."""
+
+    def pack(self, scratch: int) -> bytes:
+        """Pack the plan with the address of the scratch memory, or 0."""
 
 
 class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
@@ -76,6 +102,63 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
 
         self._form_caches.setdefault(form, CallCache()).learn(values, make)
         return result
+
+    def _prepare_form(
+        self,
+        call: Call,
+        inferred: Inferred,
+        given: bool,
+        options: LaunchOptions,
+        choose: Callable[[Call, tuple[str, ...]], FormSchedule],
+        indices: Operand | None = None,
+        place: int = 0,
+    ) -> Prepared:
+        """Return the launch of a checked call with all outputs.
+
+        Parameters
+        ----------
+        inferred : Inferred
+            Its types.
+        given : bool
+            Whether the caller gave the outputs.
+        options : LaunchOptions
+            Keywords of the call.
+        choose : callable
+            Returns the schedule, given the call and the instrumentation of the kernel.
+        indices : Operand, optional
+            The array of integers that the form takes beside the inputs.
+        place : int
+            Offset of its address in the plan.
+        """
+        declaration, binding = self.declaration, inferred.binding
+        checks = checks_of_call(self.__name__, call.device, self.checks, options)
+        values = tuple(operand.value for operand in call.outputs)
+        result = values[0] if len(values) == 1 else values
+        library = None if given else call.library
+        if 0 in inferred.shape:
+            return Prepared(result, device=call.device, library=library)
+        read = call.inputs if indices is None else (*call.inputs, indices)
+        handle = resolve_stream(replace(call, inputs=read), options.stream)
+        call = replace(call, stream=handle)
+        modes = modes_of_call(checks, call.device, declaration)
+        schedule = choose(call, modes)
+        operands = (*read, *call.outputs)
+        host = host_options(checks, modes, operands)
+        return Prepared(
+            result,
+            self.load(call, binding, schedule.layout, modes),
+            Launch((schedule.blocks, 1, 1), (schedule.threads, 1, 1), 0, handle, host),
+            binding,
+            call.device,
+            schedule.pack,
+            operands,
+            given=given,
+            scratch=schedule.scratch,
+            tickets=schedule.scratch,
+            named=options.stream is not None,
+            library=library,
+            placed=() if indices is None else ((len(call.inputs), place),),
+        )
 
     def all_given(
         self, args: tuple[Any, ...], out: Any, indices: int = 0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from kspec.model.forms import SCAN, infer_scan
-from kspec.runtime.arguments.binding import check_count, classify, resolve_stream
-from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
-from kspec.runtime.schedules.scan_schedule import Scanned, choose_scan
+from kspec.runtime.schedules.scan_schedule import Scanned, ScanSchedule, choose_scan
 
 _OPTIONS = ("axis", "exclusive", "reverse")
 
@@ -114,42 +112,15 @@ class ScanCallable(FoldingCallable):
         shape, binding = inferred.loop, inferred.binding
         (along,) = inferred.reduced
         call = self.with_outputs(call, shape, binding)
-        checks = checks_of_call(self.__name__, call.device, self.checks, options)
-        values = tuple(operand.value for operand in call.outputs)
-        result = values[0] if len(values) == 1 else values
-        library = None if given else call.library
-        if 0 in shape:
-            return Prepared(result, device=call.device, library=library)
-        handle = resolve_stream(call, options.stream)
-        call = replace(call, stream=handle)
-        modes = modes_of_call(checks, call.device, declaration)
-        looped = [operand for operand in call.inputs if not operand.param.raw]
-        rows, steps = self.axes_beside(looped, call.outputs, shape, along)
-        scanned = Scanned(rows, shape[along], steps, bool(exclusive), bool(reverse))
-        schedule = choose_scan(
-            scanned,
-            [member_of(operand, binding) for operand in (*looped, *call.outputs)],
-            lambda: self.accumulator_size(call, binding, modes),
-            on_host=call.device.is_host,
-        )
-        operands = (*call.inputs, *call.outputs)
-        return Prepared(
-            result,
-            self.load(call, binding, schedule.layout, modes),
-            Launch(
-                (schedule.blocks, 1, 1),
-                (schedule.threads, 1, 1),
-                0,
-                handle,
-                host_options(checks, modes, operands),
-            ),
-            binding,
-            call.device,
-            schedule.pack,
-            operands,
-            given=given,
-            scratch=schedule.scratch,
-            tickets=schedule.scratch,
-            named=options.stream is not None,
-            library=library,
-        )
+
+        def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
+            looped = [operand for operand in call.inputs if not operand.param.raw]
+            rows, steps = self.axes_beside(looped, call.outputs, shape, along)
+            return choose_scan(
+                Scanned(rows, shape[along], steps, bool(exclusive), bool(reverse)),
+                [member_of(operand, binding) for operand in (*looped, *call.outputs)],
+                lambda: self.accumulator_size(call, binding, modes),
+                on_host=call.device.is_host,
+            )
+
+        return self._prepare_form(call, inferred, given, options, choose)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms import SEGMENTS, infer_segments
 from kspec.model.shapes import Shape
-from kspec.runtime.arguments.binding import Operand, classify, resolve_stream
-from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.arguments.binding import Call, Operand, classify
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside, gathered, index_operand
 from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.schedules.scan_schedule import ScanSchedule
 from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
 from kspec.runtime.schedules.strides import Strides, broadcast_strides, collapse
 
@@ -105,39 +104,19 @@ class SegmentsCallable(FoldingCallable):
         shape, binding = inferred.loop, inferred.binding
         call = self.with_outputs(call, inferred.shape, binding)
         check_beside(self.__name__, (*call.inputs, bounds), call.outputs if given else ())
-        checks = checks_of_call(self.__name__, call.device, self.checks, options)
-        values = tuple(operand.value for operand in call.outputs)
-        result = values[0] if len(values) == 1 else values
-        library = None if given else call.library
-        if 0 in inferred.shape:
-            return Prepared(result, device=call.device, library=library)
-        operands = (*call.inputs, bounds, *call.outputs)
-        handle = resolve_stream(replace(call, inputs=(*call.inputs, bounds)), options.stream)
-        call = replace(call, stream=handle)
-        modes = modes_of_call(checks, call.device, declaration)
-        looped = [operand for operand in call.inputs if not operand.param.raw]
-        segmented = _axes(looped, call.outputs, shape, inferred.shape, bounds, declaration.ordered)
-        schedule = choose_segments(
-            segmented,
-            [member_of(operand, binding) for operand in looped],
-            lambda: self.accumulator_size(call, binding, modes),
-            on_host=call.device.is_host,
-        )
-        host = host_options(checks, modes, operands)
-        return Prepared(
-            result,
-            self.load(call, binding, schedule.layout, modes),
-            Launch((schedule.blocks, 1, 1), (schedule.threads, 1, 1), 0, handle, host),
-            binding,
-            call.device,
-            schedule.pack,
-            operands,
-            given=bool(given),
-            scratch=schedule.scratch,
-            tickets=schedule.scratch,
-            named=options.stream is not None,
-            library=library,
-            placed=((len(call.inputs), BOUNDS),),
+
+        def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
+            looped = [operand for operand in call.inputs if not operand.param.raw]
+            ordered = declaration.ordered
+            return choose_segments(
+                _axes(looped, call.outputs, shape, inferred.shape, bounds, ordered),
+                [member_of(operand, binding) for operand in looped],
+                lambda: self.accumulator_size(call, binding, modes),
+                on_host=call.device.is_host,
+            )
+
+        return self._prepare_form(
+            call, inferred, bool(given), options, choose, indices=bounds, place=BOUNDS
         )
 
 

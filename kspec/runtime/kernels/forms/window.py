@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms import WINDOW, infer_window
 from kspec.model.neighbours.windows import VALID
-from kspec.runtime.arguments.binding import check_count, classify, resolve_stream
-from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
-from kspec.runtime.schedules.rolling_schedule import choose_rolling
+from kspec.runtime.schedules.rolling_schedule import RollingSchedule, choose_rolling
 from kspec.runtime.schedules.strides import broadcast_strides
 
 _OPTIONS = ("size", "axis", "boundary", "step")
@@ -131,40 +129,23 @@ class WindowCallable(FoldingCallable):
         call = self.with_outputs(call, inferred.shape, binding)
         call = gathered(call)
         check_beside(self.__name__, call.inputs, call.outputs if given else ())
-        checks = checks_of_call(self.__name__, call.device, self.checks, options)
-        values = tuple(operand.value for operand in call.outputs)
-        result = values[0] if len(values) == 1 else values
-        library = None if given else call.library
-        if 0 in inferred.shape:
-            return Prepared(result, device=call.device, library=library)
-        handle = resolve_stream(call, options.stream)
-        call = replace(call, stream=handle)
-        modes = modes_of_call(checks, call.device, declaration)
         still = (0,) * len(shape)
-        schedule = choose_rolling(
-            shape,
-            inferred.shape,
-            sliding,
-            boundary,
-            [
-                broadcast_strides(one.view.shape, one.view.strides, shape) if one.view else still
-                for one in call.inputs
-                if not one.param.raw
-            ],
-            [one.view.strides for one in call.outputs if one.view],
-            on_host=call.device.is_host,
-        )
-        operands = (*call.inputs, *call.outputs)
-        host = host_options(checks, modes, operands)
-        return Prepared(
-            result,
-            self.load(call, binding, schedule.layout, modes),
-            Launch((schedule.blocks, 1, 1), (schedule.threads, 1, 1), 0, handle, host),
-            binding,
-            call.device,
-            schedule.pack,
-            operands,
-            given=given,
-            named=options.stream is not None,
-            library=library,
-        )
+
+        def choose(call: Call, modes: tuple[str, ...]) -> RollingSchedule:
+            return choose_rolling(
+                shape,
+                inferred.shape,
+                sliding,
+                boundary,
+                [
+                    broadcast_strides(one.view.shape, one.view.strides, shape)
+                    if one.view
+                    else still
+                    for one in call.inputs
+                    if not one.param.raw
+                ],
+                [one.view.strides for one in call.outputs if one.view],
+                on_host=call.device.is_host,
+            )
+
+        return self._prepare_form(call, inferred, given, options, choose)
