@@ -508,7 +508,7 @@ def test_wrong_bounds_make_wrong_outputs(name: str, columns: int) -> None:
 @pytest.mark.parametrize("form", ["scan", "segments"])
 @pytest.mark.parametrize("shape", [(9000,), (300, 40)], ids=str)
 class TestChecks:
-    """Barriers and bounds of shared memory; all that is read there was written before."""
+    """Any order of threads, barriers, and bounds of shared memory."""
 
     @pytest.mark.parametrize(
         "check", [{"order": "reverse"}, {"order": "random:3"}, {"sanitize": "memory,race"}], ids=str
