@@ -51,10 +51,6 @@ def _torch_segments(module: Any, x: Any, bounds: Any, outputs: Any, axis: Any) -
     return module.segment_reduce(x, "sum", offsets=bounds, axis=0)
 
 
-def _no_cupy(module: Any, *arguments: Any) -> Any:
-    raise NotImplementedError("CuPy has no function for segments")
-
-
 SEGMENTS = Text(
     "reduction",
     ("T x", "T y", *_SUM, "segment_sum"),
@@ -62,7 +58,6 @@ SEGMENTS = Text(
     form="segments",
     torch=_torch_segments,
     torch_name="segment_reduce",
-    cupy=_no_cupy,
     tolerance=1e-4,
 )
 

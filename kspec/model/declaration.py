@@ -61,6 +61,12 @@ class _Generated:
         return self.inputs.names, self.outputs.names
 
     @property
+    def overwrites(self) -> str:
+        """The input that the kernel writes to, as a reason for messages; empty if there is none."""
+        written = next((param.name for param in self.inputs if param.non_const), "")
+        return f"it writes to {written}, which is _non_const" if written else ""
+
+    @property
     def size_names(self) -> tuple[str, ...]:
         """Integer placeholders, which calls give by name."""
         return ()
@@ -172,9 +178,8 @@ class ElementwiseDeclaration(_Generated):
         raw = next((param.name for param in self.outputs if param.raw), "")
         if raw:
             return f"its output {raw} is raw"
-        written = next((param.name for param in self.inputs if param.non_const), "")
-        if written:
-            return f"it writes to {written}, which is _non_const"
+        if self.overwrites:
+            return self.overwrites
         return "" if self.outputs.params else "it has no outputs"
 
     def needs_array(self, param: Param) -> bool:
@@ -235,8 +240,7 @@ class ReductionDeclaration(_Generated):
             return (
                 "its map depends on where an element is (_J, _i, _in_ind, _out_ind or _raw_<name>)"
             )
-        written = next((param.name for param in self.inputs if param.non_const), "")
-        return f"it writes to {written}, which is _non_const" if written else ""
+        return self.overwrites
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
@@ -91,8 +92,7 @@ def form_fault(declaration: ReductionDeclaration) -> str:
     if declaration.indexers or declaration.raw_views:
         named = (*declaration.indexers, *(f"_raw_{name}" for name in declaration.raw_views))
         return f"its expressions read {' and '.join(named)}, which only the reduction itself has"
-    written = next((param.name for param in declaration.inputs if param.non_const), "")
-    return f"it writes to {written}, which is _non_const" if written else ""
+    return declaration.overwrites
 
 
 def check_form(declaration: ReductionDeclaration, form: str) -> None:
@@ -153,10 +153,7 @@ def infer_scan(
             f"{declaration.name}: an exclusive scan begins with the identity, which the kernel "
             "does not have"
         )
-    binding = bind_types(declaration, inputs, outputs, advice)
-    check_outputs(declaration, outputs, loop)
-    dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
-    return Inferred(binding, loop, (along,), loop, dtypes)
+    return _inferred(declaration, inputs, outputs, advice, loop, (along,), loop)
 
 
 def infer_segments(
@@ -203,11 +200,8 @@ def infer_segments(
             f"{name}: indptr must have one axis, with one element more than there are segments, "
             f"not shape {bounds.shape}"
         )
-    binding = bind_types(declaration, inputs, outputs, advice)
     shape = (bounds.shape[0] - 1, *loop[1:])
-    check_outputs(declaration, outputs, shape)
-    dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
-    return Inferred(binding, loop, (0,), shape, dtypes)
+    return _inferred(declaration, inputs, outputs, advice, loop, (0,), shape)
 
 
 @dataclass(frozen=True)
@@ -264,9 +258,7 @@ def bind_window(
         for name, given in (("size", size), ("axis", axis), ("step", step))
     )
     for name, given in (("size", sizes), ("step", steps)):
-        if len(given) == 1:
-            given *= len(axes)
-        if len(given) != len(axes):
+        if len(given) not in (1, len(axes)):
             raise ShapeError(
                 f"{kernel}: {name} has {len(given)} numbers, and windows slide along "
                 f"{counted(len(axes), 'axis')}"
@@ -330,8 +322,21 @@ def infer_window(
             )
         room = extent - one.size if boundary == VALID else extent - 1
         shape[one.axis] = room // one.step + 1
-    binding = bind_types(declaration, inputs, outputs, advice)
-    check_outputs(declaration, outputs, tuple(shape))
-    dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
     axes = tuple(one.axis for one in sliding)
-    return Inferred(binding, loop, axes, tuple(shape), dtypes), sliding
+    return _inferred(declaration, inputs, outputs, advice, loop, axes, tuple(shape)), sliding
+
+
+def _inferred(
+    declaration: ReductionDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract],
+    advice: str,
+    loop: tuple[Any, ...],
+    axes: tuple[int, ...],
+    shape: tuple[Any, ...],
+) -> Inferred:
+    """Return the types of a call, given the loop, the form's axes and the outputs' shape."""
+    binding = bind_types(declaration, inputs, outputs, advice)
+    check_outputs(declaration, outputs, shape)
+    dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
+    return Inferred(binding, loop, axes, shape, dtypes)

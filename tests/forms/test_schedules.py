@@ -222,7 +222,7 @@ def test_packed_sizes_are_the_compilers() -> None:
 
 
 def read(ctype: str, fields: str, packed: bytes, name: str) -> list[int]:
-    """Return what a kernel finds in a packed plan ``p``."""
+    """Return the fields that a kernel reads from a packed plan ``p``."""
     text = (
         f"__global__ void {name}({ctype} p, long long* out) {{\n"
         f"  const long long found[] = {{{fields}}};\n"

@@ -26,7 +26,7 @@ PADDED = {"nearest": "edge", "reflect": "symmetric", "mirror": "reflect", "wrap"
 def rolling(
     x: Any, sizes: Any, axes: Any, boundary: str = "valid", steps: Any = None, reduce: Any = np.sum
 ) -> Any:
-    """Return what each window makes, one window after the other."""
+    """Return the outputs, computed window by window."""
     axes = [axis % x.ndim for axis in axes]
     steps = steps or [1] * len(axes)
     if boundary not in ("valid", "shrink"):
@@ -160,6 +160,16 @@ class TestArrays:
                 sizes, axes = (size, axis) if isinstance(size, tuple) else ([size], [axis])
                 np.testing.assert_array_equal(device.numpy(found), rolling(x, sizes, axes))
         assert kernel.cache_info().plans >= 3
+
+    def test_numbers_that_equal_integers(self) -> None:
+        """A plan of the calls before must not let them through."""
+        kernel, x = kspec.ReductionKernel.from_spec(SUM.spec), integers(4, 30)
+        for _ in range(4):
+            kernel.window(x, (2, 1), axis=(0, 1))
+            with pytest.raises(ArgumentTypeError, match="size must be an integer or a tuple"):
+                kernel.window(x, (2.0, 1), axis=(0, 1))
+            with pytest.raises(ArgumentTypeError, match="axis must be an integer or a tuple"):
+                kernel.window(x, (2, 1), axis=(False, True))
 
 
 def refused(*args: Any, kernel: Any = SUM, **keywords: Any) -> str:

@@ -311,15 +311,12 @@ def _words(function: FunctionContext) -> Iterator[str]:
 def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:
     if isinstance(spec, RawSpec):
         return _raw(spec, name, callee, place)
-    declaration, scalars = spec.declaration(), spec.declaration().scalars
+    scalars = spec.declaration().scalars
     inputs, outputs = _python_names(spec.inputs), _python_names(spec.outputs)
     result = _Result.of(spec)
 
     def parameters(types: ArrayTypes) -> tuple[str, ...]:
-        texts = []
-        for word, param in zip(inputs, spec.inputs, strict=True):
-            also = "" if declaration.needs_array(param) else " | Scalar"
-            texts.append(f"{word}: {'Scalar' if param.name in scalars else types.of(param) + also}")
+        texts = _inputs(spec, inputs, types)
         default = "" if result.required else " | None = None"
         for word, param in zip(outputs, spec.outputs, strict=True):
             texts.append(f"{word}: {types.of(param)}{default}")
@@ -353,6 +350,18 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
     )
 
 
+def _inputs(
+    spec: ElementwiseSpec | ReductionSpec, words: Sequence[str], types: ArrayTypes
+) -> list[str]:
+    """Return the parameters of a function that are inputs, under their names in Python."""
+    declaration, texts = spec.declaration(), []
+    for word, param in zip(words, spec.inputs, strict=True):
+        also = "" if declaration.needs_array(param) else " | Scalar"
+        scalar = param.name in declaration.scalars
+        texts.append(f"{word}: {'Scalar' if scalar else types.of(param) + also}")
+    return texts
+
+
 def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
     """Return the forms beside that of the kernel itself."""
     return spec.declaration().forms if isinstance(spec, ReductionSpec) else ()
@@ -378,14 +387,8 @@ _FORM_ARGUMENTS: dict[str, tuple[str, ...]] = {
 def _form(
     spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, types: ArrayTypes
 ) -> FormContext:
-    declaration = spec.declaration()
     words = _python_names(spec.inputs)
     result = types.result(spec.outputs.params, False, False)
-    inputs = []
-    for word, param in zip(words, spec.inputs, strict=True):
-        also = "" if declaration.needs_array(param) else " | Scalar"
-        scalar = param.name in declaration.scalars
-        inputs.append(f"{word}: {'Scalar' if scalar else types.of(param) + also}")
     keywords = (f"out: {result} | None = None", *_FORM_KEYWORDS[form])
     keywords += ("stream: Stream | None = None",)
     behind = _FORM_ARGUMENTS[form]
@@ -394,7 +397,7 @@ def _form(
     call = _call(f"{callee}.{form}", [*words, *passed, *(f"{one}={one}" for one in named)])
     return FormContext(
         form,
-        ("self", *inputs, *behind, "*", *keywords),
+        ("self", *_inputs(spec, words, types), *behind, "*", *keywords),
         result,
         docs.form_doc(spec, form, words),
         _body(call, result),

@@ -29,6 +29,7 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.kernels.forms.folding import is_plain
 from kspec.runtime.kernels.forms.scan import ScanCallable
 from kspec.runtime.kernels.forms.segments import SegmentsCallable
 from kspec.runtime.kernels.forms.window import WindowCallable
@@ -102,7 +103,7 @@ class ReductionCallable(ScanCallable, SegmentsCallable, WindowCallable):
             and order is None
             and timeout is None
             and type(keepdims) is bool
-            and (axis is None or type(axis) is int or _is_plain(axis))
+            and (axis is None or is_plain(axis))
         ):
             if rest or out is not None:
                 args = given_of(a0, a1, a2, a3, a4, *rest)
@@ -236,11 +237,6 @@ class ReductionCallable(ScanCallable, SegmentsCallable, WindowCallable):
                 known_size(self.declaration, binding) or MAX_ACCUMULATOR,
             )
         return schedule, load(schedule.layout)
-
-
-def _is_plain(axis: object) -> bool:
-    """Whether equal axes mean the same: True is an error, but equals 1."""
-    return type(axis) is tuple and all(type(one) is int for one in axis)
 
 
 def split_axes(

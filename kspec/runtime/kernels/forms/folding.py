@@ -246,3 +246,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
             self.declaration.ordered,
         )
         return axes, tuple(steps[along] for steps in strides)
+
+
+def is_plain(value: object) -> bool:
+    """Whether equal values mean the same: True and 2.0 are errors, but equal integers."""
+    return type(value) is int or (type(value) is tuple and all(type(one) is int for one in value))

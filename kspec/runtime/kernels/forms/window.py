@@ -11,13 +11,12 @@ from kspec.model.neighbours.windows import VALID
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
 from kspec.runtime.schedules.rolling_schedule import RollingSchedule, choose_rolling
 from kspec.runtime.schedules.strides import broadcast_strides
 
 _OPTIONS = ("size", "axis", "boundary", "step")
-_PLAIN = (int, tuple)
 
 
 class WindowCallable(FoldingCallable):
@@ -97,7 +96,7 @@ class WindowCallable(FoldingCallable):
             args = tuple(inputs)
         given = self.all_given(args, out)
         plain = sanitize is None and order is None and timeout is None
-        if plain and type(size) in _PLAIN and type(axis) in _PLAIN and type(step) in _PLAIN:
+        if plain and is_plain(size) and is_plain(axis) and is_plain(step):
             cached = self._cached(WINDOW, given)
             if cached is not None and given is not None:
                 places = (*given, *self._absent[len(given) :])
