@@ -125,7 +125,8 @@ class TestScanLines:
             wanted = model.scan(inputs, **way)
             model.check(kernel.scan(*inputs, **way), wanted, str(shape))
             assert schedules[-1].layout == LINES["scan"]
-            assert schedules[-1].look_back.tiles == -(-inputs[0].size // tile)
+            # Of packs a thread may have more elements, and fewer if some do not fit evenly.
+            assert schedules[-1].look_back.tiles <= -(-inputs[0].size // tile) + 2
 
     @pytest.mark.parametrize("way", WAYS[:2], ids=["plain", "exclusive"])
     def test_more_tiles_than_a_group(
@@ -136,14 +137,14 @@ class TestScanLines:
         for count, rows in ((33, 1), (70, 1), (65, 3)):
             inputs = model.draw(rows, (count * LineTile.of(32).size - 5) // rows)
             model.check(kernel.scan(*inputs, **way), model.scan(inputs, **way))
-            assert schedules[-1].look_back.tiles == count
+            assert schedules[-1].look_back.tiles >= count
 
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], LineTile.of(192).size
         kernel = anew(model.kernel)
-        (x,) = model.draw(3, (32 * 32 * tile + 2 * tile + 7) // 3)
+        (x,) = model.draw(3, (40 * 32 * tile + 2 * tile + 7) // 3)
         model.check(kernel.scan(x, exclusive=True), model.scan((x,), exclusive=True))
-        assert schedules[-1].look_back.levels == [1027, 33, 2]
+        assert schedules[-1].look_back.groups == 41
 
     @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
     def test_every_dtype(self, dtype: str) -> None:
@@ -264,10 +265,10 @@ class TestScanColumns:
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], column_tile(192)
         kernel = anew(model.kernel)
-        (x,) = model.draw(32 * 32 * tile + tile + 7, 8)
+        (x,) = model.draw(40 * 7 * tile + tile + 7, 8)
         for way in (WAYS[0], WAYS[3]):
             model.check(kernel.scan(x, axis=0, **way), model.scan((x,), 0, **way))
-        assert schedules[-1].look_back.levels == [1026, 33, 2]
+        assert schedules[-1].look_back.groups == 41
 
     def test_strides(self, schedules: list[ScanSchedule]) -> None:
         kernel = anew(SUM)
@@ -318,7 +319,7 @@ class TestSegmentLines:
             wanted = model.segments(inputs, indptr)
             model.check(kernel.segments(*inputs, indptr), wanted, f"{length} {kind}")
             assert schedules[-1].layout == LINES["segments"]
-            assert abs(schedules[-1].look_back.tiles - length // tile) <= 1
+            assert abs(schedules[-1].look_back.tiles - length // tile) <= 2
 
     def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
         model = MODELS["matrices"]
@@ -327,15 +328,15 @@ class TestSegmentLines:
             inputs = model.draw(count * LineTile.of(32).size - 5)
             indptr = bounds(len(inputs[0]), kind)
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert schedules[-1].look_back.tiles == count
+            assert schedules[-1].look_back.tiles >= count
 
     @pytest.mark.parametrize("kind", ["long", "mixed"])
     def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], LineTile.of(192).size
-        (x,) = model.draw(32 * 32 * tile + 2 * tile + 7)
+        (x,) = model.draw(40 * 32 * tile + 2 * tile + 7)
         indptr = bounds(len(x), kind)
         model.check(anew(model.kernel).segments(x, indptr), model.segments((x,), indptr))
-        assert schedules[-1].look_back.levels == [1027, 33, 2]
+        assert schedules[-1].look_back.groups == 41
 
     @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
     def test_every_dtype(self, dtype: str) -> None:
@@ -377,13 +378,13 @@ class TestSegmentLines:
         assert shifts == {0, 1}
 
     def test_shifted_packs_of_bytes(self, schedules: list[ScanSchedule]) -> None:
-        """Packs of more elements than a thread has."""
-        model = MODELS["hash"]
-        kernel = anew(model.kernel)
-        shifts = set()
-        for start, size in itertools.product((0, 1, 7, 15), (1, 9, 1290, 3000)):
-            x, indptr = model.draw(5000)[0][start : start + size], bounds(size, "mixed")
-            model.check(kernel.segments(x, indptr), model.segments((x,), indptr))
+        """Packs of nearly as many elements as a thread has."""
+        kernel, shifts = anew(SUM), set()
+        for start, size in itertools.product((0, 1, 7, 15), (1, 9, 1290, 9000)):
+            x = integers(10_000, dtype="uint8")[start : start + size]
+            indptr = bounds(size, "mixed")
+            wanted = sums(x, indptr.tolist()).astype("uint8")
+            np.testing.assert_array_equal(kernel.segments(x, indptr), wanted)
             shifts.add(shift_of(schedules[-1]))
         assert shifts == {0, 1, 7, 15}
 
@@ -441,10 +442,10 @@ class TestSegmentColumns:
     @pytest.mark.parametrize("kind", ["one", "mixed"])
     def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], column_tile(192)
-        (x,) = model.draw(32 * 32 * tile + tile + 7, 2)
+        (x,) = model.draw(40 * 7 * tile + tile + 7, 2)
         indptr = bounds(len(x), kind)
         model.check(anew(model.kernel).segments(x, indptr), model.segments((x,), indptr))
-        assert schedules[-1].look_back.levels == [1026, 33, 2]
+        assert schedules[-1].look_back.groups == 41
 
     def test_segments_that_begin_with_tiles(self) -> None:
         kernel, tile = anew(SUM), column_tile(8)
@@ -525,47 +526,52 @@ class TestChecks:
 
 
 class TestScratch:
+    """Memory that launches keep for those that follow: nobody makes it zero again."""
+
     @pytest.fixture
-    def zeros(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-        """Return a function that asserts that all scratch memory is zero, and returns its size."""
-        kept: list[tuple[KeptScratch, int]] = []
+    def launches(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+        """Return a function that returns the number of launches that the kept memory counts."""
+        kept: list[KeptScratch] = []
         create = KeptScratch.__init__
 
         def noted(self: KeptScratch, device: Any, stream: int, nbytes: int, zeroed: int) -> None:
             assert zeroed == nbytes
             create(self, device, stream, nbytes, zeroed)
-            kept.append((self, nbytes))
+            if self.ptr:
+                kept.append(self)
 
-        def check() -> int:
-            for one, nbytes in kept:
-                assert not one.ptr or not any(ctypes.string_at(one.ptr, nbytes))
-            return sum(nbytes for _, nbytes in kept)
+        def count() -> int:
+            tickets = [struct.unpack("2I", ctypes.string_at(one.ptr, 8)) for one in kept]
+            assert not any(taken for taken, _ in tickets)
+            return sum(number for _, number in tickets)
 
         monkeypatch.setattr(KeptScratch, "__init__", noted)
-        return check
+        return count
 
     @pytest.mark.parametrize("shape", [(9000,), (3, 2500), (33 * 512 + 7,)], ids=str)
-    def test_lines(self, shape: tuple[int, ...], threads: None, zeros: Callable[[], int]) -> None:
+    def test_lines(
+        self, shape: tuple[int, ...], threads: None, launches: Callable[[], int]
+    ) -> None:
         model = MODELS["matrices"]
         kernel = anew(model.kernel)
         for seed in range(6):
             inputs = model.draw(*shape, seed=seed)
             model.check(kernel.scan(*inputs), model.scan(inputs))
-            assert zeros() > 0
+            assert launches() == seed + 1
         assert kernel.cache_info().plans == 1
 
-    def test_columns(self, threads: None, zeros: Callable[[], int]) -> None:
+    def test_columns(self, threads: None, launches: Callable[[], int]) -> None:
         model = MODELS["wide"]
         kernel = anew(model.kernel)
         for seed in range(6):
             inputs = model.draw(40 * column_tile(192), 40, seed=seed)
             model.check(kernel.scan(*inputs, axis=0), model.scan(inputs, 0))
-            assert zeros() > 0
+            assert launches() == seed + 1
         assert kernel.cache_info().plans == 1
 
     @pytest.mark.parametrize("shape", [(9000,), (33 * 512 + 7,), (1100, 40)], ids=str)
     def test_segments(
-        self, shape: tuple[int, ...], threads: None, zeros: Callable[[], int]
+        self, shape: tuple[int, ...], threads: None, launches: Callable[[], int]
     ) -> None:
         model = MODELS["matrices"]
         kernel = anew(model.kernel)
@@ -573,7 +579,7 @@ class TestScratch:
             inputs = model.draw(*shape, seed=seed)
             indptr = np.sort(np.random.default_rng(seed).integers(0, shape[0] + 1, 50))
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert zeros() > 0
+            assert launches() == seed + 1
         assert kernel.cache_info().plans == 1
 
     def test_calls_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -585,11 +591,11 @@ class TestScratch:
             for found in pool.map(lambda _: kernel.scan(x), range(60)):
                 np.testing.assert_array_equal(found, wanted)
 
-    def test_a_single_tile_needs_none(self, zeros: Callable[[], int]) -> None:
+    def test_a_single_tile_needs_none(self, launches: Callable[[], int]) -> None:
         model = MODELS["matrices"]
         inputs = model.draw(500)
         model.check(anew(model.kernel).scan(*inputs), model.scan(inputs))
-        assert zeros() == 0
+        assert launches() == 0
 
 
 class TestBits:

@@ -21,6 +21,8 @@ from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal, reduction_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.scan_schedule import (
+    SIDE,
+    TICKETS,
     LineTile,
     LookBack,
     Scanned,
@@ -32,93 +34,30 @@ from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_s
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from tests.profiles import examples
 
-GROUP = 32
 FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
 
 
 class TestLookBack:
-    """The look-back of ``kspec/carry.cuh``, tile by tile."""
-
-    @staticmethod
-    def walk(tiles: int, tile: int) -> tuple[set[int], dict[int, range]]:
-        """Return the entries that a tile publishes, and those it reads, with the tiles of each."""
-        published, read = set(), {}
-        base, count, index, last, width = 0, tiles, tile, True, 1
-        while True:
-            if last:
-                published.add(base + index)
-            inside = index % GROUP
-            for one in range(index - inside, index):
-                read[base + one] = range(one * width, (one + 1) * width)
-            last = last and inside == GROUP - 1
-            if count <= GROUP:
-                return published, read
-            base, count, index = base + count, -(-count // GROUP), index // GROUP
-            width *= GROUP
-
-    @given(st.one_of(st.integers(2, 40), st.integers(1, 64).map(lambda k: 32 * k + 1)))
-    @settings(max_examples=examples(40))
-    def test_each_tile_reads_all_before_it(self, tiles: int) -> None:
-        published: set[int] = set()
-        for tile in range(tiles):
-            own, read = self.walk(tiles, tile)
-            covered = list(itertools.chain.from_iterable(read.values()))
-            assert sorted(covered) == list(range(tile))
-            assert set(read) <= published, "an entry that a later tile publishes"
-            assert not own & published, "an entry of two tiles"
-            published |= own
-        assert max(published) < LookBack(tiles).entries
-
-    @given(st.integers(1, 3000), st.randoms(use_true_random=False))
-    @settings(max_examples=examples(40))
-    def test_the_last_to_leave_cleans_up(self, tiles: int, order: Any) -> None:
-        look_back = LookBack(tiles)
-        counters = [0] * look_back.groups
-        left = set().union(*(self.walk(tiles, tile)[0] for tile in range(tiles)))
-        ended = 0
-        for tile in order.sample(range(tiles), tiles):
-            base, counter, count, index = 0, 0, tiles, tile
-            while True:
-                group = index // GROUP
-                members = min(count - group * GROUP, GROUP)
-                counters[counter + group] += 1
-                if counters[counter + group] < members:
-                    break
-                counters[counter + group] = 0
-                first = base + group * GROUP
-                left -= set(range(first, first + members))
-                if count <= GROUP:
-                    ended += 1
-                    break
-                base, count, index = base + count, -(-count // GROUP), group
-                counter += count
-        assert ended == 1 and not any(counters) and not left
+    """The memory of ``kspec/carry.cuh``."""
 
     @pytest.mark.parametrize(
-        ("tiles", "levels", "groups"),
-        [
-            (1, [1], 1),
-            (32, [32], 1),
-            (33, [33, 2], 2 + 1),
-            (1024, [1024, 32], 32 + 1),
-            (1025, [1025, 33, 2], 33 + 2 + 1),
-            (32**3, [32**3, 1024, 32], 1024 + 32 + 1),
-            (32**3 + 1, [32**3 + 1, 1025, 33, 2], 1025 + 33 + 2 + 1),
-        ],
+        ("accumulator", "lines", "columns"),
+        [(1, 128, 28), (4, 128, 28), (8, 128, 28), (9, 64, 14), (16, 64, 14), (17, 32, 7)],
     )
-    def test_levels(self, tiles: int, levels: list[int], groups: int) -> None:
-        look_back = LookBack(tiles, chains=3)
-        assert look_back.levels == levels
-        assert (look_back.entries, look_back.groups) == (sum(levels), groups)
-        assert look_back.counters >= 4 * (2 + 3 * groups)
-        assert look_back.counters % 256 == 0
+    def test_groups(self, accumulator: int, lines: int, columns: int) -> None:
+        for tiles, groups in [(1, 1), (lines, 1), (lines + 1, 2), (5 * lines, 5)]:
+            look_back = LookBack(tiles, accumulator)
+            assert (look_back.group, look_back.groups) == (lines, groups)
+        side_by_side = LookBack(columns + 1, accumulator, 3, SIDE)
+        assert (side_by_side.group, side_by_side.groups) == (columns, 2)
 
     def test_bytes(self) -> None:
-        assert LookBack(1, chains=9).nbytes(8) == 0
-        assert LookBack(2).nbytes(4) == 256 + 2 * 8
-        assert LookBack(2).nbytes(1) == 256 + 2 * 8
-        assert LookBack(2).nbytes(12) == 256 + 2 * 3 * 8
-        assert LookBack(40, chains=5, columns=32).nbytes(8) == 256 + 5 * 32 * 42 * 2 * 8
+        """A message of each tile, and one of what is before each group."""
+        assert LookBack(1, 8, chains=9).nbytes == 0
+        assert LookBack(2, 4).nbytes == 256 + 3 * 8
+        assert LookBack(2, 1).nbytes == 256 + 3 * 8
+        assert LookBack(2, 12).nbytes == 256 + 3 * 3 * 8
+        assert LookBack(40, 8, chains=5, columns=32).nbytes == 256 + 5 * 32 * 42 * 2 * 8
 
 
 PROLOGUE = '#include "kspec/elements.cuh"\n#include "kspec/reduce.cuh"\n'
@@ -133,34 +72,38 @@ def compiled(text: str, name: str, *, before: str = "") -> Any:
 
 
 def test_tiles_are_those_of_the_headers() -> None:
-    rows = "\n".join(
-        f"  *out++ = kspec::LineTile<Bytes<{n}>>::THREADS, *out++ = kspec::LineTile<Bytes<{n}>>::SIZE,"
-        f" *out++ = kspec::ColumnTile<Bytes<{n}>>::SIZE, *out++ = kspec::LookBack<Bytes<{n}>>::WORDS;"
-        for n in SIZES
-    )
+    packs = (1, 2, 4, 8, 16)
+    rows = "\n".join(f"  tiles<Bytes<{n}>, {pack}>(out);" for n in SIZES for pack in packs)
     text = (
         "template <int N> struct Bytes { char bytes[N]; };\n"
-        'static_assert(kspec::LookBack<int>::GROUP == 32 && kspec::ColumnTile<int>::SIDE == 32, "");\n'
+        'static_assert(kspec::ColumnTile<int>::SIDE == 32, "rows");\n'
         'static_assert(kspec::ColumnTile<int>::WARPS * 32 == 256, "threads");\n'
-        f"__global__ void tiles(int* out) {{\n{rows}\n}}\n"
+        "template <class Acc, int PACK> __device__ void tiles(int*& out) {\n"
+        "  enum { V = kspec::TilePack<Acc, PACK>::V };\n"
+        "  *out++ = kspec::LineTile<Acc, V>::THREADS, *out++ = kspec::LineTile<Acc, V>::SIZE;\n"
+        "  *out++ = V, *out++ = kspec::ColumnTile<Acc>::SIZE;\n"
+        "  *out++ = kspec::LookBack<Acc, 32, 1>::GROUP, *out++ = kspec::LookBack<Acc, 7, 32>::GROUP;\n"
+        "}\n"
+        f"__global__ void all_tiles(int* out) {{\n{rows}\n}}\n"
     )
-    found = np.zeros((len(SIZES), 4), "int32")
+    found = np.zeros((len(SIZES) * len(packs), 6), "int32")
     block = marshal.PackedParameters([struct.pack("P", found.ctypes.data)])
-    kernel = compiled(text, "tiles", before="#undef KSPEC_HOST\n")
+    kernel = compiled(text, "all_tiles", before="#undef KSPEC_HOST\n")
     kernel.launch((1, 1, 1), (1, 1, 1), block.address)
-    wanted = [
-        (LineTile.of(n).threads, LineTile.of(n).size, column_tile(n), -(-n // 4)) for n in SIZES
-    ]
-    assert found.tolist() == [list(row) for row in wanted]
+    wanted = []
+    for n, pack in itertools.product(SIZES, packs):
+        tile, groups = LineTile.of(n, pack), (LookBack(1, n), LookBack(1, n, 1, SIDE))
+        wanted.append([tile.threads, tile.size, tile.pack, column_tile(n)])
+        wanted[-1] += [one.group for one in groups]
+    assert found.tolist() == wanted
 
 
 def test_tiles_fit_in_shared_memory() -> None:
-    """Elements, with gaps, what warps say to each other, and where segments begin and end."""
+    """What segments make, what warps say to each other, and where segments begin and end."""
     limit, largest = 48 * 1024, reduction_schedule.MAX_ACCUMULATOR
-    for size in range(1, largest + 1):
-        tile, carry = LineTile.of(size), size + 16
-        every = 128 // size if tile.items > 1 else tile.size
-        assert (tile.size + tile.size // every) * size + 9 * carry + tile.size // 8 <= limit
+    for size, pack in itertools.product(range(1, largest + 1), (1, 2, 4, 8, 16)):
+        tile, carry = LineTile.of(size, pack), size + 16
+        assert tile.size * size + 9 * carry + tile.size // 8 <= limit
         assert 7 * 32 * carry + 9 * column_tile(size) <= limit
 
 
@@ -234,7 +177,7 @@ def read(ctype: str, fields: str, packed: bytes, name: str) -> list[int]:
     return [int(one) for one in found]
 
 
-LOOK_BACK = "p.chains, p.tiles, p.entries, p.groups, (long long)p.carries, (long long)p.counters"
+LOOK_BACK = "p.chains, p.tiles, p.groups, (long long)p.carries, (long long)p.tickets"
 AXES = "p.steps[0], p.steps[1], p.rows.ndim, p.rows.extents[0], p.rows.strides[1][0]"
 
 
@@ -248,13 +191,13 @@ def test_kernels_find_what_scans_packed() -> None:
         members = [Member(4, 4, 4096 + 12, False), Member(4, 4, 8192 + 12, True)]
         given = Scanned(axes, 40_000, (4, 4), exclusive, reverse)
         schedule = choose_scan(given, members, lambda: 8, on_host=False)
-        tiles = -(-(60 * 40_000 + max(shift, 0)) // LineTile.of(8).size)
-        look_back = LookBack(tiles)
+        tiles = -(-(60 * 40_000 + max(shift, 0)) // LineTile.of(8, 4 if shift >= 0 else 1).size)
+        look_back = LookBack(tiles, 8)
         address = 1 << 24
-        assert schedule.scratch == look_back.nbytes(8)
+        assert schedule.scratch == look_back.nbytes
         wanted = [60, 40_000, exclusive, reverse, shift >= 0, max(shift, 0), 1, 7]
-        wanted += [1, tiles, look_back.entries, look_back.groups]
-        wanted += [address + look_back.counters, address, 4, 4, 1, 60, 160_000]
+        wanted += [1, tiles, look_back.groups]
+        wanted += [address + TICKETS, address, 4, 4, 1, 60, 160_000]
         packed = schedule.pack(address)
         ctype = "kspec::Reduction<kspec::ScanLines<8>, 1, 1>"
         assert read(ctype, fields, packed, "scans") == [int(one) for one in wanted]
@@ -270,10 +213,10 @@ def test_kernels_find_what_segments_packed() -> None:
         axes = Axes((70,), ((4,), (4,)))
         given = Segmented(axes, 1000, (280, 280), bounds)
         schedule = choose_segments(given, [FLOAT], lambda: 8, on_host=False)
-        look_back = LookBack(-(-1000 // column_tile(8)), 3, 32)
+        look_back = LookBack(-(-1000 // column_tile(8)), 8, 3, 32)
         wanted = [70, 1000, 5, 1 << 20, -8, size, sign, 0, 0]
-        wanted += [3, look_back.tiles, look_back.entries, look_back.groups]
-        wanted += [(1 << 24) + look_back.counters, 1 << 24, 280, 280, 1, 70, 4]
+        wanted += [3, look_back.tiles, look_back.groups]
+        wanted += [(1 << 24) + TICKETS, 1 << 24, 280, 280, 1, 70, 4]
         packed = schedule.pack(1 << 24)
         ctype = "kspec::Reduction<kspec::SegmentColumns<8>, 1, 1>"
         assert read(ctype, fields, packed, "segments") == wanted
@@ -309,10 +252,10 @@ class TestScans:
     @pytest.mark.parametrize(
         ("shape", "axis", "layout", "blocks"),
         [
-            ((1 << 20,), 0, "ScanLines", 256),
-            ((1024, 1024), 1, "ScanLines", 256),
+            ((1 << 20,), 0, "ScanLines", 171),
+            ((1024, 1024), 1, "ScanLines", 171),
             ((1024, 1024), 0, "ScanColumns", 32 * 8),
-            ((1000, 7), 0, "ScanLines", 2),
+            ((1000, 7), 0, "ScanLines", 4),
             ((1000, 8), 0, "ScanColumns", 8),
             ((50, 1000, 33), 1, "ScanColumns", 52 * 8),
             ((50, 1000, 33), 0, "ScanColumns", 1032),
@@ -339,14 +282,14 @@ class TestScans:
         assert shift(schedule_of((5, 1000), 1, "F", offsets=offsets)) == -1
 
     def test_a_shift_may_need_another_tile(self) -> None:
-        assert schedule_of((4096,), 0).blocks == 1
-        assert schedule_of((4096,), 0, offsets=(4, 4)).blocks == 2
-        assert schedule_of((4096,), 0, offsets=(4, 0)).blocks == 1
+        assert schedule_of((6144,), 0).blocks == 1
+        assert schedule_of((6144,), 0, offsets=(4, 4)).blocks == 2
+        assert schedule_of((6144,), 0, offsets=(4, 0)).blocks == 3
 
     def test_large_accumulators_have_smaller_tiles(self) -> None:
         found = [schedule_of((1 << 16,), 0, accumulator=size) for size in (4, 8, 12, 33, 97)]
         assert [one.threads for one in found] == [256, 256, 256, 256, 128]
-        assert [one.blocks for one in found] == [16, 32, 52, 256, 512]
+        assert [one.blocks for one in found] == [11, 22, 32, 256, 512]
 
     def test_the_host_takes_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KSPEC_HOST_THREADS", "4")
@@ -371,7 +314,7 @@ class TestSegments:
         ("columns", "length", "layout", "blocks"),
         [
             (1, 100, "SegmentLines", 1),
-            (1, 5000, "SegmentLines", 3),
+            (1, 5000, "SegmentLines", 2),
             (1, 0, "SegmentLines", 1),
             (2, 100, "SegmentColumns", 2),
             (33, 1000, "SegmentColumns", 2 * 16),

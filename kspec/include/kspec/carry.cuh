@@ -3,9 +3,9 @@
 // Elements are in tiles, each of which needs what all tiles before it make. As in decoupled
 // look-back (Merrill and Garland, "Single-pass parallel prefix scan with decoupled look-back", 2016)
 // a tile says what its own elements make as soon as it knows, and reads what others have said. But
-// each reads the same values whatever is ready first, so equal calls give equal bits: 32 tiles are
-// a group, 32 groups are one again, and so on, and the last tile of a group says what the group
-// makes. So nobody waits for a chain: a tile reads at most 31 values of each level.
+// each reads the same values whatever is ready first, so equal calls give equal bits: those of the
+// tiles before it in its group, and what all before the group make, which the last tile of the group
+// before says. Only these last tiles wait for each other in a chain.
 #pragma once
 
 #include "kspec/shuffle.cuh"
@@ -28,132 +28,140 @@ template <class Acc> struct Carry {
   }
 };
 
-// The carries of a launch. A chain is tiles that follow each other; `columns` chains lie side by side
-// in the same tiles, and there are `chains` such sets of tiles. Each set has the entries of its tiles,
-// then those of its groups, and so on, and a counter for each group. All is zero before a launch and
-// after it. Each 32 bits of a carry travel with its state in one 64-bit access: whoever sees one sees
-// the other.
-template <class Acc> struct LookBack {
-  enum { WORDS = (sizeof(Acc) + 3) / 4, GROUP = 32 };
+// A carry in memory. Each 32 bits travel in one 64-bit access with the state and the number of the
+// launch: a reader of one has the others, and takes nothing from an earlier launch.
+template <class Acc> struct Message {
   typedef unsigned long long Word;
+  enum { WORDS = (sizeof(Acc) + 3) / 4 };
 
-  unsigned int* counters;  // tiles that have begun, sets that have ended, then those of the groups
-  Word* words;             // [entry][column][word]
-  unsigned int* groups;    // counters of this set of tiles
-  ptrdiff_t tiles;
-  int columns;
-  int chains;
+  Word word[WORDS];
 
-  template <class Plan>
-  __device__ inline LookBack(const Plan& plan, ptrdiff_t chain, int columns)
-      : counters(plan.counters),
-        words(static_cast<Word*>(plan.carries) + chain * plan.entries * columns * WORDS),
-        groups(plan.counters + 2 + chain * plan.groups),
-        tiles(plan.tiles),
-        columns(columns),
-        chains(plan.chains) {}
-
-  __device__ inline Word* at(ptrdiff_t entry, int column) const {
-    return words + (entry * columns + column) * WORDS;
-  }
-  __device__ inline void publish(ptrdiff_t entry, int column, const Carry<Acc>& carry) const {
-    unsigned int bits[WORDS];
-    bits[WORDS - 1] = 0;
-    memcpy(bits, &carry.value, sizeof(Acc));
-    volatile Word* to = at(entry, column);
+  __device__ inline void read(const Word* from, int step) {
 #pragma unroll
-    for (int k = 0; k < WORDS; ++k) to[k] = (Word)carry.state << 32 | bits[k];
+    for (int k = 0; k < WORDS; ++k) word[k] = static_cast<const volatile Word*>(from)[k * step];
   }
-  // Wait for a carry.
-  __device__ inline Carry<Acc> read(ptrdiff_t entry, int column) const {
-    const volatile Word* from = at(entry, column);
+  __device__ inline bool is_complete(unsigned int launch) const {
+    bool complete = true;
+#pragma unroll
+    for (int k = 0; k < WORDS; ++k) complete = complete && state(k, launch) - 1u < 2u;
+    return complete;
+  }
+  __device__ inline Carry<Acc> carry(unsigned int launch) const {
     unsigned int bits[WORDS];
+#pragma unroll
+    for (int k = 0; k < WORDS; ++k) bits[k] = (unsigned int)word[k];
     Carry<Acc> carry;
-    for (;;) {
-      carry.state = BEGUN;
-#pragma unroll
-      for (int k = 0; k < WORDS; ++k) {
-        const Word word = from[k];
-        bits[k] = (unsigned int)word;
-        if ((int)(word >> 32) < carry.state) carry.state = (int)(word >> 32);
-      }
-      if (carry.state != NOTHING) break;
-    }
+    carry.state = (int)state(0, launch);
     memcpy(&carry.value, bits, sizeof(Acc));
     return carry;
   }
-
-  // Say what a tile makes, and what the groups make whose last tile it is, if `says`, and return what
-  // all tiles before it make. `fold(entry, count)` is what `count` < 32 entries make in their order;
-  // all threads of the tile that need it come here together.
-  template <class Op, class Fold>
-  __device__ inline Carry<Acc> exchange(const Op& op, ptrdiff_t tile, int column, bool says,
-                                        const Carry<Acc>& own, const Fold& fold) const {
-    Carry<Acc> before;
-    before.state = NOTHING;
-    ptrdiff_t base = 0, count = tiles, index = tile;
-#pragma unroll 1
-    for (bool last = true;;) {
-      if (last && says) {
-        Carry<Acc> whole = own;
-        whole.follow(op, before);
-        publish(base + index, column, whole);
-      }
-      const int inside = (int)(index % GROUP);
-      if (inside && before.state != BEGUN) before.follow(op, fold(base + index - inside, inside));
-      last = last && inside == GROUP - 1;
-      if (count <= GROUP) return before;
-      base += count;
-      count = (count + GROUP - 1) / GROUP;
-      index /= GROUP;
-    }
-  }
-
-  // One warp says that its tile has read all it needs. The last tile of a group makes its carries
-  // zero again, the last of these groups theirs, and so on: ready for the next launch.
-  __device__ inline void leave(ptrdiff_t tile) const {
-    const int lane = threadIdx.x % 32;
-    unsigned int* counter = groups;
-    ptrdiff_t base = 0, count = tiles, index = tile;
-    __syncwarp();
-    __threadfence();
-#pragma unroll 1
-    for (;;) {
-      const ptrdiff_t group = index / GROUP, first = group * GROUP;
-      const int members = (int)(count - first < GROUP ? count - first : GROUP);
-      if (!is_last(counter + group, members)) return;
-      Word* to = at(base + first, 0);
-      for (int k = lane; k < members * columns * WORDS; k += 32) to[k] = 0;
-      if (count <= GROUP) break;
-      base += count;
-      count = (count + GROUP - 1) / GROUP;
-      counter += count;
-      index = group;
-    }
-    if (is_last(counters + 1, chains) && lane == 0) counters[0] = 0;
+  __device__ static inline void write(const Carry<Acc>& carry, unsigned int launch, Word* to,
+                                      int step) {
+    unsigned int bits[WORDS];
+    bits[WORDS - 1] = 0;
+    memcpy(bits, &carry.value, sizeof(Acc));
+#pragma unroll
+    for (int k = 0; k < WORDS; ++k)
+      static_cast<volatile Word*>(to)[k * step] =
+          (Word)(launch << 2 ^ (unsigned int)carry.state) << 32 | bits[k];
   }
 
  private:
-  // Whether a warp is the last of so many to arrive; the counter is zero again then.
-  __device__ static inline bool is_last(unsigned int* counter, int members) {
-    bool last = false;
-    if (threadIdx.x % 32 == 0) {
-      last = atomicAdd(counter, 1u) == (unsigned int)members - 1u;
-      if (last) *counter = 0;
-    }
-    last = __any_sync(0xffffffffu, last);
-    if (last) __threadfence();
-    return last;
+  // NOTHING, or anything above BEGUN, if nothing was written in this launch.
+  __device__ inline unsigned int state(int k, unsigned int launch) const {
+    return (unsigned int)(word[k] >> 32) ^ launch << 2;
   }
 };
 
-// The number of this block's tile: tiles begin in their order, so none waits for one that cannot run.
-template <class Plan> __device__ inline ptrdiff_t take_tile(const Plan& plan) {
-  __shared__ unsigned int number;
-  if (plan.tiles == 1) return blockIdx.x;
-  if (threadIdx.x == 0) number = atomicAdd(plan.counters, 1u);
+// A block's tile: tiles begin in the order of their numbers, so none waits for one that cannot run.
+struct Ticket {
+  ptrdiff_t number;
+  unsigned int launch;  // launches before this one, with the same memory
+};
+// The memory for it is zero at first; the block that takes the last tile makes it ready for the next
+// launch.
+template <class Plan> __device__ inline Ticket take_tile(const Plan& plan) {
+  __shared__ unsigned long long taken;
+  if (plan.tiles == 1) return Ticket{(ptrdiff_t)blockIdx.x, 0};
+  if (threadIdx.x == 0) {
+    taken = atomicAdd(plan.tickets, 1ull);
+    if ((unsigned int)taken == gridDim.x - 1) atomicAdd(plan.tickets, (1ull << 32) - gridDim.x);
+  }
   __syncthreads();
-  return number;
+  return Ticket{(ptrdiff_t)(unsigned int)taken, (unsigned int)(taken >> 32)};
 }
+
+// The carries of a launch. A chain is tiles that follow each other; COLUMNS chains lie side by side
+// in the same tiles, and there are `chains` such sets of tiles. Each set has the messages of its
+// tiles, then what is before each group of tiles. READERS read the messages of a group together,
+// each some that follow each other. All memory is zero before the first launch.
+template <class Acc, int READERS, int COLUMNS> struct LookBack {
+  typedef Message<Acc> Text;
+  typedef typename Text::Word Word;
+  // kspec/runtime/schedules/scan_schedule.py agrees.
+  enum { EACH = Text::WORDS > 4 ? 1 : Text::WORDS > 2 ? 2 : 4 };
+  enum { GROUP = READERS * EACH };
+
+  Word* words;  // [tile or group][word][column]
+  ptrdiff_t tiles;
+  unsigned int launch;
+
+  template <class Plan>
+  __device__ inline LookBack(const Plan& plan, ptrdiff_t chain, unsigned int launch)
+      : words(static_cast<Word*>(plan.carries) +
+              chain * (plan.tiles + plan.groups) * COLUMNS * Text::WORDS),
+        tiles(plan.tiles),
+        launch(launch) {}
+
+  // Say what a tile makes, and what is before the next group if it is the last of its own, if
+  // `says`; return what all tiles before it make. `join(carry)` is what the carries of all readers
+  // make in their order; all threads of the tile that need it come here together.
+  template <class Op, class Join>
+  __device__ inline Carry<Acc> exchange(const Op& op, ptrdiff_t tile, int reader, int column,
+                                        bool says, const Carry<Acc>& own, const Join& join) const {
+    const ptrdiff_t group = tile / GROUP, first = group * GROUP + reader * EACH;
+    const int count = tile < first ? 0 : tile - first < EACH ? (int)(tile - first) : EACH;
+    if (says) Text::write(own, launch, at(tile, column), COLUMNS);
+    Text found[EACH], past;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k)
+      if (k < count) found[k].read(at(first + k, column), COLUMNS);
+    if (group) past.read(at(tiles + group, column), COLUMNS);
+    for (bool waits = true; waits;) {
+      waits = false;
+#pragma unroll
+      for (int k = 0; k < EACH; ++k) {
+        if (k >= count || found[k].is_complete(launch)) continue;
+        found[k].read(at(first + k, column), COLUMNS);
+        waits = true;
+      }
+    }
+    Carry<Acc> some;
+    some.state = NOTHING;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {
+      if (k >= count) continue;
+      Carry<Acc> next = found[k].carry(launch);
+      next.follow(op, some);
+      some = next;
+    }
+    Carry<Acc> before = join(some);
+    if (group && before.state != BEGUN) {
+      while (!past.is_complete(launch)) past.read(at(tiles + group, column), COLUMNS);
+      before.follow(op, past.carry(launch));
+    }
+    if (says && tile % GROUP == GROUP - 1 && tile + 1 < tiles) {
+      Carry<Acc> whole = own;
+      whole.follow(op, before);
+      Text::write(whole, launch, at(tiles + group + 1, column), COLUMNS);
+    }
+    return before;
+  }
+
+ private:
+  __device__ inline Word* at(ptrdiff_t entry, int column) const {
+    return words + entry * (COLUMNS * Text::WORDS) + column;
+  }
+};
 
 }  // namespace kspec

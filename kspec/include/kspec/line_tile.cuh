@@ -1,5 +1,6 @@
-// Tiles of elements that follow each other, of which a block has one. The elements wait in shared
-// memory, so that neighbouring threads read neighbours and each thread has some in their order.
+// Tiles of elements that follow each other, of which a block has one. Each warp has a stretch, and
+// takes it in rounds: in one round the lanes' packs are side by side, so that neighbouring threads
+// read neighbours. Elements stay in registers.
 #pragma once
 
 #include "kspec/batch.cuh"
@@ -8,20 +9,41 @@
 
 namespace kspec {
 
-// The mapped elements of a tile; kspec/runtime/schedules/scan_schedule.py agrees.
-template <class Acc> struct LineTile {
+// The elements of a tile whose packs have `V`; kspec/runtime/schedules/scan_schedule.py agrees.
+template <class Acc, int V> struct LineTile {
   enum {
     THREADS = sizeof(Acc) > 96 ? 128 : 256,
-    ITEMS = sizeof(Acc) > 32 ? 1 : sizeof(Acc) > 4 ? 64 / sizeof(Acc) : 16,  // of a thread
-    SIZE = THREADS * ITEMS,
-    // Items between gaps, with which threads that are ITEMS apart use different banks.
-    EVERY = ITEMS > 1 ? 128 / sizeof(Acc) : SIZE,
-    ROOM = SIZE + SIZE / EVERY
+    WARPS = THREADS / 32,
+    FITTING = sizeof(Acc) > 32 ? 1 : sizeof(Acc) > 4 ? 96 / sizeof(Acc) : 24,  // for a thread
+    ITEMS = V > 1 || FITTING < 8 ? FITTING : 8,  // single elements take far more code
+    ROUNDS = ITEMS > V ? ITEMS / V : 1,
+    SIZE = THREADS * ROUNDS * V
   };
-  Acc* memory;
 
-  __device__ inline Acc& operator[](int item) const { return memory[item + item / EVERY]; }
+  // The first one of the thread's pack in a round.
+  __device__ static inline int item(int round) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    return ((warp * ROUNDS + round) * 32 + lane) * V;
+  }
 };
+
+// Elements of a pack: how many of them a tile has registers for.
+template <class Acc, int PACK> struct TilePack {
+  enum { V = PACK * (int)sizeof(Acc) <= 128 ? PACK : 1 };
+};
+
+// A bit for each of the V elements from number `item` of a tile on that is among [low, high).
+template <int V> __device__ inline unsigned int bits_within(int item, int low, int high) {
+  enum { ALL = (1u << (V - 1) << 1) - 1u };
+  unsigned int bits = ALL;
+  if (item < low) bits = low - item < V ? bits & ALL << (low - item) : 0;
+  if (item + V > high) bits = high > item ? bits & ALL >> (item + V - high) : 0;
+  return bits;
+}
+// How far from the first one on an element of a tile is, if at most `size`, and not before it.
+__device__ inline int item_of(ptrdiff_t element, ptrdiff_t first, int size) {
+  return element <= first ? 0 : element - first < size ? (int)(element - first) : size;
+}
 
 // A pack of which some elements do not exist: these have the value of the nearest one.
 struct ClampedAccessor {
@@ -35,134 +57,180 @@ struct ClampedAccessor {
   }
 };
 
-// The packs of a tile that a thread loads: all are in flight at once. Element number n of `total` is
-// number n in memory; `first` is that of the tile's first element, which may not exist.
-template <class Acc, int V, class K, class... Inputs> struct TilePacks {
-  typedef LineTile<Acc> Tile;
-  enum { ROUNDS = (Tile::ITEMS + V - 1) / V };
+// A pack of the elements from number `first` on; an input that does not move has one element.
+struct NeighbourAccessor {
+  ptrdiff_t first;
+  bool moving;
 
-  Batch<V, K, Inputs...> batch[ROUNDS];
-
-  __device__ inline void load(const ptrdiff_t* steps, ptrdiff_t first, ptrdiff_t total,
-                              const Inputs&... inputs) {
-#pragma unroll
-    for (int r = 0; r < ROUNDS; ++r) {
-      const ptrdiff_t n = first + item(r);
-      if (Tile::ITEMS % V != 0 && item(r) >= Tile::SIZE) continue;
-      if (n >= 0 && n + V <= total)
-        batch[r].load([&](int k) { return AlignedAccessor{n * steps[k], steps[k] != 0}; },
-                      inputs...);
-      else if (n + V > 0 && n < total)
-        batch[r].load([&](int k) { return ClampedAccessor{n, total - 1, steps[k]}; }, inputs...);
-    }
-  }
-  // Map those from `low` to `high`; `place(n)` is where in its row an element is.
-  template <class Op, class F>
-  __device__ inline void put(const Op& op, const Tile& tile, ptrdiff_t first, ptrdiff_t low,
-                             ptrdiff_t high, const F& place) const {
-#pragma unroll
-    for (int r = 0; r < ROUNDS; ++r) {
-      if (Tile::ITEMS % V != 0 && item(r) >= Tile::SIZE) continue;
-#pragma unroll
-      for (int j = 0; j < V; ++j) {
-        const ptrdiff_t n = first + item(r) + j;
-        if (n < low || n >= high) continue;
-        const Place at = place(n);
-        tile[item(r) + j] = batch[r].map(op, j, at.column, at.row);
-      }
-    }
-  }
-
- private:
-  __device__ static inline int item(int r) {
-    return (r * Tile::THREADS + (int)threadIdx.x) * V;
+  template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
+    if (moving)
+      pack.load(data + first);
+    else
+      pack.fill(*data);
   }
 };
 
-// What the thread's items before it make, up to the beginning of its row, given what its own make.
-// `number` is that of the tile in its chain.
-template <class Op, class Plan>
-__device__ inline Carry<typename Op::_Acc> join_tile(const Op& op, const Plan& plan, ptrdiff_t number,
-                                                     Carry<typename Op::_Acc> own) {
-  typedef typename Op::_Acc Acc;
-  enum { WARPS = LineTile<Acc>::THREADS / 32 };
-  __shared__ __align__(16) unsigned char memory[(WARPS + 1) * sizeof(Carry<Acc>)];
-  Carry<Acc>* shared = reinterpret_cast<Carry<Acc>*>(memory);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll 1
-  for (int by = 1; by < 32; by *= 2) {
-    const Carry<Acc> other = shuffle_up(own, by);
-    if (lane >= by) own.follow(op, other);
-  }
-  if (lane == 31) shared[warp] = own;
-  Carry<Acc> mine = shuffle_up(own, 1);
-  if (lane == 0) mine.state = NOTHING;
-  __syncthreads();
-  Carry<Acc> before;
-  before.state = NOTHING;
-  const int warps = warp ? warp : WARPS;  // the first warp speaks for the tile
-#pragma unroll 1
-  for (int w = 0; w < warps; ++w) {
-    Carry<Acc> next = shared[w];
-    next.follow(op, before);
-    before = next;
-  }
-  if (plan.tiles > 1) {
-    if (warp == 0) {
-      const LookBack<Acc> chain(plan, 0, 1);
-      const auto fold = [&](ptrdiff_t entry, int count) {
-        Carry<Acc> some;
-        some.state = NOTHING;
-        if (lane < count) some = chain.read(entry + lane, 0);
-#pragma unroll 1
-        for (int by = 1; by < 32; by *= 2) {
-          Carry<Acc> later = shuffle_down(some, by);
-          if (lane + by < 32) {
-            later.follow(op, some);
-            some = later;
-          }
-        }
-        return shuffle_from(some, 0);
-      };
-      before = chain.exchange(op, number, 0, lane == 0, before, fold);
-      if (lane == 0) shared[WARPS] = before;
-      chain.leave(number);
-    }
-    __syncthreads();
-    if (warp) before.follow(op, shared[WARPS]);
-  } else if (warp == 0) {
-    before.state = NOTHING;
-  }
-  mine.follow(op, before);
-  return mine;
-}
+// The packs of a tile that a thread loads: all are in flight at once. Element number n of `total` is
+// number n in memory; `first` is that of the tile's first element, which may not exist.
+template <class Tile, int V, class K, class... Inputs> struct TilePacks {
+  Batch<V, K, Inputs...> batch[Tile::ROUNDS];
 
-// Make each item what it and those before it in its row make, or, if `exclusive`, what those before
-// it do: at the beginning of a row that is anything. `begins` has a bit for each of the thread's items
-// with which a row begins, or which does not exist.
-template <class Op, class Plan>
-__device__ inline void scan_items(const Op& op, const Plan& plan, ptrdiff_t number,
-                                  const LineTile<typename Op::_Acc>& tile, unsigned int begins,
-                                  bool exclusive) {
-  typedef typename Op::_Acc Acc;
-  enum { ITEMS = LineTile<Acc>::ITEMS };
-  const int mine = threadIdx.x * ITEMS;
-  Acc value[ITEMS];
+  __device__ inline void load(const ptrdiff_t* steps, ptrdiff_t first, ptrdiff_t total,
+                              const Inputs&... inputs) {
+    if (first >= 0 && first + Tile::SIZE <= total) {
+      const ptrdiff_t own = first + Tile::item(0);
 #pragma unroll
-  for (int j = 0; j < ITEMS; ++j) value[j] = tile[mine + j];
-  Carry<Acc> own;
-  own.value = value[0];
-  own.state = begins ? BEGUN : OPEN;
+      for (int r = 0; r < Tile::ROUNDS; ++r)
+        batch[r].load([&](int k) { return NeighbourAccessor{own + r * 32 * V, steps[k] != 0}; },
+                      inputs...);
+      return;
+    }
 #pragma unroll
-  for (int j = 1; j < ITEMS; ++j)
-    own.value = begins >> j & 1 ? value[j] : op._reduce(own.value, value[j]);
-  Acc before = join_tile(op, plan, number, own).value;
-#pragma unroll
-  for (int j = 0; j < ITEMS; ++j) {
-    const Acc next = begins >> j & 1 ? value[j] : op._reduce(before, value[j]);
-    tile[mine + j] = exclusive ? before : next;
-    before = next;
+    for (int r = 0; r < Tile::ROUNDS; ++r) {
+      const ptrdiff_t n = first + Tile::item(r);
+      if (n + V > 0 && n < total)
+        batch[r].load([&](int k) { return ClampedAccessor{n, total - 1, steps[k]}; }, inputs...);
+    }
   }
-}
+};
+
+// The elements of a tile that a thread has, and where rows begin among them.
+template <class Op, int V> struct TileValues {
+  typedef typename Op::_Acc Acc;
+  typedef LineTile<Acc, V> Tile;
+  enum { ROUNDS = Tile::ROUNDS, ALL = (1u << (V - 1) << 1) - 1u };
+
+  Acc value[ROUNDS][V];
+  unsigned int begins;  // a bit for each element with which a row begins, or which does not exist
+
+  __device__ inline unsigned int begins_in(int round) const { return begins >> round * V & ALL; }
+
+  // Make each element what it and those before it in its row make, or, if `exclusive`, what those
+  // before it do: at the beginning of a row that is anything.
+  template <class Plan>
+  __device__ inline void scan(const Op& op, const Plan& plan, const Ticket& tile, bool exclusive) {
+    const bool begin = __any_sync(0xffffffffu, begins != 0);
+    Acc total[ROUNDS];            // of what the lanes up to this one make
+    unsigned int begun[ROUNDS];   // a bit for each lane in which a row begins
+    if (begin)
+      scan_warp<true>(op, total, begun);
+    else
+      scan_warp<false>(op, total, begun);
+    Carry<Acc> own;  // the warp's
+    own.state = NOTHING;
+#pragma unroll
+    for (int r = 0; r < ROUNDS; ++r) own = after(op, own, total[r], begun[r]);
+    const Carry<Acc> before = join(op, plan, tile, own);
+    if (begin)
+      follow<true>(op, total, begun, before, exclusive);
+    else
+      follow<false>(op, total, begun, before, exclusive);
+  }
+
+ private:
+  // Scan what each lane has, and the lanes of each round. If no row BEGINs among the warp's elements
+  // there is half as much to do.
+  template <bool BEGIN>
+  __device__ inline void scan_warp(const Op& op, Acc (&total)[ROUNDS],
+                                   unsigned int (&begun)[ROUNDS]) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < ROUNDS; ++r) {
+#pragma unroll
+      for (int j = 1; j < V; ++j)
+        if (!BEGIN || !(begins >> (r * V + j) & 1))
+          value[r][j] = op._reduce(value[r][j - 1], value[r][j]);
+      total[r] = value[r][V - 1];
+      begun[r] = BEGIN ? __ballot_sync(0xffffffffu, begins_in(r) != 0) : 0;
+    }
+#pragma unroll 1
+    for (int by = 1; by < 32; by *= 2) {
+#pragma unroll
+      for (int r = 0; r < ROUNDS; ++r) {
+        const Acc other = shuffle_up(total[r], by);
+        // No row begins in the `by` lanes that end here.
+        const bool open = !BEGIN || begun[r] << (31 - lane) >> (32 - by) == 0;
+        if (lane >= by && open) total[r] = op._reduce(other, total[r]);
+      }
+    }
+  }
+  // Put what is before the warp's elements in front of each of them.
+  template <bool BEGIN>
+  __device__ inline void follow(const Op& op, const Acc (&total)[ROUNDS],
+                                const unsigned int (&begun)[ROUNDS], Carry<Acc> before,
+                                bool exclusive) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < ROUNDS; ++r) {
+      Carry<Acc> mine;
+      mine.value = shuffle_up(total[r], 1);
+      mine.state = lane == 0 ? NOTHING : begun[r] & ((1u << lane) - 1u) ? BEGUN : OPEN;
+      mine.follow(op, before);
+      before = after(op, before, total[r], begun[r]);
+#pragma unroll
+      for (int j = 0; j < V; ++j)
+        if (!BEGIN || !(begins >> r * V & (2u << j) - 1u))
+          value[r][j] = op._reduce(mine.value, value[r][j]);
+      if (exclusive) {
+#pragma unroll
+        for (int j = V - 1; j > 0; --j) value[r][j] = value[r][j - 1];
+        value[r][0] = mine.value;
+      }
+    }
+  }
+  // What is there after a round, given what there was before it.
+  __device__ static inline Carry<Acc> after(const Op& op, const Carry<Acc>& before, const Acc& total,
+                                            unsigned int begun) {
+    Carry<Acc> whole;
+    whole.value = shuffle_from(total, 31);
+    whole.state = begun ? BEGUN : OPEN;
+    whole.follow(op, before);
+    return whole;
+  }
+  // What is before the warp's elements, given what its own make.
+  template <class Plan>
+  __device__ static inline Carry<Acc> join(const Op& op, const Plan& plan, const Ticket& tile,
+                                           const Carry<Acc>& own) {
+    enum { WARPS = Tile::WARPS };
+    __shared__ __align__(16) unsigned char memory[(WARPS + 1) * sizeof(Carry<Acc>)];
+    Carry<Acc>* shared = reinterpret_cast<Carry<Acc>*>(memory);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (lane == 0) shared[warp] = own;
+    __syncthreads();
+    // What the warps before this one have; the first warp speaks for the tile, and wants them all.
+    Carry<Acc> before = shared[lane % WARPS];
+#pragma unroll 1
+    for (int by = 1; by < WARPS; by *= 2) {
+      const Carry<Acc> other = shuffle_up(before, by);
+      if (lane >= by) before.follow(op, other);
+    }
+    before = shuffle_from(before, warp ? warp - 1 : WARPS - 1);
+    if (plan.tiles > 1) {
+      if (warp == 0) {
+        const LookBack<Acc, 32, 1> look_back(plan, 0, tile.launch);
+        before = look_back.exchange(op, tile.number, lane, 0, lane == 0, before,
+                                    [&](const Carry<Acc>& some) { return fold(op, some); });
+        if (lane == 0) shared[WARPS] = before;
+      }
+      __syncthreads();
+      if (warp) before.follow(op, shared[WARPS]);
+    } else if (warp == 0) {
+      before.state = NOTHING;
+    }
+    return before;
+  }
+  // What the carries of all lanes make.
+  __device__ static inline Carry<Acc> fold(const Op& op, Carry<Acc> some) {
+#pragma unroll 1
+    for (int by = 1; by < 32; by *= 2) {
+      Carry<Acc> later = shuffle_down(some, by);
+      if ((int)(threadIdx.x % 32) + by < 32) {
+        later.follow(op, some);
+        some = later;
+      }
+    }
+    return shuffle_from(some, 0);
+  }
+};
 
 }  // namespace kspec

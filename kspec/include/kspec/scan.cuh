@@ -18,10 +18,9 @@ template <int AXES, int INPUTS, int OUTPUTS> struct ScanPlan {
   int chains;          // sets of tiles that follow each other
   Divisor by_length;
   ptrdiff_t tiles;     // of a set
-  ptrdiff_t entries;   // carries of a set
-  ptrdiff_t groups;    // counters of a set
+  ptrdiff_t groups;    // of tiles, in a set
   void* carries;
-  unsigned int* counters;  // zero before and after
+  unsigned long long* tickets;  // zero before the first launch
   ptrdiff_t steps[INPUTS + OUTPUTS];  // bytes along a row
   Axes<AXES, INPUTS + OUTPUTS> rows;
 };
@@ -29,6 +28,11 @@ template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanLines<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanColumns<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
+
+// Blocks of small accumulators are to wait for each other beside blocks that load.
+template <int AXES, class Acc, class... Inputs> struct MinBlocks<ScanLines<AXES>, Acc, Inputs...> {
+  enum { value = sizeof(Acc) <= 8 ? 4 : 0 };
+};
 
 // A row, or a segment, and the place of an element in it.
 struct Place {

@@ -17,10 +17,11 @@ template <class Acc> struct ColumnTile {
   };
 };
 
-// What the thread's items before it make, as kspec::join_tile; `own` is what its own make.
+// What the thread's items before it make, in all tiles; `own` is what its own make.
 template <class Op, class Plan>
 __device__ inline Carry<typename Op::_Acc> join_columns(const Op& op, const Plan& plan,
                                                         ptrdiff_t number, ptrdiff_t chain,
+                                                        unsigned int launch,
                                                         const Carry<typename Op::_Acc>& own) {
   typedef typename Op::_Acc Acc;
   typedef ColumnTile<Acc> Tile;
@@ -46,24 +47,11 @@ __device__ inline Carry<typename Op::_Acc> join_columns(const Op& op, const Plan
   Carry<Acc> mine = join(own, warp);
   if (plan.tiles == 1) return mine;
 
-  const LookBack<Acc> look_back(plan, chain, Tile::SIDE);
-  const auto fold = [&](ptrdiff_t entry, int count) {
-    enum { EACH = (LookBack<Acc>::GROUP - 1 + OTHERS - 1) / OTHERS };
-    Carry<Acc> some;
-    some.state = NOTHING;
-#pragma unroll 1
-    for (int k = warp * EACH; k < (warp + 1) * EACH && k < count; ++k) {
-      Carry<Acc> next = look_back.read(entry + k, lane);
-      next.follow(op, some);
-      some = next;
-    }
-    return join(some, OTHERS);
-  };
+  const LookBack<Acc, OTHERS, Tile::SIDE> look_back(plan, chain, launch);
   Carry<Acc> whole = own;
   whole.follow(op, mine);
-  mine.follow(op, look_back.exchange(op, number, lane, warp == OTHERS, whole, fold));
-  __syncthreads();
-  if (warp == 0) look_back.leave(number);
+  mine.follow(op, look_back.exchange(op, number, warp, lane, warp == OTHERS, whole,
+                                     [&](const Carry<Acc>& some) { return join(some, OTHERS); }));
   return mine;
 }
 
@@ -72,8 +60,8 @@ __device__ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I
                               const Inputs&...) {
   typedef typename Op::_Acc Acc;
   typedef ColumnTile<Acc> Tile;
-  const ptrdiff_t taken = take_tile(plan), number = taken / plan.chains;
-  const ptrdiff_t chain = taken - number * plan.chains;
+  const Ticket tile = take_tile(plan);
+  const ptrdiff_t number = tile.number / plan.chains, chain = tile.number - number * plan.chains;
   // Threads beyond the last row do as it does, and write nothing.
   const ptrdiff_t wanted = chain * Tile::SIDE + threadIdx.x % 32;
   const ptrdiff_t row = wanted < plan.outputs ? wanted : plan.outputs - 1;
@@ -94,7 +82,7 @@ __device__ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I
 #pragma unroll
   for (int j = 1; j < Tile::ITEMS; ++j)
     if (j < count) own.value = op._reduce(own.value, value[j]);
-  const Carry<Acc> before = join_columns(op, plan, number, chain, own);
+  const Carry<Acc> before = join_columns(op, plan, number, chain, tile.launch, own);
   Acc total = before.value;
 #pragma unroll
   for (int j = 0; j < Tile::ITEMS; ++j) {

@@ -13,8 +13,9 @@ __device__ inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>
   typedef ColumnTile<Acc> Tile;
   __shared__ unsigned int bits[(Tile::SIZE + 31) / 32];
   __shared__ ptrdiff_t ending[Tile::SIZE];  // the segment whose last element it is, or -1
-  const ptrdiff_t taken = take_tile(plan), number = taken / plan.chains;
-  const ptrdiff_t chain = taken - number * plan.chains, first = number * Tile::SIZE;
+  const Ticket tile = take_tile(plan);
+  const ptrdiff_t number = tile.number / plan.chains, chain = tile.number - number * plan.chains;
+  const ptrdiff_t first = number * Tile::SIZE;
   for (int item = threadIdx.x; item < Tile::SIZE; item += blockDim.x) ending[item] = -1;
   const SegmentEnds<SegmentPlan<AXES, I, O>, Tile::SIZE> ends(plan, number, first, bits);
   ends.each(threadIdx.x, blockDim.x, [&](ptrdiff_t segment, ptrdiff_t last) {
@@ -48,7 +49,7 @@ __device__ inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>
 #pragma unroll
   for (int j = 1; j < Tile::ITEMS; ++j)
     own.value = begins >> j & 1 ? value[j] : op._reduce(own.value, value[j]);
-  Acc total = join_columns(op, plan, number, chain, own).value;
+  Acc total = join_columns(op, plan, number, chain, tile.launch, own).value;
 #pragma unroll
   for (int j = 0; j < Tile::ITEMS; ++j) {
     total = begins >> j & 1 ? value[j] : op._reduce(total, value[j]);

@@ -41,10 +41,9 @@ template <int AXES, int INPUTS, int OUTPUTS> struct SegmentPlan {
   int shift;           // elements before the first one, so that packs begin at aligned addresses
   ptrdiff_t chains;    // sets of tiles that follow each other
   ptrdiff_t tiles;     // of a set
-  ptrdiff_t entries;   // carries of a set
-  ptrdiff_t groups;    // counters of a set
+  ptrdiff_t groups;    // of tiles, in a set
   void* carries;
-  unsigned int* counters;             // zero before and after
+  unsigned long long* tickets;  // zero before the first launch
   ptrdiff_t steps[INPUTS + OUTPUTS];  // bytes from element to element, and from segment to segment
   Axes<AXES, INPUTS + OUTPUTS> rows;  // the columns
 
@@ -71,6 +70,9 @@ template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<SegmentLines<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<SegmentColumns<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
+
+template <int AXES, class Acc, class... Inputs>
+struct MinBlocks<SegmentLines<AXES>, Acc, Inputs...> : MinBlocks<ScanLines<AXES>, Acc, Inputs...> {};
 
 #ifdef KSPEC_HOST
 [[noreturn]] static __attribute__((noinline, cold)) void fail_bounds(ptrdiff_t segment,

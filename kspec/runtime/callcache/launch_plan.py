@@ -83,7 +83,7 @@ class Prepared:
     given : bool
         Whether the caller gave the outputs.
     scratch, tickets : int
-        Bytes of scratch memory, and how many of them are zero before and after the launch.
+        Bytes of scratch memory, and how many of them are zero before the first launch.
     growth : Growth or None
         What another number of elements changes, if there is no more to it.
     named : bool

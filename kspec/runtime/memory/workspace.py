@@ -62,7 +62,9 @@ class CudaMemory:
 
 
 class KeptScratch:
-    """Memory for launches that follow each other on one stream, each leaving the zeros it found.
+    """Memory for launches of one kernel that follow each other on one stream.
+
+    It is zeroed once: each launch leaves it as the next one needs it.
 
     Attributes
     ----------

@@ -21,23 +21,38 @@ _NARROW_LIMIT = 2**31  # elements that 32-bit indices count
 SIDE = 32  # rows of a tile of columns
 COLUMN_THREADS = 256
 _FEW_ROWS = 8  # side by side, for which columns are not worth it
-_GROUP = 32  # of kspec::LookBack
-_COUNTERS = 2  # in front of those of the groups
+_PACK_BYTES = 128  # of the accumulators of a pack
+TICKETS = 256  # bytes in front of the messages, in which blocks take their tiles
 HOST_ELEMENTS = 65536  # that are worth another host thread
 
 
 @dataclass(frozen=True)
 class LineTile:
-    """``kspec::LineTile`` for accumulators of so many bytes: threads of a block, items of each."""
+    """``kspec::LineTile``: threads of a block, and elements of each.
+
+    Attributes
+    ----------
+    threads : int
+        Threads.
+    items : int
+        Elements of a thread.
+    pack : int
+        How many of them are neighbours; 1 if there are no packs.
+    """
 
     threads: int
     items: int
+    pack: int
 
     @classmethod
-    def of(cls, accumulator: int) -> LineTile:
-        """Return the tile for an accumulator."""
-        items = 1 if accumulator > 32 else 64 // accumulator if accumulator > 4 else 16
-        return cls(128 if accumulator > 96 else 256, items)
+    def of(cls, accumulator: int, pack: int = 1) -> LineTile:
+        """Return the tile for accumulators of so many bytes; packs are taken if they fit."""
+        if pack * accumulator > _PACK_BYTES:
+            pack = 1
+        items = 1 if accumulator > 32 else 96 // accumulator if accumulator > 4 else 24
+        if pack == 1:
+            items = min(items, 8)
+        return cls(128 if accumulator > 96 else 256, max(items // pack, 1) * pack, pack)
 
     @property
     def size(self) -> int:
@@ -58,6 +73,8 @@ class LookBack:
     ----------
     tiles : int
         Tiles that follow each other.
+    accumulator : int
+        Bytes of an accumulator.
     chains : int
         Sets of such tiles.
     columns : int
@@ -65,38 +82,33 @@ class LookBack:
     """
 
     tiles: int
+    accumulator: int = 1
     chains: int = 1
     columns: int = 1
 
     @property
-    def levels(self) -> list[int]:
-        """Entries of each level of a set: tiles, groups of tiles, groups of these, ..."""
-        counts = [self.tiles]
-        while counts[-1] > _GROUP:
-            counts.append(-(-counts[-1] // _GROUP))
-        return counts
+    def words(self) -> int:
+        """Number of 32-bit words of a message."""
+        return -(-self.accumulator // 4)
 
     @property
-    def entries(self) -> int:
-        """Carries of a set, for each of its columns."""
-        return sum(self.levels)
+    def group(self) -> int:
+        """Tiles of a group."""
+        readers = COLUMN_THREADS // 32 - 1 if self.columns > 1 else 32
+        return readers * (1 if self.words > 4 else 2 if self.words > 2 else 4)
 
     @property
     def groups(self) -> int:
-        """Counters of a set."""
-        return sum(-(-count // _GROUP) for count in self.levels)
+        """Groups of a set."""
+        return -(-self.tiles // self.group)
 
     @property
-    def counters(self) -> int:
-        """Bytes of all counters."""
-        return marshal.up(4 * (_COUNTERS + self.chains * self.groups), 256)
-
-    def nbytes(self, accumulator: int) -> int:
-        """Bytes of it all, zero before and after a launch; none if no tile follows another."""
+    def nbytes(self) -> int:
+        """Bytes of it all, zero before the first launch; none if no tile follows another."""
         if self.tiles == 1:
             return 0
-        words = -(-accumulator // 4)
-        return self.counters + 8 * words * self.entries * self.columns * self.chains
+        messages = (self.tiles + self.groups) * self.columns * self.chains
+        return TICKETS + 8 * self.words * messages
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,7 @@ class ScanSchedule:
     look_back : LookBack
         What that memory holds.
     scratch : int
-        Bytes of it, all zero before and after the launch.
+        Bytes of it, all zero before the first launch.
     """
 
     layout: str
@@ -127,7 +139,7 @@ class ScanSchedule:
 
     def pack(self, scratch: int) -> bytes:
         """Pack the plan with the address of its scratch memory, or 0."""
-        carries = scratch + self.look_back.counters if scratch else 0
+        carries = scratch + TICKETS if scratch else 0
         return self.head + struct.pack("2P", carries, scratch) + self.tail
 
 
@@ -182,19 +194,21 @@ def choose_scan(
     if on_host:
         wanted = min(scanned.rows.size, 4 * config.host_threads())
         blocks = min(wanted, 1 + scanned.size // HOST_ELEMENTS)
-        return _packed(scanned, False, 1, LookBack(1, blocks), 1)
+        return _packed(scanned, False, 1, LookBack(1, chains=blocks))
     accumulator = accumulator_size()
     if _is_beside(scanned):
         tiles = -(-scanned.length // column_tile(accumulator))
-        look_back = LookBack(tiles, -(-scanned.rows.size // SIDE), SIDE)
-        return _packed(scanned, True, COLUMN_THREADS, look_back, accumulator)
-    pack = pack_size(one.pack_width for one in members)
+        look_back = LookBack(tiles, accumulator, -(-scanned.rows.size // SIDE), SIDE)
+        return _packed(scanned, True, COLUMN_THREADS, look_back)
+    tile = LineTile.of(accumulator, pack_size(one.pack_width for one in members))
     shift = -1
     if not scanned.reverse:
-        shift = aligned_shift(scanned.rows.strides, scanned.steps, scanned.length, members, pack)
-    tile = LineTile.of(accumulator)
-    tiles = -(-(scanned.size + max(shift, 0)) // tile.size)
-    return _packed(scanned, False, tile.threads, LookBack(tiles), accumulator, shift, tile.size)
+        strides = scanned.rows.strides
+        shift = aligned_shift(strides, scanned.steps, scanned.length, members, tile.pack)
+    if shift < 0:
+        tile = LineTile.of(accumulator)
+    look_back = LookBack(-(-(scanned.size + max(shift, 0)) // tile.size), accumulator)
+    return _packed(scanned, False, tile.threads, look_back, shift, tile.size)
 
 
 def _is_beside(scanned: Scanned) -> bool:
@@ -249,7 +263,6 @@ def _packed(
     columns: bool,
     threads: int,
     look_back: LookBack,
-    accumulator: int,
     shift: int = -1,
     margin: int = 0,
 ) -> ScanSchedule:
@@ -259,11 +272,10 @@ def _packed(
     head = struct.pack("2q", rows.size, length)
     head += struct.pack("6i", *flags, look_back.chains)
     head += struct.pack("2I", *marshal.divisor(length))
-    head += struct.pack("3q", look_back.tiles, look_back.entries, look_back.groups)
+    head += struct.pack("2q", look_back.tiles, look_back.groups)
     ndim = len(rows.extents)
     tail = struct.pack(f"{len(scanned.steps)}q", *scanned.steps)
     tail += marshal.pack_axes(rows, strided_capacity(ndim))
     layout = scan_columns(ndim) if columns else scan_lines(ndim)
     blocks = look_back.tiles * look_back.chains
-    nbytes = look_back.nbytes(accumulator)
-    return ScanSchedule(layout, blocks, threads, head, tail, look_back, nbytes)
+    return ScanSchedule(layout, blocks, threads, head, tail, look_back, look_back.nbytes)

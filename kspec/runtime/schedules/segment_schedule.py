@@ -85,34 +85,33 @@ def choose_segments(
     if on_host:
         work = 1 + length * columns.size // HOST_ELEMENTS
         blocks = max(1, min(segmented.segments, 4 * config.host_threads(), work))
-        return _packed(segmented, 1, LookBack(1, blocks), 1)
+        return _packed(segmented, 1, LookBack(1, chains=blocks))
     accumulator = accumulator_size()
     if columns.size > 1:
         tiles = max(1, -(-length // column_tile(accumulator)))
-        look_back = LookBack(tiles, -(-columns.size // SIDE), SIDE)
-        return _packed(segmented, COLUMN_THREADS, look_back, accumulator)
-    pack = pack_size(one.pack_width for one in inputs)
+        look_back = LookBack(tiles, accumulator, -(-columns.size // SIDE), SIDE)
+        return _packed(segmented, COLUMN_THREADS, look_back)
+    tile = LineTile.of(accumulator, pack_size(one.pack_width for one in inputs))
     rows = [() for _ in inputs]
-    shift = aligned_shift(rows, segmented.steps, length, inputs, pack)
-    tile = LineTile.of(accumulator)
+    shift = aligned_shift(rows, segmented.steps, length, inputs, tile.pack)
+    if shift < 0:
+        tile = LineTile.of(accumulator)
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
-    return _packed(segmented, tile.threads, LookBack(tiles), accumulator, shift)
+    return _packed(segmented, tile.threads, LookBack(tiles, accumulator), shift)
 
 
 def _packed(
-    segmented: Segmented, threads: int, look_back: LookBack, accumulator: int, shift: int = -1
+    segmented: Segmented, threads: int, look_back: LookBack, shift: int = -1
 ) -> ScanSchedule:
     columns, bounds = segmented.columns, segmented.bounds
     dtype = dtypes.lookup(bounds.dtype)
     head = struct.pack("3q", columns.size, segmented.length, segmented.segments)
     head += struct.pack("Pq2i", bounds.ptr, bounds.strides[0], dtype.itemsize, dtype.kind == "i")
     head += struct.pack("2i", shift >= 0, max(shift, 0))
-    counts = look_back.chains, look_back.tiles, look_back.entries, look_back.groups
-    head += struct.pack("4q", *counts)
+    head += struct.pack("3q", look_back.chains, look_back.tiles, look_back.groups)
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(segmented.steps)}q", *segmented.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))
     layout = segment_columns(ndim) if columns.size > 1 else segment_lines(ndim)
     blocks = look_back.tiles * look_back.chains
-    nbytes = look_back.nbytes(accumulator)
-    return ScanSchedule(layout, blocks, threads, head, tail, look_back, nbytes)
+    return ScanSchedule(layout, blocks, threads, head, tail, look_back, look_back.nbytes)

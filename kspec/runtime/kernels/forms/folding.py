@@ -47,7 +47,7 @@ class FormSchedule(Protocol):
 
     @property
     def scratch(self) -> int:
-        """Bytes of scratch memory, all zero before and after the launch."""
+        """Bytes of scratch memory, all zero before the first launch."""
 
     def pack(self, scratch: int) -> bytes:
         """Pack the plan with the address of the scratch memory, or 0."""
