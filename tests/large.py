@@ -14,7 +14,7 @@ __device__ inline unsigned char value(long long i) {
 }
 """
 _FILL = kspec.ElementwiseKernel("", "uint8 x", "x = value(i)", "large_fill", preamble=VALUE)
-_COUNT = kspec.ReductionKernel("uint8 x", "int64 n", "x", "a + b", "n = a", "0", "large_count")
+TOTAL = kspec.ReductionKernel("uint8 x", "int64 y", "x", "a + b", "y = a", "0", "large_total")
 
 
 def count_of(device: ArrayDevice) -> int:
@@ -35,4 +35,4 @@ def wrong_ones(found: Any, expected: str, preamble: str = "") -> int:
         "uint8 y", "uint8 e", f"e = y != (unsigned char)({expected})", "large_compare",
         preamble=VALUE + preamble,
     )  # fmt: skip
-    return int(kspec.asnumpy(_COUNT(compare(found))))
+    return int(kspec.asnumpy(TOTAL(compare(found))))

@@ -112,6 +112,13 @@ def shift_of(schedule: ScanSchedule) -> int:
     return int(shift) if packed else -1
 
 
+def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
+    """Return the tiles of lines, given the arrays of which packs are taken if there are any."""
+    shift = shift_of(schedule)
+    pack = 16 // max(one.itemsize for one in packed) if shift >= 0 else 1
+    return max(1, -(-(packed[0].size + max(shift, 0)) // LineTile.of(accumulator, pack).size))
+
+
 class TestScanLines:
     @ways
     @pytest.mark.parametrize("name", TILED)
@@ -123,10 +130,11 @@ class TestScanLines:
         for shape in [(1,), (tile - 1,), (2 * tile + 1,), (5, tile // 2 - 3), (2, tile)]:
             inputs = model.draw(*shape)
             wanted = model.scan(inputs, **way)
-            model.check(kernel.scan(*inputs, **way), wanted, str(shape))
+            found = kernel.scan(*inputs, **way)
+            model.check(found, wanted, str(shape))
             assert schedules[-1].layout == LINES["scan"]
-            # Of packs a thread may have more elements, and fewer if some do not fit evenly.
-            assert schedules[-1].look_back.tiles <= -(-inputs[0].size // tile) + 2
+            arrays = *inputs, *(found if isinstance(found, tuple) else (found,))
+            assert schedules[-1].look_back.tiles == tiles_of(schedules[-1], size_of(name), *arrays)
 
     @pytest.mark.parametrize("way", WAYS[:2], ids=["plain", "exclusive"])
     def test_more_tiles_than_a_group(
@@ -136,8 +144,10 @@ class TestScanLines:
         kernel = anew(model.kernel)
         for count, rows in ((33, 1), (70, 1), (65, 3)):
             inputs = model.draw(rows, (count * LineTile.of(32).size - 5) // rows)
-            model.check(kernel.scan(*inputs, **way), model.scan(inputs, **way))
-            assert schedules[-1].look_back.tiles >= count
+            found = kernel.scan(*inputs, **way)
+            model.check(found, model.scan(inputs, **way))
+            tiles = tiles_of(schedules[-1], 32, *inputs, *found)
+            assert schedules[-1].look_back.tiles == tiles >= count
 
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], LineTile.of(192).size
@@ -319,7 +329,7 @@ class TestSegmentLines:
             wanted = model.segments(inputs, indptr)
             model.check(kernel.segments(*inputs, indptr), wanted, f"{length} {kind}")
             assert schedules[-1].layout == LINES["segments"]
-            assert abs(schedules[-1].look_back.tiles - length // tile) <= 2
+            assert schedules[-1].look_back.tiles == tiles_of(schedules[-1], size_of(name), *inputs)
 
     def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
         model = MODELS["matrices"]
@@ -328,7 +338,7 @@ class TestSegmentLines:
             inputs = model.draw(count * LineTile.of(32).size - 5)
             indptr = bounds(len(inputs[0]), kind)
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert schedules[-1].look_back.tiles >= count
+            assert schedules[-1].look_back.tiles == tiles_of(schedules[-1], 32, *inputs) >= count
 
     @pytest.mark.parametrize("kind", ["long", "mixed"])
     def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
@@ -526,7 +536,7 @@ class TestChecks:
 
 
 class TestScratch:
-    """Memory that launches keep for those that follow: nobody makes it zero again."""
+    """Memory that is zeroed once, and kept from launch to launch."""
 
     @pytest.fixture
     def launches(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:

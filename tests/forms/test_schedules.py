@@ -99,7 +99,7 @@ def test_tiles_are_those_of_the_headers() -> None:
 
 
 def test_tiles_fit_in_shared_memory() -> None:
-    """What segments make, what warps say to each other, and where segments begin and end."""
+    """A tile keeps its elements, the carries of its warps, and a bit for each bound."""
     limit, largest = 48 * 1024, reduction_schedule.MAX_ACCUMULATOR
     for size, pack in itertools.product(range(1, largest + 1), (1, 2, 4, 8, 16)):
         tile, carry = LineTile.of(size, pack), size + 16

@@ -5,24 +5,18 @@ from __future__ import annotations
 import pytest
 
 import kspec
-from tests.devices import OWN_CUDA, OWN_HOST, ArrayDevice
+from tests.devices import ArrayDevice
 from tests.large import count_of, filled, wrong_ones
-
-PLACES = [
-    pytest.param(OWN_HOST, id="host"),
-    pytest.param(OWN_CUDA, id="cuda", marks=pytest.mark.gpu),
-]
 
 
 @pytest.mark.parametrize("boundary", ["nearest", "wrap"])
-@pytest.mark.parametrize("device", PLACES)
-def test_one_axis(device: ArrayDevice, boundary: str) -> None:
+def test_one_axis(place: ArrayDevice, boundary: str) -> None:
     kernel = kspec.ElementwiseKernel(
         "T u", "T v", "v = u(-1) + 2 * u(0) + 5 * u(1)", "large_line",
         windows={"u": {"reach": [1], "boundary": boundary}},
     )  # fmt: skip
-    n = count_of(device)
-    found = kernel(filled(device, n))
+    n = count_of(place)
+    found = kernel(filled(place, n))
     at = f"""
     __device__ inline long long at(long long i) {{
       const long long n = {n}ll;
@@ -33,14 +27,13 @@ def test_one_axis(device: ArrayDevice, boundary: str) -> None:
     assert wrong_ones(found, "value(i)", at) > n // 2, "the comparison finds nothing"
 
 
-@pytest.mark.parametrize("device", PLACES)
-def test_two_axes(device: ArrayDevice) -> None:
+def test_two_axes(place: ArrayDevice) -> None:
     kernel = kspec.ElementwiseKernel(
         "T u", "T v", "v = u(-1, 0) + 3 * u(0, 1) + 7 * u(1, -1)", "large_plane",
         windows={"u": {"reach": [1, 1], "boundary": "constant"}},
     )  # fmt: skip
-    rows, columns = (103, 101) if device.is_host else (2**15 + 3, 2**16 + 1)
-    found = kernel(filled(device, rows, columns))
+    rows, columns = (103, 101) if place.is_host else (2**15 + 3, 2**16 + 1)
+    found = kernel(filled(place, rows, columns))
     at = f"""
     __device__ inline int at(long long i, int y, int x) {{
       const long long row = i / {columns} + y, column = i % {columns} + x;

@@ -119,23 +119,29 @@ class ScanSchedule:
     ----------
     layout : str
         Tag of ``kspec/layout.cuh``.
-    blocks, threads : int
-        How many, and threads of each.
+    threads : int
+        Threads of a block.
     head, tail : bytes
         The plan before and after its pointers to scratch memory.
     look_back : LookBack
-        What that memory holds.
-    scratch : int
-        Bytes of it, all zero before the first launch.
+        What that memory holds, and how many tiles there are.
     """
 
     layout: str
-    blocks: int
     threads: int
     head: bytes
     tail: bytes
     look_back: LookBack
-    scratch: int
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks: one for each tile."""
+        return self.look_back.tiles * self.look_back.chains
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory, all zero before the first launch."""
+        return self.look_back.nbytes
 
     def pack(self, scratch: int) -> bytes:
         """Pack the plan with the address of its scratch memory, or 0."""
@@ -200,13 +206,11 @@ def choose_scan(
         tiles = -(-scanned.length // column_tile(accumulator))
         look_back = LookBack(tiles, accumulator, -(-scanned.rows.size // SIDE), SIDE)
         return _packed(scanned, True, COLUMN_THREADS, look_back)
-    tile = LineTile.of(accumulator, pack_size(one.pack_width for one in members))
-    shift = -1
-    if not scanned.reverse:
+    if scanned.reverse:
+        tile, shift = LineTile.of(accumulator), -1
+    else:
         strides = scanned.rows.strides
-        shift = aligned_shift(strides, scanned.steps, scanned.length, members, tile.pack)
-    if shift < 0:
-        tile = LineTile.of(accumulator)
+        tile, shift = line_tile(accumulator, strides, scanned.steps, scanned.length, members)
     look_back = LookBack(-(-(scanned.size + max(shift, 0)) // tile.size), accumulator)
     return _packed(scanned, False, tile.threads, look_back, shift, tile.size)
 
@@ -222,19 +226,22 @@ def _is_beside(scanned: Scanned) -> bool:
     return nearest[-1] < along[-1]
 
 
-def aligned_shift(
+def line_tile(
+    accumulator: int,
     rows: Sequence[Strides],
     steps: Sequence[int],
     length: int,
     members: Sequence[Member],
-    pack: int,
-) -> int:
-    """Return the number of elements before the first one, from which packs are aligned.
+) -> tuple[LineTile, int]:
+    """Return the tile for accumulators of so many bytes, and the shift of its packs.
 
-    -1: there are no packs, for element number n of some operand is not number n in memory.
+    The shift is the number of elements before the first one, from which packs are aligned; -1:
+    there are no packs, for element number n of some operand is not number n in memory.
 
     Parameters
     ----------
+    accumulator : int
+        Bytes of an accumulator.
     rows : sequence of tuple of int
         For each operand, its byte strides along the collapsed axes beside that of `steps`.
     steps : sequence of int
@@ -243,9 +250,20 @@ def aligned_shift(
         Extent of the axis.
     members : sequence of Member
         The operands.
-    pack : int
-        Elements of a pack.
     """
+    tile = LineTile.of(accumulator, pack_size(one.pack_width for one in members))
+    shift = _aligned_shift(rows, steps, length, members, tile.pack)
+    return (tile if shift >= 0 else LineTile.of(accumulator)), shift
+
+
+def _aligned_shift(
+    rows: Sequence[Strides],
+    steps: Sequence[int],
+    length: int,
+    members: Sequence[Member],
+    pack: int,
+) -> int:
+    """Return the shift of packs of so many elements, as `line_tile`."""
     shifts = set()
     for row, step, one in zip(rows, steps, members, strict=False):
         if len(row) > 1 or one.ptr % one.itemsize:
@@ -277,5 +295,4 @@ def _packed(
     tail = struct.pack(f"{len(scanned.steps)}q", *scanned.steps)
     tail += marshal.pack_axes(rows, strided_capacity(ndim))
     layout = scan_columns(ndim) if columns else scan_lines(ndim)
-    blocks = look_back.tiles * look_back.chains
-    return ScanSchedule(layout, blocks, threads, head, tail, look_back, look_back.nbytes)
+    return ScanSchedule(layout, threads, head, tail, look_back)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kspec import config
 from kspec.model import dtypes
-from kspec.model.stages import pack_size, segment_columns, segment_lines, strided_capacity
+from kspec.model.stages import segment_columns, segment_lines, strided_capacity
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
@@ -21,11 +21,10 @@ from kspec.runtime.schedules.scan_schedule import (
     COLUMN_THREADS,
     HOST_ELEMENTS,
     SIDE,
-    LineTile,
     LookBack,
     ScanSchedule,
-    aligned_shift,
     column_tile,
+    line_tile,
 )
 from kspec.runtime.schedules.strides import Axes
 
@@ -91,11 +90,8 @@ def choose_segments(
         tiles = max(1, -(-length // column_tile(accumulator)))
         look_back = LookBack(tiles, accumulator, -(-columns.size // SIDE), SIDE)
         return _packed(segmented, COLUMN_THREADS, look_back)
-    tile = LineTile.of(accumulator, pack_size(one.pack_width for one in inputs))
     rows = [() for _ in inputs]
-    shift = aligned_shift(rows, segmented.steps, length, inputs, tile.pack)
-    if shift < 0:
-        tile = LineTile.of(accumulator)
+    tile, shift = line_tile(accumulator, rows, segmented.steps, length, inputs)
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
     return _packed(segmented, tile.threads, LookBack(tiles, accumulator), shift)
 
@@ -113,5 +109,4 @@ def _packed(
     tail = struct.pack(f"{len(segmented.steps)}q", *segmented.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))
     layout = segment_columns(ndim) if columns.size > 1 else segment_lines(ndim)
-    blocks = look_back.tiles * look_back.chains
-    return ScanSchedule(layout, blocks, threads, head, tail, look_back, look_back.nbytes)
+    return ScanSchedule(layout, threads, head, tail, look_back)
