@@ -34,7 +34,9 @@ class ArrayDevice:
         if self.library == "numpy":
             return source
         if self.library == "cupy":
-            return importlib.import_module("cupy").asarray(source)
+            cupy = importlib.import_module("cupy")
+            with cupy.cuda.Device(0):  # JAX leaves another GPU current
+                return cupy.asarray(source)
         return kspec.asarray(source, device=self.place)
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float64") -> Any:

@@ -30,8 +30,9 @@ def test_equals_the_whole(shards: Shards, along: int, boundary: str) -> None:
     u = np.random.default_rng(0).random((4, 23, 31))
     got = sharded.apply(SKEWED, shards.scatter(u, along), along=along, boundary=boundary)
     assert [shards.ordinal(one) for one in got] == list(shards.ordinals)
-    result = whole(shards, got, along)
-    assert result.tobytes() == SKEWED(u, boundary=boundary).tobytes()
+    # On the same device: GPUs contract multiplications and additions, the host device does not.
+    expected = SKEWED(shards.array(u, shards.ordinals[0]), boundary=boundary)
+    assert whole(shards, got, along).tobytes() == shards.numpy(expected).tobytes()
 
 
 @pytest.mark.parametrize("boundary", ["nearest", "wrap"])
