@@ -62,6 +62,7 @@ template <class Acc> struct LongSum {
 template <class Op, int AXES, int I, int O>
 inline void reduce_keys(const Op& op, const KeyPlan<AXES, I, O>& plan) {
   typedef typename Op::_Acc Acc;
+  static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
   enum { LONGEST = 256 };
   const ptrdiff_t each = plan.count / gridDim.x, from = each * blockIdx.x;
   const ptrdiff_t to = blockIdx.x + 1 < gridDim.x ? from + each : plan.count;

@@ -27,29 +27,29 @@ template <class Op> struct OwnCells {
     if (is_first(peers)) add(slot, total, __popc(peers));
     __syncwarp();
   }
-  __device__ inline void put(const KeyedBatch<Op>& batch) const {
-    if constexpr (Op::_JOINS != OTHER) {
+  template <int N> __device__ inline void put(const KeyedBatch<Op, N>& batch) const {
+    if constexpr (Op::_JOINS != OTHER && N > 1) {
       // Known operations may take elements in another order, if it is always the same.
       const ptrdiff_t slot = __shfl_sync(0xffffffffu, (long long)batch.slot[0], 0);
       bool same = slot >= 0;
 #pragma unroll
-      for (int k = 0; k < KEYED; ++k) same = same && batch.slot[k] == slot;
+      for (int k = 0; k < N; ++k) same = same && batch.slot[k] == slot;
       if (__all_sync(0xffffffffu, same)) {
         Acc total = batch.value[0];
 #pragma unroll
-        for (int k = 1; k < KEYED; ++k) total = op._reduce(total, batch.value[k]);
+        for (int k = 1; k < N; ++k) total = op._reduce(total, batch.value[k]);
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
           const Acc other = shuffle_down(total, by);
           if (threadIdx.x % 32 + by < 32) total = op._reduce(total, other);
         }
-        if (threadIdx.x % 32 == 0) add(slot, total, 32 * KEYED);
+        if (threadIdx.x % 32 == 0) add(slot, total, 32 * N);
         __syncwarp();
         return;
       }
     }
 #pragma unroll
-    for (int k = 0; k < KEYED; ++k) put(batch.slot[k], batch.value[k]);
+    for (int k = 0; k < N; ++k) put(batch.slot[k], batch.value[k]);
   }
 
  private:
@@ -58,6 +58,16 @@ template <class Op> struct OwnCells {
   }
 };
 
+// Take elements that follow each other, N of each lane at once.
+template <int N, class Op, int AXES, int I, int O>
+__device__ inline void order_some(const Op& op, const KeyPlan<AXES, I, O>& plan,
+                                  const OwnCells<Op>& own, ptrdiff_t begin, ptrdiff_t end) {
+  for (ptrdiff_t n = begin; n < end; n += 32 * N) {
+    KeyedBatch<Op, N> batch;
+    batch.load(op, plan, n + threadIdx.x % 32, 32, end);
+    own.put(batch);
+  }
+}
 template <class Op, int AXES, int I, int O>
 __device__ inline void order_few(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
                                  unsigned char* memory) {
@@ -68,16 +78,15 @@ __device__ inline void order_few(const Op& op, const KeyPlan<AXES, I, O>& plan, 
   for (int k = threadIdx.x; k < warps * slots; k += blockDim.x) cells[k].count = 0;
   __syncthreads();
   const Stretch stretch(plan, tile);
-  const ptrdiff_t batch = 32 * KEYED, total = stretch.end - stretch.begin;
-  const ptrdiff_t each = ((total + warps - 1) / warps + batch - 1) / batch * batch;
+  const ptrdiff_t total = stretch.end - stretch.begin;
+  const ptrdiff_t each = ((total + warps - 1) / warps + 255) / 256 * 256;
   const ptrdiff_t begin = stretch.begin + warp * each;
   const ptrdiff_t end = begin + each < stretch.end ? begin + each : stretch.end;
   const OwnCells<Op> own{op, cells + warp * slots};
-  for (ptrdiff_t n = begin; n < end; n += batch) {
-    KeyedBatch<Op> found;
-    found.load(op, plan, n + threadIdx.x % 32, 32, end);
-    own.put(found);
-  }
+  if (plan.outputs == 1)
+    order_some<InFlight<typename Op::_Acc>::value>(op, plan, own, begin, end);
+  else
+    order_some<1>(op, plan, own, begin, end);
   __syncthreads();
   Part* parts = static_cast<Part*>(plan.cells) + tile * slots;
   for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) {

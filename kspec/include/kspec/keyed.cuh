@@ -7,14 +7,14 @@
 
 namespace kspec {
 
-enum {
-  KEYED = 8,            // elements of a thread that are in flight
-  KEY_SHARED = 32768    // bytes of shared memory; key_schedule.py agrees on both
-};
+enum { KEY_SHARED = 32768 };  // bytes of shared memory; key_schedule.py agrees
 
-template <class Acc> struct KeyThreads { enum { value = sizeof(Acc) > 64 ? 128 : 256 }; };
+// Elements of a thread that are in flight: of one column. More columns take far more code.
+template <class Acc> struct InFlight {
+  enum { value = sizeof(Acc) <= 8 ? 8 : sizeof(Acc) <= 16 ? 4 : sizeof(Acc) <= 32 ? 2 : 1 };
+};
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyCells<AXES>, Acc, Inputs...> {
-  enum { value = sizeof(Acc) <= 8 ? 4 : 0 };
+  enum { value = sizeof(Acc) <= 8 ? 3 : 0 };
 };
 template <int AXES, class Acc, class... Inputs>
 struct MinBlocks<KeyRuns<AXES>, Acc, Inputs...> : MinBlocks<KeyCells<AXES>, Acc, Inputs...> {};
@@ -54,21 +54,28 @@ __device__ inline void read_integers(const Integers& from, const ptrdiff_t (&row
     key[k] = row[k] < 0 ? -1 : (ptrdiff_t)*reinterpret_cast<const T*>(from.data + row[k] * from.stride);
 }
 
-// Some elements of a launch, all of whose loads are in flight at once.
-template <class Op> struct KeyedBatch {
-  typename Op::_Acc value[KEYED];
-  ptrdiff_t slot[KEYED];  // -1: it belongs to no output, or does not exist
+// Where the operands of a row of one column are.
+struct AtRow {
+  const ptrdiff_t* steps;
+  ptrdiff_t row;
+  __device__ inline Bytes operator[](int operand) const { return Bytes{row * steps[operand]}; }
+};
+
+// Some elements of a launch, all of whose loads are in flight at once. A single one may be of any
+// column, several are of the only one.
+template <class Op, int N> struct KeyedBatch {
+  typename Op::_Acc value[N];
+  ptrdiff_t slot[N];  // -1: it belongs to no output, or does not exist
 
   // The elements from number `first` on, every `step`-th of them, before number `end`.
   template <int AXES, int I, int O>
   __device__ inline void load(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t first, int step,
                               ptrdiff_t end) {
-    ptrdiff_t row[KEYED], column[KEYED], key[KEYED];
+    ptrdiff_t row[N], key[N];
 #pragma unroll
-    for (int k = 0; k < KEYED; ++k) {
+    for (int k = 0; k < N; ++k) {
       const ptrdiff_t n = first + k * step;
-      row[k] = n >= end ? -1 : plan.outputs == 1 ? n : n / plan.outputs;
-      column[k] = plan.outputs == 1 ? 0 : n - row[k] * plan.outputs;
+      row[k] = n >= end ? -1 : N > 1 ? n : n / plan.outputs;
     }
     if (plan.keys.bytes == 8)
       read_integers<long long>(plan.keys, row, key);
@@ -78,15 +85,20 @@ template <class Op> struct KeyedBatch {
       read_integers<unsigned int>(plan.keys, row, key);
     else
 #pragma unroll 1
-      for (int k = 0; k < KEYED; ++k) key[k] = row[k] < 0 ? -1 : plan.keys.at(row[k]);
+      for (int k = 0; k < N; ++k) key[k] = row[k] < 0 ? -1 : plan.keys.at(row[k]);
 #pragma unroll
-    for (int k = 0; k < KEYED; ++k) {
+    for (int k = 0; k < N; ++k) {
       const bool kept = key[k] >= 0 && key[k] < plan.count;
-      slot[k] = kept ? key[k] * plan.outputs + column[k] : -1;
+      const ptrdiff_t column = N > 1 ? 0 : first - row[k] * plan.outputs;
+      slot[k] = !kept ? -1 : N > 1 ? key[k] : key[k] * plan.outputs + column;
       // A map that does not look at the key need not wait for it.
       if (Op::_INDEXED ? !kept : row[k] < 0) continue;
-      const Offsets<AXES, I + O> at(plan.rows, column[k]);
-      value[k] = op._map(InRow<AXES, I + O>{at, plan.steps, row[k]}, row[k], key[k]);
+      if constexpr (N > 1) {
+        value[k] = op._map(AtRow{plan.steps, row[k]}, row[k], key[k]);
+      } else {
+        const Offsets<AXES, I + O> at(plan.rows, column);
+        value[k] = op._map(InRow<AXES, I + O>{at, plan.steps, row[k]}, row[k], key[k]);
+      }
     }
   }
 };
@@ -96,8 +108,8 @@ struct Stretch {
   ptrdiff_t begin, end;
 
   template <class Plan> __device__ inline Stretch(const Plan& plan, ptrdiff_t tile) {
-    // Whole batches of whole blocks, so that stretches begin at aligned addresses.
-    const ptrdiff_t total = plan.length * plan.outputs, batch = (ptrdiff_t)blockDim.x * KEYED;
+    // Of as many elements as whole blocks have in flight: they begin at aligned addresses.
+    const ptrdiff_t total = plan.length * plan.outputs, batch = (ptrdiff_t)blockDim.x * 8;
     const ptrdiff_t each = ((total + plan.tiles - 1) / plan.tiles + batch - 1) / batch * batch;
     begin = tile * each < total ? tile * each : total;
     end = begin + each < total ? begin + each : total;

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kspec import config
 from kspec.errors import NotSupportedError
@@ -26,7 +26,7 @@ from kspec.runtime.schedules.strides import Axes
 KEYS = 24  # offset of the address of the keys in the plan
 PROGRESS = 256  # bytes of scratch memory that are zero before the first launch
 _SHARED = 32768  # kspec::KEY_SHARED
-_BATCH = 8  # kspec::KEYED
+_BATCH = 8  # elements that a thread has in flight
 _SORTED, _DIGITS = 4096, 256  # kspec::SORTED, kspec::DIGITS
 _ROWS = 16  # kspec::KeySegments::ROWS
 _COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
@@ -141,7 +141,7 @@ class KeySchedule:
 
 
 def key_threads(accumulator: int) -> int:
-    """Return the threads of a block: ``kspec::KeyThreads``."""
+    """Return the threads of a block."""
     return 128 if accumulator > 64 else 256
 
 
@@ -152,7 +152,8 @@ def counted_size(accumulator: int, number: int) -> int:
 
 def choose_keys(
     keyed: Keyed,
-    joined: Callable[[], Joined],
+    how: Joined,
+    accumulator_size: Callable[[], int],
     multiprocessors: Callable[[], int],
     *,
     deterministic: bool,
@@ -164,9 +165,10 @@ def choose_keys(
     ----------
     keyed : Keyed
         The axes.
-    joined : callable
-        Returns what joins elements; on the host device its size is that of the largest
-        accumulator, if it is not known.
+    how : Joined
+        What joins elements, with the bytes of an accumulator at most.
+    accumulator_size : callable
+        Returns the bytes of an accumulator; asked on GPUs.
     multiprocessors : callable
         Returns the number of multiprocessors; asked on GPUs.
     deterministic : bool
@@ -179,12 +181,12 @@ def choose_keys(
     NotSupportedError
         If there are too many keys to sort by.
     """
-    how = joined()
     if on_host:
         work = 1 + keyed.elements // HOST_ELEMENTS
         blocks = max(1, min(keyed.count, config.host_threads(), work))
         cells = counted_size(2 * how.size, 8) * keyed.slots
         return _packed(keyed, _Plan(blocks, 1, (0, cells, 0, 0, 0, 0)), ordered=True)
+    how = replace(how, size=accumulator_size())
     blocks = _BLOCKS * multiprocessors()
     own = _order_few(keyed, how, blocks)
     if how.is_atomic and (how.is_whole or not deterministic):

@@ -128,17 +128,11 @@ class ByKeyCallable(FoldingCallable):
             looped = [operand for operand in call.inputs if not operand.param.raw]
             columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
             row = known_type(declaration, binding)
-
-            def joined() -> Joined:
-                if call.device.is_host:
-                    return Joined(row.itemsize if row else MAX_ACCUMULATOR)
-                size = self.accumulator_size(call, binding, modes)
-                return Joined(size, row, declaration.joins)
-
             assert keys.view is not None
             return choose_keys(
                 Keyed(columns, shape[0], inferred.shape[0], steps, keys.view),
-                joined,
+                Joined(row.itemsize if row else MAX_ACCUMULATOR, row, declaration.joins),
+                lambda: self.accumulator_size(call, binding, modes),
                 lambda: driver.multiprocessors(call.device.ordinal),
                 deterministic=bool(deterministic),
                 on_host=call.device.is_host,
