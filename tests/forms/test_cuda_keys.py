@@ -138,10 +138,13 @@ class TestInAnyOrder:
     def test_operations(self, operation: str, many: bool, schedules: list[KeySchedule]) -> None:
         identity = {"min": "100", "max": "-100", "a &": "-1"}.get(operation[:3], "0")
         kernel = kspec.ReductionKernel("T x", "T y", "x", operation, "y = a", identity, "key_fold")
-        join = {"m": None, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
-        ufunc = join.get(operation[2], None) or (
-            np.minimum if operation.startswith("min") else np.maximum
-        )
+        ufunc = {
+            "min(a, b)": np.minimum,
+            "max(a, b)": np.maximum,
+            "a & b": np.bitwise_and,
+            "a | b": np.bitwise_or,
+            "a ^ b": np.bitwise_xor,
+        }[operation]
         keys = keys_of(3000, 9)
         for dtype in ("int32", "int64", "uint8"):
             x = integers(3000).astype(dtype)

@@ -46,16 +46,16 @@ class ByKeyCallable(FoldingCallable):
         Parameters
         ----------
         *args : arrays or scalars
-            The inputs, then ``keys``, and then the number of outputs unless it is given by keyword:
-            as ``n``. Keys are an array of integers, one for each row of the first axis, that say
-            which output the row belongs to. Rows whose keys are not in ``range(n)`` belong to no
-            output. Inputs broadcast against each other.
+            The inputs, then ``keys``, and then the number of outputs unless it is given by
+            keyword. Keys are an array of integers, one for each row of the first axis: the output
+            that the row belongs to. Rows whose keys are not in ``range(n)`` belong to none. Inputs
+            broadcast against each other.
         n : int
             Number of outputs.
         deterministic : bool, default True
-            Join elements in their order, so the reduce expression need not be commutative, and equal
-            calls give equal bits. Otherwise it must be commutative, and floating-point sums may
-            differ in their last bits from call to call, which on GPUs is faster.
+            Join elements in their order, so that the reduce expression need not be commutative,
+            and equal calls give equal bits. Otherwise it must be commutative, and floating-point
+            sums may differ in their last bits from call to call; GPUs are faster then.
         out : array or tuple of arrays, optional
             The outputs, one for each declared.
         stream : stream, optional
@@ -67,10 +67,11 @@ class ByKeyCallable(FoldingCallable):
         Returns
         -------
         array or tuple of arrays
-            The outputs, of the kind of the first array; their first axis has a key for each element,
-            the others are those of the inputs. An output without elements is made of the identity.
-            The map sees the key as ``_segment`` and the number of the row as ``_J``, and the post-map,
-            as ``_in_ind.size() / _out_ind.size()``, how many elements the output has.
+            The outputs, of the kind of the first array; their first axis has an element for each
+            key, the others are those of the inputs. An output without elements is made of the
+            identity. The map sees the key as ``_segment`` and the number of the row as ``_J``, and
+            the post-map, as ``_in_ind.size() / _out_ind.size()``, how many elements the output
+            has.
 
         Raises
         ------

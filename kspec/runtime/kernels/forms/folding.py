@@ -173,7 +173,7 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
     def with_indices(
         self, args: Sequence[Any], out: Any, form: str, name: str
     ) -> tuple[Call, Operand]:
-        """Return the operands of a call with an array of integers behind its inputs, and that array.
+        """Return the operands of a call, and the array of integers that is behind its inputs.
 
         Parameters
         ----------
