@@ -184,8 +184,8 @@ _FORM_PARAMETERS = {
     },
     SEGMENTS: {},
     BY_KEY: {
-        "deterministic : bool, default True": "Keep the order of elements, so that equal calls give "
-        "equal bits; without it GPUs are faster.",
+        "deterministic : bool, default True": "Keep the order of elements, so that equal calls "
+        "give equal bits; without it GPUs are faster.",
     },
     WINDOW: {
         "axis : int or tuple of int, default -1": "Axes along which windows slide.",
