@@ -30,7 +30,7 @@ _BATCH = 8  # elements that a thread has in flight
 _SORTED, _DIGITS = 4096, 256  # kspec::SORTED, kspec::DIGITS
 _ROWS = 16  # kspec::KeySegments::ROWS
 _COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
-_BLOCKS = 4  # on a multiprocessor
+_BLOCKS = 3  # on a multiprocessor: kspec::MinBlocks
 _CHUNK = 2**24  # elements that are sorted at once
 _MOST_KEYS = 2**32 - 2  # that are sorted: 32 bits hold their number
 # Operations of ``kspec::Join`` on whole numbers of 32 and 64 bits that GPUs have; and all those
@@ -76,7 +76,7 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Joined:
-    """What joins elements.
+    """The operation that joins elements, and its accumulators.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ def choose_keys(
     keyed : Keyed
         The axes.
     how : Joined
-        What joins elements, with the bytes of an accumulator at most.
+        The operation, with the bytes of an accumulator at most.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
     multiprocessors : callable
@@ -185,7 +185,7 @@ def choose_keys(
         work = 1 + keyed.elements // HOST_ELEMENTS
         blocks = max(1, min(keyed.count, config.host_threads(), work))
         cells = counted_size(2 * how.size, 8) * keyed.slots
-        return _packed(keyed, _Plan(blocks, 1, (0, cells, 0, 0, 0, 0)), ordered=True)
+        return _packed(keyed, _Division(blocks, 1, (0, cells, 0, 0, 0, 0)), ordered=True)
     how = replace(how, size=accumulator_size())
     blocks = _BLOCKS * multiprocessors()
     own = _order_few(keyed, how, blocks)
@@ -199,7 +199,7 @@ def choose_keys(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Division:
     blocks: int
     threads: int
     parts: tuple[int, ...]
@@ -215,15 +215,15 @@ def _tiles(keyed: Keyed, threads: int, blocks: int) -> int:
     return max(1, min(blocks, -(-keyed.elements // (2 * _BATCH * threads))))
 
 
-def _few(keyed: Keyed, threads: int, blocks: int, size: int, copies: int) -> _Plan:
+def _few(keyed: Keyed, threads: int, blocks: int, size: int, copies: int) -> _Division:
     """Return the plan of few keys, whose accumulators are left in memory by each tile."""
     tiles = _tiles(keyed, threads, blocks)
     blocks = max(tiles, min(blocks, -(-keyed.slots // 32)))
     cells = tiles * keyed.slots * counted_size(size, 8)
-    return _Plan(blocks, threads, (PROGRESS, cells, 0, 0, 0, 0), tiles, True, copies)
+    return _Division(blocks, threads, (PROGRESS, cells, 0, 0, 0, 0), tiles, True, copies)
 
 
-def _order_few(keyed: Keyed, how: Joined, blocks: int) -> _Plan | None:
+def _order_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
     threads = key_threads(how.size)
     each = keyed.slots * counted_size(how.size, 4)
     while threads > 64 and threads // 32 * each > _SHARED:
@@ -233,7 +233,7 @@ def _order_few(keyed: Keyed, how: Joined, blocks: int) -> _Plan | None:
     return _few(keyed, threads, blocks, how.size, 1)
 
 
-def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Plan | None:
+def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
     each = keyed.slots * (how.size + 4)
     if each > _SHARED:
         return None
@@ -241,14 +241,14 @@ def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Plan | None:
     return _few(keyed, key_threads(how.size), blocks, how.size, copies)
 
 
-def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Plan:
+def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Division:
     threads, slots = key_threads(how.size), keyed.slots
     size = 4 if how.size <= 4 else _up(how.size, 8 if how.size <= 8 else 16)
     parts = PROGRESS, slots * size, 8 * slots, 4 * slots, 0, 0
-    return _Plan(blocks, threads, parts, _tiles(keyed, threads, blocks))
+    return _Division(blocks, threads, parts, _tiles(keyed, threads, blocks))
 
 
-def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Plan:
+def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Division:
     if keyed.count > _MOST_KEYS:
         raise NotSupportedError(
             f"n is {keyed.count}: in the order of elements there are at most {_MOST_KEYS} outputs; "
@@ -264,10 +264,10 @@ def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Plan:
     size = counted_size(how.size, 8)
     sorting = 4 * (4 * chunk + _DIGITS * (-(-chunk // _SORTED) + 1))
     parts = PROGRESS, keyed.slots * size, 0, 0, sorting, 2 * down * columns * size
-    return _Plan(blocks, threads, parts, chunk=chunk, passes=passes)
+    return _Division(blocks, threads, parts, chunk=chunk, passes=passes)
 
 
-def _packed(keyed: Keyed, plan: _Plan, ordered: bool = False) -> KeySchedule:
+def _packed(keyed: Keyed, plan: _Division, ordered: bool = False) -> KeySchedule:
     columns, keys = keyed.columns, keyed.keys
     dtype = lookup(keys.dtype)
     head = struct.pack("3q", columns.size, keyed.length, keyed.count)
