@@ -1,7 +1,7 @@
 """Scans, segments and sums by key, as fractions of a copy and beside other libraries.
 
-Each input is counted once, the bounds of segments and keys too. In the products of sparse matrices the
-vector is small enough for the cache.
+Each input is counted once, the bounds of segments and keys too. In the products of sparse matrices
+the vector is small enough for the cache.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def _torch_keys(module: Any, x: Any, keys: Any, outputs: Any, axis: Any) -> Any:
     return outputs[0].zero_().scatter_add_(0, keys.long(), x)
 
 
-def _by_key(name: str, n: int, dtype: str, of: int, ordered: bool = False, **more: Any) -> Case:
-    """Return a case with n outputs, and keys that are spread evenly over the first `of` of them."""
+def _by_key(name: str, n: int, dtype: str, used: int, ordered: bool = False, **more: Any) -> Case:
+    """Return a case with n outputs, and keys spread evenly over the first `used` of them."""
     text = Text(
         "reduction",
         ("T x", "T y", *_SUM, "key_sum"),
@@ -173,7 +173,7 @@ def _by_key(name: str, n: int, dtype: str, of: int, ordered: bool = False, **mor
         text,
         lambda size: [
             array(F32, line(size)),
-            Operand(dtype, line(size), values=functools.partial(_keys, of)),
+            Operand(dtype, line(size), values=functools.partial(_keys, used)),
         ],
         lambda size: [array(F32, (n,))],
         section=SECTION,
@@ -181,8 +181,8 @@ def _by_key(name: str, n: int, dtype: str, of: int, ordered: bool = False, **mor
     )
 
 
-def _keys(of: int, shape: Shape) -> Any:
-    return np.random.default_rng(of).integers(0, of, shape, dtype="int32")
+def _keys(used: int, shape: Shape) -> Any:
+    return np.random.default_rng(used).integers(0, used, shape, dtype="int32")
 
 
 def _scan(
