@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import kspec
 from kspec.model.dtypes import lookup
+from kspec.model.forms import BY_KEY, LAYOUTS
+from kspec.model.stages import Specialization, Target
+from kspec.pipeline import LazySource
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
@@ -22,6 +26,8 @@ from kspec.runtime.schedules.key_schedule import (
     counted_size,
 )
 from kspec.runtime.schedules.strides import Axes
+from tests.compiling import compiled as compiled_for
+from tests.forms.kernels import SUM
 from tests.forms.test_schedules import compiled, read
 
 FLOAT_SUM = Joined(4, lookup("float32"), "SUM")
@@ -177,3 +183,16 @@ def _numbers(text: str, count: int) -> list[int]:
     kernel = compiled(text, "key_totals", before="#undef KSPEC_HOST\n")
     kernel.launch((1, 1, 1), (1, 1, 1), block.address)
     return [int(one) for one in found]
+
+
+@pytest.mark.parametrize(
+    "arch", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("sm_80", "sm_100")), "sm_120"]
+)
+@pytest.mark.parametrize("tag", LAYOUTS[BY_KEY])
+def test_they_compile_for_gpus(tag: Callable[[int], str], arch: str) -> None:
+    binding = (("T", "float32"),)
+    source = LazySource(SUM.spec)(Specialization("form_sum", binding, tag(1)))
+    image = compiled_for(source, Target(arch))
+    (figures,) = image.figures.values()
+    assert figures.spill_bytes == 0
+    assert figures.shared_bytes <= 48 * 1024
