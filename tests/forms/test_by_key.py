@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kspec
+from kspec.runtime.callcache import launch_plan
 from tests.devices import HOST, ArrayDevice
 from tests.forms.kernels import (
     CSR,
@@ -318,6 +319,17 @@ class TestRepeatedCalls:
             found = device.numpy(kernel.by_key(*kept[-1], n, deterministic=deterministic))
             np.testing.assert_array_equal(found, sums_by_key(x, keys, n))
         assert kernel.cache_info().plans == 1
+
+    def test_plans_do_not_keep_much_memory(
+        self, place: ArrayDevice, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(launch_plan, "MAX_KEPT", 0)
+        kernel, x = self.kernel(), integers(3000)
+        keys = keys_of(3000, 9)
+        for _ in range(3):
+            found = kernel.by_key(place.array(x), place.array(keys), 9)
+            np.testing.assert_array_equal(place.numpy(found), sums_by_key(x, keys, 9))
+        assert kernel.cache_info().plans == 0
 
     def test_new_dtypes_strides_and_numbers(self, device: ArrayDevice) -> None:
         kernel, x = self.kernel(), integers(100, 3)

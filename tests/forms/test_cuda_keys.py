@@ -228,3 +228,15 @@ class TestBoth:
             found = kernel.by_key(x, keys, 9, deterministic=deterministic)
             np.testing.assert_array_equal(found, sums_by_key(x, keys, 9))
         assert kernel.cache_info().plans == 2
+
+    @pytest.mark.parametrize("name", ["sum", "welford", "matrices"])
+    def test_no_threads_race(self, name: str, many: bool) -> None:
+        model = MODELS[name]
+        kernel = anew(model.kernel)
+        for shape, n in [((3000,), 40), ((90, 40), 3)]:
+            inputs, keys = model.draw(*shape), keys_of(shape[0], n)
+            for deterministic in {True, name == "matrices"}:
+                found = kernel.by_key(
+                    *inputs, keys, n, deterministic=deterministic, sanitize="race"
+                )
+                model.check(found, model.by_key(inputs, keys, n))

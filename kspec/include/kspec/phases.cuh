@@ -27,7 +27,10 @@ __device__ inline void in_phases(unsigned long long* progress, int phases, const
       if (++phase < phases) tiles = tiles_of(phase);
     }
     if (phase == phases) {
-      if (threadIdx.x == 0 && number == before + gridDim.x - 1) progress[0] = progress[1] = 0;
+      if (threadIdx.x == 0 && number == before + gridDim.x - 1) {
+        atomicExch(progress, 0ull);
+        atomicExch(progress + 1, 0ull);
+      }
       return;
     }
     if (threadIdx.x == 0 && before) {
