@@ -1,7 +1,7 @@
-"""Scans and segments of sums, as fractions of a copy and beside other libraries.
+"""Scans, segments and sums by key, as fractions of a copy and beside other libraries.
 
-Each input is counted once, the bounds of segments too. In the products of sparse matrices the
-vector is small enough for the cache.
+Each input is counted once, the bounds of segments and keys too. In the products of sparse matrices
+the vector is small enough for the cache.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmarks.references import Ops
 SECTION = "aggregate"
 F16, F32, F64, I64 = "float16", "float32", "float64", "int64"
 _VECTOR = 2**20  # elements that a sparse matrix is multiplied by
+_MANY = 10**6  # keys
 _SUM = ("x", "a + b", "y = a", "0")
 
 
@@ -144,6 +145,46 @@ def _sparse(mean: int) -> tuple[Operands, Operands]:
     )
 
 
+def _cupy_keys(module: Any, x: Any, keys: Any, outputs: Any, axis: Any) -> Any:
+    outputs[0].fill(0)
+    module.add.at(outputs[0], keys, x)
+    return outputs[0]
+
+
+def _torch_keys(module: Any, x: Any, keys: Any, outputs: Any, axis: Any) -> Any:
+    return outputs[0].zero_().scatter_add_(0, keys.long(), x)
+
+
+def _by_key(name: str, n: int, dtype: str, used: int, ordered: bool = False, **more: Any) -> Case:
+    """Return a case with n outputs, and keys spread evenly over the first `used` of them."""
+    text = Text(
+        "reduction",
+        ("T x", "T y", *_SUM, "key_sum"),
+        lambda ops, x, keys, axis: ops.key_sums(ops.wide(x), keys, n),
+        form="by_key",
+        keywords={"deterministic": ordered},
+        torch=_torch_keys if dtype == I64 else None,
+        torch_name="scatter_add_",
+        cupy=_cupy_keys,
+        tolerance=1e-3,
+    )
+    return Case(
+        name,
+        text,
+        lambda size: [
+            array(F32, line(size)),
+            Operand(dtype, line(size), values=functools.partial(_keys, used)),
+        ],
+        lambda size: [array(F32, (n,))],
+        section=SECTION,
+        **more,
+    )
+
+
+def _keys(used: int, shape: Shape) -> Any:
+    return np.random.default_rng(used).integers(0, used, shape, dtype="int32")
+
+
 def _scan(
     name: str, inputs: Operands, target: float, axis: int = 0, text: Text = SCAN, **more: Any
 ) -> Case:
@@ -175,4 +216,10 @@ CASES = (
     _segments("segments of about 1000", 1000, 0.90),
     _segments("segments by a power law", 0, 0.75),
     _csr("CSR product, rows of about 32", 32),
+    _by_key("256 keys", 256, "int32", 256, target=0.80),
+    _by_key("256 keys, all one", 256, "int32", 1, target=0.67, of="256 keys"),
+    _by_key("256 keys, in order", 256, "int32", 256, True, target=0.40, of="256 keys"),
+    _by_key("10^6 keys", _MANY, I64, _MANY, times={"CuPy": 1.0, "torch": 1.0}),
+    _by_key("10^6 keys, all one", _MANY, I64, 1, target=0.67, of="10^6 keys"),
+    _by_key("10^6 keys, in order", _MANY, I64, _MANY, True, target=0.40, of="10^6 keys"),
 )

@@ -19,6 +19,8 @@ from benchmarks.kernels import Text
 from benchmarks.operands import Operand, Operands, Shape
 from benchmarks.references import Axis
 
+_OF_ROWS = ("segments", "by_key")  # forms whose last input says where the rows of the first go
+
 
 @dataclass(frozen=True)
 class Case:
@@ -113,20 +115,22 @@ class BoundCase:
     @property
     def elements(self) -> int:
         """Elements the operation is done for: the broadcast size of the inputs."""
-        if self.case.text.form == "segments":  # the bounds are among them
+        if self.case.text.form in _OF_ROWS:  # bounds or keys are among them
             return math.prod(self.inputs[0].view_shape)
         return math.prod(broadcast_shape(self.inputs))
 
     @property
     def axes(self) -> Axis:
         """The reduced axes, all of them spelled out."""
-        if self.case.text.form == "segments":
+        if self.case.text.form in _OF_ROWS:
             return (0,)
         ndim = len(broadcast_shape(self.inputs))
         return tuple(range(ndim)) if self.case.axis is None else self.case.axis
 
     def keywords(self) -> dict[str, Any]:
         """Return the keywords of the call: the axes of reductions, the axis of scans."""
+        if self.case.text.form == "by_key":
+            return {"n": self.outputs[0].shape[0], **self.case.text.keywords}
         if self.case.text.kind == "elementwise" or self.case.text.form == "segments":
             return {}
         if self.case.text.form == "scan":

@@ -59,7 +59,10 @@ class Text:
     tolerance : float or None
         Relative error that is allowed; None: by dtype.
     form : str
-        Method of a reduction that is called instead of the kernel: ``"scan"`` or ``"segments"``.
+        Method of a reduction that is called instead of the kernel: ``"scan"``, ``"segments"`` or
+        ``"by_key"``.
+    keywords : mapping
+        Of calls of that form.
     """
 
     kind: str
@@ -75,6 +78,7 @@ class Text:
     scalars: tuple[float, ...] = ()
     tolerance: float | None = None
     form: str = ""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -54,6 +54,9 @@ class Ops(Protocol):
     def segment_sums(self, x: Any, bounds: Any) -> Any:
         """Return the sums of segments of one axis, from one bound to the next."""
 
+    def key_sums(self, x: Any, keys: Any, n: int) -> Any:
+        """Return the sums of the elements of each of n keys."""
+
     def take(self, x: Any, places: Any) -> Any: ...
     def count(self, x: Any, axis: Axis) -> int:
         """Return how many elements each output is made of."""
@@ -123,6 +126,9 @@ class ArrayModuleOps:
         before = self._xp.concatenate([self._xp.zeros(1, x.dtype), x.cumsum()])
         return before[bounds[1:]] - before[bounds[:-1]]
 
+    def key_sums(self, x: Any, keys: Any, n: int) -> Any:
+        return self._xp.bincount(keys, x, n)
+
     def take(self, x: Any, places: Any) -> Any:
         return x[places]
 
@@ -189,6 +195,9 @@ class TorchOps:
     def segment_sums(self, x: Any, bounds: Any) -> Any:
         before = self._torch.nn.functional.pad(self._torch.cumsum(x, dim=0), (1, 0))
         return before[bounds[1:]] - before[bounds[:-1]]
+
+    def key_sums(self, x: Any, keys: Any, n: int) -> Any:
+        return self._torch.bincount(keys, x, n)
 
     def take(self, x: Any, places: Any) -> Any:
         return x[places.long()]

@@ -214,6 +214,9 @@ class ReductionDeclaration(_Generated):
         outputs must pass the number of all of them. Their ratio alone is the same for all.
     forms : tuple of str
         Other forms that are precompiled (`kspec.model.forms`).
+    joins : str
+        The operation of the reduce expression, if it is a known one of numbers: a name of
+        `kspec.spec.forms.JOINS`. Empty: another.
     """
 
     has_identity: bool = True
@@ -225,6 +228,7 @@ class ReductionDeclaration(_Generated):
     indexed: bool | None = None
     counts: bool = False
     forms: tuple[str, ...] = ()
+    joins: str = ""
 
     kind = "reduction"
 

@@ -5,6 +5,7 @@ itself, which makes one output of all elements along axes, and
 
 * ``scan``, which makes an output of each element and those before it;
 * ``segments``, which makes an output of the elements from one bound to the next;
+* ``by_key``, which makes an output of the elements that have a key;
 * ``window``, which makes an output of each window that slides along an axis.
 
 >>> from kspec.model.signature import Param, Signature
@@ -14,6 +15,8 @@ itself, which makes one output of all elements along axes, and
 (4, 3)
 >>> infer_segments(total, [Abstract((9,), "float32")], Abstract((4,), "int64")).shape
 (3,)
+>>> infer_by_key(total, [Abstract((9,), "float32")], Abstract((9,), "int64"), n=5).shape
+(5,)
 
 As `kspec.model.infer`, this is what all callers share.
 """
@@ -41,6 +44,8 @@ from kspec.model.infer import (
 from kspec.model.neighbours.windows import MAX_AXES, MIRROR, NEAREST, REFLECT, VALID, WRAP
 from kspec.model.shapes import Shape, broadcast_shapes, integer, normalize_axes
 from kspec.model.stages import (
+    key_cells,
+    key_runs,
     rolling,
     scan_columns,
     scan_lines,
@@ -48,13 +53,16 @@ from kspec.model.stages import (
     segment_lines,
 )
 
-REDUCE, SCAN, SEGMENTS, WINDOW = "reduce", "scan", "segments", "window"
-FORMS = (REDUCE, SCAN, SEGMENTS, WINDOW)
+REDUCE, SCAN, SEGMENTS, BY_KEY, WINDOW = "reduce", "scan", "segments", "by_key", "window"
+FORMS = (REDUCE, SCAN, SEGMENTS, BY_KEY, WINDOW)
+# Forms with outputs that may have no elements, which are the identity then.
+WITH_EMPTY = {SEGMENTS: "an empty segment", BY_KEY: "an output without elements"}
 # Names of arguments beside those of all forms, which parameters must not hide.
 KEYWORDS: dict[str, tuple[str, ...]] = {
     REDUCE: (),
     SCAN: ("exclusive", "reverse"),
     SEGMENTS: ("indptr",),
+    BY_KEY: ("keys", "n", "deterministic"),
     WINDOW: ("size", "boundary", "step"),
 }
 # What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
@@ -67,6 +75,7 @@ BOUNDARIES = (VALID, NEAREST, REFLECT, MIRROR, WRAP, SHRINK)
 LAYOUTS: dict[str, tuple[Callable[[int], str], ...]] = {
     SCAN: (scan_lines, scan_columns),
     SEGMENTS: (segment_lines, segment_columns),
+    BY_KEY: (key_cells, key_runs),
     WINDOW: tuple(functools.partial(rolling, axes) for axes in range(1, MAX_AXES + 1)),
 }
 PRECOMPILED_AXES = 2  # along which windows slide; others compile on first use
@@ -182,26 +191,86 @@ def infer_segments(
     NotSupportedError
         If the kernel has no segments.
     """
-    check_form(declaration, SEGMENTS)
+    _check_empty(declaration, SEGMENTS)
     name = declaration.name
-    if not declaration.has_identity:
-        raise ShapeError(
-            f"{name}: an empty segment is the identity, which the kernel does not have"
-        )
     loop = reduction_loop(declaration, inputs, broadcast)
     if not loop:
         raise ShapeError(f"{name}: segments are of the first axis, and the inputs have none")
-    if bounds.dtype is None or bounds.shape is None:
-        raise ArgumentTypeError(f"{name}: indptr must be an array, not a number")
-    if lookup(bounds.dtype).kind not in "iu":
-        raise ArgumentTypeError(f"{name}: indptr must hold integers, not {bounds.dtype}")
-    if len(bounds.shape) != 1 or bounds.shape[0] == 0:
+    extents = _integers_of(name, "indptr", bounds)
+    if len(extents) != 1 or extents[0] == 0:
         raise ShapeError(
             f"{name}: indptr must have one axis, with one element more than there are segments, "
-            f"not shape {bounds.shape}"
+            f"not shape {extents}"
         )
-    shape = (bounds.shape[0] - 1, *loop[1:])
+    shape = (extents[0] - 1, *loop[1:])
     return _inferred(declaration, inputs, outputs, advice, loop, (0,), shape)
+
+
+def infer_by_key(
+    declaration: ReductionDeclaration,
+    inputs: Sequence[Abstract],
+    keys: Abstract,
+    outputs: Sequence[Abstract] = (),
+    *,
+    n: object,
+    advice: str = GIVE_AN_ARRAY,
+    broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
+) -> Inferred:
+    """Return the types of a reduction by key; parameters and errors as for `infer`.
+
+    Parameters
+    ----------
+    keys : Abstract
+        The output that each row of the first axis belongs to.
+    n : int
+        Number of outputs.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the keys or their number are not integers.
+    ShapeError
+        If there is not one key for each row, the number is negative, there is no first axis, or
+        the kernel has no identity, which outputs without elements need.
+    NotSupportedError
+        If the kernel has no reduction by key.
+    """
+    _check_empty(declaration, BY_KEY)
+    name = declaration.name
+    loop = reduction_loop(declaration, inputs, broadcast)
+    if not loop:
+        raise ShapeError(f"{name}: keys are of the first axis, and the inputs have none")
+    extents = _integers_of(name, "keys", keys)
+    if len(extents) != 1 or extents[0] != loop[0]:
+        raise ShapeError(
+            f"{name}: keys must have one axis, with an element for each of the {loop[0]} rows of "
+            f"the first axis, not shape {extents}"
+        )
+    count = integer(n)
+    if count is None:
+        raise ArgumentTypeError(f"{name}: n must be an integer, not {n!r}")
+    if count < 0:
+        raise ShapeError(f"{name}: n must be 0 or more, not {count}")
+    return _inferred(declaration, inputs, outputs, advice, loop, (0,), (count, *loop[1:]))
+
+
+def _check_empty(declaration: ReductionDeclaration, form: str) -> None:
+    """Raise an error unless a reduction has a form, some outputs of which have no elements."""
+    check_form(declaration, form)
+    if not declaration.has_identity:
+        raise ShapeError(
+            f"{declaration.name}: {WITH_EMPTY[form]} is the identity, which the kernel does not "
+            "have"
+        )
+
+
+def _integers_of(kernel: str, name: str, given: Abstract) -> Shape:
+    """Return the shape of an array of integers that a form takes beside the inputs."""
+    if given.dtype is None or given.shape is None:
+        raise ArgumentTypeError(f"{kernel}: {name} must be an array, not a number")
+    if lookup(given.dtype).kind not in "iu":
+        raise ArgumentTypeError(f"{kernel}: {name} must hold integers, not {given.dtype}")
+    return given.shape
 
 
 @dataclass(frozen=True)

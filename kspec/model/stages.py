@@ -93,6 +93,22 @@ def segment_columns(ndim: int) -> str:
     return f"kspec::SegmentColumns<{strided_capacity(ndim)}>"
 
 
+def key_cells(ndim: int) -> str:
+    """Return the smallest layout of reductions by key that holds `ndim` collapsed axes of columns.
+
+    All threads update the accumulators of keys; with `key_runs` elements keep their order.
+
+    >>> key_cells(0)
+    'kspec::KeyCells<8>'
+    """
+    return f"kspec::KeyCells<{strided_capacity(ndim)}>"
+
+
+def key_runs(ndim: int) -> str:
+    """Return the smallest layout of reductions by key in the order of elements; see `key_cells`."""
+    return f"kspec::KeyRuns<{strided_capacity(ndim)}>"
+
+
 def rolling(axes: int, ndim: int) -> str:
     """Return the smallest layout of windows that slide along so many of `ndim` axes.
 

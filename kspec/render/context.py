@@ -118,6 +118,8 @@ class ReductionContext:
     input_types: str
     output_names: str
     indexed: bool
+    counted: bool
+    joins: str
     reduce: Fragment
     reduce_locals: tuple[str, ...]
     post_map: Fragment
@@ -326,6 +328,9 @@ def reduction_context(
         ),
         # Whether the map needs to know where an element is.
         indexed=declaration.ordered,
+        # Whether the post-map may ask how many elements an output has.
+        counted=not spec.words.isdisjoint(("_in_ind", "_out_ind")),
+        joins=declaration.joins or "OTHER",
         output_names=", ".join(map(parameters.argument_name, outputs)),
         reduce=reduce,
         reduce_locals=tuple(_scalars(declaration, reduce)),

@@ -1,4 +1,4 @@
-"""Checks of the ``forms`` of a reduction: values in, faults out.
+"""Checks of the ``forms`` of a reduction, and what they know of its reduce expression.
 
 >>> from kspec.model.signature import Param, Signature
 >>> inputs, outputs = Signature((Param("T", "x"),)), Signature((Param("T", "y"),))
@@ -11,9 +11,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kspec.cpp.fragments import code_of, identifiers
 from kspec.model.declaration import ReductionDeclaration
-from kspec.model.forms import FORMS, KEYWORDS, REDUCE, SEGMENTS, form_fault
+from kspec.model.forms import FORMS, KEYWORDS, REDUCE, WITH_EMPTY, form_fault
 from kspec.spec.faults import Fault
+
+# Reduce expressions that all GPUs have atomic operations for, on some types, or whose result is the
+# same in any order, on integers: their tokens without spaces, and the enumerator of
+# ``kspec/by_key.cuh``.
+JOINS = {
+    "a+b": "SUM",
+    "b+a": "SUM",
+    "min(a,b)": "LEAST",
+    "min(b,a)": "LEAST",
+    "max(a,b)": "LARGEST",
+    "max(b,a)": "LARGEST",
+    "a&b": "ALL_BITS",
+    "b&a": "ALL_BITS",
+    "a|b": "ANY_BIT",
+    "b|a": "ANY_BIT",
+    "a^b": "ODD_BITS",
+    "b^a": "ODD_BITS",
+    "a*b": "PRODUCT",
+    "b*a": "PRODUCT",
+    "a&&b": "BOTH",
+    "a||b": "EITHER",
+}
+
+
+def join_of(reduce: str, preamble: str = "") -> str:
+    """Return the operation of a reduce expression on numbers; empty if it is another.
+
+    >>> join_of("max(b, a)"), join_of("a * b + 1"), join_of("min(a, b)", "float min(float, float);")
+    ('LARGEST', '', '')
+    """
+    words = set(identifiers(reduce)) - {"a", "b"}
+    if not words.isdisjoint(identifiers(preamble)):
+        return ""
+    return JOINS.get("".join(token.text for token in code_of(reduce)), "")
 
 
 def form_faults(forms: Sequence[str], declaration: ReductionDeclaration) -> Iterator[Fault]:
@@ -23,8 +58,8 @@ def form_faults(forms: Sequence[str], declaration: ReductionDeclaration) -> Iter
             message = f"unknown form {form!r}; expected one of {', '.join(FORMS)}"
         elif form in forms[:index]:
             message = f"{form!r} is listed twice"
-        elif form == SEGMENTS and not declaration.has_identity:
-            message = f"{form!r} needs an identity, which is the value of an empty segment"
+        elif form in WITH_EMPTY and not declaration.has_identity:
+            message = f"{form!r} needs an identity, which is the value of {WITH_EMPTY[form]}"
         elif form != REDUCE and (reason := form_fault(declaration)):
             message = f"{form!r} is not possible: {reason}"
         else:

@@ -49,7 +49,7 @@ from kspec.spec.fields import (
     SignatureField,
     TypesField,
 )
-from kspec.spec.forms import form_faults
+from kspec.spec.forms import form_faults, join_of
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.neighbours.samples import (
     SampleTable,
@@ -432,7 +432,7 @@ class ReductionSpec(_GeneratedSpec):
     forms: tuple[str, ...] = Field(
         (REDUCE,),
         description="Forms that are precompiled, and methods of the generated function: 'reduce', "
-        "'scan', 'segments', 'window'.",
+        "'scan', 'segments', 'by_key', 'window'.",
     )
 
     def declaration(self) -> ReductionDeclaration:
@@ -454,6 +454,7 @@ class ReductionSpec(_GeneratedSpec):
             indexed=self._is_indexed(),
             counts=not _COUNTS.isdisjoint(without_phrases(self.post_map, [_RATIO])),
             forms=tuple(one for one in self.forms if one != REDUCE),
+            joins=join_of(self.reduce, self.preamble),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )

@@ -50,6 +50,7 @@ _GENERATED_NAMES = {
         [
             *("_i", "_j", "_J", "_segment", "_in_ind", "_out_ind", "_type_reduce"),
             *("_plan", "_op", "_Op", "_Acc", "_at", "_At", "_Layout", "_INDEXED"),
+            *("_COUNTED", "_JOINS"),
             *("_identity", "_initial", "_value", "_map", "_reduce", "_post", "_outputs"),
         ]
     ),

@@ -75,6 +75,14 @@ class Model:
         count = _along(np.diff(bounds), 0, len(shape))
         return self.post(found, np.broadcast_to(count, found[0].shape))
 
+    def by_key(self, inputs: Values, keys: Array, n: int) -> Values:
+        """Return the outputs of a reduction by key."""
+        shape = np.broadcast_shapes(*(one.shape for one in inputs))
+        number = np.broadcast_to(_along(np.arange(shape[0]), 0, len(shape)), shape)
+        mapped = self.map(*np.broadcast_arrays(*inputs), number)
+        found, counts = reference.by_key(self.reduce, mapped, self.identity, keys, n)
+        return self.post(found, np.broadcast_to(_along(counts, 0, len(shape)), found[0].shape))
+
     def check(self, found: Any, wanted: Values, message: str = "") -> None:
         """Assert that the outputs of a call, NumPy's arrays, are as wanted."""
         outputs = found if isinstance(found, tuple) else (found,)

@@ -93,6 +93,29 @@ def segments(
     return results
 
 
+def by_key(
+    operator: Operator, values: Values, identity: Sequence[Any], keys: Array, n: int
+) -> tuple[Values, Array]:
+    """Return the accumulators of the rows of each key, and how many rows each has."""
+    order, counts = sorted_rows(keys, n)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    found = segments(operator, tuple(one[order] for one in values), identity, ends.tolist())
+    return found, counts
+
+
+def sorted_rows(keys: Array, n: int) -> tuple[Array, Array]:
+    """Return the numbers of the rows with keys in range(n), key by key, and how many each has."""
+    kept = np.array([k for k, key in enumerate(keys.tolist()) if 0 <= key < n], "int64")
+    own = keys[kept].astype("int64")
+    return kept[np.argsort(own, kind="stable")], np.bincount(own, minlength=n)
+
+
+def sums_by_key(x: Array, keys: Array, n: int) -> Array:
+    """Return the sums of keys, rounded as kernels do."""
+    (total,), _ = by_key(plus, (_widened(x),), (0,), keys, n)
+    return total.astype(x.dtype)
+
+
 def scanned_sum(x: Array, **keywords: Any) -> Array:
     """Return the scan of a sum, rounded as kernels do: when it is written."""
     (total,) = scan(plus, (_widened(x),), (0,), **keywords)

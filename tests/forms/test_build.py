@@ -16,10 +16,11 @@ from kspec.build.project import build_project, plan_project
 from kspec.errors import SpecError
 from kspec.model.coverage import layouts_of
 from kspec.model.forms import FORMS, LAYOUTS, form_of
-from kspec.model.stages import Specialization, scan_columns, scan_lines, segment_lines
+from kspec.model.stages import Specialization, key_runs, scan_columns, scan_lines, segment_lines
 from kspec.runtime.kernels.identity import kernel_of
 from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest
+from kspec.spec.forms import join_of
 from kspec.spec.loader import load_specs
 from tests.projects import CONFIGURATION
 
@@ -32,7 +33,7 @@ map = "x"
 reduce = "a + b"
 post_map = "y = a"
 identity = "0"
-forms = ["reduce", "scan", "segments", "window"]
+forms = ["reduce", "scan", "segments", "by_key", "window"]
 types = { T = "float64" }
 
 [reduction.both]
@@ -79,6 +80,11 @@ def test_methods_of_a_generated_function(sums: Any) -> None:
         sums.total.scan(x, exclusive=True, reverse=True), np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
     )
     np.testing.assert_array_equal(sums.total.segments(x, np.array([0, 1, 4])), [x[0], sum(x[1:])])
+    keys = np.array([1, 0, 1, 5])
+    np.testing.assert_array_equal(sums.total.by_key(x, keys, 3), [x[1], x[0] + x[2], 0 * x[0]])
+    np.testing.assert_array_equal(
+        sums.total.by_key(x, keys, 2, deterministic=False), [x[1], x[0] + x[2]]
+    )
     np.testing.assert_array_equal(sums.total.window(x, 2, axis=0), x[:-1] + x[1:])
     np.testing.assert_array_equal(
         sums.total.window(x, (4, 3), axis=(0, 1), boundary="valid", step=(1, 2)), [[66]]
@@ -101,6 +107,11 @@ def test_signatures(sums: Any) -> None:
         "(x: 'ArrayT', indptr: 'AnyArray', *, out: 'ArrayT | None' = None, "
         "stream: 'Stream | None' = None) -> 'ArrayT'"
     )
+    assert str(inspect.signature(sums.total.by_key)) == (
+        "(x: 'ArrayT', keys: 'AnyArray', n: 'int', *, out: 'ArrayT | None' = None, "
+        "deterministic: 'bool' = True, stream: 'Stream | None' = None) -> 'ArrayT'"
+    )
+    assert "Number of outputs." in sums.total.by_key.__doc__
     assert str(inspect.signature(sums.total.scan)) == (
         "(x: 'ArrayT', *, out: 'ArrayT | None' = None, axis: 'int' = -1, "
         "exclusive: 'bool' = False, reverse: 'bool' = False, stream: 'Stream | None' = None)"
@@ -135,6 +146,26 @@ def test_what_is_precompiled(project: Path) -> None:
     assert not any("plain" in one and "Scan" in one for one in entry.precompiled)
 
 
+def test_operations_that_the_runtime_knows(project: Path) -> None:
+    entry = load_manifest(plan_project(project).settings.package_folder).module("sums")
+    assert [kernel.joins for kernel in entry.kernels] == ["SUM", "SUM", "SUM"]
+
+
+@pytest.mark.parametrize(
+    ("reduce", "preamble", "wanted"),
+    [
+        (" b+a", "", "SUM"),
+        ("min(a, b)", "template <class T> T other(T);", "LEAST"),
+        ("min(a, b)", "__device__ float min(float a, float b);", ""),
+        ("a + b + 0", "", ""),
+        ("a - b", "", ""),
+        ("a /* and */ & b", "", "ALL_BITS"),
+    ],
+)
+def test_known_operations(reduce: str, preamble: str, wanted: str) -> None:
+    assert join_of(reduce, preamble) == wanted
+
+
 def test_advice_names_the_form(project: Path) -> None:
     folder = plan_project(project).settings.package_folder
     entry = load_manifest(folder).module("sums")
@@ -144,6 +175,8 @@ def test_advice_names_the_form(project: Path) -> None:
     assert list(missing_lines(entry, plain, wanted)) == ['forms = ["reduce", "scan"]']
     wanted = Specialization("both", binding, segment_lines(1))
     assert list(missing_lines(entry, both, wanted)) == ['forms = ["reduce", "scan", "segments"]']
+    wanted = Specialization("both", binding, key_runs(1))
+    assert list(missing_lines(entry, both, wanted)) == ['forms = ["reduce", "scan", "by_key"]']
     wanted = Specialization("both", binding, scan_lines(9))
     assert list(missing_lines(entry, both, wanted)) == ['layouts = ["ScanLines<64>"]']
 
@@ -163,7 +196,7 @@ def faults(tmp_path: Path, old: str, new: str) -> str:
     return str(caught.value)
 
 
-LISTED = 'forms = ["reduce", "scan", "segments", "window"]'
+LISTED = 'forms = ["reduce", "scan", "segments", "by_key", "window"]'
 
 
 @pytest.mark.parametrize(
@@ -172,13 +205,23 @@ LISTED = 'forms = ["reduce", "scan", "segments", "window"]'
         (
             LISTED,
             'forms = ["reduce", "scam"]',
-            "unknown form 'scam'; expected one of reduce, scan, segments, window",
+            "unknown form 'scam'; expected one of reduce, scan, segments, by_key, window",
         ),
         (LISTED, 'forms = ["scan", "scan"]', "'scan' is listed twice"),
         (
             f'identity = "0"\n{LISTED}',
             'forms = ["segments"]',
             "'segments' needs an identity, which is the value of an empty segment",
+        ),
+        (
+            f'identity = "0"\n{LISTED}',
+            'forms = ["by_key"]',
+            "'by_key' needs an identity, which is the value of an output without elements",
+        ),
+        (
+            'inputs = ["T x"]',
+            'inputs = ["T x", "T keys"]',
+            "'keys' is an argument of 'by_key'; choose another parameter name",
         ),
         (
             'map = "x"\nreduce = "a + b"\npost_map = "y = a"\nidentity',

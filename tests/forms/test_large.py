@@ -63,3 +63,26 @@ def test_windows(place: ArrayDevice) -> None:
     found = SUM.window(filled(place, n), 3)
     assert found.shape == (n - 2,)
     assert wrong_ones(found, "value(i) + value(i + 1) + value(i + 2)") == 0
+
+
+# The same sums, in an expression that is not known: elements have to keep their order.
+ORDERED = kspec.ReductionKernel(
+    "uint8 x", "int64 y", "x", "a + b + 0", "y = a", "0", "large_ordered"
+)
+KEYS = kspec.ElementwiseKernel("int32 n", "int32 key", "key = i % n", "large_keys")
+
+
+@pytest.mark.parametrize("n", [7, 100_003])
+def test_keys(n: int, place: ArrayDevice) -> None:
+    count = count_of(place)
+    x, keys = sevens(place, count), kspec.empty((count,), "int32", device=place.place)
+    KEYS(n, keys)
+    key = np.arange(n)
+    elements = np.maximum(count - key + n - 1, 0) // n
+    turns, rest = elements // 7, elements % 7
+    wanted = turns * 21 if n % 7 else elements * key
+    for j in range(7 if n % 7 else 0):
+        wanted = wanted + np.where(j < rest, (key + n * j) % 7, 0)
+    for kernel, deterministic in ((TOTAL, True), (ORDERED, True), (ORDERED, False)):
+        found = kernel.by_key(x, keys, n, deterministic=deterministic)
+        np.testing.assert_array_equal(kspec.asnumpy(found), wanted)

@@ -22,7 +22,7 @@ from kspec.build.package.typed import ANY, SAME, ArrayTypes
 from kspec.build.plan import BuildPlan, Unit
 from kspec.model import dtypes
 from kspec.model.declaration import PLACES
-from kspec.model.forms import BOUNDARIES, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms import BOUNDARIES, BY_KEY, SCAN, SEGMENTS, WINDOW
 from kspec.model.neighbours.windows import VALID
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
@@ -371,6 +371,7 @@ def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
 _FORM_KEYWORDS = {
     SCAN: ("axis: int = -1", "exclusive: bool = False", "reverse: bool = False"),
     SEGMENTS: (),
+    BY_KEY: ("deterministic: bool = True",),
     WINDOW: (
         "axis: int | tuple[int, ...] = -1",
         f"boundary: Literal[{', '.join(map(_literal, BOUNDARIES))}] = {_literal(VALID)}",
@@ -380,6 +381,7 @@ _FORM_KEYWORDS = {
 _FORM_ARGUMENTS: dict[str, tuple[str, ...]] = {
     SCAN: (),
     SEGMENTS: ("indptr: AnyArray",),
+    BY_KEY: ("keys: AnyArray", "n: int"),
     WINDOW: ("size: int | tuple[int, ...]",),
 }
 

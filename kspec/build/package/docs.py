@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
-from kspec.model.forms import SCAN, SEGMENTS, WINDOW
+from kspec.model.forms import BY_KEY, SCAN, SEGMENTS, WINDOW
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
@@ -173,6 +173,7 @@ def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation)
 _FORM_SUMMARIES = {
     SCAN: "Reduce each element with all before it along an axis.",
     SEGMENTS: "Reduce segments of the first axis.",
+    BY_KEY: "Reduce the elements of each key, along the first axis.",
     WINDOW: "Reduce windows that slide along axes.",
 }
 _FORM_PARAMETERS = {
@@ -182,6 +183,10 @@ _FORM_PARAMETERS = {
         "reverse : bool, default False": "Begin at the end of the axis.",
     },
     SEGMENTS: {},
+    BY_KEY: {
+        "deterministic : bool, default True": "Keep the order of elements, so that equal calls "
+        "give equal bits; without it GPUs are faster.",
+    },
     WINDOW: {
         "axis : int or tuple of int, default -1": "Axes along which windows slide.",
         'boundary : str, default "valid"': "What lies beyond the ends of the axes; with "
@@ -202,6 +207,11 @@ def form_doc(
     if form == SEGMENTS:
         lines.append("indptr : array of integers")
         lines += _indented("Where segments begin, sorted, and where the last one ends.")
+    if form == BY_KEY:
+        lines.append("keys : array of integers")
+        lines += _indented("The output of each row; rows with keys out of range have none.")
+        lines.append("n : int")
+        lines += _indented("Number of outputs.")
     if form == WINDOW:
         lines.append("size : int or tuple of int")
         lines += _indented("Elements of a window along each axis.")

@@ -27,6 +27,10 @@ template <int AXES> struct ScanColumns {};  // neighbouring threads scan neighbo
 template <int AXES> struct SegmentLines {};    // of one column
 template <int AXES> struct SegmentColumns {};  // neighbouring threads take neighbouring columns
 
+// Reductions by key, of the first axis, likewise.
+template <int AXES> struct KeyCells {};  // all threads update the accumulators of keys
+template <int AXES> struct KeyRuns {};   // elements keep their order
+
 // Reductions of windows that slide along W axes, with up to AXES axes of outputs.
 template <int AXES, int W> struct Rolling {};
 

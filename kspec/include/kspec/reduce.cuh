@@ -125,5 +125,6 @@ __device__ inline bool is_last_block(unsigned int* ticket, int count) {
 #include "kspec/reduce_lines.cuh"
 #endif
 #include "kspec/aggregates.cuh"
+#include "kspec/by_key.cuh"
 #include "kspec/rolling.cuh"
 #include "kspec/segments.cuh"

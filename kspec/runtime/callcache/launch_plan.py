@@ -45,6 +45,7 @@ from kspec.runtime.schedules.window_schedule import boundary_value, pack_window
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
 ALIGNMENT = 16  # bytes: layouts depend on addresses modulo this
+MAX_KEPT = 2**26  # bytes of scratch memory that plans keep
 
 
 def _no_bytes(scratch: int) -> bytes:
@@ -298,6 +299,8 @@ def make_plan(prepared: Prepared) -> Plan | None:
         return None
     if launch.host.modes and prepared.scratch:
         return None  # guards know arrays
+    if prepared.scratch > MAX_KEPT:
+        return None  # each of its buffers would keep so much
     if prepared.scratch and driver_streams.is_of_thread(prepared.launch.stream):
         return None  # one handle, but as many streams as threads, which would share the memory
     for operand in prepared.operands:

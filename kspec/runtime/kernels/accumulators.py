@@ -15,15 +15,19 @@ _SLOTS = 256  # accumulators in the shared memory of a strided reduction: kspec:
 
 def known_size(declaration: ReductionDeclaration, binding: Binding) -> int:
     """Return the bytes of an accumulator; 0 for a type of the user's."""
+    row = known_type(declaration, binding)
+    return row.itemsize if row else 0
+
+
+def known_type(declaration: ReductionDeclaration, binding: Binding) -> dtypes.DType | None:
+    """Return the type of an accumulator; None for a type of the user's."""
     name = declaration.accumulator
     if not name:
         name = param_dtype(declaration.outputs.params[0], binding)
-        row = dtypes.from_ctype(dtypes.lookup(name).accumulator)
-    elif name in dict(binding):
-        row = dtypes.lookup(dict(binding)[name])
-    else:
-        row = dtypes.from_ctype(name)
-    return row.itemsize if row else 0
+        return dtypes.from_ctype(dtypes.lookup(name).accumulator)
+    if name in dict(binding):
+        return dtypes.lookup(dict(binding)[name])
+    return dtypes.from_ctype(name)
 
 
 def exact_size(

@@ -29,6 +29,7 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.kernels.forms.by_key import ByKeyCallable
 from kspec.runtime.kernels.forms.folding import is_plain
 from kspec.runtime.kernels.forms.scan import ScanCallable
 from kspec.runtime.kernels.forms.segments import SegmentsCallable
@@ -44,7 +45,7 @@ from kspec.runtime.schedules.reduction_schedule import (
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 
-class ReductionCallable(ScanCallable, SegmentsCallable, WindowCallable):
+class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCallable):
     """A reduction kernel that can be called."""
 
     def __call__(

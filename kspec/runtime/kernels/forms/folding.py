@@ -11,7 +11,13 @@ from kspec.model.declaration import PLACES, ReductionDeclaration
 from kspec.model.infer import Binding, Inferred
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
-from kspec.runtime.arguments.binding import Call, Operand, raw_ndims, resolve_stream
+from kspec.runtime.arguments.binding import (
+    Call,
+    Operand,
+    classify,
+    raw_ndims,
+    resolve_stream,
+)
 from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.cache import (
     ABSENT,
@@ -25,6 +31,7 @@ from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
@@ -112,6 +119,7 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         choose: Callable[[Call, tuple[str, ...]], FormSchedule],
         indices: Operand | None = None,
         place: int = 0,
+        zeroed: int | None = None,
     ) -> Prepared:
         """Return the launch of a checked call with all outputs.
 
@@ -129,6 +137,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
             The array of integers that the form takes beside the inputs.
         place : int
             Offset of its address in the plan.
+        zeroed : int, optional
+            Bytes of scratch memory that are zero before the first launch; all by default.
         """
         declaration, binding = self.declaration, inferred.binding
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
@@ -154,11 +164,36 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
             operands,
             given=given,
             scratch=schedule.scratch,
-            tickets=schedule.scratch,
+            tickets=schedule.scratch if zeroed is None else min(zeroed, schedule.scratch),
             named=options.stream is not None,
             library=library,
             placed=() if indices is None else ((len(call.inputs), place),),
         )
+
+    def with_indices(
+        self, args: Sequence[Any], out: Any, form: str, name: str
+    ) -> tuple[Call, Operand]:
+        """Return the operands of a call, and the array of integers that is behind its inputs.
+
+        Parameters
+        ----------
+        args : sequence
+            The inputs, the array, and outputs unless there are none or they are in `out`.
+        form, name : str
+            The form, and what messages call the array.
+        """
+        declaration = self.declaration
+        nin, nout = len(declaration.inputs), len(declaration.outputs)
+        if len(args) not in (nin + 1, nin + 1 + nout):
+            raise ArgumentTypeError(
+                f"{self.__name__}.{form}() takes {nin + 1} positional arguments "
+                f"({declaration.inputs}, {name}), not {len(args)}"
+            )
+        behind = tuple(args[nin + 1 :])
+        given = self.given_outputs((*args[:nin], *behind), out) or behind
+        call = gathered(classify(declaration, args[:nin], given))
+        self.check_scalars(call)
+        return call, index_operand(self.__name__, name, args[nin], call)
 
     def all_given(
         self, args: tuple[Any, ...], out: Any, indices: int = 0
@@ -246,6 +281,29 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
             self.declaration.ordered,
         )
         return axes, tuple(steps[along] for steps in strides)
+
+    def rows_of(
+        self,
+        inputs: Sequence[Operand],
+        outputs: Sequence[Operand],
+        shape: Shape,
+        out_shape: Shape,
+    ) -> tuple[Axes, tuple[int, ...]]:
+        """Return the collapsed axes behind the first, and each operand's stride along that.
+
+        `shape` is that of the inputs, `out_shape` that of the outputs.
+        """
+        strides: list[Strides] = []
+        for operands, wanted in ((inputs, shape), (outputs, out_shape)):
+            for one in operands:
+                view = one.view
+                strides.append(
+                    broadcast_strides(view.shape, view.strides, wanted)
+                    if view
+                    else (0,) * len(wanted)
+                )
+        columns = collapse(shape[1:], [steps[1:] for steps in strides], self.declaration.ordered)
+        return columns, tuple(steps[0] for steps in strides)
 
 
 def is_plain(value: object) -> bool:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kspec.errors import ArgumentTypeError
 from kspec.model.forms import SEGMENTS, infer_segments
-from kspec.model.shapes import Shape
-from kspec.runtime.arguments.binding import Call, Operand, classify
+from kspec.runtime.arguments.binding import Call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
-from kspec.runtime.kernels.forms.indices import check_beside, gathered, index_operand
+from kspec.runtime.kernels.forms.indices import check_beside
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.schedules.scan_schedule import ScanSchedule
 from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
-from kspec.runtime.schedules.strides import Strides, broadcast_strides, collapse
 
 
 class SegmentsCallable(FoldingCallable):
@@ -88,17 +85,8 @@ class SegmentsCallable(FoldingCallable):
         The outputs may be behind the bounds, too.
         """
         declaration = self.declaration
-        nin, nout = len(declaration.inputs), len(declaration.outputs)
-        if len(args) not in (nin + 1, nin + 1 + nout):
-            raise ArgumentTypeError(
-                f"{self.__name__}.segments() takes {nin + 1} positional arguments "
-                f"({declaration.inputs}, indptr), not {len(args)}"
-            )
-        behind = tuple(args[nin + 1 :])
-        given = self.given_outputs((*args[:nin], *behind), out) or behind
-        call = gathered(classify(declaration, args[:nin], given))
-        self.check_scalars(call)
-        bounds = index_operand(self.__name__, "indptr", args[nin], call)
+        call, bounds = self.with_indices(args, out, SEGMENTS, "indptr")
+        given = bool(call.outputs)
         inputs, outputs = call.types()
         inferred = infer_segments(declaration, inputs, bounds.abstract, outputs)
         shape, binding = inferred.loop, inferred.binding
@@ -107,35 +95,15 @@ class SegmentsCallable(FoldingCallable):
 
         def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
             looped = [operand for operand in call.inputs if not operand.param.raw]
-            ordered = declaration.ordered
+            columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
+            assert bounds.view is not None
             return choose_segments(
-                _axes(looped, call.outputs, shape, inferred.shape, bounds, ordered),
+                Segmented(columns, shape[0], steps, bounds.view),
                 [member_of(operand, binding) for operand in looped],
                 lambda: self.accumulator_size(call, binding, modes),
                 on_host=call.device.is_host,
             )
 
         return self._prepare_form(
-            call, inferred, bool(given), options, choose, indices=bounds, place=BOUNDS
+            call, inferred, given, options, choose, indices=bounds, place=BOUNDS
         )
-
-
-def _axes(
-    inputs: Sequence[Operand],
-    outputs: Sequence[Operand],
-    shape: Shape,
-    out_shape: Shape,
-    bounds: Operand,
-    ordered: bool,
-) -> Segmented:
-    """Return the axes of a call, whose inputs have the first shape and outputs the second."""
-    strides: list[Strides] = []
-    for operands, wanted in ((inputs, shape), (outputs, out_shape)):
-        for one in operands:
-            view = one.view
-            strides.append(
-                broadcast_strides(view.shape, view.strides, wanted) if view else (0,) * len(wanted)
-            )
-    columns = collapse(shape[1:], [steps[1:] for steps in strides], ordered)
-    assert bounds.view is not None
-    return Segmented(columns, shape[0], tuple(steps[0] for steps in strides), bounds.view)

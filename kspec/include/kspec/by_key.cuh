@@ -1,0 +1,108 @@
+// Reductions by key: one output for all elements with its key, wherever they are.
+// kspec/runtime/schedules/key_schedule.py packs the same structures.
+#pragma once
+
+#include "kspec/segments.cuh"
+
+namespace kspec {
+
+// Reduce expressions that are known operations of numbers; kspec/spec/forms.py names them.
+enum Join { OTHER, SUM, LEAST, LARGEST, ALL_BITS, ANY_BIT, ODD_BITS, PRODUCT, BOTH, EITHER };
+
+// Rows of elements of `outputs` columns, each row with a key; outputs are in `count` rows. An
+// accumulator has a number: that of its key times the columns, and its column.
+template <int AXES, int INPUTS, int OUTPUTS> struct KeyPlan {
+  enum { CAPACITY = AXES, OPERANDS = INPUTS + OUTPUTS };
+
+  ptrdiff_t outputs;   // columns
+  ptrdiff_t length;    // rows of elements
+  ptrdiff_t count;     // keys are from 0 up to it; rows with others belong to no output
+  Integers keys;
+  ptrdiff_t tiles;     // of elements
+  ptrdiff_t chunk;     // rows that are sorted at once
+  int few;             // accumulators of all keys fit in the shared memory of a block
+  int copies;          // of these accumulators, in each block
+  int passes;          // of sorting, each by 8 bits of the keys
+  int pad;
+  unsigned long long* progress;  // zero before the first launch
+  void* cells;         // accumulators; of few keys, those of each tile
+  unsigned long long* counts;    // how many elements each one has
+  unsigned int* states;          // of each one
+  unsigned int* sorting;
+  void* edges;         // what runs of equal keys make that cross tiles
+  ptrdiff_t steps[INPUTS + OUTPUTS];  // bytes from row to row
+  Axes<AXES, INPUTS + OUTPUTS> rows;  // the columns
+
+  __device__ inline ptrdiff_t slots() const { return count * outputs; }
+};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<KeyCells<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<KeyRuns<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
+
+// Write the output of an accumulator that has some elements.
+template <class Op, int AXES, int I, int O>
+__device__ inline void post_slot(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t slot,
+                                 const typename Op::_Acc& total, ptrdiff_t elements, bool any) {
+  const ptrdiff_t key = plan.outputs == 1 ? slot : slot / plan.outputs;
+  const Offsets<AXES, I + O> row(plan.rows, slot - key * plan.outputs);
+  counted(op, elements)
+      ._post(any ? op._initial(total) : op._identity(), InRow<AXES, I + O>{row, plan.steps, key},
+             key);
+}
+
+#ifdef KSPEC_HOST
+// An accumulator in two parts, which keeps rounding errors from adding up over all elements.
+template <class Acc> struct LongSum {
+  Acc total, recent;
+  ptrdiff_t count;
+};
+
+// One thread takes some of the keys, and all elements in their order.
+template <class Op, int AXES, int I, int O>
+inline void reduce_keys(const Op& op, const KeyPlan<AXES, I, O>& plan) {
+  typedef typename Op::_Acc Acc;
+  static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
+  enum { LONGEST = 256 };
+  const ptrdiff_t each = plan.count / gridDim.x, from = each * blockIdx.x;
+  const ptrdiff_t to = blockIdx.x + 1 < gridDim.x ? from + each : plan.count;
+  LongSum<Acc>* cells = static_cast<LongSum<Acc>*>(plan.cells);
+  for (ptrdiff_t slot = from * plan.outputs; slot < to * plan.outputs; ++slot)
+    cells[slot].count = 0;
+  for (ptrdiff_t n = 0; n < plan.length; ++n) {
+    const ptrdiff_t key = plan.keys.at(n);
+    if (key < from || key >= to) continue;
+    for (ptrdiff_t column = 0; column < plan.outputs; ++column) {
+      const Offsets<AXES, I + O> row(plan.rows, column);
+      LongSum<Acc>& cell = cells[key * plan.outputs + column];
+      const Acc value = op._map(InRow<AXES, I + O>{row, plan.steps, n}, n, key);
+      const ptrdiff_t before = cell.count++;
+      if (before && before % LONGEST == 0)
+        cell.total = before == LONGEST ? cell.recent : op._reduce(cell.total, cell.recent);
+      cell.recent = before % LONGEST ? op._reduce(cell.recent, value) : value;
+    }
+  }
+  for (ptrdiff_t slot = from * plan.outputs; slot < to * plan.outputs; ++slot) {
+    const LongSum<Acc>& cell = cells[slot];
+    const bool any = cell.count > 0;
+    Acc total = any ? cell.recent : op._identity();
+    if (cell.count > LONGEST) total = op._reduce(cell.total, total);
+    post_slot(op, plan, slot, total, cell.count, any);
+  }
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<KeyCells<AXES>, I, O>& plan, const Inputs&...) {
+  reduce_keys(op, plan);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<KeyRuns<AXES>, I, O>& plan, const Inputs&...) {
+  reduce_keys(op, plan);
+}
+#endif
+
+}  // namespace kspec
+
+#ifndef KSPEC_HOST
+#include "kspec/by_key_cells.cuh"
+#include "kspec/by_key_runs.cuh"
+#endif

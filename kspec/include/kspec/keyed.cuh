@@ -1,0 +1,167 @@
+// Elements with their keys, and accumulators that know how many elements they have.
+#pragma once
+
+#include "kspec/by_key.cuh"
+#include "kspec/phases.cuh"
+#include "kspec/shuffle.cuh"
+
+namespace kspec {
+
+enum { KEY_SHARED = 32768 };  // bytes of shared memory; key_schedule.py agrees
+
+// Elements of a thread that are in flight: of one column. More columns take far more code.
+template <class Acc> struct InFlight {
+  enum { value = sizeof(Acc) <= 8 ? 8 : sizeof(Acc) <= 16 ? 4 : sizeof(Acc) <= 32 ? 2 : 1 };
+};
+template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyCells<AXES>, Acc, Inputs...> {
+  enum { value = sizeof(Acc) <= 8 ? 3 : 0 };
+};
+template <int AXES, class Acc, class... Inputs>
+struct MinBlocks<KeyRuns<AXES>, Acc, Inputs...> : MinBlocks<KeyCells<AXES>, Acc, Inputs...> {};
+
+// What some elements make, in their order.
+template <class Acc, class Number> struct Counted {
+  Acc value;  // if there are any
+  Number count;
+
+  template <class Op, class Other>
+  __device__ inline void append(const Op& op, const Counted<Acc, Other>& next) {
+    if (!next.count) return;
+    value = count ? op._reduce(value, next.value) : next.value;
+    count += next.count;
+  }
+};
+template <class Acc> struct Total : Counted<Acc, unsigned long long> {
+  __device__ inline Total() { this->count = 0; }
+};
+// An operation of such values.
+template <class Op> struct CountedOp {
+  typedef Total<typename Op::_Acc> _Acc;
+  const Op& op;
+
+  __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
+    _Acc both = a;
+    both.append(op, b);
+    return both;
+  }
+};
+
+template <class T, int N>
+__device__ inline void read_integers(const Integers& from, const ptrdiff_t (&row)[N],
+                                     ptrdiff_t (&key)[N]) {
+#pragma unroll
+  for (int k = 0; k < N; ++k)
+    key[k] = row[k] < 0 ? -1 : (ptrdiff_t)*reinterpret_cast<const T*>(from.data + row[k] * from.stride);
+}
+
+// Where the operands of a row of one column are.
+struct AtRow {
+  const ptrdiff_t* steps;
+  ptrdiff_t row;
+  __device__ inline Bytes operator[](int operand) const { return Bytes{row * steps[operand]}; }
+};
+
+// Some elements of a launch, all of whose loads are in flight at once. A single one may be of any
+// column, several are of the only one.
+template <class Op, int N> struct KeyedBatch {
+  typename Op::_Acc value[N];
+  ptrdiff_t slot[N];  // -1: it belongs to no output, or does not exist
+
+  // The elements from number `first` on, every `step`-th of them, before number `end`.
+  template <int AXES, int I, int O>
+  __device__ inline void load(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t first, int step,
+                              ptrdiff_t end) {
+    ptrdiff_t row[N], key[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const ptrdiff_t n = first + k * step;
+      row[k] = n >= end ? -1 : N > 1 ? n : n / plan.outputs;
+    }
+    if (plan.keys.bytes == 8)
+      read_integers<long long>(plan.keys, row, key);
+    else if (plan.keys.bytes == 4 && plan.keys.is_signed)
+      read_integers<int>(plan.keys, row, key);
+    else if (plan.keys.bytes == 4)
+      read_integers<unsigned int>(plan.keys, row, key);
+    else
+#pragma unroll 1
+      for (int k = 0; k < N; ++k) key[k] = row[k] < 0 ? -1 : plan.keys.at(row[k]);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const bool kept = key[k] >= 0 && key[k] < plan.count;
+      const ptrdiff_t column = N > 1 ? 0 : first - row[k] * plan.outputs;
+      slot[k] = !kept ? -1 : N > 1 ? key[k] : key[k] * plan.outputs + column;
+      // A map that does not look at the key need not wait for it.
+      if (Op::_INDEXED ? !kept : row[k] < 0) continue;
+      if constexpr (N > 1) {
+        value[k] = op._map(AtRow{plan.steps, row[k]}, row[k], key[k]);
+      } else {
+        const Offsets<AXES, I + O> at(plan.rows, column);
+        value[k] = op._map(InRow<AXES, I + O>{at, plan.steps, row[k]}, row[k], key[k]);
+      }
+    }
+  }
+};
+
+// The elements of a tile.
+struct Stretch {
+  ptrdiff_t begin, end;
+
+  template <class Plan> __device__ inline Stretch(const Plan& plan, ptrdiff_t tile) {
+    // Of as many elements as whole blocks have in flight: they begin at aligned addresses.
+    const ptrdiff_t total = plan.length * plan.outputs, batch = (ptrdiff_t)blockDim.x * 8;
+    const ptrdiff_t each = ((total + plan.tiles - 1) / plan.tiles + batch - 1) / batch * batch;
+    begin = tile * each < total ? tile * each : total;
+    end = begin + each < total ? begin + each : total;
+  }
+};
+
+// The lanes of the warp whose elements have the same output; none if there is no output.
+__device__ inline unsigned int peers_of(ptrdiff_t slot) {
+  const unsigned int peers = __match_any_sync(0xffffffffu, (unsigned long long)slot);
+  return slot < 0 ? 0 : peers;
+}
+// What the values of peers make in the order of their lanes: the first of them has it. A lane joins
+// what the next of its peers has, and so on, each time with twice as many values.
+template <class Op>
+__device__ inline typename Op::_Acc join_peers(const Op& op, unsigned int peers,
+                                               typename Op::_Acc value) {
+  const unsigned int above = peers & (0xfffffffeu << threadIdx.x % 32);
+  int next = above ? __ffs(above) - 1 : 32;
+  while (__any_sync(0xffffffffu, next < 32)) {
+    const typename Op::_Acc other = shuffle_from(value, next % 32);
+    const int later = __shfl_sync(0xffffffffu, next, next % 32);
+    if (next < 32) {
+      value = op._reduce(value, other);
+      next = later;
+    }
+  }
+  return value;
+}
+__device__ inline bool is_first(unsigned int peers) {
+  return peers && __ffs(peers) - 1 == (int)(threadIdx.x % 32);
+}
+
+// Of few keys: join what each tile has made of an accumulator, in their order; 32 outputs for each
+// block.
+template <class Op, int AXES, int I, int O>
+__device__ inline void post_few(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
+                                unsigned char* memory) {
+  typedef Total<typename Op::_Acc> Part;
+  Part* made = reinterpret_cast<Part*>(memory);
+  const Part* parts = static_cast<const Part*>(plan.cells);
+  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const ptrdiff_t slot = tile * 32 + threadIdx.x % 32, slots = plan.slots();
+  const ptrdiff_t each = (plan.tiles + warps - 1) / warps, from = warp * each;
+  const ptrdiff_t to = from + each < plan.tiles ? from + each : plan.tiles;
+  Part total;
+  if (slot < slots)
+    for (ptrdiff_t k = from; k < to; ++k) total.append(op, parts[k * slots + slot]);
+  made[threadIdx.x] = total;
+  __syncthreads();
+  if (warp || slot >= slots) return;
+  for (int k = 1; k < warps; ++k) total.append(op, made[k * 32 + threadIdx.x]);
+  post_slot(op, plan, slot, total.value, (ptrdiff_t)total.count, total.count != 0);
+}
+
+}  // namespace kspec

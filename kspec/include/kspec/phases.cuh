@@ -1,0 +1,57 @@
+// Phases of one launch: what one has written, the next ones read.
+//
+// Blocks take tiles in the order of their numbers, those of one phase after those of the one
+// before, and wait for all of the phase before. So each block waits for blocks that run, however
+// many there are, and no launch has to be cooperative.
+#pragma once
+
+namespace kspec {
+
+// Call `work(phase, tile)` with all threads for each of the `tiles_of(phase)` tiles of each phase.
+// `progress`: tiles that have been taken, and tiles that are done. Both are zero before and after a
+// launch: the last block to ask for a tile knows that no block has one.
+template <class Tiles, class Work>
+__device__ inline void in_phases(unsigned long long* progress, int phases, const Tiles& tiles_of,
+                                 const Work& work) {
+  typedef unsigned long long Word;
+  __shared__ Word taken;
+  int phase = 0;
+  Word before = 0, tiles = tiles_of(0);  // tiles of the phases before, and of this one
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) taken = atomicAdd(progress, 1ull);
+    __syncthreads();
+    const Word number = taken;
+    while (phase < phases && number >= before + tiles) {
+      before += tiles;
+      if (++phase < phases) tiles = tiles_of(phase);
+    }
+    if (phase == phases) {
+      if (threadIdx.x == 0 && number == before + gridDim.x - 1) {
+        atomicExch(progress, 0ull);
+        atomicExch(progress + 1, 0ull);
+      }
+      return;
+    }
+    if (threadIdx.x == 0 && before) {
+      while (static_cast<const volatile Word*>(progress)[1] < before) __nanosleep(64);
+      __threadfence();
+    }
+    __syncthreads();
+    work(phase, (ptrdiff_t)(number - before));
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(progress + 1, 1ull);
+  }
+}
+
+// Call `work(number)` for every number of a tile of so many that this thread has.
+enum { SPAN = 4096 };
+__device__ inline ptrdiff_t spans(ptrdiff_t numbers) { return (numbers + SPAN - 1) / SPAN; }
+template <class Work>
+__device__ inline void each_in_span(ptrdiff_t tile, ptrdiff_t numbers, const Work& work) {
+  const ptrdiff_t end = (tile + 1) * SPAN < numbers ? (tile + 1) * SPAN : numbers;
+  for (ptrdiff_t k = tile * SPAN + threadIdx.x; k < end; k += blockDim.x) work(k);
+}
+
+}  // namespace kspec

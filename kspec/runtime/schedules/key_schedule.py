@@ -1,0 +1,286 @@
+"""Schedules of reductions by key: columns and keys in, layout, geometry and packed plan out.
+
+The layouts are ``KeyCells`` and ``KeyRuns`` of ``kspec/layout.cuh``; this module packs
+``kspec::KeyPlan``. The keys are not read here.
+
+* ``KeyCells``: all threads update the accumulators of keys, in any order.
+* ``KeyRuns``: elements keep their order. Few keys have accumulators in each warp; rows with many
+  keys are sorted first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kspec import config
+from kspec.errors import NotSupportedError
+from kspec.model.dtypes import DType, lookup
+from kspec.model.stages import key_cells, key_runs, strided_capacity
+from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
+from kspec.runtime.schedules.strides import Axes
+
+KEYS = 24  # offset of the address of the keys in the plan
+PROGRESS = 256  # bytes of scratch memory that are zero before the first launch
+_SHARED = 32768  # kspec::KEY_SHARED
+_BATCH = 8  # elements that a thread has in flight
+_SORTED, _DIGITS = 4096, 256  # kspec::SORTED, kspec::DIGITS
+_ROWS = 16  # kspec::KeySegments::ROWS
+_COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
+_BLOCKS = 3  # on a multiprocessor: kspec::MinBlocks
+_CHUNK = 2**24  # elements that are sorted at once
+_MOST_KEYS = 2**32 - 2  # that are sorted: 32 bits hold their number
+# Operations of ``kspec::Join`` on whole numbers of 32 and 64 bits that GPUs have; and all those
+# whose result, on whole numbers of any size, is the same in any order.
+_ATOMIC = ("SUM", "LEAST", "LARGEST", "ALL_BITS", "ANY_BIT", "ODD_BITS")
+_ANY_ORDER = (*_ATOMIC, "PRODUCT", "BOTH", "EITHER")
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The axes of a reduction by key.
+
+    Attributes
+    ----------
+    columns : Axes
+        Collapsed axes behind the first, over all operands.
+    length : int
+        Elements of the first axis.
+    count : int
+        Number of keys.
+    steps : tuple of int
+        For each input its byte stride from row to row, for each output from key to key.
+    keys : ArrayView
+        The keys.
+    """
+
+    columns: Axes
+    length: int
+    count: int
+    steps: tuple[int, ...]
+    keys: ArrayView
+
+    @property
+    def slots(self) -> int:
+        """Number of accumulators."""
+        return self.count * self.columns.size
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return self.length * self.columns.size
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The operation that joins elements, and its accumulators.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of an accumulator.
+    row : DType or None
+        Its type; None: of the user's.
+    operation : str
+        Name in ``kspec::Join``; empty: another.
+    """
+
+    size: int
+    row: DType | None = None
+    operation: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the result is the same in any order."""
+        return self.row is not None and self.row.kind in "biu" and self.operation in _ANY_ORDER
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether there is an atomic operation: ``kspec::AtomicJoin``."""
+        if self.row is None or self.row.itemsize not in (4, 8):
+            return False
+        known = {"f": ("SUM",), "i": _ATOMIC, "u": _ATOMIC}
+        return self.operation in known.get(self.row.kind, ())
+
+
+@dataclass(frozen=True)
+class KeySchedule:
+    """Division of a reduction by key among threads and blocks.
+
+    Attributes
+    ----------
+    layout : str
+        Tag of ``kspec/layout.cuh``.
+    blocks, threads : int
+        How many, and threads of each.
+    head, tail : bytes
+        The plan before and after its pointers to scratch memory.
+    parts : tuple of int
+        Bytes that each of these pointers has.
+    """
+
+    layout: str
+    blocks: int
+    threads: int
+    head: bytes
+    tail: bytes
+    parts: tuple[int, ...]
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory."""
+        return sum(self.parts)
+
+    def pack(self, scratch: int) -> bytes:
+        """Pack the plan with the address of its scratch memory, or 0."""
+        places = [scratch + sum(self.parts[:k]) if scratch else 0 for k in range(len(self.parts))]
+        return self.head + struct.pack(f"{len(places)}P", *places) + self.tail
+
+
+def key_threads(accumulator: int) -> int:
+    """Return the threads of a block."""
+    return 128 if accumulator > 64 else 256
+
+
+def counted_size(accumulator: int, number: int) -> int:
+    """Return the bytes of accumulators, and a number of so many bytes, in a struct, at most."""
+    return _up(accumulator + number, 8 if accumulator <= 8 else 16)
+
+
+def choose_keys(
+    keyed: Keyed,
+    how: Joined,
+    accumulator_size: Callable[[], int],
+    multiprocessors: Callable[[], int],
+    *,
+    deterministic: bool,
+    on_host: bool,
+) -> KeySchedule:
+    """Return the schedule.
+
+    Parameters
+    ----------
+    keyed : Keyed
+        The axes.
+    how : Joined
+        The operation, with the bytes of an accumulator at most.
+    accumulator_size : callable
+        Returns the bytes of an accumulator; asked on GPUs.
+    multiprocessors : callable
+        Returns the number of multiprocessors; asked on GPUs.
+    deterministic : bool
+        Whether elements have to keep their order.
+    on_host : bool
+        Whether it is the host device's: one thread a block, and keys for each.
+
+    Raises
+    ------
+    NotSupportedError
+        If there are too many keys to sort by.
+    """
+    if on_host:
+        work = 1 + keyed.elements // HOST_ELEMENTS
+        blocks = max(1, min(keyed.count, config.host_threads(), work))
+        cells = counted_size(2 * how.size, 8) * keyed.slots
+        return _packed(keyed, _Division(blocks, 1, (0, cells, 0, 0, 0, 0)), ordered=True)
+    how = replace(how, size=accumulator_size())
+    blocks = _BLOCKS * multiprocessors()
+    own = _order_few(keyed, how, blocks)
+    if how.is_atomic and (how.is_whole or not deterministic):
+        return _packed(keyed, _cells_few(keyed, how, blocks) or _cells(keyed, how, blocks))
+    if own is not None:
+        return _packed(keyed, own, ordered=True)
+    if how.is_whole or not deterministic:
+        return _packed(keyed, _cells(keyed, how, blocks))
+    return _packed(keyed, _order_many(keyed, how, blocks), ordered=True)
+
+
+@dataclass(frozen=True)
+class _Division:
+    blocks: int
+    threads: int
+    parts: tuple[int, ...]
+    tiles: int = 1
+    few: bool = False
+    copies: int = 1
+    chunk: int = 0
+    passes: int = 0
+
+
+def _tiles(keyed: Keyed, threads: int, blocks: int) -> int:
+    """Return the tiles of elements: as many as blocks, if each has two batches."""
+    return max(1, min(blocks, -(-keyed.elements // (2 * _BATCH * threads))))
+
+
+def _few(keyed: Keyed, threads: int, blocks: int, size: int, copies: int) -> _Division:
+    """Return the plan of few keys, whose accumulators are left in memory by each tile."""
+    tiles = _tiles(keyed, threads, blocks)
+    blocks = max(tiles, min(blocks, -(-keyed.slots // 32)))
+    cells = tiles * keyed.slots * counted_size(size, 8)
+    return _Division(blocks, threads, (PROGRESS, cells, 0, 0, 0, 0), tiles, True, copies)
+
+
+def _order_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
+    threads = key_threads(how.size)
+    each = keyed.slots * counted_size(how.size, 4)
+    while threads > 64 and threads // 32 * each > _SHARED:
+        threads //= 2
+    if threads // 32 * each > _SHARED:
+        return None
+    return _few(keyed, threads, blocks, how.size, 1)
+
+
+def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
+    each = keyed.slots * (how.size + 4)
+    if each > _SHARED:
+        return None
+    copies = max(1, min(_COPIES, _SHARED // max(each, 1)))
+    return _few(keyed, key_threads(how.size), blocks, how.size, copies)
+
+
+def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Division:
+    threads, slots = key_threads(how.size), keyed.slots
+    size = 4 if how.size <= 4 else _up(how.size, 8 if how.size <= 8 else 16)
+    parts = PROGRESS, slots * size, 8 * slots, 4 * slots, 0, 0
+    return _Division(blocks, threads, parts, _tiles(keyed, threads, blocks))
+
+
+def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Division:
+    if keyed.count > _MOST_KEYS:
+        raise NotSupportedError(
+            f"n is {keyed.count}: in the order of elements there are at most {_MOST_KEYS} outputs; "
+            "pass deterministic=False"
+        )
+    threads, columns = key_threads(how.size), keyed.columns.size
+    chunk = max(1, min(keyed.length, _up(-(-_CHUNK // columns), _SORTED)))
+    passes = -(-keyed.count.bit_length() // 8)
+    side = 1
+    while side < 32 and side < columns:
+        side *= 2
+    down = -(-chunk // (threads // side * _ROWS))
+    size = counted_size(how.size, 8)
+    sorting = 4 * (4 * chunk + _DIGITS * (-(-chunk // _SORTED) + 1))
+    parts = PROGRESS, keyed.slots * size, 0, 0, sorting, 2 * down * columns * size
+    return _Division(blocks, threads, parts, chunk=chunk, passes=passes)
+
+
+def _packed(keyed: Keyed, plan: _Division, ordered: bool = False) -> KeySchedule:
+    columns, keys = keyed.columns, keyed.keys
+    dtype = lookup(keys.dtype)
+    head = struct.pack("3q", columns.size, keyed.length, keyed.count)
+    head += struct.pack("Pq2i", keys.ptr, keys.strides[0], dtype.itemsize, dtype.kind == "i")
+    head += struct.pack("2q", plan.tiles, plan.chunk)
+    head += struct.pack("4i", plan.few, plan.copies, plan.passes, 0)
+    ndim = len(columns.extents)
+    tail = struct.pack(f"{len(keyed.steps)}q", *keyed.steps)
+    tail += marshal.pack_axes(columns, strided_capacity(ndim))
+    layout = key_runs(ndim) if ordered else key_cells(ndim)
+    parts = tuple(_up(nbytes, 256) for nbytes in plan.parts)
+    return KeySchedule(layout, plan.blocks, plan.threads, head, tail, parts)
+
+
+def _up(nbytes: int, multiple: int) -> int:
+    return -(-nbytes // multiple) * multiple

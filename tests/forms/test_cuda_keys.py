@@ -1,0 +1,242 @@
+"""The GPU's code for reductions by key, run on the CPU: few keys and many, in any order and sorted.
+
+As in `tests.forms.test_cuda_tiles`, blocks of whole warps run on the host device.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.model.stages import CudaSource
+from kspec.pipeline import LazySource
+from kspec.runtime.kernels.accumulators import known_size
+from kspec.runtime.kernels.forms import by_key
+from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.schedules import key_schedule
+from kspec.runtime.schedules.key_schedule import Joined, Keyed, KeySchedule, choose_keys
+from tests.forms.kernels import (
+    MAX,
+    MEAN,
+    MODELS,
+    OF_SEGMENT,
+    PLUS_TEN,
+    SCALED,
+    SIZES,
+    SUM,
+    WEIGHTED,
+)
+from tests.forms.reference import integers, numbers, sums_by_key
+from tests.forms.test_cuda_tiles import PROLOGUE, anew
+
+CELLS, RUNS = "kspec::KeyCells<8>", "kspec::KeyRuns<8>"
+# Those that differ in how accumulators are updated, or in what they read of the loop.
+KEYED = ("sum", "mean", "max", "matrices", "argmax", "permutations", "wide")
+COMMUTATIVE = ("sum", "mean", "max", "argmax", "welford")
+
+
+@pytest.fixture(autouse=True)
+def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[KeySchedule]]:
+    """Compile and schedule as for a GPU of two multiprocessors; yields the schedules."""
+    made: list[KeySchedule] = []
+    render = LazySource.__call__
+
+    def without_host(self: LazySource, wanted: Any) -> CudaSource:
+        source = render(self, wanted)
+        return replace(source, text=f"{PROLOGUE}{source.text}")
+
+    def chosen(keyed: Keyed, how: Joined, size: Any, _: Any, **keywords: Any) -> KeySchedule:
+        assert keywords["on_host"]
+        made.append(choose_keys(keyed, how, size, lambda: 2, **keywords | {"on_host": False}))
+        return made[-1]
+
+    def true_size(self: FoldingCallable, call: Any, binding: Any, modes: Any) -> int:
+        declared = self.declaration
+        return known_size(declared, binding) or SIZES[declared.accumulator]
+
+    monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
+    monkeypatch.setattr(LazySource, "__call__", without_host)
+    monkeypatch.setattr(by_key, "choose_keys", chosen)
+    monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)
+    yield made
+    assert made
+
+
+@pytest.fixture(params=["few", "many"])
+def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Take shared memory, or, as if there were too many keys, memory of the device."""
+    if request.param == "many":
+        monkeypatch.setattr(key_schedule, "_SHARED", 0)
+    return bool(request.param == "many")
+
+
+def keys_of(length: int, n: int, seed: int = 0) -> Any:
+    """Return keys, some of which are out of range."""
+    return np.random.default_rng(seed).integers(-2, n + 2, length)
+
+
+class TestInOrder:
+    @pytest.mark.parametrize("name", KEYED)
+    def test_every_kernel(self, name: str, many: bool, schedules: list[KeySchedule]) -> None:
+        model = MODELS[name]
+        kernel = anew(model.kernel)
+        for shape, n in [((1,), 1), ((700,), 5), ((9000,), 40), ((300, 3), 7), ((90, 40), 3)]:
+            inputs, keys = model.draw(*shape), keys_of(shape[0], n)
+            found = kernel.by_key(*inputs, keys, n)
+            model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
+            assert schedules[-1].layout == (CELLS if name == "max" else RUNS)
+
+    def test_one_key(self, many: bool) -> None:
+        kernel, model = anew(MODELS["matrices"].kernel), MODELS["matrices"]
+        for shape in [(9001,), (1000, 3)]:
+            inputs, keys = model.draw(*shape), np.full(shape[0], 4)
+            model.check(kernel.by_key(*inputs, keys, 6), model.by_key(inputs, keys, 6))
+        total, x = anew(SUM), integers(9001, dtype="float32")
+        np.testing.assert_array_equal(total.by_key(x, keys_of(9001, 1) * 0, 1), [x.sum()])
+
+    def test_several_chunks_and_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(key_schedule, "_SHARED", 0)
+        monkeypatch.setattr(key_schedule, "_CHUNK", 4096)
+        kernel, model = anew(MODELS["matrices"].kernel), MODELS["matrices"]
+        for shape, n in [((9001,), 70_000), ((9001,), 3), ((4096,), 300), ((4097, 2), 300)]:
+            inputs, keys = model.draw(*shape), keys_of(shape[0], n)
+            keys[: shape[0] // 3] %= 50
+            model.check(kernel.by_key(*inputs, keys, n), model.by_key(inputs, keys, n))
+
+    def test_equal_calls_give_equal_bits(self, many: bool, schedules: list[KeySchedule]) -> None:
+        x = np.random.default_rng(0).normal(size=20_000).astype("float32")
+        keys, kernel = keys_of(20_000, 90), anew(SUM)
+        first = kernel.by_key(x, keys, 90)
+        np.testing.assert_allclose(first, sums_by_key(x.astype("float64"), keys, 90), rtol=1e-3)
+        assert kernel.by_key(x, keys, 90).tobytes() == first.tobytes()
+        assert schedules[-1].layout == RUNS
+
+
+class TestInAnyOrder:
+    @pytest.mark.parametrize("name", COMMUTATIVE)
+    def test_every_kernel(self, name: str, many: bool, schedules: list[KeySchedule]) -> None:
+        model = MODELS[name]
+        kernel = anew(model.kernel)
+        for shape, n in [((1,), 1), ((700,), 5), ((9000,), 40), ((300, 3), 7), ((90, 40), 3)]:
+            inputs, keys = model.draw(*shape), keys_of(shape[0], n)
+            found = kernel.by_key(*inputs, keys, n, deterministic=False)
+            if name == "argmax":  # of equal elements any one
+                found, inputs = found[:1], model.by_key(inputs, keys, n)
+                np.testing.assert_array_equal(found[0], inputs[0])
+            else:
+                model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
+            atomic = name in ("sum", "mean", "max")
+            assert schedules[-1].layout == (CELLS if many or atomic else RUNS)
+
+    @pytest.mark.parametrize(
+        ("operation", "dtype", "identity", "ufunc"),
+        [
+            ("min(a, b)", "int64", "100", np.minimum),
+            ("max(a, b)", "uint32", "0", np.maximum),
+            ("a & b", "int64", "-1", np.bitwise_and),
+            ("a | b", "int32", "0", np.bitwise_or),
+            ("a ^ b", "uint64", "0", np.bitwise_xor),
+            ("max(a, b)", "uint8", "0", np.maximum),
+        ],
+    )
+    def test_operations(
+        self,
+        operation: str,
+        dtype: str,
+        identity: str,
+        ufunc: np.ufunc,
+        many: bool,
+        schedules: list[KeySchedule],
+    ) -> None:
+        kernel = kspec.ReductionKernel("T x", "T y", "x", operation, "y = a", identity, "key_fold")
+        keys, x = keys_of(3000, 9), integers(3000).astype(dtype)
+        wanted = np.full(9, int(identity)).astype(dtype)
+        kept = (keys >= 0) & (keys < 9)
+        ufunc.at(wanted, keys[kept], x[kept])
+        np.testing.assert_array_equal(kernel.by_key(x, keys, 9), wanted)
+        # There are no atomic operations of bytes, but a word may be swapped.
+        assert schedules[-1].layout == (CELLS if many or dtype != "uint8" else RUNS)
+
+    def test_two_threads(self, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KSPEC_HOST_THREADS", "2")
+        for name in ("sum", "welford", "matrices"):
+            model = MODELS[name]
+            kernel, inputs, keys = anew(model.kernel), model.draw(9000), keys_of(9000, 20)
+            found = kernel.by_key(*inputs, keys, 20, deterministic=name == "matrices")
+            model.check(found, model.by_key(inputs, keys, 20))
+
+
+class TestBoth:
+    @pytest.mark.parametrize("dtype", ["bool", "float16", "complex64", "complex128"])
+    def test_every_dtype(self, dtype: str, many: bool) -> None:
+        x, kernel, keys = numbers(dtype, 3001), anew(SUM), keys_of(3001, 17)
+        for deterministic in (True, False):
+            found = kernel.by_key(x, keys, 17, deterministic=deterministic)
+            np.testing.assert_array_equal(found, sums_by_key(x, keys, 17))
+
+    def test_keys_of_every_dtype(self, many: bool) -> None:
+        x, kernel = integers(3000, dtype="float64"), anew(SUM)
+        for size, sign, deterministic in itertools.product((1, 2, 4, 8), "iu", (True, False)):
+            keys = keys_of(3000, 9).astype(f"{sign}{size}")
+            found = kernel.by_key(x, keys, 9, deterministic=deterministic)
+            np.testing.assert_array_equal(found, sums_by_key(x, keys, 9))
+
+    def test_strides_and_numbers(self, many: bool) -> None:
+        kernel, x, keys = anew(WEIGHTED), integers(6000, dtype="float64"), keys_of(6000, 9)
+        for view, own in ((x[::-1], keys[::-1]), (x[::2], keys[3000:]), (x[1::3], keys[::-3])):
+            for deterministic in (True, False):
+                found = kernel.by_key(view, 3, own, 9, deterministic=deterministic)
+                np.testing.assert_array_equal(found, sums_by_key(3 * view, own, 9))
+
+    def test_the_key_in_the_map_and_numbers_in_the_post_map(self, many: bool) -> None:
+        x, keys, w = integers(3000), keys_of(3000, 9), integers(9, seed=1)
+        np.testing.assert_array_equal(
+            anew(OF_SEGMENT).by_key(x, w, keys, 9), sums_by_key(x, keys, 9) * w
+        )
+        np.testing.assert_array_equal(
+            anew(SCALED).by_key(x, 3, keys, 9), sums_by_key(x, keys, 9) * 3
+        )
+
+    def test_the_identity(self, many: bool) -> None:
+        x, keys = integers(3000, dtype="float64"), keys_of(3000, 9)
+        keys[keys == 4] = 77
+        wanted = sums_by_key(x, keys, 9) + 10
+        for deterministic in (True, False):
+            found = anew(PLUS_TEN).by_key(x, keys, 9, deterministic=deterministic)
+            np.testing.assert_array_equal(found, wanted)
+            assert np.isnan(anew(MEAN).by_key(x, keys, 9, deterministic=deterministic)[4])
+        found = anew(MAX).by_key(x.astype("int32"), keys, 9)
+        assert found[4] == -(2**31)
+
+    def test_no_elements(self, many: bool) -> None:
+        for kernel, deterministic in itertools.product((SUM, PLUS_TEN), (True, False)):
+            none = np.zeros(0, int)
+            found = anew(kernel).by_key(np.zeros(0), none, 700, deterministic=deterministic)
+            assert found.tolist() == [10 if kernel is PLUS_TEN else 0] * 700
+
+    def test_repeated_launches(self, many: bool) -> None:
+        """Each leaves the memory that the next one begins with."""
+        kernel, x = anew(SUM), integers(3000, dtype="float64")
+        for seed, deterministic in itertools.product(range(4), (True, False)):
+            keys = keys_of(3000, 9, seed)
+            found = kernel.by_key(x, keys, 9, deterministic=deterministic)
+            np.testing.assert_array_equal(found, sums_by_key(x, keys, 9))
+        assert kernel.cache_info().plans == 2
+
+    @pytest.mark.parametrize("name", ["sum", "welford", "matrices"])
+    def test_no_threads_race(self, name: str, many: bool) -> None:
+        model = MODELS[name]
+        kernel = anew(model.kernel)
+        for shape, n in [((3000,), 40), ((90, 40), 3)]:
+            inputs, keys = model.draw(*shape), keys_of(shape[0], n)
+            for deterministic in {True, name == "matrices"}:
+                found = kernel.by_key(
+                    *inputs, keys, n, deterministic=deterministic, sanitize="race"
+                )
+                model.check(found, model.by_key(inputs, keys, n))
