@@ -37,7 +37,8 @@ from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.halos import ShardCall, extend_shards
 from kspec.runtime.kernels.identity import Kernel, kernel_of
 from kspec.runtime.kernels.partial_plan import Repeated
-from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
+from kspec.runtime.kernels.partial_reduction import SplitReduction, split_of
+from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray, asnumpy
 from kspec.runtime.libraries.lookup import Library, library_of

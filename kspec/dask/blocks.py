@@ -18,7 +18,8 @@ from kspec.model.neighbours.windows import BoundSizes
 from kspec.runtime.arguments.binding import is_aligned
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.identity import Identity
-from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
+from kspec.runtime.kernels.partial_reduction import SplitReduction, split_of
+from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.assembly import Part, assemble
 from kspec.runtime.libraries.lookup import library_of
