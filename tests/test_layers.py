@@ -84,7 +84,7 @@ THIRD_PARTY = {
         "build/",
         "fusion/",
         "jit/",
-        "sharded.py",
+        "sharded/",
         "dask/",
         "jax/",
     ),

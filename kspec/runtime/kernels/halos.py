@@ -15,7 +15,7 @@ from kspec.errors import ShapeError
 from kspec.model.neighbours.halos import Piece, pieces_of, thin_block
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape
-from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.identity import Kernel
 from kspec.runtime.libraries.assembly import Assembly, Part
 from kspec.runtime.libraries.lookup import library_of, view_of
 
@@ -37,7 +37,7 @@ class ShardCall:
 
 
 def extend_shards(
-    kernel: ElementwiseCallable,
+    kernel: Kernel,
     windows: Sequence[BoundWindow],
     calls: Sequence[tuple[Any, ...]],
     from_end: int,
@@ -46,7 +46,7 @@ def extend_shards(
 
     Parameters
     ----------
-    kernel : ElementwiseCallable
+    kernel : kernel
         The kernel.
     windows : sequence of BoundWindow
         Those of the undivided call.
