@@ -109,7 +109,7 @@ THIRD_PARTY = {
         "build/report/diff_view.py",
         "build/properties/table.py",
     ),
-    "dask": ("dask/graphs.py", "dask/halos.py"),
+    "dask": ("dask/forms.py", "dask/graphs.py", "dask/halos.py"),
     "torch": ("torch/",),
     "hypothesis": ("build/properties/",),
     "pytest": ("build/pytest_plugin.py",),

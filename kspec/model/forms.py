@@ -321,14 +321,14 @@ def infer_window(
     axis: object = -1,
     boundary: object = VALID,
     step: object = 1,
-    piece: WindowPiece | None = None,
+    pieces: Sequence[WindowPiece] = (),
     advice: str = GIVE_AN_ARRAY,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> tuple[Inferred, tuple[SlidingAxis, ...]]:
     """Return the types of a reduction of windows, and the axes along which they slide.
 
-    Parameters and errors are those of `infer` and `bind_window`; `piece` is for some of the windows
-    along one of the axes.
+    Parameters and errors are those of `infer` and `bind_window`; `pieces` are the windows that are
+    wanted along some of the axes.
 
     Raises
     ------
@@ -341,14 +341,10 @@ def infer_window(
     loop = reduction_loop(declaration, inputs, broadcast)
     sliding = bind_window(declaration.name, size, axis, boundary, step, len(loop))
     shape = list(loop)
-    if piece is not None:
-        sliding = tuple(
-            replace(one, before=one.before - piece.first) if one.axis == piece.axis else one
-            for one in sliding
-        )
+    wanted = {piece.axis: piece for piece in pieces}
     for one in sliding:
-        if piece is not None and one.axis == piece.axis:
-            shape[one.axis] = piece.count
+        if one.axis in wanted:
+            shape[one.axis] = wanted[one.axis].count
             continue
         extent = loop[one.axis]
         if boundary == VALID and one.size > extent:
@@ -359,7 +355,11 @@ def infer_window(
         room = extent - one.size if boundary == VALID else extent - 1
         shape[one.axis] = room // one.step + 1
     axes = tuple(one.axis for one in sliding)
-    return _inferred(declaration, inputs, outputs, advice, loop, axes, tuple(shape)), sliding
+    inferred = _inferred(declaration, inputs, outputs, advice, loop, axes, tuple(shape))
+    return inferred, tuple(
+        replace(one, before=one.before - wanted[one.axis].first) if one.axis in wanted else one
+        for one in sliding
+    )
 
 
 def _inferred(

@@ -8,7 +8,7 @@
 
 Results have the elements of one call, as shards.  Along other axes than the divided one, each shard
 is a call.  Along it, accumulators of the shards before one are joined in order and put in front of
-its scan (`kspec.runtime.kernels.forms.stages`), pieces of a segment of several shards are joined, and
+its scan (`kspec.runtime.kernels.forms.stages`), pieces of segments are joined likewise, and
 windows get elements of the shards beside theirs (`kspec.runtime.kernels.halos`).
 """
 
@@ -170,7 +170,7 @@ def _window(call: _Divided, options: Mapping[str, Any]) -> list[Any]:
     pieces = divide_windows(call.extents, one, boundary)
 
     def reduce(piece: WindowPiece, *args: Any) -> Any:
-        return kernel.prepare_window(args, **options, piece=piece).run()
+        return kernel.prepare_window(args, **options, pieces=[piece]).run()
 
     rows = zip(extended, pieces, strict=True)
     return on_each(reduce, [(windows, *shard.args) for shard, (_, windows) in rows])

@@ -340,7 +340,7 @@ BOUNDS = np.array([0, 3, 9])
         ),
         (
             SUM.segments,
-            (X, BOUNDS - 1),
+            ([X[0], X[0]], BOUNDS - 1),
             {"along": 1},
             ValueError,
             "goes from -1 to 2: .*from 0 to 4",

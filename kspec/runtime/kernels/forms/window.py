@@ -114,11 +114,11 @@ class WindowCallable(FoldingCallable):
         step: Any = 1,
         out: Any = None,
         options: LaunchOptions = NO_OPTIONS,
-        piece: WindowPiece | None = None,
+        pieces: Sequence[WindowPiece] = (),
     ) -> Prepared:
         """Check a call, with parameters and errors as those of `window`, and make its outputs.
 
-        `piece`: which windows along one of the axes are wanted; default: all.
+        `pieces`: which windows along some of the axes are wanted; default: all.
         """
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
@@ -132,7 +132,7 @@ class WindowCallable(FoldingCallable):
             axis=axis,
             boundary=boundary,
             step=step,
-            piece=piece,
+            pieces=pieces,
         )
         shape, binding = inferred.loop, inferred.binding
         call = self.with_outputs(call, inferred.shape, binding)
