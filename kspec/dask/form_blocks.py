@@ -50,7 +50,7 @@ class _FormTask:
 
 @dataclass(frozen=True)
 class AggregateTask(_FormTask):
-    """What the elements of a block along an axis make, in order: some of them, or all."""
+    """Elements of a block along an axis, some or all, reduced to accumulators in order."""
 
     axis: int
     taken: tuple[int, int] | None = None

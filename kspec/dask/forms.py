@@ -38,7 +38,6 @@ from kspec.dask.graphs import (
 )
 from kspec.dask.halos import check_thick, extended_blocks
 from kspec.errors import ShapeError
-from kspec.model.form_pieces import divide_windows, reach_of
 from kspec.model.forms import (
     SCAN,
     SEGMENTS,
@@ -54,6 +53,7 @@ from kspec.model.neighbours.halos import Piece, pieces_of
 from kspec.runtime.arguments.binding import Call
 from kspec.runtime.kernels.forms.cuts import cut_segments, host_bounds
 from kspec.runtime.kernels.forms.options import form_arguments
+from kspec.runtime.kernels.forms.pieces import divide_windows, reach_of
 from kspec.runtime.kernels.identity import identity_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.model.form_pieces import divide_windows, reach_of
 from kspec.model.forms import (
     SCAN,
     SEGMENTS,
@@ -37,6 +36,7 @@ from kspec.runtime.arguments.binding import classify
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.forms.cuts import cut_segments, host_bounds
 from kspec.runtime.kernels.forms.options import form_arguments
+from kspec.runtime.kernels.forms.pieces import divide_windows, reach_of
 from kspec.runtime.kernels.forms.stages import stages_of
 from kspec.runtime.kernels.halos import extend_shards
 from kspec.runtime.kernels.partials import Partial

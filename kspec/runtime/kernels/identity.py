@@ -129,9 +129,10 @@ def form_called(given: object) -> tuple[Kernel, str]:
     ArgumentTypeError
         As `kernel_of`.
     """
+    form = REDUCE
     if isinstance(given, MethodType) and given.__name__ in FORMS:
-        return kernel_of(given.__self__), given.__name__
-    return kernel_of(given), REDUCE
+        form, given = given.__name__, given.__self__
+    return kernel_of(given), form
 
 
 def called_in(given: object) -> KernelCallable[Any] | None:

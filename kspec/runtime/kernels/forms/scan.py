@@ -63,7 +63,7 @@ class ContinuedSchedule:
 
 @dataclass(frozen=True)
 class ScanCarry:
-    """What comes before the elements of a scan.
+    """Accumulators of the elements before those of a scan.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class ScanCallable(FoldingCallable):
     ) -> Prepared:
         """Check a scan, with parameters and errors as those of `scan`, and make its outputs.
 
-        `carry`: what comes before the elements; default: nothing.
+        `carry`: accumulators of the elements before; default: there are none.
         """
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)

@@ -20,7 +20,7 @@ from kspec.model.neighbours.windows import VALID
 
 
 def reach_of(sliding: SlidingAxis) -> tuple[int, int]:
-    """Return how many elements before and after its own a window reads."""
+    """Return the numbers of elements before and after its own that a window reads."""
     return sliding.before, sliding.size - 1 - sliding.before
 
 
