@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.errors import ArgumentTypeError
 from kspec.model.forms import (
     SCAN,
     SEGMENTS,
@@ -31,14 +31,14 @@ from kspec.model.forms import (
 )
 from kspec.model.infer import Abstract, reduction_loop
 from kspec.model.neighbours.windows import BoundWindow
-from kspec.model.shapes import Shape, normalize_axes
+from kspec.model.shapes import normalize_axes
 from kspec.runtime.arguments.binding import classify
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.forms.cuts import cut_segments, host_bounds
 from kspec.runtime.kernels.forms.options import form_arguments
 from kspec.runtime.kernels.forms.pieces import divide_windows, reach_of
 from kspec.runtime.kernels.forms.stages import stages_of
-from kspec.runtime.kernels.halos import extend_shards
+from kspec.runtime.kernels.halos import check_alike, extend_shards, with_extent
 from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.sharded.calls import calls_of, on_each
@@ -199,7 +199,7 @@ def _divided(kernel: ReductionCallable, calls: list[tuple[Any, ...]], along: int
     ndim = len(loops[0])
     (axis,) = normalize_axes(along, ndim)
     from_end = axis - ndim
-    _check_alike(kernel.__name__, loops, axis)
+    check_alike(kernel.__name__, loops, from_end)
     extents = tuple(loop[axis] for loop in loops)
     whole, divided = [], []
     for param, *shards in zip(declaration.inputs, *rows, strict=True):
@@ -214,24 +214,7 @@ def _divided(kernel: ReductionCallable, calls: list[tuple[Any, ...]], along: int
         has_axis = not param.raw and all(len(shape) >= -from_end for shape in shapes)
         if has_axis and tuple(shape[from_end] for shape in shapes) == extents:
             divided.append(param.name)
-            first = replace(first, shape=_with(shapes[0], from_end, sum(extents)))
+            first = replace(first, shape=with_extent(shapes[0], from_end, sum(extents)))
         whole.append(first)
     devices = tuple(call.device for call in checked)
     return _Divided(kernel, calls, axis, extents, whole, tuple(divided), devices)
-
-
-def _check_alike(kernel: str, loops: Sequence[Shape], axis: int) -> None:
-    first = loops[0]
-    for number, loop in enumerate(loops):
-        if len(loop) != len(first) or _with(loop, axis, 0) != _with(first, axis, 0):
-            raise ShapeError(
-                f"{kernel}: shard {number} has shape {loop}, and shard 0 {first}; shards differ "
-                f"along the divided axis only, which is {axis} (along=...)"
-            )
-
-
-def _with(shape: Shape, axis: int, extent: int) -> Shape:
-    """Return a shape with another extent of an axis."""
-    changed = list(shape)
-    changed[axis] = extent
-    return tuple(changed)
