@@ -28,7 +28,7 @@ API = (
     "jit/cub",
     "jit/thrust",
     "runtime/texture/__init__",
-    "sharded",
+    "sharded/__init__",
     "torch/__init__",
 )
 _CODE = re.compile(r"^```.*?^```$", re.M | re.S)  # in a page

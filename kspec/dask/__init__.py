@@ -10,7 +10,8 @@ Shapes and dtypes of results follow from the declaration; nothing is computed fo
 holds names of kernels, not code (`kspec.runtime.kernels.identity`): each process has them from its
 installed package or compiles them once, and processes that share a cache do so once together.
 
-`kspec.dask.graphs` makes the graphs, `kspec.dask.blocks` is what they call.
+`kspec.dask.graphs` makes the graphs, `kspec.dask.forms` those of scans, segments and windows of
+reductions; `kspec.dask.blocks` and `kspec.dask.form_blocks` are what they call.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
+from kspec.model.forms import REDUCE
 from kspec.model.neighbours.binding import bind_neighbours
-from kspec.runtime.kernels.identity import kernel_of
+from kspec.runtime.kernels.forms.options import given_options
+from kspec.runtime.kernels.identity import form_called
 from kspec.runtime.kernels.reduction import ReductionCallable
 
 try:
+    from kspec.dask.forms import form_blocks
     from kspec.dask.graphs import map_blocks, reduce_blocks
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "dask":
@@ -42,14 +46,14 @@ def apply(
     keepdims: bool = False,
     split_every: int | Mapping[int, int] | None = None,
     boundary: str | None = None,
-    **sizes: Any,
+    **options: Any,
 ) -> Any:
     """Return the Dask array, or arrays, that a kernel makes of Dask arrays.
 
     Parameters
     ----------
-    kernel : kernel or generated function
-        Elementwise or reduction.
+    kernel : kernel, generated function, or method of one
+        Elementwise or reduction; ``f.scan``, ``f.segments`` or ``f.window`` of a reduction.
     *args : dask arrays, arrays or scalars
         The inputs, at least one of them a Dask array. They broadcast against each other. Arrays of
         NumPy and CuPy become Dask arrays; ``raw`` ones are given to every block as they are. Chunks
@@ -58,9 +62,10 @@ def apply(
         Of a reduction, as in a call.
     split_every : int or mapping of int to int, optional
         How many blocks a reduction joins at once, as in `dask.array.reduction`.
-    boundary, **sizes
-        Of an elementwise kernel, as in a call. Blocks of inputs with windows get the elements that
-        they read of their neighbours; only the edges of the whole array see the boundary.
+    boundary, **options
+        Sizes of an elementwise kernel, keywords of a form, as in a call. Blocks of inputs with
+        windows get the elements that they read of their neighbours; only the edges of the whole
+        array see the boundary. The ``indptr`` of segments is one array; a Dask array is computed.
 
     Returns
     -------
@@ -77,12 +82,17 @@ def apply(
         Shapes do not broadcast, chunks of unknown size would have to be aligned, or blocks are
         thinner than the reach of a window.
     """
-    called = kernel_of(kernel)
+    called, form = form_called(kernel)
+    if isinstance(called, ReductionCallable) and form != REDUCE:
+        keywords = {"split_every": split_every, "boundary": boundary, **options}
+        return form_blocks(
+            called, form, args, given_options(axis=axis, keepdims=keepdims, **keywords)
+        )
     if isinstance(called, ReductionCallable):
-        bind_neighbours(called.declaration, boundary, sizes)  # refuses them
+        bind_neighbours(called.declaration, boundary, options)  # refuses them
         return reduce_blocks(called, args, axis, keepdims, split_every)
     if axis is not None or keepdims or split_every is not None:
         raise ArgumentTypeError(
             f"{called.__name__} is elementwise: axis, keepdims and split_every are for reductions"
         )
-    return map_blocks(called, args, boundary, sizes)
+    return map_blocks(called, args, boundary, options)

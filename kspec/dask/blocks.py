@@ -18,7 +18,8 @@ from kspec.model.neighbours.windows import BoundSizes
 from kspec.runtime.arguments.binding import is_aligned
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.identity import Identity
-from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
+from kspec.runtime.kernels.partial_reduction import SplitReduction, split_of
+from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.assembly import Part, assemble
 from kspec.runtime.libraries.lookup import library_of
@@ -55,7 +56,7 @@ class ElementwiseTask:
         """Return the block, or a tuple of them."""
         sizes: dict[str, Any] = dict(self.sizes)
         kernel = _elementwise(self.identity)
-        return kernel(*_filled(self.rest, blocks), boundary=self.boundary, **sizes)
+        return kernel(*filled(self.rest, blocks), boundary=self.boundary, **sizes)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class WindowedTask:
         """Return the block, or a tuple of them."""
         kernel = _elementwise(self.identity)
         arrays = [one.array if isinstance(one, Extended) else one for one in blocks]
-        args = _filled(self.rest, tuple(arrays))
+        args = filled(self.rest, tuple(arrays))
         left = iter(blocks)
         halos = {}
         for param, value in zip(kernel.declaration.inputs, self.rest, strict=True):
@@ -161,7 +162,7 @@ class PartialTask:
 
     def __call__(self, *blocks: Any) -> Partial:
         """Return the partial result of a block."""
-        return _split(self.identity).partial(_filled(self.rest, blocks), self.axis)
+        return _split(self.identity).partial(filled(self.rest, blocks), self.axis)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class CombineTask:
 
     def __call__(self, partials: Any, axis: tuple[int, ...], keepdims: bool) -> Partial:
         """Return one partial of a tree of lists of them."""
-        return _split(self.identity).combine(list(_flat(partials)), _filled(self.rest))
+        return _split(self.identity).combine(list(_flat(partials)), filled(self.rest))
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class FinishTask:
     def __call__(self, partials: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         """Return the block of the result, or a tuple of them."""
         kept = axis if keepdims else ()
-        split, rest = _split(self.identity), _filled(self.rest)
+        split, rest = _split(self.identity), filled(self.rest)
         return split.finish(list(_flat(partials)), rest, kept, outputs=self.outputs)
 
 
@@ -227,7 +228,7 @@ def _split(identity: Identity) -> SplitReduction:
     return split_of(kernel)
 
 
-def _filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+def filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """Return the inputs of a call; without blocks, those of a later stage."""
     left = iter(blocks)
     return tuple(

@@ -29,7 +29,7 @@ from kspec.dask.blocks import (
 from kspec.dask.halos import Input, check_known, extend
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
-from kspec.model.infer import Abstract, infer
+from kspec.model.infer import Abstract, Inferred, infer
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.neighbours.windows import NO_SIZES, BoundWindow
 from kspec.model.shapes import Shape, broadcast_shapes
@@ -45,7 +45,7 @@ _CONVERTED = ("numpy", "cupy")  # libraries whose arrays become Dask arrays
 
 
 @dataclass(frozen=True)
-class _Arguments:
+class Arguments:
     """The inputs of a call.
 
     Attributes
@@ -90,11 +90,13 @@ def map_blocks(
     """Return the outputs of an elementwise kernel."""
     neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
     windows = neighbours.windows
-    found, call = _arguments(kernel, args)
+    found, call = arguments_of(kernel, args)
     check_kinds(kernel.declaration, call)
     inputs = _inputs(kernel, found, windows)
     check_known(kernel.__name__, inputs)
-    found = _with_outputs(kernel, found, call, windows=windows)
+    inputs_of = abstract_inputs(found, call)
+    inferred = infer(kernel.declaration, inputs_of, windows=windows, broadcast=broadcast)
+    found = with_outputs(found, call, inferred)
     if windows:
         task: Any = WindowedTask(identity_of(kernel), found.rest, neighbours)
         result = _with_halos(kernel, task, found, inputs)
@@ -102,7 +104,7 @@ def map_blocks(
         task = ElementwiseTask(identity_of(kernel), found.rest, neighbours.sizes, boundary)
         result = _blockwise(kernel, task, found)
     always = kernel.return_tuple
-    return _outputs(kernel, found, result, always)
+    return outputs_of(kernel, found, result, always)
 
 
 def reduce_blocks(
@@ -113,9 +115,16 @@ def reduce_blocks(
     split_every: int | Mapping[int, int] | None,
 ) -> Any:
     """Return the outputs of a reduction."""
-    found, call = _arguments(kernel, args)
+    found, call = arguments_of(kernel, args)
     kernel.check_scalars(call)
-    found = _with_outputs(kernel, found, call, axis, keepdims)
+    inferred = infer(
+        kernel.declaration,
+        abstract_inputs(found, call),
+        axis=axis,
+        keepdims=keepdims,
+        broadcast=broadcast,
+    )
+    found = with_outputs(found, call, inferred)
     axes, name = found.reduced, kernel.__name__
     kept = found.ndim - (0 if keepdims else len(axes))
     identity = identity_of(kernel)
@@ -134,10 +143,10 @@ def reduce_blocks(
         concatenate=False,
         name=f"kspec-{name}",
     )
-    return _outputs(kernel, found, result)
+    return outputs_of(kernel, found, result)
 
 
-def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
+def arguments_of(kernel: Kernel, args: Sequence[Any]) -> tuple[Arguments, Call]:
     """Check the inputs of a call, and return them and what they are classified as."""
     declaration = kernel.declaration
     name = kernel.__name__
@@ -181,31 +190,20 @@ def _arguments(kernel: Kernel, args: Sequence[Any]) -> tuple[_Arguments, Call]:
     left = iter(arrays)
     samples = [_sample(next(left)) if one is Placeholder.BLOCK else _of_raw(one) for one in rest]
     call = classify(declaration, samples)
-    return _Arguments(tuple(arrays), tuple(rest)), call
+    return Arguments(tuple(arrays), tuple(rest)), call
 
 
-def _with_outputs(
-    kernel: Kernel,
-    found: _Arguments,
-    call: Call,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    windows: Sequence[BoundWindow] | None = None,
-) -> _Arguments:
-    """Return the arguments with the outputs and the reduced axes of their call."""
+def abstract_inputs(found: Arguments, call: Call) -> list[Abstract]:
+    """Return the shapes and dtypes of the inputs of a call."""
     left = iter(found.arrays)
-    inputs = [
+    return [
         Abstract(next(left).shape, operand.dtype) if one is Placeholder.BLOCK else operand.abstract
         for operand, one in zip(call.inputs, found.rest, strict=True)
     ]
-    inferred = infer(
-        kernel.declaration,
-        inputs,
-        axis=axis,
-        keepdims=keepdims,
-        windows=windows,
-        broadcast=_broadcast,
-    )
+
+
+def with_outputs(found: Arguments, call: Call, inferred: Inferred) -> Arguments:
+    """Return the arguments with the outputs and the reduced axes of their call."""
     for operand in call.inputs:
         if operand.dtype is None:
             pack_operand(operand, inferred.binding)  # raises if a number does not fit
@@ -216,7 +214,7 @@ def _with_outputs(
     return replace(found, outputs=outputs, reduced=inferred.reduced)
 
 
-def _broadcast(shapes: Sequence[Shape]) -> Shape:
+def broadcast(shapes: Sequence[Shape]) -> Shape:
     """Return the common shape of arrays, whose extents may be unknown (NaN)."""
     known = broadcast_shapes([tuple(1 if math.isnan(k) else k for k in one) for one in shapes])
     unknown = {
@@ -252,20 +250,20 @@ def _of_raw(value: Any) -> Any:
     return np.empty((0,) * len(view.shape), numpy_dtype(view.dtype))
 
 
-def _inputs(kernel: Kernel, found: _Arguments, windows: Sequence[BoundWindow]) -> list[Input]:
+def _inputs(kernel: Kernel, found: Arguments, windows: Sequence[BoundWindow]) -> list[Input]:
     """Return the inputs that are divided into blocks, with their windows."""
     known = {window.param: window for window in windows}
     return [
         Input(param.name, array, known.get(param.name))
-        for param, array in zip(_divided(kernel, found), found.arrays, strict=True)
+        for param, array in zip(divided_params(kernel, found), found.arrays, strict=True)
     ]
 
 
 def _with_halos(
-    kernel: Kernel, task: WindowedTask, found: _Arguments, inputs: Sequence[Input]
+    kernel: Kernel, task: WindowedTask, found: Arguments, inputs: Sequence[Input]
 ) -> da.Array:
     """Return the array of blocks that a kernel with windows makes."""
-    with _named_shapes(kernel, found):
+    with named_shapes(kernel, found):
         arrays, chunks = extend(kernel.__name__, found.ndim, inputs)
     extended = replace(found, arrays=tuple(arrays))
     return _blockwise(kernel, task, extended, dict(enumerate(chunks)), align=False)
@@ -274,7 +272,7 @@ def _with_halos(
 def _blockwise(
     kernel: Kernel,
     task: Any,
-    found: _Arguments,
+    found: Arguments,
     chunks: Mapping[int, Any] | None = None,
     align: bool = True,
 ) -> da.Array:
@@ -289,7 +287,7 @@ def _blockwise(
     align : bool
         Whether the arrays are still to be divided alike.
     """
-    with _named_shapes(kernel, found):
+    with named_shapes(kernel, found):
         return da.blockwise(
             task,
             tuple(range(found.ndim)),
@@ -302,7 +300,7 @@ def _blockwise(
 
 
 @contextlib.contextmanager
-def _named_shapes(kernel: Kernel, found: _Arguments) -> Iterator[None]:
+def named_shapes(kernel: Kernel, found: Arguments) -> Iterator[None]:
     """Raise what Dask says about shapes as `ShapeError`, with the names of the arrays."""
     shapes = [array.shape for array in found.arrays]
     try:
@@ -318,12 +316,12 @@ def _named_shapes(kernel: Kernel, found: _Arguments) -> Iterator[None]:
             )
         named = (
             f"{param.name} {shape}"
-            for param, shape in zip(_divided(kernel, found), shapes, strict=True)
+            for param, shape in zip(divided_params(kernel, found), shapes, strict=True)
         )
         raise ShapeError(f"{kernel.__name__}: {', '.join(named)}: {reason}") from error
 
 
-def _divided(kernel: Kernel, found: _Arguments) -> list[Any]:
+def divided_params(kernel: Kernel, found: Arguments) -> list[Any]:
     """Return the parameters of the arrays."""
     inputs = kernel.declaration.inputs
     return [
@@ -348,7 +346,7 @@ def _outputs_of_all(
     return int(outputs)
 
 
-def _outputs(kernel: Kernel, found: _Arguments, result: da.Array, always: bool = False) -> Any:
+def outputs_of(kernel: Kernel, found: Arguments, result: da.Array, always: bool = False) -> Any:
     """Return the outputs of blocks that hold all of them."""
     if len(found.outputs) == 1 and not always:
         return result

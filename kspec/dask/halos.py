@@ -137,25 +137,26 @@ def _extended(kernel: str, one: Input, chunks: dict[int, Any], numbers: Sequence
         if axis in one.windowed:
             reach = window.reach[one.windowed[axis]]
             divided[axis] = _with_margins(chunks[number], reach, window.boundary)
-            _check_thick(kernel, one, axis, divided[axis])
+            check_thick(kernel, one.name, axis, divided[axis], reach, window.boundary)
             pieces.append(pieces_of(len(divided[axis]), reach, window.boundary))
         elif one.array.shape[axis] != 1 and not math.isnan(one.array.shape[axis]):
             divided[axis] = tuple(chunks[number])
     changed = {axis: row for axis, row in divided.items() if row != one.array.chunks[axis]}
     array = one.array.rechunk(changed) if changed else one.array
-    return _joined(f"{kernel}: argument {one.name}", array, pieces)
+    return extended_blocks(f"{kernel}: argument {one.name}", array, pieces)
 
 
-def _check_thick(kernel: str, one: Input, axis: int, extents: Sequence[int]) -> None:
-    """Raise `ShapeError` if a block has too few elements for the ones beside it."""
-    assert one.window is not None
-    thin = thin_block(extents, one.window.reach[one.windowed[axis]], one.window.boundary)
+def check_thick(
+    kernel: str, name: str, axis: int, extents: Sequence[int], reach: tuple[int, int], boundary: str
+) -> None:
+    """Raise `ShapeError` if a block of an input has too few elements for the ones beside it."""
+    thin = thin_block(extents, reach, boundary)
     if thin is not None:
         block, needed = thin
         raise ShapeError(
-            f"{kernel}: {one.name}: block {block} along axis {axis} has "
+            f"{kernel}: {name}: block {block} along axis {axis} has "
             f"{counted(extents[block], 'element')}, and its neighbours' windows need {needed}; use "
-            f"thicker blocks: {one.name}.rechunk({{{axis}: ...}})"
+            f"thicker blocks: {name}.rechunk({{{axis}: ...}})"
         )
 
 
@@ -168,7 +169,7 @@ def _with_margins(chunks: Sequence[int], reach: tuple[int, int], boundary: str) 
     return tuple(extents)
 
 
-def _joined(where: str, array: da.Array, pieces: Sequence[Sequence[Piece]]) -> da.Array:
+def extended_blocks(where: str, array: da.Array, pieces: Sequence[Sequence[Piece]]) -> da.Array:
     """Return an array of `Extended` blocks; `pieces` are those along each of the last axes."""
     name = f"kspec-halos-{tokenize(where, array.name, pieces)}"
     split = array.ndim - len(pieces)

@@ -26,7 +26,7 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.forms import LAYOUTS, PRECOMPILED_AXES, REDUCE, form_of
+from kspec.model.forms import LAYOUTS, PRECOMPILED_AXES, REDUCE, SCAN, SEGMENTS, form_of
 from kspec.model.stages import (
     COLUMNS,
     FLAT,
@@ -36,6 +36,7 @@ from kspec.model.stages import (
     SHORT_LINES,
     STRIDED_AXES,
     TILES,
+    continued,
     from_aggregates,
     is_of_aggregates,
     pack_size,
@@ -123,16 +124,23 @@ def layouts_of(
         for raw_ndims in _raw_ndims(declaration, layout)
     ]
     if PARTS in more:
-        found += _parts([one for one in found if form_of(one[0]) == REDUCE])
+        found += _parts(found)
     return tuple(dict.fromkeys([*found, *(parse_layout(one) for one in more if one != PARTS)]))
 
 
 def _parts(layouts: Sequence[Layout]) -> list[Layout]:
     """Return layouts that reduce arrays in parts: to accumulators, these to one, and to outputs."""
     reductions = from_aggregates(strided(1))
+    reduced = [one for one in layouts if form_of(one[0]) == REDUCE]
+    scanned = [one for one in layouts if form_of(one[0]) == SCAN]
+    # Scans need what all elements of a part make, in order: a single segment.
+    segments = [tag(1) for tag in LAYOUTS[SEGMENTS]]
+    ordered = [ndims for layout, ndims in layouts if form_of(layout) in (SCAN, SEGMENTS)]
     return [
-        *((to_aggregates(layout), ndims) for layout, ndims in layouts),
-        *((one, ndims) for one in (to_aggregates(reductions), reductions) for _, ndims in layouts),
+        *((to_aggregates(layout), ndims) for layout, ndims in reduced),
+        *((one, ndims) for one in (to_aggregates(reductions), reductions) for _, ndims in reduced),
+        *((to_aggregates(layout), ndims) for ndims in ordered for layout in segments),
+        *((continued(layout), ndims) for layout, ndims in scanned),
     ]
 
 

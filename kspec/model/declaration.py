@@ -242,7 +242,8 @@ class ReductionDeclaration(_Generated):
         """Why parts of an array cannot be reduced by themselves; empty if they can."""
         if self.ordered if self.indexed is None else self.indexed:
             return (
-                "its map depends on where an element is (_J, _i, _in_ind, _out_ind or _raw_<name>)"
+                "its map depends on where an element is (_J, _i, _segment, _in_ind, _out_ind or "
+                "_raw_<name>)"
             )
         return self.overwrites
 

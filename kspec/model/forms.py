@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec.diagnostics import counted
@@ -82,18 +82,25 @@ PRECOMPILED_AXES = 2  # along which windows slide; others compile on first use
 
 
 def form_of(layout: str) -> str:
-    """Return the form that a layout is of.
+    """Return the form that a layout is of, or that it is a stage of.
 
     >>> form_of("kspec::ScanColumns<64>"), form_of("kspec::Lines")
     ('scan', 'reduce')
+    >>> form_of("kspec::Continued<kspec::ScanLines<8>>")
+    'scan'
     """
     found = (
         form
         for form, layouts in LAYOUTS.items()
         for tag in layouts
-        if tag(1).partition("<")[0] == layout.partition("<")[0]
+        if _innermost(tag(1)) == _innermost(layout)
     )
     return next(found, REDUCE)
+
+
+def _innermost(layout: str) -> str:
+    """Return the name of the layout that others are around."""
+    return layout.rpartition("::")[2].partition("<")[0]
 
 
 def form_fault(declaration: ReductionDeclaration) -> str:
@@ -295,6 +302,25 @@ class SlidingAxis:
     before: int
 
 
+@dataclass(frozen=True)
+class WindowPiece:
+    """Some of the windows along an axis, on an array that has the elements they read.
+
+    Attributes
+    ----------
+    axis : int
+        The axis.
+    first : int
+        The element of the array that the first of them is at.
+    count : int
+        How many there are.
+    """
+
+    axis: int
+    first: int
+    count: int
+
+
 def bind_window(
     kernel: str, size: object, axis: object, boundary: object, step: object, ndim: int
 ) -> tuple[SlidingAxis, ...]:
@@ -364,12 +390,14 @@ def infer_window(
     axis: object = -1,
     boundary: object = VALID,
     step: object = 1,
+    pieces: Sequence[WindowPiece] = (),
     advice: str = GIVE_AN_ARRAY,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> tuple[Inferred, tuple[SlidingAxis, ...]]:
     """Return the types of a reduction of windows, and the axes along which they slide.
 
-    Parameters and errors are those of `infer` and `bind_window`.
+    Parameters and errors are those of `infer` and `bind_window`; `pieces` are the windows that are
+    wanted along some of the axes.
 
     Raises
     ------
@@ -382,7 +410,11 @@ def infer_window(
     loop = reduction_loop(declaration, inputs, broadcast)
     sliding = bind_window(declaration.name, size, axis, boundary, step, len(loop))
     shape = list(loop)
+    wanted = {piece.axis: piece for piece in pieces}
     for one in sliding:
+        if one.axis in wanted:
+            shape[one.axis] = wanted[one.axis].count
+            continue
         extent = loop[one.axis]
         if boundary == VALID and one.size > extent:
             raise ShapeError(
@@ -392,7 +424,11 @@ def infer_window(
         room = extent - one.size if boundary == VALID else extent - 1
         shape[one.axis] = room // one.step + 1
     axes = tuple(one.axis for one in sliding)
-    return _inferred(declaration, inputs, outputs, advice, loop, axes, tuple(shape)), sliding
+    inferred = _inferred(declaration, inputs, outputs, advice, loop, axes, tuple(shape))
+    return inferred, tuple(
+        replace(one, before=one.before - wanted[one.axis].first) if one.axis in wanted else one
+        for one in sliding
+    )
 
 
 def _inferred(

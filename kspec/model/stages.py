@@ -132,9 +132,22 @@ def from_aggregates(layout: str) -> str:
     return f"kspec::FromAggregates<{layout}>"
 
 
+def continued(layout: str) -> str:
+    """Return the layout of scans that go on from such accumulators.
+
+    >>> continued(scan_lines(1))
+    'kspec::Continued<kspec::ScanLines<8>>'
+    """
+    return f"kspec::Continued<{layout}>"
+
+
+# Layouts of arrays in several places.
+STAGES = (to_aggregates, from_aggregates, continued)
+
+
 def is_of_aggregates(layout: str) -> bool:
-    """Return whether a layout is one of those two."""
-    return layout.startswith((to_aggregates("")[:-1], from_aggregates("")[:-1]))
+    """Return whether a layout is one of those three."""
+    return layout.startswith(tuple(stage("")[:-1] for stage in STAGES))
 
 
 def pack_size(widths: Iterable[int]) -> int:

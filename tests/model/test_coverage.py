@@ -111,6 +111,20 @@ class TestParts:
         ]
         assert {layout_text(*one) for one in more[len(plain) :]} == {"parts"}
 
+    def test_forms_have_theirs(self) -> None:
+        ordered = {"ToAggregates<SegmentLines<8>>", "ToAggregates<SegmentColumns<8>>"}
+        scans = {"Continued<ScanLines<8>>", "Continued<ScanColumns<8>>"}
+        plain = set(layouts_of(FOLD, binding(T="float32"), ["parts"]))
+        for forms, wanted in (
+            (("scan",), ordered | scans),
+            (("segments",), ordered),
+            (("window",), set()),
+        ):
+            kernel = replace(FOLD, forms=forms)
+            more = layouts_of(kernel, binding(T="float32"), ["parts"])
+            stages = {one for one in more if layout_text(*one) == "parts"} - plain
+            assert {layout.replace("kspec::", "") for layout, _ in stages} == wanted
+
     def test_faults(self) -> None:
         assert layout_fault(FOLD, "parts") == ""
         assert "elementwise kernels take each part by itself" in layout_fault(PLAIN, "parts")

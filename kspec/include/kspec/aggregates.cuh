@@ -1,6 +1,7 @@
 // Reductions of an array that is in several places: ToAggregates<Layout> leaves the accumulator of each
 // output in memory, before the post-map; FromAggregates<Layout> reduces such accumulators instead of
-// elements. kspec/runtime/kernels/partial_reduction.py packs the same structures.
+// elements; Continued<Layout> is a scan of elements that follow others, of which it has the accumulators.
+// kspec/runtime/kernels/partials.py packs the same structures.
 #pragma once
 
 #include "kspec/reduce.cuh"
@@ -21,13 +22,23 @@ template <class Layout, int INPUTS, int OUTPUTS> struct Reduction<FromAggregates
   const void* aggregates;  // where the first input would be
   Reduction<Layout, INPUTS, OUTPUTS> plan;
 };
+template <class Layout, int INPUTS, int OUTPUTS> struct Reduction<Continued<Layout>, INPUTS, OUTPUTS> {
+  ptrdiff_t outputs;
+  ptrdiff_t length;
+  const void* carries;  // of each row, in C order
+  ptrdiff_t before;     // elements of a row that come before its first one here
+  Reduction<Layout, INPUTS, OUTPUTS> plan;
+};
 
 template <class Layout> struct MaxThreads<ToAggregates<Layout>> : MaxThreads<Layout> {};
 template <class Layout> struct MaxThreads<FromAggregates<Layout>> : MaxThreads<Layout> {};
+template <class Layout> struct MaxThreads<Continued<Layout>> : MaxThreads<Layout> {};
 template <class Layout, class Acc, class... Inputs>
 struct MinBlocks<ToAggregates<Layout>, Acc, Inputs...> : MinBlocks<Layout, Acc, Inputs...> {};
 template <class Layout, class Acc, class... Inputs>
 struct MinBlocks<FromAggregates<Layout>, Acc, Inputs...> : MinBlocks<Layout, Acc, Inputs...> {};
+template <class Layout, class Acc, class... Inputs>
+struct MinBlocks<Continued<Layout>, Acc, Inputs...> : MinBlocks<Layout, Acc, Inputs...> {};
 
 // The identity is combined once: where the outputs are made.
 template <class Op, int SLOT> struct WriteAggregates : Op {
@@ -51,6 +62,21 @@ template <class Op> struct ReadAggregates : Op {
     return *element(static_cast<const _Acc*>(aggregates), at[0]);
   }
 };
+// The carry comes in front of what an output has already, which may begin with the identity.
+template <class Op> struct ContinueRows : Op {
+  typedef typename Op::_Acc _Acc;
+  const _Acc* carries;
+  ptrdiff_t before;
+
+  __device__ inline ContinueRows(const Op& op, const void* carries, ptrdiff_t before)
+      : Op(op), carries(static_cast<const _Acc*>(carries)), before(before) {}
+  template <class At>
+  __device__ inline void _post(const _Acc& a, const At& at, ptrdiff_t row) const {
+    Op op(*this);
+    op._in_ind.size_ += before;
+    op._post(op._reduce(carries[row], a), at, row);
+  }
+};
 
 template <class Op, class Layout, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ToAggregates<Layout>, I, O>& plan,
@@ -65,6 +91,11 @@ template <class Op, class Layout, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<FromAggregates<Layout>, I, O>& plan,
                               const Inputs&... inputs) {
   reduce(ReadAggregates<Op>(op, plan.aggregates), plan.plan, inputs...);
+}
+template <class Op, class Layout, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<Continued<Layout>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(ContinueRows<Op>(op, plan.carries, plan.before), plan.plan, inputs...);
 }
 
 }  // namespace kspec

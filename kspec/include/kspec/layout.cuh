@@ -37,5 +37,6 @@ template <int AXES, int W> struct Rolling {};
 // Reductions of an array that is in several places (kspec/aggregates.cuh).
 template <class Layout> struct ToAggregates {};  // to accumulators, not yet to outputs
 template <class Layout> struct FromAggregates {};  // of accumulators
+template <class Layout> struct Continued {};  // scans that go on from accumulators
 
 }  // namespace kspec

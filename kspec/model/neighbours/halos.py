@@ -54,7 +54,7 @@ def thin_block(
     None if the blocks, of these extents, are thick enough for the ones beside them to take their
     halos from one block, and for the boundary to find what it repeats.
     """
-    if len(extents) == 1:
+    if len(extents) == 1 or reach == (0, 0):
         return None
     before, after = reach
     around, last = boundary == WRAP, len(extents) - 1

@@ -15,7 +15,7 @@ from kspec.errors import ShapeError
 from kspec.model.neighbours.halos import Piece, pieces_of, thin_block
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape
-from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.identity import Kernel
 from kspec.runtime.libraries.assembly import Assembly, Part
 from kspec.runtime.libraries.lookup import library_of, view_of
 
@@ -37,7 +37,7 @@ class ShardCall:
 
 
 def extend_shards(
-    kernel: ElementwiseCallable,
+    kernel: Kernel,
     windows: Sequence[BoundWindow],
     calls: Sequence[tuple[Any, ...]],
     from_end: int,
@@ -46,7 +46,7 @@ def extend_shards(
 
     Parameters
     ----------
-    kernel : ElementwiseCallable
+    kernel : kernel
         The kernel.
     windows : sequence of BoundWindow
         Those of the undivided call.
@@ -89,7 +89,7 @@ def _halos(kernel: str, window: BoundWindow, shards: Sequence[Any], from_end: in
     if -from_end > axes or any(len(shape) < axes for shape in shapes):
         return [(window.margins, None)] * len(shards)  # the call refuses too few axes
     reach = window.reach[from_end]
-    _check_alike(f"{kernel}: {window.param}", shapes, from_end)
+    check_alike(f"{kernel}: {window.param}", shapes, from_end)
     extents = [shape[from_end] for shape in shapes]
     thin = thin_block(extents, reach, window.boundary)
     if thin is not None:
@@ -108,7 +108,7 @@ def _halos(kernel: str, window: BoundWindow, shards: Sequence[Any], from_end: in
         if piece.before or piece.after:
             parts, home = _parts(shards, shapes, number, piece, from_end)
             extent = piece.before + extents[number] + piece.after
-            assembly = Assembly(where, _with(shapes[number], from_end, extent), parts, home)
+            assembly = Assembly(where, with_extent(shapes[number], from_end, extent), parts, home)
         found.append((tuple(margins), assembly))
     return found
 
@@ -126,10 +126,10 @@ def _parts(
         taken = (stop - piece.before, stop)
         parts.append(Part(shards[left], start, _ranges(shape, from_end, taken)))
     home = len(parts)
-    parts.append(Part(shards[number], _with(start, from_end, piece.before)))
+    parts.append(Part(shards[number], with_extent(start, from_end, piece.before)))
     if piece.after:
         right = (number + 1) % len(shards)
-        place = _with(start, from_end, piece.before + shape[from_end])
+        place = with_extent(start, from_end, piece.before + shape[from_end])
         parts.append(Part(shards[right], place, _ranges(shape, from_end, (0, piece.after))))
     return parts, home
 
@@ -141,7 +141,7 @@ def _ranges(shape: Shape, axis: int, taken: tuple[int, int]) -> tuple[tuple[int,
     return tuple(ranges)
 
 
-def _with(numbers: Shape, axis: int, number: int) -> Shape:
+def with_extent(numbers: Shape, axis: int, number: int) -> Shape:
     """Return numbers with another one for an axis."""
     changed = list(numbers)
     changed[axis] = number
@@ -154,11 +154,13 @@ def _shape(where: str, shard: Any) -> Shape:
     return () if library is None else view_of(where, library, shard).shape
 
 
-def _check_alike(where: str, shapes: Sequence[Shape], from_end: int) -> None:
+def check_alike(where: str, shapes: Sequence[Shape], from_end: int) -> None:
     """Raise `ShapeError` if shards differ along axes that are not divided."""
     first = shapes[0]
     for number, shape in enumerate(shapes):
-        if len(shape) != len(first) or _with(shape, from_end, 0) != _with(first, from_end, 0):
+        if len(shape) != len(first) or with_extent(shape, from_end, 0) != with_extent(
+            first, from_end, 0
+        ):
             raise ShapeError(
                 f"{where}: shard {number} has shape {shape}, and shard 0 {first}; shards differ "
                 f"along the divided axis only, which is {from_end} (along=...)"

@@ -20,11 +20,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, LoadError
 from kspec.files import resolved
+from kspec.model.forms import FORMS, REDUCE
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
@@ -116,6 +117,22 @@ def kernel_of(given: object) -> Kernel:
         "expected an elementwise or reduction kernel (kspec.ElementwiseKernel, "
         f"kspec.ReductionKernel, or a generated function), not {given!r}"
     )
+
+
+def form_called(given: object) -> tuple[Kernel, str]:
+    """Return the kernel that is given, and the form of a reduction: "reduce" for a call.
+
+    Forms are the methods of kernels and of generated functions: ``f.scan``.
+
+    Raises
+    ------
+    ArgumentTypeError
+        As `kernel_of`.
+    """
+    form = REDUCE
+    if isinstance(given, MethodType) and given.__name__ in FORMS:
+        form, given = given.__name__, given.__self__
+    return kernel_of(given), form
 
 
 def called_in(given: object) -> KernelCallable[Any] | None:

@@ -20,7 +20,8 @@ from kspec.runtime.callcache.cache import PlanCache
 from kspec.runtime.callcache.launch_plan import ALIGNMENT, Plan, make_plan
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction
+from kspec.runtime.kernels.partial_reduction import SplitReduction
+from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.libraries.lookup import Library, library_of
 

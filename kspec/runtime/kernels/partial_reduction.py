@@ -8,87 +8,56 @@
 
 `partial` maps and reduces one block, `combine` makes one partial of several, `finish` does so too
 and has the post-map and the identity.  They are the kernel itself in other layouts
-(``kspec/aggregates.cuh``): its spec says all that is needed.
-
-A partial is bytes, which every array library has: an array of uint8 whose last axis is an
-accumulator.  Partials that are nothing (of empty blocks) have no accumulators.
+(``kspec/aggregates.cuh``): its spec says all that is needed.  `kspec.runtime.kernels.partials` has
+what they pass on.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.checks import NO_CHECKS, Checks
 from kspec.model.infer import Binding, bind_types, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
-from kspec.model.signature import Param
 from kspec.model.stages import from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify, resolve_stream
-from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
+from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.launch import Launch
 from kspec.runtime.kernels.accumulators import known_size
+from kspec.runtime.kernels.partials import (
+    ALIGNMENT,
+    BYTES,
+    Partial,
+    Stage,
+    as_output,
+    checks_of,
+    head_of,
+    operand_of,
+)
 from kspec.runtime.kernels.reduction import ReductionCallable, split_axes
 from kspec.runtime.libraries.conversions import asnumpy
-from kspec.runtime.libraries.lookup import Library, library_of
+from kspec.runtime.libraries.lookup import Library
 from kspec.runtime.libraries.stream_order import after_launch, stream_of_call
 from kspec.runtime.memory import device_array as arrays
-from kspec.runtime.memory.array_view import ArrayView, c_strides
+from kspec.runtime.memory.array_view import c_strides
 from kspec.runtime.memory.copy import copy_bytes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.once import OnceMap
 from kspec.runtime.schedules.reduction_schedule import (
     ReductionSchedule,
     choose_host,
+    choose_ordered,
     choose_strided,
 )
 from kspec.runtime.schedules.strides import Axes
-
-_BYTES = "uint8"
-_ALIGNMENT = 16  # of an accumulator
-_PARTIAL = Param(_BYTES, "partial")
-
-
-@dataclass(frozen=True)
-class Partial:
-    """Partial aggregates of some elements.
-
-    Attributes
-    ----------
-    array : array of uint8
-        C-ordered, of shape ``(count, *outputs, bytes)``: `count` accumulators for each output.
-    length : int
-        Elements reduced to each output.
-    binding : Binding
-        Dtypes of the placeholders.
-    """
-
-    array: Any
-    length: int
-    binding: Binding
-
-    @property
-    def count(self) -> int:
-        """Accumulators of each output."""
-        return int(self.array.shape[0])
-
-    @property
-    def outputs(self) -> Shape:
-        """Shape of the outputs."""
-        return tuple(self.array.shape[1:-1])
-
-    def __sizeof__(self) -> int:
-        # Schedulers ask, to know what is worth moving.
-        return int(math.prod(self.array.shape)) + object.__sizeof__(self)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -155,27 +124,31 @@ class SplitReduction:
         library = call.library
         assert library is not None  # there is an array among the inputs
         if 0 in shape:  # no elements, or no outputs
-            array = library.empty((min(length, 1), *outputs, 0), _BYTES, call.device)
+            array = library.empty((min(length, 1), *outputs, 0), BYTES, call.device)
             return Partial(array, length, binding), Prepared(None)
-        checks = _checks(kernel, call.device)
+        checks = checks_of(kernel, call.device)
         handle = resolve_stream(call, stream)
-        size = self._size(call, binding, handle)
-        array = library.empty((1, *outputs, size), _BYTES, call.device)
-        partial = _operand(array, library)
-        written = tuple(_as_output(param, partial, outputs, size) for param in declaration.outputs)
+        size = self.accumulator_bytes(call, binding, handle)
+        array = library.empty((1, *outputs, size), BYTES, call.device)
+        partial = operand_of(array, library)
+        written = tuple(as_output(param, partial, outputs, size) for param in declaration.outputs)
         call = Call(call.inputs, written, call.device, library)
         modes = modes_of_call(checks, call.device, declaration)
         schedule, loaded = kernel.schedule(
             call, shape, reduced, False, binding, modes, to_aggregates
         )
-        head = _head(math.prod(outputs), length, partial)
+        head = head_of(math.prod(outputs), length, partial)
         operands = (*call.inputs, *written)
-        stage = _Stage(loaded, schedule, head, operands, (*call.inputs, partial), binding, size)
+        stage = Stage(loaded, schedule, head, operands, (*call.inputs, partial), binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
         return Partial(array, length, binding), prepared
 
     def combine(
-        self, partials: Sequence[Partial], args: Sequence[Any], stream: Any = None
+        self,
+        partials: Sequence[Partial],
+        args: Sequence[Any],
+        stream: Any = None,
+        ordered: bool = False,
     ) -> Partial:
         """Return one partial instead of several, where the first of them is.
 
@@ -187,26 +160,29 @@ class SplitReduction:
             As for `partial`; only scalars and raw arrays are read, all others can be None.
         stream : stream, optional
             Where to queue the kernel.
+        ordered : bool
+            Whether each is joined to those before it, so that the reduce expression need not be
+            commutative.
         """
-        joined = self._joined(partials, stream)
+        joined = self.joined(partials, stream)
         if joined.count < 2 or 0 in joined.outputs:
             return joined
         call, partial, handle, checks = self._call(joined, args, stream)
         size = joined.array.shape[-1]
-        array = partial.library.empty((1, *joined.outputs, size), _BYTES, call.device)
-        into = _operand(array, partial.library)
+        array = partial.library.empty((1, *joined.outputs, size), BYTES, call.device)
+        into = operand_of(array, partial.library)
         written = tuple(
-            _as_output(param, into, joined.outputs, size)
+            as_output(param, into, joined.outputs, size)
             for param in self.kernel.declaration.outputs
         )
         call = Call(call.inputs, written, call.device, partial.library)
         schedule, loaded = self._schedule(
-            joined, call, partial, joined.outputs, (), to_aggregates, checks
+            joined, call, partial, joined.outputs, (), to_aggregates, checks, ordered
         )
         outputs = math.prod(joined.outputs)
-        head = _head(outputs, joined.length, into) + _head(outputs, joined.length, partial)
+        head = head_of(outputs, joined.length, into) + head_of(outputs, joined.length, partial)
         operands, touched = (*call.inputs, *written), (*call.inputs, partial, into)
-        stage = _Stage(loaded, schedule, head, operands, touched, joined.binding, size)
+        stage = Stage(loaded, schedule, head, operands, touched, joined.binding, size)
         stage.prepare(call, handle, checks, stream is not None).run()
         return Partial(array, joined.length, joined.binding)
 
@@ -218,6 +194,7 @@ class SplitReduction:
         stream: Any = None,
         library: Library | None = None,
         outputs: int | None = None,
+        into: Sequence[Operand] = (),
     ) -> Any:
         """Return the outputs of a reduction, where the first partial is.
 
@@ -232,14 +209,16 @@ class SplitReduction:
         outputs : int, optional
             How many outputs the whole array has, which the post-map may ask for; default: those of
             the partials.
+        into : sequence of Operand
+            The outputs, if there are some already.
 
         Raises
         ------
         ShapeError
             Nothing was reduced, and there is no identity.
         """
-        joined = self._joined(partials, stream)
-        return self.prepare_finish(joined, args, kept, stream, library, outputs).run()
+        joined = self.joined(partials, stream)
+        return self.prepare_finish(joined, args, kept, stream, library, outputs, into).run()
 
     def prepare_finish(
         self,
@@ -249,6 +228,7 @@ class SplitReduction:
         stream: Any = None,
         library: Library | None = None,
         outputs: int | None = None,
+        into: Sequence[Operand] = (),
     ) -> Prepared:
         """Return the launch of `finish`, given all accumulators as one partial."""
         kernel, declaration = self.kernel, self.kernel.declaration
@@ -258,30 +238,33 @@ class SplitReduction:
         if not declaration.has_identity:
             check_not_empty(kernel.__name__, (joined.length,), (0,), shape)
         call, partial, handle, checks = self._call(joined, args, stream)
-        call = replace(call, library=library or call.library)
+        call = replace(call, library=library or call.library, outputs=tuple(into))
         call = kernel.with_outputs(call, tuple(shape), joined.binding)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in shape:
             return Prepared(result, device=call.device, library=call.library)
         schedule, loaded = self._schedule(joined, call, partial, tuple(shape), kept, str, checks)
-        head = _head(math.prod(shape) if outputs is None else outputs, joined.length, partial)
+        head = head_of(math.prod(shape) if outputs is None else outputs, joined.length, partial)
         operands = (*call.inputs, *call.outputs)
         size = joined.array.shape[-1]
-        stage = _Stage(loaded, schedule, head, operands, (*operands, partial), joined.binding, size)
+        stage = Stage(loaded, schedule, head, operands, (*operands, partial), joined.binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
-        return replace(prepared, result=result)
+        return replace(prepared, result=result, library=None if into else call.library)
 
-    def _joined(self, partials: Sequence[Partial], stream: Any) -> Partial:
-        joined, copies = self.prepare_join(partials, stream)
+    def joined(
+        self, partials: Sequence[Partial], stream: Any = None, device: Device | None = None
+    ) -> Partial:
+        """Return all accumulators as one partial, on a device, or where the first one is."""
+        joined, copies = self.prepare_join(partials, stream, device)
         for copy in copies:
             copy()
         return joined
 
     def prepare_join(
-        self, partials: Sequence[Partial], stream: Any = None
+        self, partials: Sequence[Partial], stream: Any = None, device: Device | None = None
     ) -> tuple[Partial, list[Callable[[], None]]]:
-        """Return all accumulators as one partial, where the first is, and what puts them there."""
+        """Return the partial of `joined`, and what puts the accumulators there."""
         if not partials:
             raise ShapeError(f"{self.kernel.__name__}: there are no parts to combine")
         length = sum(partial.length for partial in partials)
@@ -293,13 +276,13 @@ class SplitReduction:
                     f"{self.kernel.__name__}: parts do not fit: outputs {first.outputs} of "
                     f"{dict(first.binding)}, and {partial.outputs} of {dict(partial.binding)}"
                 )
-        views = [_operand(partial.array) for partial in some]
-        aligned = views[0].view.ptr % _ALIGNMENT == 0
-        if len(some) == 1 and aligned:
+        views = [operand_of(partial.array) for partial in some]
+        aligned = views[0].view.ptr % ALIGNMENT == 0
+        device, library = device or views[0].view.device, views[0].library
+        if len(some) == 1 and aligned and device == views[0].view.device:
             return replace(first, length=length), []
-        device, library = views[0].view.device, views[0].library
         count = sum(partial.count for partial in some)
-        array = library.empty((count, *first.array.shape[1:]), _BYTES, device)
+        array = library.empty((count, *first.array.shape[1:]), BYTES, device)
         start = 0
         to = library.view(array)
         into = stream_of_call(stream, library, device)
@@ -323,7 +306,7 @@ class SplitReduction:
         kernel = self.kernel
         declaration = kernel.declaration
         check_count(declaration, args)
-        partial: Any = _operand(joined.array)
+        partial: Any = operand_of(joined.array)
         rest = [
             value if param.raw or param.name in declaration.scalars else 0
             for param, value in zip(declaration.inputs, args, strict=False)
@@ -341,7 +324,7 @@ class SplitReduction:
             Call(call.inputs, (), device, partial.library),
             partial,
             handle,
-            _checks(kernel, device),
+            checks_of(kernel, device),
         )
 
     def _schedule(
@@ -353,6 +336,7 @@ class SplitReduction:
         kept: Sequence[int],
         tag: Callable[[str], str],
         checks: Checks,
+        ordered: bool = False,
     ) -> tuple[ReductionSchedule, LoadedKernel]:
         """Return the schedule of the partials, and the kernel for that."""
         size = joined.array.shape[-1]
@@ -367,6 +351,8 @@ class SplitReduction:
             reduced_axes = Axes((0,), tuple((0,) for _ in inputs))
         if call.device.is_host:
             schedule = choose_host(kept_axes, reduced_axes)
+        elif ordered:
+            schedule = choose_ordered(kept_axes, reduced_axes)
         else:
             processors = driver.multiprocessors(call.device.ordinal)
             schedule = choose_strided(kept_axes, reduced_axes, processors)
@@ -374,7 +360,7 @@ class SplitReduction:
         modes = modes_of_call(checks, call.device, self.kernel.declaration)
         return schedule, self.kernel.load(call, joined.binding, wanted, modes)
 
-    def _size(self, call: Call, binding: Binding, stream: int) -> int:
+    def accumulator_bytes(self, call: Call, binding: Binding, stream: int) -> int:
         """Return the bytes of an accumulator; the kernel is asked for those of the user's types."""
         known = known_size(self.kernel.declaration, binding)
         return known or self._sizes.get_or_make(binding, lambda: self._asked(call, binding, stream))
@@ -383,78 +369,23 @@ class SplitReduction:
         device = call.device
         answer = arrays.empty((1,), "int64", device)
         arrays.use_on(stream, answer)
-        one = _operand(answer)
+        one = operand_of(answer)
         declaration = self.kernel.declaration
         modes = modes_of_call(NO_CHECKS, device, declaration)
         kernel = self.kernel.load(call, binding, to_aggregates(strided(1)), modes)
-        outputs = tuple(_as_output(param, one, (1,), 8) for param in declaration.outputs)
+        outputs = tuple(as_output(param, one, (1,), 8) for param in declaration.outputs)
         inputs = sum(not operand.param.raw for operand in call.inputs)
         kept = Axes((1,), ((0,),) * (inputs + len(outputs)))
         along = Axes((1,), ((0,),) * inputs)
         schedule = choose_host(kept, along) if device.is_host else choose_strided(kept, along, 1)
-        head = _head(0, 0, one)
+        head = head_of(0, 0, one)
         operands = (*call.inputs, *outputs)
-        _Stage(kernel, schedule, head, operands, (), binding, 0).prepare(
+        Stage(kernel, schedule, head, operands, (), binding, 0).prepare(
             call, stream, NO_CHECKS, True
         ).run()
         if not device.is_host:
             driver_streams.synchronize_stream(device.ordinal, stream)
         return int(asnumpy(answer)[0])
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """One launch.
-
-    Attributes
-    ----------
-    kernel : LoadedKernel
-        In a layout of partials.
-    schedule : ReductionSchedule
-        How threads share the work.
-    head : bytes
-        What is in front of the schedule's bytes.
-    operands : tuple of Operand
-        What the kernel's parameters hold.
-    touched : tuple of Operand
-        What it really reads and writes.
-    binding : Binding
-        Dtypes of the placeholders.
-    size : int
-        Bytes of an accumulator.
-    """
-
-    kernel: LoadedKernel
-    schedule: ReductionSchedule
-    head: bytes
-    operands: tuple[Operand, ...]
-    touched: tuple[Operand, ...]
-    binding: Binding
-    size: int
-
-    def prepare(self, call: Call, stream: int, checks: Checks, named: bool) -> Prepared:
-        """Return it as a checked call without a result.
-
-        `named`: whether the caller has named the stream.
-        """
-        # Not the operands, whose arrays would live as long.
-        head, schedule = self.head, self.schedule
-        host = host_options(checks, self.kernel.modes, self.touched)
-        grid, block = (schedule.tiles, schedule.splits, 1), (schedule.threads, 1, 1)
-        return Prepared(
-            None,
-            self.kernel,
-            Launch(grid, block, 0, stream, host),
-            self.binding,
-            call.device,
-            lambda scratch: head + schedule.pack(scratch),
-            self.operands,
-            given=False,  # outputs are new, or partials
-            scratch=schedule.scratch(self.size),
-            tickets=schedule.tickets,
-            named=named,
-            library=call.library,
-        )
 
 
 def check_splittable(kernel: ReductionCallable) -> None:
@@ -465,29 +396,3 @@ def check_splittable(kernel: ReductionCallable) -> None:
             f"{kernel.__name__} cannot reduce an array in parts: {reason}. Give it the whole "
             "array in one piece, or let the map take indices from an array: 'T x, int64 index'"
         )
-
-
-def _checks(kernel: ReductionCallable, device: Device) -> Checks:
-    return checks_of_call(kernel.__name__, device, kernel.checks)
-
-
-def _operand(array: Any, library: Library | None = None) -> Any:
-    """Return an array of bytes as an operand."""
-    found = library_of(array) or library
-    if found is None:
-        raise ArgumentTypeError(f"a part holds an array, not {type(array).__name__}")
-    return Operand(_PARTIAL, array, found.view(array), found)
-
-
-def _as_output(param: Param, partial: Any, shape: Shape, size: int) -> Operand:
-    """Return accumulators as an output of a kernel, which has their address and strides."""
-    view = ArrayView(partial.view.ptr, shape, c_strides(shape, size), _BYTES, partial.view.device)
-    return Operand(
-        replace(param, type=_BYTES), partial.value, view, partial.library, is_output=True
-    )
-
-
-def _head(outputs: int, length: int, partial: Operand) -> bytes:
-    """Pack ``Reduction<ToAggregates<...>>``, or that of `FromAggregates`, but for its plan."""
-    assert partial.view is not None
-    return struct.pack("2qP", outputs, length, partial.view.ptr)

@@ -23,9 +23,9 @@ from kspec.model.coverage import (
     widened,
 )
 from kspec.model.declaration import Declaration, RawDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE, form_of
+from kspec.model.forms import REDUCE, SCAN, form_of
 from kspec.model.manifest import ModuleEntry
-from kspec.model.stages import RawSymbol, Specialization
+from kspec.model.stages import RawSymbol, Specialization, is_of_aggregates
 from kspec.model.toml import toml_value
 from kspec.runtime.driver.archs import device_arch, device_text
 from kspec.runtime.driver.device import Device
@@ -109,6 +109,8 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
         wider = {name: tuple(dict.fromkeys((*known[name], one))) for name, one in wanted.sizes}
         yield f"sizes = {toml_value(wider)}"
     form = form_of(wanted.layout)
+    if is_of_aggregates(wanted.layout) and SCAN in getattr(kernel, "forms", ()):
+        form = SCAN  # whose parts are reduced as segments
     if isinstance(kernel, ReductionDeclaration) and form not in (REDUCE, *kernel.forms):
         yield f"forms = {toml_value([REDUCE, *kernel.forms, form])}"
     elif (wanted.layout, wanted.raw_ndims) not in layouts:

@@ -20,12 +20,11 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.definitions import prelude
 from kspec.model.manifest import ImageEntry, ModuleEntry
 from kspec.model.stages import (
+    STAGES,
     CudaSource,
     Header,
     Image,
     Specialization,
-    from_aggregates,
-    to_aggregates,
 )
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.archs import fits
@@ -33,7 +32,7 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.modules.provider import CompilingProvider, OneSource, Provider, Wanted
 
 # The layouts of stages have layouts in them.
-_STAGE = re.compile("|".join(one("").removesuffix(">") for one in (to_aggregates, from_aggregates)))
+_STAGE = re.compile("|".join(one("").removesuffix(">") for one in STAGES))
 
 
 def unreadable(path: Path, error: OSError) -> ManifestError:
@@ -174,7 +173,7 @@ def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:
 
     >>> list(_instances("f", ["f<int, kspec::Flat>", "f<int, kspec::Packs>", "g<kspec::Flat>"]))
     ['f<int, Flat | Packs>']
-    >>> stages = [to_aggregates("kspec::Lines"), from_aggregates("kspec::Strided<8>")]
+    >>> stages = [stage("kspec::Lines") for stage in STAGES]
     >>> list(_instances("f", [f"f<int, {layout}>" for layout in (*stages, "kspec::Lines")]))
     ['f<int, Lines | parts>']
     """

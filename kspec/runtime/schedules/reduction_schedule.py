@@ -366,6 +366,11 @@ def choose_strided(kept: Axes, reduced: Axes, multiprocessors: int) -> Reduction
     return _pack_strided(kept, reduced, lanes, rows, neighbours, splits)
 
 
+def choose_ordered(kept: Axes, reduced: Axes) -> ReductionSchedule:
+    """Return a GPU's schedule for a few elements of each output, which a thread joins in order."""
+    return _pack_strided(kept, reduced, 1, _STRIDED_THREADS, True, 1)
+
+
 def _first_step(axes: Axes) -> int:
     """Return the distance of neighbours along the innermost axis, over the first input."""
     return abs(axes.strides[0][0]) if axes.extents else 2**63

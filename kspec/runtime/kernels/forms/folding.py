@@ -266,8 +266,12 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         outputs: Sequence[Operand],
         shape: Shape,
         along: int,
+        keep_order: bool,
     ) -> tuple[Axes, tuple[int, ...]]:
-        """Return the collapsed axes beside one of a loop, and each operand's stride along it."""
+        """Return the collapsed axes beside one of a loop, and each operand's stride along it.
+
+        `keep_order`: whether rows keep the numbers that they have in C order.
+        """
         strides: list[Strides] = [
             broadcast_strides(one.view.shape, one.view.strides, shape)
             if one.view
@@ -278,7 +282,7 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         axes = collapse(
             tuple(shape[axis] for axis in beside),
             [tuple(steps[axis] for axis in beside) for steps in strides],
-            self.declaration.ordered,
+            keep_order,
         )
         return axes, tuple(steps[along] for steps in strides)
 

@@ -2,18 +2,87 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kspec.model.forms import SCAN, infer_scan
-from kspec.runtime.arguments.binding import Call, check_count, classify
+from kspec.model.stages import continued
+from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.forms.folding import FoldingCallable, FormSchedule
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.schedules.scan_schedule import Scanned, ScanSchedule, choose_scan
 
 _OPTIONS = ("axis", "exclusive", "reverse")
+# Offset of the address of the accumulators in the plan of a scan that goes on from a carry.
+CARRIES = 16
+
+
+@dataclass(frozen=True)
+class ContinuedSchedule:
+    """Division of a scan that goes on from a carry: ``kspec::Continued``.
+
+    Attributes
+    ----------
+    schedule : ScanSchedule
+        Division of the scan.
+    head : bytes
+        What is in front of the plan.
+    """
+
+    schedule: ScanSchedule
+    head: bytes
+
+    @property
+    def layout(self) -> str:
+        """Tag of ``kspec/layout.cuh``."""
+        return continued(self.schedule.layout)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.schedule.blocks
+
+    @property
+    def threads(self) -> int:
+        """Threads of each."""
+        return self.schedule.threads
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory, all zero before the first launch."""
+        return self.schedule.scratch
+
+    def pack(self, scratch: int) -> bytes:
+        """Pack the plan with the address of its scratch memory, or 0."""
+        return self.head + self.schedule.pack(scratch)
+
+
+@dataclass(frozen=True)
+class ScanCarry:
+    """Accumulators of the elements before those of a scan.
+
+    Attributes
+    ----------
+    accumulators : Operand
+        One for each row, in C order.
+    elements : int
+        How many elements of a row these are made of.
+    """
+
+    accumulators: Operand
+    elements: int
+
+    def before(self, schedule: ScanSchedule, rows: int, length: int) -> ContinuedSchedule:
+        """Return the schedule of a scan of so many rows that goes on from here."""
+        view = self.accumulators.view
+        assert view is not None
+        return ContinuedSchedule(
+            schedule, struct.pack("2qPq", rows, length, view.ptr, self.elements)
+        )
 
 
 class ScanCallable(FoldingCallable):
@@ -101,8 +170,12 @@ class ScanCallable(FoldingCallable):
         reverse: bool = False,
         out: Any = None,
         options: LaunchOptions = NO_OPTIONS,
+        carry: ScanCarry | None = None,
     ) -> Prepared:
-        """Check a scan, with parameters and errors as those of `scan`, and make its outputs."""
+        """Check a scan, with parameters and errors as those of `scan`, and make its outputs.
+
+        `carry`: accumulators of the elements before; default: there are none.
+        """
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".scan")
@@ -113,14 +186,20 @@ class ScanCallable(FoldingCallable):
         (along,) = inferred.reduced
         call = self.with_outputs(call, shape, binding)
 
-        def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
+        def choose(call: Call, modes: tuple[str, ...]) -> FormSchedule:
             looped = [operand for operand in call.inputs if not operand.param.raw]
-            rows, steps = self.axes_beside(looped, call.outputs, shape, along)
-            return choose_scan(
+            ordered = declaration.ordered or carry is not None
+            rows, steps = self.axes_beside(looped, call.outputs, shape, along, ordered)
+            schedule = choose_scan(
                 Scanned(rows, shape[along], steps, bool(exclusive), bool(reverse)),
                 [member_of(operand, binding) for operand in (*looped, *call.outputs)],
                 lambda: self.accumulator_size(call, binding, modes),
                 on_host=call.device.is_host,
             )
+            return schedule if carry is None else carry.before(schedule, rows.size, shape[along])
 
-        return self._prepare_form(call, inferred, given, options, choose)
+        if carry is None:
+            return self._prepare_form(call, inferred, given, options, choose)
+        return self._prepare_form(
+            call, inferred, given, options, choose, indices=carry.accumulators, place=CARRIES
+        )

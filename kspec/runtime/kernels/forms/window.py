@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.forms import WINDOW, infer_window
+from kspec.model.forms import WINDOW, WindowPiece, infer_window
 from kspec.model.neighbours.windows import VALID
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
@@ -114,15 +114,25 @@ class WindowCallable(FoldingCallable):
         step: Any = 1,
         out: Any = None,
         options: LaunchOptions = NO_OPTIONS,
+        pieces: Sequence[WindowPiece] = (),
     ) -> Prepared:
-        """Check a call, with parameters and errors as those of `window`, and make its outputs."""
+        """Check a call, with parameters and errors as those of `window`, and make its outputs.
+
+        `pieces`: which windows along some of the axes are wanted; default: all.
+        """
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".window")
         call = classify(declaration, args, self.given_outputs(args, out))
         self.check_scalars(call)
         inferred, sliding = infer_window(
-            declaration, *call.types(), size=size, axis=axis, boundary=boundary, step=step
+            declaration,
+            *call.types(),
+            size=size,
+            axis=axis,
+            boundary=boundary,
+            step=step,
+            pieces=pieces,
         )
         shape, binding = inferred.loop, inferred.binding
         call = self.with_outputs(call, inferred.shape, binding)

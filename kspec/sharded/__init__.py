@@ -15,33 +15,37 @@ DeviceArray([14.83239697, 16.91153453], dtype=float64, device=host)
 Kernels are queued on all devices before anybody waits.  A reduction across shards leaves
 accumulators on each device; they are copied to the first one and reduced there by the kernel's own
 expression (`kspec.runtime.kernels.partial_reduction`).  Shards of windowed inputs get elements of
-those beside them (`kspec.runtime.kernels.halos`).
+those beside them (`kspec.runtime.kernels.halos`).  `kspec.sharded.forms` has scans, segments and
+windows of reductions.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.errors import ArgumentTypeError
+from kspec.model.forms import REDUCE
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import normalize_axes
 from kspec.runtime.driver.device import Device, devices
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
+from kspec.runtime.kernels.forms.options import given_options
 from kspec.runtime.kernels.halos import ShardCall, extend_shards
-from kspec.runtime.kernels.identity import Kernel, kernel_of
+from kspec.runtime.kernels.identity import form_called
 from kspec.runtime.kernels.partial_plan import Repeated
-from kspec.runtime.kernels.partial_reduction import Partial, SplitReduction, split_of
+from kspec.runtime.kernels.partial_reduction import SplitReduction, split_of
+from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray, asnumpy
-from kspec.runtime.libraries.lookup import Library, library_of
 from kspec.runtime.memory.device_array import DeviceArray
+from kspec.sharded.calls import calls_of, library_of_call, ndim_of, on_each, transposed
+from kspec.sharded.forms import apply_form
 
 __all__ = ["apply", "scatter"]
 
@@ -53,14 +57,14 @@ def apply(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     boundary: str | None = None,
-    **sizes: Any,
+    **options: Any,
 ) -> Any:
     """Call a kernel on every shard.
 
     Parameters
     ----------
-    kernel : kernel or generated function
-        Elementwise or reduction.
+    kernel : kernel, generated function, or method of one
+        Elementwise or reduction; ``f.scan``, ``f.segments`` or ``f.window`` of a reduction.
     *args : lists of arrays, and scalars
         The inputs. Lists are as long as each other, and shards of the same number live on the same
         device. An array that all shards are combined with is a list of its copies.
@@ -69,16 +73,18 @@ def apply(
         shape.
     axis, keepdims
         Of a reduction, as in a call.
-    boundary, **sizes
-        Of an elementwise kernel, as in a call. Shards of inputs with windows get the elements that
-        they read of the next ones; only the ends of the whole array see the boundary.
+    boundary, **options
+        Sizes of an elementwise kernel, keywords of a form, as in a call. Shards of inputs with
+        windows get the elements that they read of the next ones; only the ends of the whole array
+        see the boundary. The ``indptr`` of segments is one array, which is read on the host.
 
     Returns
     -------
     list of arrays, or array
         Shards of the result, on the devices of the inputs'. A reduction along the divided axis
-        gives one array, on the device of the first shard. Kernels with several outputs give a tuple
-        of these.
+        gives one array, on the device of the first shard. A segment or a window is of the shard in
+        which it begins, a window with a boundary of the shard that has its own element. Kernels
+        with several outputs give a tuple of these.
 
     Raises
     ------
@@ -88,18 +94,21 @@ def apply(
         Lists of different lengths, no list, shards thinner than the reach of a window, or what a
         call raises, with a note which shard it was.
     """
-    called = kernel_of(kernel)
+    called, form = form_called(kernel)
     name = called.__name__
-    calls = _calls(called, args)
+    if isinstance(called, ReductionCallable) and form != REDUCE:
+        given = given_options(axis=axis, keepdims=keepdims, boundary=boundary, **options)
+        return transposed(apply_form(called, form, args, along, given))
+    calls = calls_of(called, args)
     if isinstance(called, ReductionCallable):
-        bind_neighbours(called.declaration, boundary, sizes)  # refuses them
+        bind_neighbours(called.declaration, boundary, options)  # refuses them
         return _reduce(called, calls, along, axis, keepdims)
     if axis is not None or keepdims:
         raise ArgumentTypeError(f"{name} is elementwise: axis and keepdims are for reductions")
     if called.declaration.windows:
-        return _transposed(_on_windows(called, calls, along, boundary, sizes))
-    call = functools.partial(called, boundary=boundary, **sizes)
-    return _transposed(_on_each(call, calls))
+        return transposed(_on_windows(called, calls, along, boundary, options))
+    call = functools.partial(called, boundary=boundary, **options)
+    return transposed(on_each(call, calls))
 
 
 def scatter(
@@ -135,59 +144,6 @@ def scatter(
     return [asarray(piece, device=place) for piece, place in zip(pieces, where, strict=True)]
 
 
-def _calls(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return the arguments of each shard."""
-    name, inputs = kernel.__name__, kernel.declaration.inputs.params
-    reason = kernel.declaration.whole
-    if reason:
-        raise NotSupportedError(
-            f"{name} cannot be applied shard by shard: {reason}. Call it with whole arrays, or "
-            "let it take indices from an array: 'T x, int64 index'"
-        )
-    if len(args) != len(inputs):
-        raise ArgumentTypeError(
-            f"{name} takes {counted(len(inputs), 'input')} ({kernel.declaration.inputs}), "
-            f"not {len(args)}; outputs are made"
-        )
-    lists: dict[str, int] = {}
-    for param, value in zip(inputs, args, strict=True):
-        if isinstance(value, list | tuple):
-            lists[param.name] = len(value)
-            other = next((one for one in value if library_of(one) is None), None)
-            if other is not None:
-                raise ArgumentTypeError(
-                    f"{name}: {param.name} is a list with a {type(other).__name__}; lists have "
-                    "shards, which are arrays, and a number is given as it is"
-                )
-        elif library_of(value) is not None:
-            raise ArgumentTypeError(
-                f"{name}: {param.name} is one array, which lives on one device; pass a list: its "
-                "shards, or a copy for each device"
-            )
-    if not lists:
-        raise ArgumentTypeError(f"{name}: no argument is a list of shards; call the kernel itself")
-    if len(set(lists.values())) > 1 or 0 in lists.values():
-        listed = ", ".join(f"{one} has {count}" for one, count in lists.items())
-        raise ShapeError(f"{name}: lists must have the same number of shards: {listed}")
-    count = next(iter(lists.values()))
-    return [
-        tuple(one[number] if isinstance(one, list | tuple) else one for one in args)
-        for number in range(count)
-    ]
-
-
-def _on_each(call: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Return the result of each shard; errors name the shard."""
-    results = []
-    for number, args in enumerate(calls):
-        try:
-            results.append(call(*args))
-        except Exception as error:
-            error.add_note(f"in shard {number}")
-            raise
-    return results
-
-
 def _on_windows(
     kernel: ElementwiseCallable,
     calls: Sequence[tuple[Any, ...]],
@@ -197,14 +153,14 @@ def _on_windows(
 ) -> list[Any]:
     """Return the result of each shard, whose windows reach into the shards beside it."""
     neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
-    ndim = max(_ndim(one) for one in calls[0])
+    ndim = max(ndim_of(one) for one in calls[0])
     (divided,) = normalize_axes(along, ndim)
     extended = extend_shards(kernel, neighbours.windows, calls, divided - ndim)
 
     def call(one: ShardCall) -> Any:
         return kernel.prepare_in(replace(neighbours, windows=one.windows), one.args).run()
 
-    return _on_each(call, [(one,) for one in extended])
+    return on_each(call, [(one,) for one in extended])
 
 
 def _reduce(
@@ -214,20 +170,20 @@ def _reduce(
     axis: int | Sequence[int] | None,
     keepdims: bool,
 ) -> Any:
-    ndim = max(_ndim(one) for one in calls[0])
+    ndim = max(ndim_of(one) for one in calls[0])
     reduced = normalize_axes(axis, ndim)
     (divided,) = normalize_axes(along, ndim)
     kept = reduced if keepdims else ()
     if divided not in reduced:
         if kernel.declaration.counts:
-            return _transposed(_reduce_each(split_of(kernel), calls, reduced, kept))
+            return transposed(_reduce_each(split_of(kernel), calls, reduced, kept))
         within = functools.partial(kernel, axis=reduced, keepdims=keepdims)
-        return _transposed(_on_each(within, calls))
+        return transposed(on_each(within, calls))
     split = split_of(kernel)
 
     def in_full() -> Any:
-        partials = _on_each(lambda *args: split.partial(args, reduced), calls)
-        return split.finish(partials, calls[0], kept, library=_library(calls[0]))
+        partials = on_each(lambda *args: split.partial(args, reduced), calls)
+        return split.finish(partials, calls[0], kept, library=library_of_call(calls[0]))
 
     return _repeated(kernel)(calls, reduced, kept, in_full)
 
@@ -239,38 +195,17 @@ def _reduce_each(
     kept: tuple[int, ...],
 ) -> list[Any]:
     """Return the result of each shard for a post-map that reads the number of all outputs."""
-    partials = _on_each(lambda *args: split.partial(args, reduced), calls)
+    partials = on_each(lambda *args: split.partial(args, reduced), calls)
     outputs = sum(math.prod(partial.outputs) for partial in partials)
 
     def finish(partial: Partial, *args: Any) -> Any:
-        return split.finish([partial], args, kept, library=_library(args), outputs=outputs)
+        return split.finish([partial], args, kept, library=library_of_call(args), outputs=outputs)
 
-    return _on_each(
+    return on_each(
         finish, [(partial, *args) for partial, args in zip(partials, calls, strict=True)]
     )
-
-
-def _library(args: Sequence[Any]) -> Library | None:
-    """Return whose arrays results are: those of the first argument that is an array."""
-    return next(filter(None, map(library_of, args)), None)
-
-
-def _ndim(value: Any) -> int:
-    """Return the number of axes of an argument; arrays known only by a protocol have no `ndim`."""
-    library = library_of(value)
-    if library is None:
-        return 0
-    shape = getattr(value, "shape", None)
-    return len(library.view(value).shape if shape is None else shape)
 
 
 @functools.lru_cache(maxsize=1024)
 def _repeated(kernel: ReductionCallable) -> Repeated:
     return Repeated(split_of(kernel))
-
-
-def _transposed(results: list[Any]) -> Any:
-    """Return a tuple of lists instead of a list of tuples."""
-    if isinstance(results[0], tuple):
-        return tuple(map(list, zip(*results, strict=True)))
-    return results

@@ -1,0 +1,92 @@
+"""The arguments of a call with shards, and the results of all calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kspec.diagnostics import counted
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.runtime.kernels.identity import Kernel
+from kspec.runtime.libraries.lookup import Library, library_of
+
+
+def calls_of(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the arguments of each shard."""
+    name, inputs = kernel.__name__, kernel.declaration.inputs.params
+    reason = kernel.declaration.whole
+    if reason:
+        raise NotSupportedError(
+            f"{name} cannot be applied shard by shard: {reason}. Call it with whole arrays, or "
+            "let it take indices from an array: 'T x, int64 index'"
+        )
+    if len(args) != len(inputs):
+        raise ArgumentTypeError(
+            f"{name} takes {counted(len(inputs), 'input')} ({kernel.declaration.inputs}), "
+            f"not {len(args)}; outputs are made"
+        )
+    lists: dict[str, int] = {}
+    for param, value in zip(inputs, args, strict=True):
+        if isinstance(value, list | tuple):
+            lists[param.name] = len(value)
+            other = next((one for one in value if library_of(one) is None), None)
+            if other is not None:
+                raise ArgumentTypeError(
+                    f"{name}: {param.name} is a list with a {type(other).__name__}; lists have "
+                    "shards, which are arrays, and a number is given as it is"
+                )
+        elif library_of(value) is not None:
+            raise ArgumentTypeError(
+                f"{name}: {param.name} is one array, which lives on one device; pass a list: its "
+                "shards, or a copy for each device"
+            )
+    if not lists:
+        raise ArgumentTypeError(f"{name}: no argument is a list of shards; call the kernel itself")
+    if len(set(lists.values())) > 1 or 0 in lists.values():
+        listed = ", ".join(f"{one} has {count}" for one, count in lists.items())
+        raise ShapeError(f"{name}: lists must have the same number of shards: {listed}")
+    count = next(iter(lists.values()))
+    return [
+        tuple(one[number] if isinstance(one, list | tuple) else one for one in args)
+        for number in range(count)
+    ]
+
+
+def on_each(
+    call: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    numbers: Sequence[int] | None = None,
+) -> list[Any]:
+    """Return the result of each shard; errors name the shard.
+
+    `numbers`: of the shards; default: in their order.
+    """
+    results = []
+    for number, args in zip(numbers or range(len(calls)), calls, strict=True):
+        try:
+            results.append(call(*args))
+        except Exception as error:
+            error.add_note(f"in shard {number}")
+            raise
+    return results
+
+
+def library_of_call(args: Sequence[Any]) -> Library | None:
+    """Return whose arrays results are: those of the first argument that is an array."""
+    return next(filter(None, map(library_of, args)), None)
+
+
+def ndim_of(value: Any) -> int:
+    """Return the number of axes of an argument; arrays known only by a protocol have no `ndim`."""
+    library = library_of(value)
+    if library is None:
+        return 0
+    shape = getattr(value, "shape", None)
+    return len(library.view(value).shape if shape is None else shape)
+
+
+def transposed(results: list[Any]) -> Any:
+    """Return a tuple of lists instead of a list of tuples."""
+    if isinstance(results[0], tuple):
+        return tuple(map(list, zip(*results, strict=True)))
+    return results
