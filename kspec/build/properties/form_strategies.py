@@ -103,9 +103,10 @@ def _bounds(extent: int) -> st.SearchStrategy[list[int]]:
     places = st.integers(0, extent)
     each = list(range(0, extent + 1, extent // _MANY + 1))
     return st.one_of(
-        st.lists(places, min_size=1, max_size=_SHORT).map(sorted),
         st.just([0, extent]),
         st.just(each),
+        places.map(lambda k: [k, k]),
+        st.lists(places, min_size=1, max_size=_SHORT).map(sorted),
         places.map(lambda k: [0, *[k] * _SHORT, extent]),
         places.map(lambda k: sorted([*each, *[k] * _SHORT])),
     )

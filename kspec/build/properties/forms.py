@@ -95,7 +95,7 @@ def _source(index: Sequence[int | slice | list[int]]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-def tested_forms(spec: Spec) -> tuple[str, ...]:
+def comparable_forms(spec: Spec) -> tuple[str, ...]:
     """Return the forms of a kernel that its reference says something about.
 
     A reference cannot see the number of a segment or of a window, nor how many there are.
@@ -147,7 +147,7 @@ def slack(pieces: Iterable[Piece]) -> float:
     there are, and not, as those of a tree, with the logarithm.
     """
     most = max((piece.count for piece in pieces), default=0)
-    return max(1.0, math.sqrt(most) / 4)
+    return max(1.0, round(math.sqrt(most) / 4))
 
 
 def _prefixes(loop: Shape, axis: int, keywords: Mapping[str, Any]) -> list[Piece]:

@@ -25,7 +25,7 @@ from kspec.build.properties import examples
 from kspec.build.properties.case import Array, Case, Shape
 from kspec.build.properties.examples import ExampleCall
 from kspec.build.properties.form_strategies import form_cases
-from kspec.build.properties.forms import WHOLE, Piece, slack, tested_forms
+from kspec.build.properties.forms import WHOLE, Piece, comparable_forms, slack
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.reproducer import source
 from kspec.build.properties.strategies import cases
@@ -109,7 +109,7 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
         for spec, context in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
             function = getattr(module, context.name)
             own = {spec.name, f"{unit.stem}.{spec.name}"}
-            for form in tested_forms(spec):
+            for form in comparable_forms(spec):
                 end = f".{form}" if form != REDUCE else ""
                 asked = own | {f"{name}{end}" for name in own}
                 known |= asked
