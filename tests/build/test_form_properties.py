@@ -18,7 +18,7 @@ from kspec.build.project import build_project, plan_project
 from kspec.build.properties import runner
 from kspec.build.properties.case import Case
 from kspec.build.properties.form_strategies import form_cases
-from kspec.build.properties.forms import Piece, comparable_forms, pieces_of, slack
+from kspec.build.properties.forms import FormPiece, comparable_forms, pieces_of, slack
 from kspec.errors import SpecError
 from kspec.model.forms import BOUNDARIES, FORMS
 from kspec.runtime.driver.device import HOST
@@ -185,7 +185,7 @@ class TestPieces:
 
     def test_errors_grow_with_the_number_of_elements(self) -> None:
         def of(count: int) -> float:
-            return slack([Piece((), (), 1), Piece((), (), count)])
+            return slack([FormPiece((), (), 1), FormPiece((), (), count)])
 
         assert (of(0), of(16), of(400), slack([])) == (1, 1, 5, 1)
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call
-from kspec.build.properties.forms import BOUNDS, Piece, pieces_of
+from kspec.build.properties.forms import BOUNDS, FormPiece, pieces_of
 from kspec.model import dtypes
 from kspec.model.forms import REDUCE
 from kspec.runtime.driver.device import Device
@@ -239,12 +239,12 @@ class Case:
         """The shape to which they broadcast."""
         return np.broadcast_shapes(*self.looped.values())
 
-    def pieces(self) -> tuple[Shape, list[Piece]]:
+    def pieces(self) -> tuple[Shape, list[FormPiece]]:
         """Return the shape of a form's outputs, and the elements that they are made of."""
         bounds = [one.content().tolist() for one in self.operands if one.name == BOUNDS]
         return pieces_of(self.form, self.loop, dict(self.keywords), *bounds)
 
-    def of_piece(self, call: ExampleCall, piece: Piece) -> ExampleCall:
+    def of_piece(self, call: ExampleCall, piece: FormPiece) -> ExampleCall:
         """Return the reduction of a piece of `call`, which is as `Case.call` returns it."""
         values = dict(call.values)
         for name in self.looped:

@@ -1,8 +1,8 @@
 """The reference of a form, derived from the reduction's own: calls in, their pieces out.
 
 Each output of a form is the reduction of some of the elements: of those up to one (``scan``), from
-one bound to the next (``segments``), of a window (``window``). These elements are a `Piece`, and
-what the reference makes of them must be the output.
+one bound to the next (``segments``), of a window (``window``). These elements are a `FormPiece`.
+The reference of them must equal the output.
 
 >>> shape, pieces = pieces_of("scan", (3,), {"axis": 0, "exclusive": False, "reverse": False})
 >>> [f"x{one.source} -> y{one.place_source}" for one in pieces]
@@ -36,7 +36,7 @@ _ROWS = frozenset({"_i", "_j", "_segment"})
 
 
 @dataclass(frozen=True)
-class Piece:
+class FormPiece:
     """The elements that outputs are made of, and the place of these outputs.
 
     Attributes
@@ -68,7 +68,7 @@ class Piece:
 
     @property
     def source(self) -> str:
-        """Python that takes the elements of what stands in front of it."""
+        """Python that takes the elements, to be written behind an array."""
         return "".join(
             _source([slice(None)] * axis + [list(index) if isinstance(index, tuple) else index])
             for axis, index in self.taken
@@ -76,11 +76,11 @@ class Piece:
 
     @property
     def place_source(self) -> str:
-        """Python that takes the outputs of what stands in front of it."""
+        """Python that takes the outputs, to be written behind a result."""
         return _source(self.place)
 
 
-WHOLE = Piece((), (), 0)
+WHOLE = FormPiece((), (), 0)
 """All elements of a call, as a reduction has them."""
 
 
@@ -116,7 +116,7 @@ def counts_places(spec: ReductionSpec) -> bool:
 
 def pieces_of(
     form: str, loop: Shape, keywords: Mapping[str, Any], bounds: Sequence[int] = ()
-) -> tuple[Shape, list[Piece]]:
+) -> tuple[Shape, list[FormPiece]]:
     """Return the shape of the outputs of a call, and pieces that can be compared.
 
     Parameters
@@ -135,12 +135,12 @@ def pieces_of(
     if form == SEGMENTS:
         pairs = _spread(list(enumerate(itertools.pairwise(bounds))))
         cuts = [(k, slice(begin, end), end - begin) for k, (begin, end) in pairs]
-        return (len(bounds) - 1, *loop[1:]), [Piece(((0, cut),), (k,), n) for k, cut, n in cuts]
+        return (len(bounds) - 1, *loop[1:]), [FormPiece(((0, cut),), (k,), n) for k, cut, n in cuts]
     assert form == WINDOW
     return _windows(loop, keywords)
 
 
-def slack(pieces: Iterable[Piece]) -> float:
+def slack(pieces: Iterable[FormPiece]) -> float:
     """Return the factor by which errors may be larger than those of a reduction.
 
     Forms add up elements in their order: rounding errors grow with the square root of how many
@@ -150,7 +150,7 @@ def slack(pieces: Iterable[Piece]) -> float:
     return max(1.0, round(math.sqrt(most) / 4))
 
 
-def _prefixes(loop: Shape, axis: int, keywords: Mapping[str, Any]) -> list[Piece]:
+def _prefixes(loop: Shape, axis: int, keywords: Mapping[str, Any]) -> list[FormPiece]:
     """Return the elements up to each one, or from the last one back to it."""
     extent, others = loop[axis], int(not keywords["exclusive"])
     pieces = []
@@ -161,11 +161,11 @@ def _prefixes(loop: Shape, axis: int, keywords: Mapping[str, Any]) -> list[Piece
             begin = k + 1 - others
             taken = (axis, slice(begin, extent)), (axis, slice(None, None, -1))
             count = extent - begin
-        pieces.append(Piece(taken, (*(slice(None),) * axis, k), count))
+        pieces.append(FormPiece(taken, (*(slice(None),) * axis, k), count))
     return pieces
 
 
-def _windows(loop: Shape, keywords: Mapping[str, Any]) -> tuple[Shape, list[Piece]]:
+def _windows(loop: Shape, keywords: Mapping[str, Any]) -> tuple[Shape, list[FormPiece]]:
     """Return the elements of each window."""
     axes = [axis % len(loop) for axis in _several(keywords["axis"])]
     sizes, steps = (_several(keywords[name]) for name in ("size", "step"))
@@ -181,7 +181,7 @@ def _windows(loop: Shape, keywords: Mapping[str, Any]) -> tuple[Shape, list[Piec
             place[axis] = number
         taken = tuple((axis, along[axis][k]) for axis, k in zip(axes, numbers, strict=True))
         count = int(np.prod([len(one) for _, one in taken]))
-        pieces.append(Piece(taken, tuple(place), count))
+        pieces.append(FormPiece(taken, tuple(place), count))
     return shape, pieces
 
 

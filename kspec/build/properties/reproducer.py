@@ -1,6 +1,6 @@
 """Python to paste that makes a call and compares it with the reference: a `Case` in, text out.
 
-For a form of a reduction it compares the outputs that one `Piece` of the call makes.
+For a form of a reduction it compares the outputs that one `FormPiece` of the call makes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kspec.build.properties.case import ArrayArgument, Case, dtype_source, literal
 from kspec.build.properties.examples import launch_sizes, windows_of
-from kspec.build.properties.forms import Piece
+from kspec.build.properties.forms import FormPiece
 from kspec.model import dtypes
 from kspec.model.forms import REDUCE
 from kspec.model.neighbours.windows import BoundWindow
@@ -21,7 +21,7 @@ _SEEN = ("axis", "keepdims", "boundary")  # keywords that references see
 
 
 def source(
-    case: Case, package: str, device: Device, tolerance: float, piece: Piece | None = None
+    case: Case, package: str, device: Device, tolerance: float, piece: FormPiece | None = None
 ) -> str:
     """Return Python to paste.
 
@@ -35,7 +35,7 @@ def source(
         Where the call is made.
     tolerance : float
         Error that results may have.
-    piece : Piece, optional
+    piece : FormPiece, optional
         Of a form: what is compared; None: the call is only made.
     """
     lines = [*_imports(case, package, device), ""]
@@ -84,7 +84,7 @@ def _call(case: Case) -> str:
     return f"{case.function}({', '.join([*leading, *passed, *keywords])})"
 
 
-def _reference(case: Case, device: Device, piece: Piece | None) -> list[str]:
+def _reference(case: Case, device: Device, piece: FormPiece | None) -> list[str]:
     """Return the lines that set ``want``."""
     text = textwrap.dedent((case.spec.reference or "").strip("\n")).strip()
     keywords = dict(case.keywords)
@@ -112,7 +112,7 @@ def _windows(case: Case) -> Mapping[str, BoundWindow]:
     return windows_of(case.spec, dict(case.keywords))
 
 
-def _exact(case: Case, name: str, device: Device, piece: Piece | None) -> str:
+def _exact(case: Case, name: str, device: Device, piece: FormPiece | None) -> str:
     """Return Python for an argument as the reference sees it."""
     one = next((one for one in case.operands if one.name == name), None)
     if one is None:

@@ -25,7 +25,7 @@ from kspec.build.properties import examples
 from kspec.build.properties.case import Array, Case, Shape
 from kspec.build.properties.examples import ExampleCall
 from kspec.build.properties.form_strategies import form_cases
-from kspec.build.properties.forms import WHOLE, Piece, comparable_forms, slack
+from kspec.build.properties.forms import WHOLE, FormPiece, comparable_forms, slack
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.reproducer import source
 from kspec.build.properties.strategies import cases
@@ -213,7 +213,7 @@ class _Checker:
         self.device = device
         self.compared = 0
         self.refusal = ""
-        self.failed: tuple[Case, float, str, Piece | None] | None = None
+        self.failed: tuple[Case, float, str, FormPiece | None] | None = None
 
     def check(self, case: Case) -> None:
         """Raise `Mismatch` unless kernel and reference agree."""
@@ -243,8 +243,8 @@ class _Checker:
             self._compare(case, piece, want, got, limit)
 
     def _wanted(
-        self, case: Case, call: ExampleCall, pieces: Sequence[Piece]
-    ) -> list[tuple[Piece, tuple[Array, ...]]]:
+        self, case: Case, call: ExampleCall, pieces: Sequence[FormPiece]
+    ) -> list[tuple[FormPiece, tuple[Array, ...]]]:
         """Return the results of the reference, of the pieces that it accepts."""
         found = []
         for piece in pieces:
@@ -264,7 +264,7 @@ class _Checker:
     def _compare(
         self,
         case: Case,
-        piece: Piece,
+        piece: FormPiece,
         want: tuple[Array, ...],
         results: tuple[Array, ...],
         limit: float,
@@ -290,7 +290,9 @@ class _Checker:
         comment = "\n".join(f"# {line}" for line in text.splitlines())
         return f"{comment}\n{source(case, self.subject.package, self.device, limit, piece)}"
 
-    def _failure(self, case: Case, limit: float, text: str, piece: Piece | None = None) -> Mismatch:
+    def _failure(
+        self, case: Case, limit: float, text: str, piece: FormPiece | None = None
+    ) -> Mismatch:
         if case.form != REDUCE:
             text = f"{case.form}: {text}"
         self.failed = case, limit, text, None if piece is WHOLE else piece
