@@ -57,6 +57,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     SEGMENTS: ("indptr",),
     WINDOW: ("size", "boundary", "step"),
 }
+_PASS_BOUNDS = "pass where each segment begins, and then where the last one ends"
 # What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
 # nothing, so that windows have fewer elements there.
 SHRINK = "shrink"
@@ -151,7 +152,7 @@ def infer_scan(
     if exclusive and not declaration.has_identity:
         raise ShapeError(
             f"{declaration.name}: an exclusive scan begins with the identity, which the kernel "
-            "does not have"
+            "does not have; declare an identity, or scan with exclusive=False"
         )
     return _inferred(declaration, inputs, outputs, advice, loop, (along,), loop)
 
@@ -186,19 +187,26 @@ def infer_segments(
     name = declaration.name
     if not declaration.has_identity:
         raise ShapeError(
-            f"{name}: an empty segment is the identity, which the kernel does not have"
+            f"{name}: an empty segment is the identity, which the kernel does not have; declare an "
+            "identity"
         )
     loop = reduction_loop(declaration, inputs, broadcast)
     if not loop:
-        raise ShapeError(f"{name}: segments are of the first axis, and the inputs have none")
+        raise ShapeError(
+            f"{name}: segments are of the first axis, and the inputs have none; pass an array with "
+            "an axis"
+        )
     if bounds.dtype is None or bounds.shape is None:
-        raise ArgumentTypeError(f"{name}: indptr must be an array, not a number")
+        raise ArgumentTypeError(f"{name}: indptr must be an array, not a number; {_PASS_BOUNDS}")
     if lookup(bounds.dtype).kind not in "iu":
-        raise ArgumentTypeError(f"{name}: indptr must hold integers, not {bounds.dtype}")
+        raise ArgumentTypeError(
+            f"{name}: indptr must hold integers, not {bounds.dtype}; convert it, as "
+            "indptr.astype('int64') does"
+        )
     if len(bounds.shape) != 1 or bounds.shape[0] == 0:
         raise ShapeError(
             f"{name}: indptr must have one axis, with one element more than there are segments, "
-            f"not shape {bounds.shape}"
+            f"not shape {bounds.shape}; {_PASS_BOUNDS}"
         )
     shape = (bounds.shape[0] - 1, *loop[1:])
     return _inferred(declaration, inputs, outputs, advice, loop, (0,), shape)

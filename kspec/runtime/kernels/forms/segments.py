@@ -8,7 +8,7 @@ from typing import Any
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms import SEGMENTS, infer_segments
 from kspec.model.shapes import Shape
-from kspec.runtime.arguments.binding import Call, Operand, classify
+from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
@@ -25,6 +25,7 @@ class SegmentsCallable(FoldingCallable):
     def segments(
         self,
         *args: Any,
+        indptr: Any = None,
         out: Any = None,
         stream: Any = None,
         sanitize: str | None = None,
@@ -40,10 +41,13 @@ class SegmentsCallable(FoldingCallable):
         Parameters
         ----------
         *args : arrays or scalars
-            The inputs, and then ``indptr``: a sorted array of integers, one more than there are
-            segments, from 0 to the extent of the first axis. Inputs broadcast against each other.
-            Elements before the first bound and behind the last one belong to no segment. Bounds
-            that are not sorted are a fault on the host device, and make wrong outputs on a GPU.
+            The inputs, and then ``indptr`` unless it is given by keyword. Inputs broadcast against
+            each other.
+        indptr : array
+            A sorted array of integers, one more than there are segments, from 0 to the extent of
+            the first axis. Elements before the first bound and behind the last one belong to no
+            segment. Bounds that are not sorted are a fault on the host device, and make wrong
+            outputs on a GPU.
         out : array or tuple of arrays, optional
             The outputs, one for each declared.
         stream : stream, optional
@@ -71,6 +75,8 @@ class SegmentsCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
+        if indptr is not None:
+            args = self.with_bounds(args, indptr)
         given = self.all_given(args, out, indices=1)
         if sanitize is None and order is None and timeout is None:
             cached = self._cached(SEGMENTS, given)
@@ -79,6 +85,20 @@ class SegmentsCallable(FoldingCallable):
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare_segments(args, out, options)
         return self._run_form(SEGMENTS, prepared, given, (), indices=1)
+
+    def with_bounds(self, args: tuple[Any, ...], indptr: Any) -> tuple[Any, ...]:
+        """Return positional arguments with the bounds that are given by keyword among them.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is a wrong number of others.
+        """
+        if indptr is None:
+            return args
+        check_count(self.declaration, args, ".segments", beside=" beside indptr")
+        nin = len(self.declaration.inputs)
+        return (*args[:nin], indptr, *args[nin:])
 
     def prepare_segments(
         self, args: Sequence[Any], out: Any = None, options: LaunchOptions = NO_OPTIONS
@@ -91,8 +111,8 @@ class SegmentsCallable(FoldingCallable):
         nin, nout = len(declaration.inputs), len(declaration.outputs)
         if len(args) not in (nin + 1, nin + 1 + nout):
             raise ArgumentTypeError(
-                f"{self.__name__}.segments() takes {nin + 1} positional arguments "
-                f"({declaration.inputs}, indptr), not {len(args)}"
+                f"{self.__name__}.segments() takes {nin + 1} or {nin + 1 + nout} positional "
+                f"arguments ({declaration.inputs}, indptr, {declaration.outputs}), not {len(args)}"
             )
         behind = tuple(args[nin + 1 :])
         given = self.given_outputs((*args[:nin], *behind), out) or behind
