@@ -214,6 +214,8 @@ class ReductionDeclaration(_Generated):
         outputs must pass the number of all of them. Their ratio alone is the same for all.
     forms : tuple of str
         Other forms that are precompiled (`kspec.model.forms`).
+    forms_only : bool
+        Whether the spec lists these and not ``reduce``, so that there is no reduction along axes.
     """
 
     has_identity: bool = True
@@ -225,8 +227,21 @@ class ReductionDeclaration(_Generated):
     indexed: bool | None = None
     counts: bool = False
     forms: tuple[str, ...] = ()
+    forms_only: bool = False
 
     kind = "reduction"
+
+    @property
+    def no_reduce(self) -> str:
+        """Why there is no reduction along axes; empty if there is."""
+        if not self.forms_only:
+            return ""
+        listed = ", ".join(self.forms)
+        return (
+            f"{self.name} has no reduce: its spec lists the forms {listed}; call "
+            f"{self.name}.{self.forms[0]}, or add 'reduce' to forms if the reduce expression is "
+            "commutative"
+        )
 
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` cannot be a scalar."""
@@ -240,7 +255,7 @@ class ReductionDeclaration(_Generated):
             return (
                 "its map depends on where an element is (_J, _i, _in_ind, _out_ind or _raw_<name>)"
             )
-        return self.overwrites
+        return "its spec lists forms without 'reduce'" if self.forms_only else self.overwrites
 
 
 @dataclass(frozen=True)

@@ -454,6 +454,7 @@ class ReductionSpec(_GeneratedSpec):
             indexed=self._is_indexed(),
             counts=not _COUNTS.isdisjoint(without_phrases(self.post_map, [_RATIO])),
             forms=tuple(one for one in self.forms if one != REDUCE),
+            forms_only=REDUCE not in self.forms and bool(self.forms),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )

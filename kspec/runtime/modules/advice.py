@@ -110,7 +110,8 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
         yield f"sizes = {toml_value(wider)}"
     form = form_of(wanted.layout)
     if isinstance(kernel, ReductionDeclaration) and form not in (REDUCE, *kernel.forms):
-        yield f"forms = {toml_value([REDUCE, *kernel.forms, form])}"
+        reduce = () if kernel.forms_only else (REDUCE,)
+        yield f"forms = {toml_value([*reduce, *kernel.forms, form])}"
     elif (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
         yield f"layouts = {toml_value(more)}"
