@@ -276,8 +276,12 @@ class _Checker:
         )
         where = "" if piece is WHOLE else f" at {piece.place_source}"
         if len(want) != len(got):
-            text = f"the reference has {len(want)} results, the kernel has {len(got)}"
-            raise self._failure(case, limit, text, piece)
+            raise self._failure(
+                case,
+                limit,
+                f"the reference has {len(want)} results, the kernel has {len(got)}",
+                piece=piece,
+            )
         if not worst <= limit:
             text = _difference(got, want, worst, limit)
             raise self._failure(case, limit, f"{text}{where}", piece)
