@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
@@ -23,6 +21,7 @@ from kspec.errors import SpecError
 from kspec.model.forms import BOUNDARIES, FORMS
 from kspec.runtime.driver.device import HOST
 from kspec.spec.models import ReductionSpec
+from tests.build.test_properties import drawn_from
 from tests.forms import reference
 from tests.forms.test_window import rolling
 from tests.projects import ROOT, environment, write_project
@@ -47,22 +46,7 @@ def spec_of(**fields: Any) -> ReductionSpec:
 
 def drawn(form: str, count: int = 100, **fields: Any) -> list[Case]:
     """Return cases as a run of this many examples sees them."""
-    found: list[Case] = []
-
-    @hypothesis.seed(0)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(form_cases(spec_of(**fields), f"m.f.{form}", form))
-    def collect(case: Case) -> None:
-        found.append(case)
-
-    collect()
-    return found
+    return drawn_from(form_cases(spec_of(**fields), f"m.f.{form}", form), count)
 
 
 class TestArguments:
