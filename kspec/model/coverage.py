@@ -273,6 +273,8 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
         if any(param.non_const for param in inputs):
             return (strided(1),)
         forms = (tag(1) for form in declaration.forms for tag in LAYOUTS[form][:PRECOMPILED_AXES])
+        if declaration.forms_only:  # from the strided one the size of an accumulator is read
+            return strided(1), *forms
         return strided(1), LINES, SHORT_LINES, COLUMNS, *forms
     if declaration.all_windows:
         return _windowed(declaration, 1)

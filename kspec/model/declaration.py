@@ -217,6 +217,8 @@ class ReductionDeclaration(_Generated):
     joins : str
         The operation of the reduce expression, if it is a known one of numbers: a name of
         `kspec.spec.forms.JOINS`. Empty: another.
+    forms_only : bool
+        Whether the spec lists these and not ``reduce``, so that there is no reduction along axes.
     """
 
     has_identity: bool = True
@@ -229,8 +231,21 @@ class ReductionDeclaration(_Generated):
     counts: bool = False
     forms: tuple[str, ...] = ()
     joins: str = ""
+    forms_only: bool = False
 
     kind = "reduction"
+
+    @property
+    def no_reduce(self) -> str:
+        """Why there is no reduction along axes; empty if there is."""
+        if not self.forms_only:
+            return ""
+        listed = ", ".join(self.forms)
+        return (
+            f"{self.name} has no reduce: its spec lists the forms {listed}; call "
+            f"{self.name}.{self.forms[0]}, or add 'reduce' to forms if the reduce expression is "
+            "commutative"
+        )
 
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` cannot be a scalar."""
@@ -245,7 +260,7 @@ class ReductionDeclaration(_Generated):
                 "its map depends on where an element is (_J, _i, _segment, _in_ind, _out_ind or "
                 "_raw_<name>)"
             )
-        return self.overwrites
+        return "its spec lists forms without 'reduce'" if self.forms_only else self.overwrites
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     BY_KEY: ("keys", "n", "deterministic"),
     WINDOW: ("size", "boundary", "step"),
 }
+_PASS_BOUNDS = "pass where each segment begins, and then where the last one ends"
 # What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
 # nothing, so that windows have fewer elements there.
 SHRINK = "shrink"
@@ -167,7 +168,7 @@ def infer_scan(
     if exclusive and not declaration.has_identity:
         raise ShapeError(
             f"{declaration.name}: an exclusive scan begins with the identity, which the kernel "
-            "does not have"
+            "does not have; declare an identity, or scan with exclusive=False"
         )
     return _inferred(declaration, inputs, outputs, advice, loop, (along,), loop)
 
@@ -202,12 +203,15 @@ def infer_segments(
     name = declaration.name
     loop = reduction_loop(declaration, inputs, broadcast)
     if not loop:
-        raise ShapeError(f"{name}: segments are of the first axis, and the inputs have none")
-    extents = _integers_of(name, "indptr", bounds)
+        raise ShapeError(
+            f"{name}: segments are of the first axis, and the inputs have none; pass an array with "
+            "an axis"
+        )
+    extents = _integers_of(name, "indptr", bounds, _PASS_BOUNDS)
     if len(extents) != 1 or extents[0] == 0:
         raise ShapeError(
             f"{name}: indptr must have one axis, with one element more than there are segments, "
-            f"not shape {extents}"
+            f"not shape {extents}; {_PASS_BOUNDS}"
         )
     shape = (extents[0] - 1, *loop[1:])
     return _inferred(declaration, inputs, outputs, advice, loop, (0,), shape)
@@ -246,8 +250,11 @@ def infer_by_key(
     name = declaration.name
     loop = reduction_loop(declaration, inputs, broadcast)
     if not loop:
-        raise ShapeError(f"{name}: keys are of the first axis, and the inputs have none")
-    extents = _integers_of(name, "keys", keys)
+        raise ShapeError(
+            f"{name}: keys are of the first axis, and the inputs have none; pass an array with an "
+            "axis"
+        )
+    extents = _integers_of(name, "keys", keys, "pass the output of each row")
     if len(extents) != 1 or extents[0] != loop[0]:
         raise ShapeError(
             f"{name}: keys must have one axis, with an element for each of the {loop[0]} rows of "
@@ -267,16 +274,19 @@ def _check_empty(declaration: ReductionDeclaration, form: str) -> None:
     if not declaration.has_identity:
         raise ShapeError(
             f"{declaration.name}: {WITH_EMPTY[form]} is the identity, which the kernel does not "
-            "have"
+            "have; declare an identity"
         )
 
 
-def _integers_of(kernel: str, name: str, given: Abstract) -> Shape:
+def _integers_of(kernel: str, name: str, given: Abstract, advice: str) -> Shape:
     """Return the shape of an array of integers that a form takes beside the inputs."""
     if given.dtype is None or given.shape is None:
-        raise ArgumentTypeError(f"{kernel}: {name} must be an array, not a number")
+        raise ArgumentTypeError(f"{kernel}: {name} must be an array, not a number; {advice}")
     if lookup(given.dtype).kind not in "iu":
-        raise ArgumentTypeError(f"{kernel}: {name} must hold integers, not {given.dtype}")
+        raise ArgumentTypeError(
+            f"{kernel}: {name} must hold integers, not {given.dtype}; convert it, as "
+            f"{name}.astype('int64') does"
+        )
     return given.shape
 
 

@@ -20,6 +20,7 @@ from kspec.diagnostics import counted
 from kspec.errors import (
     ArgumentTypeError,
     DeviceMismatchError,
+    NotSupportedError,
     ShapeError,
     UnboundPlaceholderError,
 )
@@ -131,11 +132,15 @@ def infer(
     ShapeError
         If shapes do not broadcast, are undecided or differ from that of a given output, or a
         reduction without an identity has nothing to reduce.
+    NotSupportedError
+        If the spec of a reduction lists forms without ``reduce``.
     numpy.exceptions.AxisError
         If an axis is out of range.
     """
     reduced: tuple[int, ...] = ()
     if isinstance(declaration, ReductionDeclaration):
+        if declaration.no_reduce:
+            raise NotSupportedError(declaration.no_reduce)
         loop = reduction_loop(declaration, inputs, broadcast)
         reduced = normalize_axes(axis, len(loop))
         shape = reduced_shape(loop, reduced, keepdims)

@@ -455,6 +455,7 @@ class ReductionSpec(_GeneratedSpec):
             counts=not _COUNTS.isdisjoint(without_phrases(self.post_map, [_RATIO])),
             forms=tuple(one for one in self.forms if one != REDUCE),
             joins=join_of(self.reduce, self.preamble),
+            forms_only=REDUCE not in self.forms and bool(self.forms),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )

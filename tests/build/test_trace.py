@@ -75,6 +75,25 @@ sizes = { R = [1, 2], N = 3 }  # taps
 operation = "v = u(R, N)"
 types = { T = "float32" }
 
+[reduction.listed]
+inputs = "T x"
+outputs = "T y"
+map = "x"
+reduce = "a + b"
+post_map = "y = a"
+identity = 0
+forms = ["scan"]  # does not commute
+types = { T = "float32" }
+
+[reduction.unlisted]
+inputs = "T x"
+outputs = "T y"
+map = "x"
+reduce = "a + b"
+post_map = "y = a"
+identity = 0
+types = { T = "float32" }
+
 [raw.scale]
 code = "template <class T> __global__ void scale(T* x) { x[threadIdx.x] *= 2; }"
 name_expressions = ["scale<float>", "scale<double>"]
@@ -174,6 +193,29 @@ def test_a_layout(many: Path) -> None:
     assert proposed(many, row("indexed", "Strided<64>, 1")) == (
         '-layouts = ["Flat, 3"]\n+layouts = ["Flat, 3", "Strided<64>, 1"]'
     )
+
+
+def test_forms(many: Path) -> None:
+    windows = row("unlisted", "Rolling<8, 1>", "host", T="float32")
+    scan = row("unlisted", "ScanLines<8>", T="float32")
+    assert proposed(many, scan, windows) == '+forms = ["reduce", "scan", "window"]'
+    assert proposed(many, row("listed", "ScanColumns<8>", T="float32")) == ""
+    assert proposed(many, row("listed", "SegmentLines<8>", T="float32")) == (
+        '-forms = ["scan"]  # does not commute\n+forms = ["scan", "segments"]  # does not commute'
+    )
+
+
+def test_a_form_and_a_layout_of_it(many: Path) -> None:
+    record = row("unlisted", "ScanLines<64>", T="float32")
+    assert proposed(many, record) == ('+forms = ["reduce", "scan"]\n+layouts = ["ScanLines<64>"]')
+
+
+def test_what_is_said_of_forms(many: Path) -> None:
+    files = load_specs(load_settings(many).spec_folder, many)
+    records = [row("unlisted", "SegmentColumns<8>", T="float32")]
+    (one,) = [each for each in trace.compare(files, records) if each.called]
+    assert [str(want) for want in one.missing] == ["form 'segments': once, from a.py:1"]
+    assert (one.forms, one.layouts) == (("segments",), ())
 
 
 def near(**sizes: int) -> trace.Record:

@@ -13,10 +13,17 @@ import pytest
 from kspec import sharded
 from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
-from kspec.errors import SpecError
+from kspec.errors import NotSupportedError, SpecError
 from kspec.model.coverage import layouts_of
 from kspec.model.forms import FORMS, LAYOUTS, form_of
-from kspec.model.stages import Specialization, key_runs, scan_columns, scan_lines, segment_lines
+from kspec.model.stages import (
+    Specialization,
+    key_runs,
+    scan_columns,
+    scan_lines,
+    segment_lines,
+    strided,
+)
 from kspec.runtime.kernels.identity import kernel_of
 from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest
@@ -102,6 +109,33 @@ def test_several_outputs(sums: Any) -> None:
     assert not hasattr(sums.both, "segments")
 
 
+def test_bounds_by_keyword(sums: Any) -> None:
+    x = np.arange(3.0)
+    assert sums.total.segments(x, indptr=np.array([0, 2, 3])).tolist() == [1, 2]
+    assert sums.total.segments(indptr=np.array([0, 3]), x=x).tolist() == [3]
+
+
+def test_forms_without_reduce(sums: Any) -> None:
+    """Which is for operators that do not commute: a reduction would be wrong."""
+    x = np.arange(4.0)
+    refused = pytest.raises(
+        NotSupportedError,
+        match=r"^both has no reduce: its spec lists the forms scan; call both\.scan, or add 'reduce' "
+        r"to forms if the reduce expression is commutative$",
+    )
+    with refused:
+        sums.both(x, 2)
+    sums.both.scan(x, 2)
+    with refused:
+        sums.both(x, 2, axis=0)
+    with refused:
+        kernel_of(sums.both).bind(x, 2)
+    with pytest.raises(NotSupportedError, match="by shard: its spec lists forms without 'reduce'"):
+        sharded.apply(sums.both, [x, x], 2)
+    assert "NotSupportedError\n        Always: the spec lists no 'reduce'" in sums.both.__doc__
+    assert "NotSupportedError" not in sums.total.__doc__
+
+
 def test_signatures(sums: Any) -> None:
     assert str(inspect.signature(sums.total.segments)) == (
         "(x: 'ArrayT', indptr: 'AnyArray', *, out: 'ArrayT | None' = None, "
@@ -136,11 +170,14 @@ def test_what_is_precompiled(project: Path) -> None:
     total, both, plain = (spec.declaration() for spec in file.specs)
     binding = (("T", "float64"),)
     assert {form_of(tag) for tag, _ in layouts_of(total, binding)} == set(FORMS)
-    assert {form_of(tag) for tag, _ in layouts_of(both, binding)} == {"reduce", "scan"}
+    tags = [tag for tag, _ in layouts_of(both, binding)]  # the size of accumulators needs one
+    assert [tag for tag in tags if form_of(tag) == "reduce"] == [strided(1)]
+    assert {form_of(tag) for tag in tags} == {"reduce", "scan"}
     assert {form_of(tag) for tag, _ in layouts_of(plain, binding)} == {"reduce"}
     folder = plan_project(project).settings.package_folder
     entry = load_manifest(folder).module("sums")
     assert [kernel.forms for kernel in entry.kernels] == [FORMS[1:], ("scan",), ()]
+    assert [kernel.forms_only for kernel in entry.kernels] == [False, True, False]
     assert f"total<double, {scan_lines(1)}>" in entry.precompiled
     assert f"both<float, {scan_columns(1)}>" in entry.precompiled
     assert not any("plain" in one and "Scan" in one for one in entry.precompiled)
@@ -174,9 +211,9 @@ def test_advice_names_the_form(project: Path) -> None:
     wanted = Specialization("plain", binding, scan_lines(1))
     assert list(missing_lines(entry, plain, wanted)) == ['forms = ["reduce", "scan"]']
     wanted = Specialization("both", binding, segment_lines(1))
-    assert list(missing_lines(entry, both, wanted)) == ['forms = ["reduce", "scan", "segments"]']
+    assert list(missing_lines(entry, both, wanted)) == ['forms = ["scan", "segments"]']
     wanted = Specialization("both", binding, key_runs(1))
-    assert list(missing_lines(entry, both, wanted)) == ['forms = ["reduce", "scan", "by_key"]']
+    assert list(missing_lines(entry, both, wanted)) == ['forms = ["scan", "by_key"]']
     wanted = Specialization("both", binding, scan_lines(9))
     assert list(missing_lines(entry, both, wanted)) == ['layouts = ["ScanLines<64>"]']
 

@@ -41,7 +41,7 @@ def segments(kernel: Any, *args: Any, **keywords: Any) -> tuple[Any, ...]:
 def bounds_message(shape: tuple[int, ...]) -> str:
     return (
         "total: indptr must have one axis, with one element more than there are segments, not "
-        f"shape {shape}"
+        f"shape {shape}; pass where each segment begins, and then where the last one ends"
     )
 
 
@@ -86,7 +86,17 @@ SCANS: list[tuple[tuple[Any, ...], type, str]] = [
     (
         scan(GREATEST, X, exclusive=True),
         ShapeFault,
-        "greatest: an exclusive scan begins with the identity, which the kernel does not have",
+        "greatest: an exclusive scan begins with the identity, which the kernel does not have; "
+        "declare an identity, or scan with exclusive=False",
+    ),
+    *(
+        (
+            scan(TOTAL, X, **{name: value}),
+            TypeFault,
+            f"total: {name} must be True or False, not {value!r}",
+        )
+        for name in ("exclusive", "reverse")
+        for value in (1, 0, None, "no", np.array(True), 1.0)
     ),
     (
         scan(DOT, X, X[:4]),
@@ -167,7 +177,33 @@ SCANS: list[tuple[tuple[Any, ...], type, str]] = [
 ]
 SEGMENTS: list[tuple[tuple[Any, ...], type, str]] = [
     (segments(TOTAL), TypeFault, "total.segments() takes 2"),
-    (segments(TOTAL, X), TypeFault, "positional arguments (T x, indptr"),
+    (
+        segments(TOTAL, X),
+        TypeFault,
+        "total.segments() takes 2 or 3 positional arguments (T x, indptr, T y), not 1",
+    ),
+    (
+        segments(TWO, X),
+        TypeFault,
+        "two.segments() takes 2 or 4 positional arguments (T x, indptr, T y, T z), not 1",
+    ),
+    (
+        segments(TOTAL, indptr=P),
+        TypeFault,
+        "total.segments() takes 1 or 2 positional arguments (T x, T y) beside indptr, not 0",
+    ),
+    (
+        segments(TOTAL, X, X[:2], X[:2], indptr=P),
+        TypeFault,
+        "total.segments() takes 1 or 2 positional arguments (T x, T y) beside indptr, not 3",
+    ),
+    (segments(TOTAL, X, P, indptr=P), TypeFault, "total: T is int64 by y, but x has dtype float64"),
+    (
+        segments(TOTAL, X, indptr=[0, 2]),
+        TypeFault,
+        "total: argument indptr must be an array, not list; pass an array of integers on the "
+        "device of the inputs",
+    ),
     (segments(TOTAL, X, P, X[:2], X[:2]), TypeFault, "), not 4"),
     (segments(DOT, X, P), TypeFault, "dot.segments() takes 3"),
     (segments(TOTAL, out=(X, P)), TypeFault, "), not 0"),
@@ -176,7 +212,8 @@ SEGMENTS: list[tuple[tuple[Any, ...], type, str]] = [
         (
             segments(TOTAL, X, P.astype(dtype)),
             TypeFault,
-            f"total: indptr must hold integers, not {dtype}",
+            f"total: indptr must hold integers, not {dtype}; convert it, as "
+            "indptr.astype('int64') does",
         )
         for dtype in ("float64", "bool", "complex128")
     ),
@@ -194,12 +231,14 @@ SEGMENTS: list[tuple[tuple[Any, ...], type, str]] = [
     (
         segments(GREATEST, X, P),
         ShapeFault,
-        "greatest: an empty segment is the identity, which the kernel does not have",
+        "greatest: an empty segment is the identity, which the kernel does not have; declare an "
+        "identity",
     ),
     (
         segments(TOTAL, np.array(3.0), P),
         ShapeFault,
-        "total: segments are of the first axis, and the inputs have none",
+        "total: segments are of the first axis, and the inputs have none; pass an array with an "
+        "axis",
     ),
     (segments(TOTAL, 3.0, P), ShapeFault, "total: Loop size is undecided"),
     (
@@ -297,6 +336,23 @@ def test_the_form_is_named(function: Any, form: str) -> None:
         function()
 
 
+def test_flags_of_numpy() -> None:
+    for _ in range(3):
+        assert TOTAL.scan(X, exclusive=np.True_).tolist() == [0, 0, 1, 3, 6, 10]
+        assert TOTAL.scan(X, reverse=np.bool_(1)).tolist() == [15, 15, 14, 12, 9, 5]
+        assert TOTAL.scan(X, exclusive=np.False_).tolist() == [0, 1, 3, 6, 10, 15]
+
+
+def test_bounds_by_keyword() -> None:
+    out, more = np.empty(2), np.empty(2)
+    for _ in range(3):
+        assert TOTAL.segments(X, indptr=P).tolist() == [1, 14]
+        assert TOTAL.segments(X, indptr=P, out=out) is out
+        assert TOTAL.segments(X, more, indptr=P) is more
+    assert out.tolist() == more.tolist() == [1, 14]
+    assert TOTAL.window(X, size=2, step=2).tolist() == [1, 5, 9]
+
+
 def test_unknown_keywords() -> None:
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'keepdims'"):
         TOTAL.scan(X, keepdims=True)
@@ -383,8 +439,8 @@ class TestHostFaults:
             TOTAL.segments(x, np.arange(len(indptr)))
             with pytest.raises(kspec.HostFault) as caught:
                 TOTAL.segments(x, np.array(indptr))
-            wanted = f"segment {segment} goes from {begin} to {end}: indptr must be sorted, from 0"
-            assert f"segments: {wanted} to 6" in str(caught.value)
+            wanted = f"indptr[{segment}] is {begin} and indptr[{segment + 1}] is {end}"
+            assert f"segments: {wanted}: bounds must be sorted, from 0 to 6" in str(caught.value)
             assert str(caught.value).startswith("total<double")
 
     def test_all_blocks(self, name: str, shape: tuple[int, ...]) -> None:
@@ -393,6 +449,6 @@ class TestHostFaults:
         indptr[1 + len(name) * 30] = -5
         x = np.ones((60_000, *shape[1:]))
         with pytest.raises(
-            kspec.HostFault, match=r"segment \d+ goes from \d+ to -5: indptr must be"
+            kspec.HostFault, match=r"indptr\[\d+\] is \d+ and indptr\[\d+\] is -5: bounds must"
         ):
             TOTAL.segments(x, indptr)

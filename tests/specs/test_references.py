@@ -6,18 +6,25 @@ import kspec_kernels
 import pytest
 
 from kspec.build.project import plan_project
+from kspec.build.properties.forms import comparable_forms
 from kspec.build.properties.runner import Subject, subjects
 from kspec.build.properties.runner import test_kernel as check_kernel
+from kspec.model.forms import REDUCE
 from kspec.runtime.driver.device import Device, parse_device
 from tests.projects import ROOT
 
-NAMES = [spec.name for spec in plan_project(ROOT).specs if spec.reference]
+NAMES = [
+    spec.name if form == REDUCE else f"{spec.name}.{form}"
+    for spec in plan_project(ROOT).specs
+    for form in comparable_forms(spec)
+    if spec.reference
+]
 
 
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, Subject]:
     found = subjects(plan_project(ROOT), kspec_kernels)
-    return {one.spec.name: one for one in found}
+    return {one.name.partition(".")[2]: one for one in found}
 
 
 @pytest.mark.slow

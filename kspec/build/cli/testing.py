@@ -22,7 +22,8 @@ def test_command(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="With or without their module. Default: all with a reference.",
+            help="With or without their module, or a form: total.scan. "
+            "Default: all with a reference.",
         ),
     ] = None,
     device: Annotated[
@@ -59,8 +60,9 @@ def test_command(
             file=sys.stderr,
         )
         raise typer.Exit(1)
+    count = len({id(one.spec) for one in subjects})
     print_filled(
-        f"evaluating the reference of {counted(len(subjects), 'kernel')} from "
+        f"evaluating the reference of {counted(count, 'kernel')} from "
         f"{plan.settings.specs}/, with the names np and math; seed {seed}"
     )
     outcomes = []

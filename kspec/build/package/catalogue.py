@@ -216,6 +216,8 @@ def _spec_texts(plan: BuildPlan, unit: Unit) -> dict[str, str]:
 
 def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext) -> str:
     """Return a call to copy: with the arguments of the spec's example; empty without one."""
+    if isinstance(spec, ReductionSpec) and spec.declaration().forms_only:
+        return ""  # examples are calls of the reduction
     try:
         call = examples.make_call(spec)
     except SpecError:  # none, or not one that says enough

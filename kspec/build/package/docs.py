@@ -166,7 +166,10 @@ def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation)
     if spec.identity is None:
         wrong = "Shapes do not fit, an axis is given twice, or there is nothing to reduce."
     lines += _generated_raises(spec, wrong)
-    lines += ["numpy.exceptions.AxisError", "    An axis is out of range.", ""]
+    lines += ["numpy.exceptions.AxisError", "    An axis is out of range."]
+    if spec.declaration().forms_only:
+        lines += ["NotSupportedError", "    Always: the spec lists no 'reduce' in its forms."]
+    lines += [""]
     return lines + _notes(spec, f"Reduction ``{spec.inputs} -> {spec.outputs}``", place)
 
 

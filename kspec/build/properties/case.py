@@ -1,4 +1,4 @@
-"""One call of a kernel, as data: it can be made, given to the reference, and printed as Python.
+"""One call of a kernel, as data: it can be made, and given to the reference.
 
 >>> steps = ArrayLayout((1, 0), (0, 0), (1, -2))
 >>> x = ArrayArgument("x", (2, 3), "float32", Values((1.0, 2.0)), steps)
@@ -7,28 +7,23 @@
 >>> x.make().tolist()
 [[1.0, 2.0, 1.0], [2.0, 1.0, 2.0]]
 
-`kspec.build.properties.strategies` draws cases, `kspec.build.properties.runner` runs them.
+`kspec.build.properties.strategies` draws cases, `kspec.build.properties.runner` runs them, and
+`kspec.build.properties.reproducer` prints them as Python.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kspec.build.properties.examples import (
-    ExampleCall,
-    as_numpy,
-    bind_call,
-    launch_sizes,
-    windows_of,
-)
+from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call
+from kspec.build.properties.forms import BOUNDS, FormPiece, pieces_of
 from kspec.model import dtypes
-from kspec.model.neighbours.windows import BoundWindow
+from kspec.model.forms import REDUCE
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -76,7 +71,7 @@ class Values:
     def source(self, shape: Shape, dtype: str) -> str:
         """Return Python that makes them, but for the last conversion to the dtype."""
         if self.pattern:
-            return f"np.resize({_literal(list(self.pattern))}, {shape})"
+            return f"np.resize({literal(list(self.pattern))}, {shape})"
         generator = f"np.random.default_rng({self.seed})"
         if dtypes.lookup(dtype).kind in "iub":
             return (
@@ -169,9 +164,8 @@ class ArrayArgument:
 
     def source(self) -> str:
         """Return Python that makes it, with zeros."""
-        return (
-            f"np.zeros({self.layout.block(self.shape)}, {_dtype(self.dtype)}){self.layout.source()}"
-        )
+        block = f"np.zeros({self.layout.block(self.shape)}, {dtype_source(self.dtype)})"
+        return f"{block}{self.layout.source()}"
 
 
 @dataclass(frozen=True)
@@ -196,6 +190,10 @@ class Case:
         Arguments that hold the results; empty: they are returned.
     keywords : tuple of (str, object)
         Keyword arguments.
+    form : str
+        The form of a reduction that is called, by a method of the function.
+    out : tuple of str
+        Arrays that are given for the outputs by keyword.
     """
 
     spec: Spec
@@ -206,6 +204,8 @@ class Case:
     order: tuple[Any, ...] = ()
     written: tuple[str, ...] = ()
     keywords: tuple[tuple[str, Any], ...] = ()
+    form: str = REDUCE
+    out: tuple[str, ...] = ()
 
     def call(self) -> ExampleCall:
         """Return it as the reference sees it: plain arrays."""
@@ -219,98 +219,46 @@ class Case:
         """Call the generated function on a device; return the results as NumPy arrays."""
         values: dict[str, Any] = {one.name: one.make(device) for one in self.operands}
         values |= dict(self.scalars)
-        call = ExampleCall(self.spec, values, self.order, self.written, dict(self.keywords))
+        keywords = dict(self.keywords)
+        if self.out:
+            given = tuple(values[name] for name in self.out)
+            keywords["out"] = given if len(given) > 1 else given[0]
+        call = ExampleCall(self.spec, values, self.order, self.written, keywords)
         return as_numpy(bind_call(call, function, lambda array: array)())
 
-    def source(self, package: str, device: Device, tolerance: float) -> str:
-        """Return Python to paste, which makes the call and compares it with the reference."""
-        module = self.function.partition(".")[0]
-        reference = textwrap.dedent((self.spec.reference or "").strip("\n")).strip()
-        lines = [*self._imports(package, module, device, reference), ""]
-        for one in self.operands:
-            lines += _assignments(one, device)
-        lines += [f"{name} = {_literal(value)}" for name, value in self.scalars]
-        keywords = [f"{key}={value!r}" for key, value in self.keywords]
-        passed = [str(one) if isinstance(one, str) else repr(one) for one in self.order]
-        if isinstance(self.spec, RawSpec) and self.spec.params is None:
-            passed = [f"({', '.join(passed)},)"]
-        leading = map(repr, launch_sizes(self.spec))
-        call = f"{self.function}({', '.join([*leading, *passed, *keywords])})"
-        names = [one.name for one in self.operands] + [name for name, _ in self.scalars]
-        seen = ("axis", "keepdims", "boundary", *self.spec.size_names)
-        names += [key for key, _ in self.keywords if key in seen]
-        keys = dict(self.keywords)
-        exact = [self._exact_source(one, device, keys) for one in names]
-        lines += [
-            "# The reference, in double precision.",
-            f"want = (lambda {', '.join(names)}: (",
-            textwrap.indent(reference, "    "),
-            f"))({', '.join(exact)})",
-        ]
-        lines += [call, f"got = {_one(self.written)}"] if self.written else [f"got = {call}"]
-        fetch = "kspec.asnumpy(a)" if not device.is_host else "a"
-        lines += [
-            "several = isinstance(got, tuple)",
-            "for a, b in zip(got, want) if several else [(got, want)]:",
-            "    np.testing.assert_allclose(",
-            f"        {fetch}.astype(np.asarray(b).dtype), b,",
-            f"        rtol={tolerance!r}, atol={tolerance!r},",
-            "    )",
-        ]
-        return "\n".join(lines)
-
-    def _imports(self, package: str, module: str, device: Device, reference: str) -> list[str]:
-        lines = ["import math", ""] if "math." in reference else []
-        lines.append("import numpy as np")
-        if not device.is_host:
-            lines.append("import kspec")
-        if any("bfloat" in one.dtype or "float8" in one.dtype for one in self.operands):
-            lines.append("import ml_dtypes  # registers its dtypes with NumPy")
-        lines.append(f"from {package} import {module}")
-        if self._windows:
-            lines.append("from kspec.build.properties.windowed import WindowedArray")
-            lines.append("from kspec.model.neighbours.windows import BoundWindow")
-        return lines
+    @property
+    def looped(self) -> dict[str, Shape]:
+        """The shapes of the inputs that broadcast, by name."""
+        if isinstance(self.spec, RawSpec):
+            return {}
+        names = [one.name for one in self.spec.inputs if not one.raw]
+        return {one.name: one.shape for one in self.operands if one.name in names}
 
     @property
-    def _windows(self) -> dict[str, BoundWindow]:
-        return windows_of(self.spec, dict(self.keywords))
+    def loop(self) -> Shape:
+        """The shape to which they broadcast."""
+        return np.broadcast_shapes(*self.looped.values())
 
-    def _exact_source(self, name: str, device: Device, keywords: Mapping[str, Any]) -> str:
-        if name in keywords:
-            return repr(keywords[name])
-        for one in self.operands:
-            if one.name == name:
-                kind = dtypes.lookup(one.dtype).kind
-                wide = {"f": "float", "c": "complex"}.get(kind)
-                host = f"{name}_" if not device.is_host else name
-                exact = f"{host}.astype({wide})" if wide else f"{host}.copy()"
-                window = self._windows.get(name)
-                return f"WindowedArray.of({exact}, {window!r})" if window else exact
-        return f"np.asarray({name})" if name in self.casts else name
+    def pieces(self) -> tuple[Shape, list[FormPiece]]:
+        """Return the shape of a form's outputs, and the elements that they are made of."""
+        bounds = [one.content().tolist() for one in self.operands if one.name == BOUNDS]
+        return pieces_of(self.form, self.loop, dict(self.keywords), *bounds)
 
-
-def _assignments(one: ArrayArgument, device: Device) -> list[str]:
-    values = "" if one.values is None else one.values.source(one.shape, one.dtype)
-    if device.is_host:
-        lines = [f"{one.name} = {one.source()}"]
-        return [*lines, f"{one.name}[...] = {values}"] if values else lines
-    block = f"np.zeros({one.layout.block(one.shape)}, {_dtype(one.dtype)})"
-    lines = [f"block = {block}", f"{one.name}_ = block{one.layout.source()}"]
-    lines += [f"{one.name}_[...] = {values}"] if values else []
-    where = f'kspec.asarray(block, device="{device}")'
-    return [*lines, f"{one.name} = {where}{one.layout.source()}"]
+    def of_piece(self, call: ExampleCall, piece: FormPiece) -> ExampleCall:
+        """Return the reduction of a piece of `call`, which is as `Case.call` returns it."""
+        values = dict(call.values)
+        for name in self.looped:
+            values[name] = piece.of(np.broadcast_to(values[name], self.loop))
+        return replace(call, values=values, keywords={"axis": piece.axes, "keepdims": False})
 
 
-def _one(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
-
-
-def _dtype(name: str) -> str:
+def dtype_source(name: str) -> str:
+    """Return Python for a dtype."""
     row = numpy_dtype(name)
     return f'"{name}"' if row.names is None else repr(row).replace("dtype", "np.dtype", 1)
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """Return Python for numbers, infinities and NaN among them."""
     text = repr(value)
     return text.replace("inf", "np.inf").replace("nan", "np.nan")

@@ -98,6 +98,8 @@ class ExampleCall:
 
 def has_example(spec: Spec) -> bool:
     """Whether a spec says how to call it and what must come out."""
+    if isinstance(spec, ReductionSpec) and spec.declaration().forms_only:
+        return False  # examples are calls of the reduction
     return spec.example is not None and spec.reference is not None
 
 

@@ -17,18 +17,24 @@ import hypothesis
 import numpy as np
 from hypothesis import HealthCheck, Phase
 from hypothesis.errors import Flaky, Unsatisfiable
+from hypothesis.strategies import SearchStrategy
 
 from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
-from kspec.build.properties.case import Array, Case
+from kspec.build.properties.case import Array, Case, Shape
+from kspec.build.properties.examples import ExampleCall
+from kspec.build.properties.form_strategies import form_cases
+from kspec.build.properties.forms import WHOLE, FormPiece, comparable_forms, slack
 from kspec.build.properties.gradients import gradient_problem
+from kspec.build.properties.reproducer import source
 from kspec.build.properties.strategies import cases
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
+from kspec.model.forms import REDUCE
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.package import module_of
-from kspec.spec.models import RawSpec, Spec
+from kspec.spec.models import RawSpec, ReductionSpec, Spec
 
 EXAMPLES = 50
 _SLOW = 100_000  # elements of an example with fixed shapes that is repeated a few times only
@@ -39,13 +45,14 @@ _BUGS = (NameError, AttributeError, SyntaxError)
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel to test: its spec, and the generated function."""
+    """A kernel to test, in one of its forms: the spec, and the generated function or its method."""
 
     name: str
     spec: Spec
     function: Callable[..., Any]
     package: str
     kernel: KernelCallable[Any]
+    form: str = REDUCE
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Outcome:
     Attributes
     ----------
     kernel, device : str
-        Which.
+        The kernel, with its form unless that is ``reduce``, and the device.
     examples : int
         How many calls were compared.
     seconds : float
@@ -79,7 +86,7 @@ class Mismatch(Exception):
 
 
 def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) -> list[Subject]:
-    """Return the kernels of a package that have a reference.
+    """Return the kernels of a package that have a reference, and their forms.
 
     Parameters
     ----------
@@ -88,7 +95,7 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
     package : module
         The generated package.
     names : sequence of str
-        Kernels, with or without their module; none: all.
+        Kernels, with or without their module, or forms of them (``total.scan``); none: all.
 
     Raises
     ------
@@ -98,20 +105,25 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
     found = []
     known = set()
     for unit in plan.units:
+        module = getattr(package, unit.stem)
         for spec, context in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
-            own = {spec.name, f"{unit.stem}.{spec.name}"}
-            known |= own
-            if names and own.isdisjoint(names):
-                continue
-            if spec.reference is None:
-                if names:
-                    raise SpecError(f"kernel {spec.name!r} has no reference to compare it with")
-                continue
-            module = getattr(package, unit.stem)
             function = getattr(module, context.name)
-            name = f"{unit.stem}.{context.name}"
-            kernel = module_of(module).kernel(spec.name)
-            found.append(Subject(name, spec, function, plan.settings.package_name, kernel))
+            own = {spec.name, f"{unit.stem}.{spec.name}"}
+            for form in comparable_forms(spec):
+                end = f".{form}" if form != REDUCE else ""
+                asked = own | {f"{name}{end}" for name in own}
+                known |= asked
+                if names and asked.isdisjoint(names):
+                    continue
+                if spec.reference is None:
+                    if names:
+                        raise SpecError(f"kernel {spec.name!r} has no reference to compare it with")
+                    continue
+                name = f"{unit.stem}.{context.name}{end}"
+                called = getattr(function, form) if end else function
+                kernel = module_of(module).kernel(spec.name)
+                package_name = plan.settings.package_name
+                found.append(Subject(name, spec, called, package_name, kernel, form))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SpecError(f"there is no kernel {unknown[0]!r}")
@@ -151,7 +163,8 @@ def test_kernel(subject: Subject, device: Device, count: int = EXAMPLES, seed: i
         problem = str(error)
     if not problem and not checker.compared:
         problem = checker.refusal
-    problem = problem or gradient_problem(subject.kernel, subject.spec, device)
+    if subject.form == REDUCE:
+        problem = problem or gradient_problem(subject.kernel, subject.spec, device)
     seconds = time.perf_counter() - start
     return Outcome(subject.name, str(device), checker.compared, seconds, problem, reproducer)
 
@@ -179,11 +192,17 @@ def _search(checker: _Checker, count: int, seed: int) -> None:
 
     @hypothesis.seed(seed)
     @settings
-    @hypothesis.given(cases(checker.subject.spec, checker.subject.name))
+    @hypothesis.given(_cases(checker.subject))
     def agrees(case: Case) -> None:
         checker.check(case)
 
     agrees()
+
+
+def _cases(subject: Subject) -> SearchStrategy[Case]:
+    if isinstance(subject.spec, ReductionSpec) and subject.form != REDUCE:
+        return form_cases(subject.spec, subject.name, subject.form)
+    return cases(subject.spec, subject.name)
 
 
 class _Checker:
@@ -194,20 +213,16 @@ class _Checker:
         self.device = device
         self.compared = 0
         self.refusal = ""
-        self.failed: tuple[Case, float, str] | None = None
+        self.failed: tuple[Case, float, str, FormPiece | None] | None = None
 
     def check(self, case: Case) -> None:
         """Raise `Mismatch` unless kernel and reference agree."""
+        shape: Shape | None = None
+        pieces = [WHOLE]
+        if case.form != REDUCE:
+            shape, pieces = case.pieces()
         call = case.call()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of empty slices, and the like
-                want = examples.expected(call)
-        except SpecError as error:
-            if isinstance(error.__cause__, _BUGS):
-                raise Mismatch(str(error)) from None
-            self.refusal = str(error)  # of arguments, as `numpy.max` has it of empty ones
-            hypothesis.reject()
+        wanted = self._wanted(case, call, pieces)
         refused = ""
         got: tuple[Array, ...] = ()
         try:
@@ -219,27 +234,72 @@ class _Checker:
         if refused:  # raised here, where Hypothesis sees the same error each time
             raise self._failure(case, 0.0, refused)
         self.compared += 1
-        limit = examples.tolerance(call, got)
+        for one in got:
+            if shape is not None and one.shape != shape:
+                text = f"the result has shape {one.shape}, not {shape}"
+                raise self._failure(case, 0.0, text)
+        limit = examples.tolerance(call, got) * slack(piece for piece, _ in wanted)
+        for piece, want in wanted:
+            self._compare(case, piece, want, got, limit)
+
+    def _wanted(
+        self, case: Case, call: ExampleCall, pieces: Sequence[FormPiece]
+    ) -> list[tuple[FormPiece, tuple[Array, ...]]]:
+        """Return the results of the reference, of the pieces that it accepts."""
+        found = []
+        for piece in pieces:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of empty slices, and the like
+                    part = call if piece is WHOLE else case.of_piece(call, piece)
+                    found.append((piece, examples.expected(part)))
+            except SpecError as error:
+                if isinstance(error.__cause__, _BUGS):
+                    raise Mismatch(str(error)) from None
+                self.refusal = str(error)  # of arguments, as `numpy.max` has it of empty ones
+        if pieces and not found:
+            hypothesis.reject()
+        return found
+
+    def _compare(
+        self,
+        case: Case,
+        piece: FormPiece,
+        want: tuple[Array, ...],
+        results: tuple[Array, ...],
+        limit: float,
+    ) -> None:
+        """Raise `Mismatch` unless the results of a piece are as wanted."""
+        got = tuple(np.asarray(one[piece.place]) for one in results)
         worst = examples.worst_error(
             got, [as_stored(a, b) for a, b in zip(want, got, strict=False)]
         )
+        where = "" if piece is WHOLE else f" at {piece.place_source}"
         if len(want) != len(got):
             raise self._failure(
-                case, limit, f"the reference has {len(want)} results, the kernel has {len(got)}"
+                case,
+                limit,
+                f"the reference has {len(want)} results, the kernel has {len(got)}",
+                piece=piece,
             )
         if not worst <= limit:
-            raise self._failure(case, limit, _difference(got, want, worst, limit))
+            text = _difference(got, want, worst, limit)
+            raise self._failure(case, limit, f"{text}{where}", piece)
 
     def reproducer(self) -> str:
         """Return Python that makes the last call that failed."""
         if self.failed is None:
             return ""
-        case, limit, text = self.failed
+        case, limit, text, piece = self.failed
         comment = "\n".join(f"# {line}" for line in text.splitlines())
-        return f"{comment}\n{case.source(self.subject.package, self.device, limit)}"
+        return f"{comment}\n{source(case, self.subject.package, self.device, limit, piece)}"
 
-    def _failure(self, case: Case, limit: float, text: str) -> Mismatch:
-        self.failed = case, limit, text
+    def _failure(
+        self, case: Case, limit: float, text: str, piece: FormPiece | None = None
+    ) -> Mismatch:
+        if case.form != REDUCE:
+            text = f"{case.form}: {text}"
+        self.failed = case, limit, text, None if piece is WHOLE else piece
         return Mismatch(text)
 
 

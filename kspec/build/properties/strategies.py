@@ -3,6 +3,7 @@
 Dtypes are those that the spec lists. Shapes broadcast, are empty, odd and large; arrays are
 transposed, reversed and have gaps; reductions have every axis there is.  Where a kernel's shapes
 hang together in a way that only its example knows, they are the example's (`_free_shapes`).
+`kspec.build.properties.form_strategies` does the same for other forms of reductions.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 _MANY = (257,), (1023,), (33, 65), (4097,), (31, 3, 17), (3, 1025), (1025, 3)
+# What failures shrink to: Hypothesis takes what needs one choice for simpler than `array_shapes`.
+_FEW = (1,), (2,), (3,), (5,), (2, 3)
 _PATTERN = 7  # an odd number of elements repeats
 _SEED_BITS = 16
 _SPAN = 100  # of integers, where the example does not say
 _EACH_INDEX = re.compile(r"_ind\s*\.\s*get")
-_NO_EXAMPLE = Example.model_validate({})
+NO_EXAMPLE = Example.model_validate({})
 
 
 def cases(spec: Spec, function: str) -> st.SearchStrategy[Case]:
@@ -68,34 +71,20 @@ def bindings_of(spec: ElementwiseSpec | ReductionSpec) -> tuple[Mapping[str, str
 
 @st.composite
 def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, function: str) -> Case:
-    example = spec.example or _NO_EXAMPLE
+    example = spec.example or NO_EXAMPLE
     binding = draw(st.sampled_from(bindings_of(spec)))
     near = draw(_window_keywords(spec, example))
     windows = examples.windows_of(spec, near)
-    shapes, loop = draw(_shapes(spec, example, windows))
-    operands: list[ArrayArgument] = []
-    scalars: list[tuple[str, Any]] = []
-    casts: dict[str, str] = {}
-    numbers = _numbers_instead(spec, draw)
-    for param in spec.inputs:
-        dtype = binding.get(param.type, param.type)
-        if param.name in spec.declaration().scalars or param.name in numbers:
-            value = draw(_number(param, dtype, example))
-            scalars.append((param.name, value))
-            if param.name in numbers:
-                casts[param.name] = dtype
-        else:
-            operands.append(draw(_operand(param.name, shapes[param.name], dtype, example)))
-    loop = _loop_shape(spec, operands, loop, windows)
+    operands, scalars, casts, loop = draw(drawn_inputs(spec, example, binding, windows))
     keywords = {**draw(_keywords(spec, example, loop)), **near}
     order = [param.name for param in spec.inputs]
     written = [param.name for param in spec.inputs if param.non_const]
-    if _outputs_needed(spec, operands, example) or (spec.outputs.params and draw(st.booleans())):
+    if outputs_needed(spec, operands, example) or (spec.outputs.params and draw(st.booleans())):
         result = _result_shape(spec, loop, keywords, example)
         for param in spec.outputs:
             dtype = binding.get(param.type, param.type)
             shape = example.shapes[param.name] if param.raw else result
-            layout = draw(_layouts(shape)) if not param.raw else ArrayLayout.plain(len(shape))
+            layout = draw(layouts(shape)) if not param.raw else ArrayLayout.plain(len(shape))
             operands.append(ArrayArgument(param.name, shape, dtype, None, layout))
             order.append(param.name)
             written.append(param.name)
@@ -110,6 +99,36 @@ def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, fun
         () if returns else tuple(written),
         tuple(keywords.items()),
     )
+
+
+@st.composite
+def drawn_inputs(
+    draw: st.DrawFn,
+    spec: ElementwiseSpec | ReductionSpec,
+    example: Example,
+    binding: Mapping[str, str],
+    windows: Mapping[str, BoundWindow],
+    least: int = 0,
+) -> tuple[list[ArrayArgument], list[tuple[str, Any]], dict[str, str], Shape]:
+    """Return the inputs of a call: arrays, numbers, these numbers' dtypes, and the loop's shape.
+
+    `least`: number of axes that the loop has at least.
+    """
+    shapes, loop = draw(_shapes(spec, example, windows, least))
+    operands: list[ArrayArgument] = []
+    scalars: list[tuple[str, Any]] = []
+    casts: dict[str, str] = {}
+    numbers = _numbers_instead(spec, draw)
+    for param in spec.inputs:
+        dtype = binding.get(param.type, param.type)
+        if param.name in spec.declaration().scalars or param.name in numbers:
+            value = draw(_number(param, dtype, example))
+            scalars.append((param.name, value))
+            if param.name in numbers:
+                casts[param.name] = dtype
+        else:
+            operands.append(draw(_operand(param.name, shapes[param.name], dtype, example)))
+    return operands, scalars, casts, _loop_shape(spec, operands, loop, windows)
 
 
 @st.composite
@@ -235,6 +254,7 @@ def _shapes(
     spec: ElementwiseSpec | ReductionSpec,
     example: Example,
     windows: Mapping[str, BoundWindow],
+    least: int,
 ) -> tuple[dict[str, Shape], Shape]:
     """Return the shape of each input that is an array, and one they broadcast to."""
     scalars = spec.declaration().scalars
@@ -245,7 +265,7 @@ def _shapes(
             raise SpecError(f"example of {spec.name!r}: give {missing[0]!r} a shape")
         return {name: example.shapes[name] for name in names}, _example_loop(spec, example)
     axes = max((len(one.reach) for one in windows.values()), default=0)
-    most, least = max(4, axes + 1), axes
+    most, least = max(4, axes + 1), max(axes, least)
     if not _free_axes(spec) and example.shapes:
         most = least = len(_example_loop(spec, example))
     nothing = isinstance(spec, ElementwiseSpec) or spec.declaration().has_identity
@@ -253,7 +273,9 @@ def _shapes(
         min_dims=least, max_dims=most, min_side=0 if nothing else 1, max_side=5
     )
     many = [shape for shape in _MANY if least <= len(shape) <= most]
-    loop = draw(st.one_of(small, st.sampled_from(many)) if many else small)
+    few = [shape for shape in _FEW if 0 < least <= len(shape) <= most]
+    sorts = [*([st.sampled_from(few)] if few else []), small]
+    loop = draw(st.one_of(*sorts, *([st.sampled_from(many)] if many else [])))
     found = {}
     full = False  # one array has them all, so that the others can do with less
     for param in spec.inputs:
@@ -310,9 +332,10 @@ def _numbers_instead(spec: ElementwiseSpec | ReductionSpec, draw: st.DrawFn) -> 
     return chosen
 
 
-def _outputs_needed(
+def outputs_needed(
     spec: ElementwiseSpec | ReductionSpec, operands: Sequence[ArrayArgument], example: Example
 ) -> bool:
+    """Whether a call must give the outputs, as the inputs do not say what they are."""
     arrays = {one.name for one in operands}
     known = {one.type for one in spec.inputs if one.name in arrays}
     free = any(one.is_placeholder and one.type not in known for one in spec.outputs)
@@ -380,7 +403,7 @@ def _number(param: Param, dtype: str, example: Example) -> st.SearchStrategy[Any
 def _operand(
     draw: st.DrawFn, name: str, shape: Shape, dtype: str, example: Example
 ) -> ArrayArgument:
-    return ArrayArgument(name, shape, dtype, draw(_values(dtype, example)), draw(_layouts(shape)))
+    return ArrayArgument(name, shape, dtype, draw(_values(dtype, example)), draw(layouts(shape)))
 
 
 def _values(dtype: str, example: Example) -> st.SearchStrategy[Values]:
@@ -423,7 +446,8 @@ def _elements(dtype: str, example: Example, special: bool = True) -> st.SearchSt
 
 
 @st.composite
-def _layouts(draw: st.DrawFn, shape: Shape) -> ArrayLayout:
+def layouts(draw: st.DrawFn, shape: Shape) -> ArrayLayout:
+    """Return layouts of an array: contiguous, transposed, reversed, with gaps."""
     plain = ArrayLayout.plain(len(shape))
     if not shape or draw(st.booleans()):
         return plain

@@ -77,14 +77,14 @@ def _shifted(
         return np.take(array, np.arange(before, extent - after) + offset, axis)
     places = np.arange(extent) + offset
     outside = (places < 0) | (places >= extent)
-    found = np.take(array, _inside(places, extent, window.boundary), axis)
+    found = np.take(array, places_inside(places, extent, window.boundary), axis)
     if window.boundary == CONSTANT and outside.any():
         np.moveaxis(found, axis, -1)[..., outside] = window.value
     return found
 
 
-def _inside(places: Array, extent: int, boundary: str) -> Array:
-    """Return the indices that others stand for."""
+def places_inside(places: Array, extent: int, boundary: str) -> Array:
+    """Return the indices of elements that those beyond the ends of an axis stand for."""
     if boundary in (NEAREST, CONSTANT) or not extent:
         return np.clip(places, 0, max(extent - 1, 0))
     if boundary == WRAP:

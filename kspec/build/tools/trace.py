@@ -23,7 +23,7 @@ import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,12 @@ from kspec.model.coverage import (
     binding_text,
     layout_text,
     layouts_of,
+    parse_layout,
     types_text,
     widened,
 )
+from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.forms import REDUCE, form_of
 from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.toml import toml_value
 from kspec.spec.edit import append_values, comments_of, remove_values, set_value
@@ -65,6 +68,11 @@ class Record:
     device: str
     call: str
     sizes: BoundSizes = ()
+
+    @property
+    def form(self) -> str:
+        """Form of the reduction that was called."""
+        return form_of(parse_layout(self.layout)[0])
 
 
 @dataclass(frozen=True)
@@ -93,8 +101,8 @@ class KernelTrace:
         The kernel.
     called : bool
         Whether it was asked for at all.
-    bindings, expressions, layouts, sizes : tuple
-        Those that were asked for.
+    bindings, expressions, layouts, sizes, forms : tuple
+        Those that were asked for; of forms and layouts those that the build does not compile.
     missing : tuple of Want
         Those of them that the build does not compile.
     unused : tuple of str
@@ -110,6 +118,7 @@ class KernelTrace:
     missing: tuple[Want, ...] = ()
     unused: tuple[str, ...] = ()
     sizes: tuple[BoundSizes, ...] = ()
+    forms: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -261,9 +270,11 @@ def _generated_trace(file: SpecFile, spec: Spec, records: Sequence[Record]) -> K
     own = [one for one in own if tuple(letter for letter, _ in one.binding) == letters]
     bindings = tuple(dict.fromkeys(one.binding for one in own))
     missing = [_want(binding_text(b), own, "binding", b) for b in bindings if b not in declared]
+    declaration, forms = _with_forms(spec.declaration(), own)
+    missing += [_want(f"form {form!r}", own, "form", form) for form in forms]
     layouts: dict[str, None] = {}
     for one in own:
-        usual = layouts_of(spec.declaration(), one.binding, spec.layouts)
+        usual = layouts_of(declaration, one.binding, spec.layouts)
         # The host device has fewer schedules; what it asks says little about a GPU.
         if one.device != "host" and one.layout not in {layout_text(*each) for each in usual}:
             layouts[one.layout] = None
@@ -276,8 +287,20 @@ def _generated_trace(file: SpecFile, spec: Spec, records: Sequence[Record]) -> K
             missing.append(_want(text, own, "sizes", row))
     unused = [*_unused(spec.types, set(bindings)), *_unused_sizes(known, sizes)]
     return KernelTrace(
-        file, spec, True, bindings, (), tuple(layouts), tuple(missing), tuple(unused), sizes
+        file, spec, True, bindings, (), tuple(layouts), tuple(missing), tuple(unused), sizes, forms
     )
+
+
+def _with_forms(
+    declaration: GeneratedDeclaration, records: Iterable[Record]
+) -> tuple[GeneratedDeclaration, tuple[str, ...]]:
+    """Return a declaration with all forms that were asked for, and those that it did not have."""
+    if not isinstance(declaration, ReductionDeclaration):
+        return declaration, ()
+    known = (REDUCE, *declaration.forms)
+    asked = dict.fromkeys(one.form for one in records)
+    new = tuple(form for form in asked if form not in known)
+    return replace(declaration, forms=(*declaration.forms, *new)), new
 
 
 def _raw_trace(file: SpecFile, spec: RawSpec, records: Sequence[Record]) -> KernelTrace:
@@ -334,6 +357,10 @@ def _edited(text: str, trace: KernelTrace, prune: bool) -> str:
     idle = prune and any(_unused(spec.types, set(trace.bindings)))
     if spec.placeholders and (new != spec.types or idle):
         text = _with_types(text, table, spec.types, new, set(trace.bindings) if prune else None)
+    if trace.forms and _has_value(text, (*table, "forms")):
+        text = append_values(text, (*table, "forms"), [toml_value(one) for one in trace.forms])
+    elif trace.forms:
+        text = set_value(text, table, "forms", toml_value([REDUCE, *trace.forms]))
     layouts = [toml_value(one) for one in trace.layouts]
     if layouts and spec.layouts:
         text = append_values(text, (*table, "layouts"), layouts)

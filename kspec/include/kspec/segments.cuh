@@ -80,8 +80,9 @@ struct MinBlocks<SegmentLines<AXES>, Acc, Inputs...> : MinBlocks<ScanLines<AXES>
                                                                      ptrdiff_t end,
                                                                      ptrdiff_t length) {
   Message message;
-  message.add("segment ").add(segment).add(" goes from ").add(begin).add(" to ").add(end);
-  message.add(": indptr must be sorted, from 0 to ").add(length);
+  message.add("indptr[").add(segment).add("] is ").add(begin);
+  message.add(" and indptr[").add(segment + 1).add("] is ").add(end);
+  message.add(": bounds must be sorted, from 0 to ").add(length);
   ::kspec_host::kspec_fail("segments", message.text, __FILE__, __LINE__);
 }
 

@@ -109,18 +109,18 @@ def new_output(param: Param, array: Any) -> Operand:
 
 
 def check_count(
-    declaration: GeneratedDeclaration, arguments: Sequence[object], form: str = ""
+    declaration: GeneratedDeclaration, arguments: Sequence[object], form: str = "", beside: str = ""
 ) -> None:
     """Raise `ArgumentTypeError` unless the positional arguments are the inputs, or all.
 
-    `form`: with a dot in front, the method that is called.
+    `form`: with a dot in front, the method that is called. `beside`: words for the message.
     """
     nin, nout = len(declaration.inputs), len(declaration.outputs)
     if len(arguments) not in (nin, nin + nout):
         either = f"{nin} or {nin + nout}" if nout else f"{nin}"
         raise ArgumentTypeError(
             f"{declaration.name}{form}() takes {either} positional arguments "
-            f"({declaration.params}), not {len(arguments)}"
+            f"({declaration.params}){beside}, not {len(arguments)}"
         )
 
 

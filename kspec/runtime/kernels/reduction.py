@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kspec.errors import ArgumentTypeError
 from kspec.model.declaration import PLACES
+from kspec.model.forms import FORMS, REDUCE, SEGMENTS, WINDOW
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
 from kspec.runtime.arguments import permuted
@@ -129,26 +131,53 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
     def bind(
         self,
         *args: Any,
+        form: str = REDUCE,
         out: Any = None,
-        axis: int | Sequence[int] | None = None,
-        keepdims: bool = False,
         stream: Any = None,
+        **keywords: Any,
     ) -> Bound:
         """Check a call now, for launching it many times with the same arguments.
 
-        Parameters and errors are those of a call. The arrays are kept alive, and must keep their
-        shape and memory; outputs that are not given are made once.  The stream is the one that is
-        current now. Launches share scratch memory, so they must not run at the same time on
-        several streams, as graphs and the default streams of threads can.
+        The arrays are kept alive, and must keep their shape and memory; outputs that are not given
+        are made once.  The stream is the one that is current now. Launches share scratch memory, so
+        they must not run at the same time on several streams, as graphs and the default streams of
+        threads can.
+
+        Parameters
+        ----------
+        *args : arrays or scalars
+            As in a call of the form.
+        form : {"reduce", "scan", "segments", "window"}, default "reduce"
+            The form that is called: ``f.bind(x, form="scan", axis=0)`` calls ``f.scan(x, axis=0)``.
+        out, stream : optional
+            As in a call.
+        **keywords
+            Other keyword arguments of the form, such as `axis`.
 
         Returns
         -------
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
+
+        Raises
+        ------
+        ArgumentTypeError
+            A `TypeError`: there is no such form. Other errors are those of a call.
         """
+        if form not in FORMS:
+            raise ArgumentTypeError(
+                f"{self.__name__}: form is {form!r}; expected one of {', '.join(FORMS)}"
+            )
         options = repeatable(LaunchOptions(stream), self.checks)
-        prepared = self.prepare(args, axis, keepdims, out, options)
-        return self._bound(prepared, functools.partial(self, axis=axis, keepdims=keepdims))
+        if form == REDUCE:
+            prepared = self.prepare(args, out=out, options=options, **keywords)
+            return self._bound(prepared, functools.partial(self, **keywords))
+        if form == SEGMENTS:
+            args = self.with_bounds(args, keywords.pop("indptr", None))
+        elif form == WINDOW and "size" not in keywords:
+            args, keywords["size"] = self.with_size(args)
+        prepared = getattr(self, f"prepare_{form}")(args, out=out, options=options, **keywords)
+        return self._bound(prepared, functools.partial(getattr(self, form), **keywords))
 
     def prepare(
         self,

@@ -112,7 +112,8 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
     if is_of_aggregates(wanted.layout) and SCAN in getattr(kernel, "forms", ()):
         form = SCAN  # whose parts are reduced as segments
     if isinstance(kernel, ReductionDeclaration) and form not in (REDUCE, *kernel.forms):
-        yield f"forms = {toml_value([REDUCE, *kernel.forms, form])}"
+        reduce = () if kernel.forms_only else (REDUCE,)
+        yield f"forms = {toml_value([*reduce, *kernel.forms, form])}"
     elif (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
         yield f"layouts = {toml_value(more)}"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.model.forms import FORMS as ALL_FORMS
 from tests.devices import ArrayDevice
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_bound")
@@ -112,6 +113,60 @@ class TestReduction:
             total()
         x[0] = 1
         assert total() == 600_000
+
+
+X, P = np.arange(12.0).reshape(6, 2), np.array([0, 1, 1, 6])
+FORMS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
+    "reduce": ("reduce", (X,), {"axis": 0, "keepdims": True}),
+    "scan": ("scan", (X,), {"axis": 0, "exclusive": True, "reverse": True}),
+    "segments": ("segments", (X, P), {}),
+    "segments by keyword": ("segments", (X,), {"indptr": P}),
+    "window": ("window", (X, 2), {"axis": 0, "boundary": "wrap"}),
+    "window by keyword": ("window", (X,), {"size": (2, 2), "axis": (0, 1), "step": 2}),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+class TestForms:
+    def test_each_call_launches(self, name: str, device: ArrayDevice) -> None:
+        form, arguments, keywords = FORMS[name]
+        x, *rest = map(device.array, arguments) if form == "segments" else arguments
+        x = device.array(X)
+        keywords = {**keywords, **({"indptr": device.array(P)} if "indptr" in keywords else {})}
+        call = SUM if form == "reduce" else getattr(SUM, form)
+        step = SUM.bind(x, *rest, form=form, **keywords)
+        first = step()
+        for factor in (1, 10, 100):
+            x[...] = factor * X if device.library != "cupy" else device.array(factor * X)
+            assert step() is first
+            wanted = device.numpy(call(x, *rest, **keywords))
+            np.testing.assert_array_equal(device.numpy(first), wanted)
+
+    def test_outputs(self, name: str, place: ArrayDevice) -> None:
+        form, arguments, keywords = FORMS[name]
+        x, *rest = (place.array(one) if isinstance(one, np.ndarray) else one for one in arguments)
+        keywords = {**keywords, **({"indptr": place.array(P)} if "indptr" in keywords else {})}
+        call = SUM if form == "reduce" else getattr(SUM, form)
+        wanted = call(x, *rest, **keywords)
+        out = place.zeros(wanted.shape)
+        assert SUM.bind(x, *rest, form=form, out=out, **keywords)() is out
+        np.testing.assert_array_equal(place.numpy(out), place.numpy(wanted))
+
+
+def test_wrong_forms_are_refused_when_they_are_bound() -> None:
+    names = ", ".join(ALL_FORMS)
+    with pytest.raises(
+        kspec.ArgumentTypeError, match=f"sum_bound: form is 'scam'; expected one of {names}"
+    ):
+        SUM.bind(X, form="scam")
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'keepdims'"):
+        SUM.bind(X, form="scan", keepdims=True)
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'exclusive'"):
+        SUM.bind(X, exclusive=True)
+    with pytest.raises(kspec.ArgumentTypeError, match=r"sum_bound\.segments\(\) takes 2 or 3 pos"):
+        SUM.bind(X, form="segments")
+    with pytest.raises(kspec.ArgumentTypeError, match=r"sum_bound\.window\(\) takes 2 positional"):
+        SUM.bind(X, form="window")
 
 
 class TestRaw:

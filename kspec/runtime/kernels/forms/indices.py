@@ -35,7 +35,10 @@ def index_operand(kernel: str, name: str, value: object, call: Call) -> Operand:
     where = f"{kernel}: argument {name}"
     library = library_of(value)
     if library is None:
-        raise ArgumentTypeError(f"{where} must be an array, not {type(value).__name__}")
+        raise ArgumentTypeError(
+            f"{where} must be an array, not {type(value).__name__}; pass an array of integers on "
+            "the device of the inputs"
+        )
     view = view_of(where, library, value)
     check_alignment(where, view)
     first = next((one for one in (*call.inputs, *call.outputs) if one.device == call.device), None)

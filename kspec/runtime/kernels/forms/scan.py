@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from kspec.errors import ArgumentTypeError
 from kspec.model.forms import SCAN, infer_scan
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
@@ -136,7 +139,8 @@ class ScanCallable(FoldingCallable):
         Raises
         ------
         ArgumentTypeError
-            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices,
+            `exclusive` or `reverse` is not a bool.
         ShapeError
             A `ValueError`: shapes do not fit, or an exclusive scan without an identity.
         NotSupportedError
@@ -179,6 +183,8 @@ class ScanCallable(FoldingCallable):
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".scan")
+        exclusive = _flag(self.__name__, "exclusive", exclusive)
+        reverse = _flag(self.__name__, "reverse", reverse)
         call = classify(declaration, args, self.given_outputs(args, out))
         self.check_scalars(call)
         inferred = infer_scan(declaration, *call.types(), axis=axis, exclusive=exclusive)
@@ -191,7 +197,7 @@ class ScanCallable(FoldingCallable):
             ordered = declaration.ordered or carry is not None
             rows, steps = self.axes_beside(looped, call.outputs, shape, along, ordered)
             schedule = choose_scan(
-                Scanned(rows, shape[along], steps, bool(exclusive), bool(reverse)),
+                Scanned(rows, shape[along], steps, exclusive, reverse),
                 [member_of(operand, binding) for operand in (*looped, *call.outputs)],
                 lambda: self.accumulator_size(call, binding, modes),
                 on_host=call.device.is_host,
@@ -203,3 +209,10 @@ class ScanCallable(FoldingCallable):
         return self._prepare_form(
             call, inferred, given, options, choose, indices=carry.accumulators, place=CARRIES
         )
+
+
+def _flag(kernel: str, name: str, value: object) -> bool:
+    """Return a truth value, NumPy's too; raise `ArgumentTypeError` for others."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentTypeError(f"{kernel}: {name} must be True or False, not {value!r}")
+    return bool(value)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kspec.model.forms import SEGMENTS, infer_segments
-from kspec.runtime.arguments.binding import Call
+from kspec.runtime.arguments.binding import Call, check_count
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
@@ -22,6 +22,7 @@ class SegmentsCallable(FoldingCallable):
     def segments(
         self,
         *args: Any,
+        indptr: Any = None,
         out: Any = None,
         stream: Any = None,
         sanitize: str | None = None,
@@ -37,10 +38,13 @@ class SegmentsCallable(FoldingCallable):
         Parameters
         ----------
         *args : arrays or scalars
-            The inputs, and then ``indptr``: a sorted array of integers, one more than there are
-            segments, from 0 to the extent of the first axis. Inputs broadcast against each other.
-            Elements before the first bound and behind the last one belong to no segment. Bounds
-            that are not sorted are a fault on the host device, and make wrong outputs on a GPU.
+            The inputs, and then ``indptr`` unless it is given by keyword. Inputs broadcast against
+            each other.
+        indptr : array
+            A sorted array of integers, one more than there are segments, from 0 to the extent of
+            the first axis. Elements before the first bound and behind the last one belong to no
+            segment. Bounds that are not sorted are a fault on the host device, and make wrong
+            outputs on a GPU.
         out : array or tuple of arrays, optional
             The outputs, one for each declared.
         stream : stream, optional
@@ -68,6 +72,8 @@ class SegmentsCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
+        if indptr is not None:
+            args = self.with_bounds(args, indptr)
         given = self.all_given(args, out, indices=1)
         if sanitize is None and order is None and timeout is None:
             cached = self._cached(SEGMENTS, given)
@@ -76,6 +82,20 @@ class SegmentsCallable(FoldingCallable):
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare_segments(args, out, options)
         return self._run_form(SEGMENTS, prepared, given, (), indices=1)
+
+    def with_bounds(self, args: tuple[Any, ...], indptr: Any) -> tuple[Any, ...]:
+        """Return positional arguments with the bounds that are given by keyword among them.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is a wrong number of others.
+        """
+        if indptr is None:
+            return args
+        check_count(self.declaration, args, ".segments", beside=" beside indptr")
+        nin = len(self.declaration.inputs)
+        return (*args[:nin], indptr, *args[nin:])
 
     def prepare_segments(
         self, args: Sequence[Any], out: Any = None, options: LaunchOptions = NO_OPTIONS

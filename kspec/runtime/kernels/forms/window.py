@@ -85,15 +85,8 @@ class WindowCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        nin = len(self._declaration.inputs)
         if size is None:
-            if len(args) != nin + 1:
-                raise ArgumentTypeError(
-                    f"{self.__name__}.window() takes {nin + 1} positional arguments "
-                    f"({self._declaration.inputs}, size), not {len(args)}"
-                )
-            *inputs, size = args
-            args = tuple(inputs)
+            args, size = self.with_size(args)
         given = self.all_given(args, out)
         plain = sanitize is None and order is None and timeout is None
         if plain and is_plain(size) and is_plain(axis) and is_plain(step):
@@ -104,6 +97,22 @@ class WindowCallable(FoldingCallable):
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare_window(args, size, axis, boundary, step, out, options)
         return self._run_form(WINDOW, prepared, given, _OPTIONS)
+
+    def with_size(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+        """Return the inputs and the size of a call without ``size=``.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is a wrong number of arguments.
+        """
+        nin = len(self._declaration.inputs)
+        if len(args) != nin + 1:
+            raise ArgumentTypeError(
+                f"{self.__name__}.window() takes {nin + 1} positional arguments "
+                f"({self._declaration.inputs}, size), not {len(args)}"
+            )
+        return args[:nin], args[nin]
 
     def prepare_window(
         self,
