@@ -20,6 +20,8 @@ from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 
+# Sums that outputs of a reduction may be (`ReductionDeclaration.sums`).
+SUMS_OF_ELEMENTS, SUMS_OF_VALUES, MEANS = "elements", "values", "means"
 PLACES = 5  # positional parameters of calls that are written out, which makes them faster
 
 
@@ -214,6 +216,10 @@ class ReductionDeclaration(_Generated):
         outputs must pass the number of all of them. Their ratio alone is the same for all.
     forms : tuple of str
         Other forms that are precompiled (`kspec.model.forms`).
+    sums : str
+        Sums that the only output is, from which gradients of the other forms follow: ``elements``
+        of the only input as they are, ``values`` of the map, or ``means`` of these. Empty: others,
+        or the map depends on where an element is.
     """
 
     has_identity: bool = True
@@ -225,6 +231,7 @@ class ReductionDeclaration(_Generated):
     indexed: bool | None = None
     counts: bool = False
     forms: tuple[str, ...] = ()
+    sums: str = ""
 
     kind = "reduction"
 
