@@ -57,6 +57,8 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     SEGMENTS: ("indptr",),
     WINDOW: ("size", "boundary", "step"),
 }
+# Arrays of integers that forms take behind their inputs.
+INDICES: dict[str, tuple[str, ...]] = {SEGMENTS: ("indptr",)}
 # What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
 # nothing, so that windows have fewer elements there.
 SHRINK = "shrink"

@@ -38,7 +38,7 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.forms import FORMS, REDUCE, SCAN, SEGMENTS, WINDOW, form_fault
+from kspec.model.forms import FORMS, INDICES, REDUCE, SCAN, SEGMENTS, WINDOW, form_fault
 from kspec.model.signature import CParam, Param
 
 ARRAY = "Tensor"
@@ -133,9 +133,7 @@ class Operator:
     @property
     def indices(self) -> tuple[str, ...]:
         """Names of the arrays of integers that a form takes beside the inputs."""
-        if not isinstance(self.declaration, ReductionDeclaration):
-            return ()
-        return tuple(one.name for one in _FORM_ARGUMENTS[self.form] if one.is_array)
+        return INDICES.get(self.form, ())
 
     @property
     def parameters(self) -> tuple[OperatorArgument, ...]:
@@ -190,7 +188,7 @@ _FORM_ARGUMENTS = {
         OperatorArgument("exclusive", "bool", default="False"),
         OperatorArgument("reverse", "bool", default="False"),
     ),
-    SEGMENTS: (OperatorArgument("indptr", ARRAY),),
+    SEGMENTS: tuple(OperatorArgument(name, ARRAY) for name in INDICES[SEGMENTS]),
     WINDOW: (
         OperatorArgument("size", "int[1]"),
         OperatorArgument("axis", "int[1]", default="-1"),
