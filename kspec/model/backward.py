@@ -93,9 +93,10 @@ def form_gradient_fault(
     read = next((name for name in declaration.outputs.names if name in takes.names), "")
     if read:
         return f"its backward reads the output {read}, which is another one in its {form}"
-    whole = [one.name for one in takes if one.raw and one.name not in own]
+    whole = {one.name for one in takes if one.raw}.union(gradients.raw_views).difference(own)
     if whole:
-        return f"its backward reads {whole[0]} as a whole, which has another shape in its {form}"
+        name = min(whole)
+        return f"its backward reads {name} as a whole, which has another shape in its {form}"
     if declaration.sums == MEANS and (COUNT in own or COUNT not in takes.names):
         return f"its backward does not read {COUNT}, by which a mean divides"
     return ""
