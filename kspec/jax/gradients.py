@@ -137,7 +137,7 @@ class _Gradient:
             ]
 
     def _of_elements(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the kernel is told of a form: each element is a reduction of its own."""
+        """Return the kernel's arguments for a form: each element is a reduction of its own."""
         call, declaration = self._call, self._call.kernel.declaration
         assert isinstance(declaration, ReductionDeclaration)
         name = f"{PREFIX}{self._outputs[0]}"

@@ -56,7 +56,7 @@ class Request:
         return json.dumps(data)
 
     def called(self, kernel: Any) -> Callable[..., Any]:
-        """Return what is called of a kernel: itself, or the method of a form."""
+        """Return the function that a request calls: the kernel, or the method of a form."""
         method: Callable[..., Any] = kernel if self.form == REDUCE else getattr(kernel, self.form)
         return method
 

@@ -108,7 +108,7 @@ class Gradients:
         )
 
     def _of_elements(self, ctx: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the kernel is told of a form: each element is a reduction of its own."""
+        """Return the kernel's arguments for a form: each element is a reduction of its own."""
         (output,) = self._declaration.outputs.names
         name = f"{PREFIX}{output}"
         given = {one: known.get(one, value) for one, value in ctx.form.items()}

@@ -215,13 +215,11 @@ def _form_required(form: str, array: str) -> Lines:
     if form == SEGMENTS:
         text = "Where segments begin, sorted, and where the last one ends."
         return [f"indptr : {array} of integers", *_indented(text)]
-    if form == WINDOW:
-        return ["size : int or tuple of int", *_indented("Elements of a window along each axis.")]
-    return []
+    size = ["size : int or tuple of int", *_indented("Elements of a window along each axis.")]
+    return size if form == WINDOW else []
 
 
 def _form_optional(form: str) -> Lines:
-    """Return the parameters of a form that calls may leave out."""
     rows = _FORM_PARAMETERS[form].items()
     return [line for head, text in rows for line in (head, *_indented(text))]
 
@@ -329,9 +327,8 @@ def _has_gradients(spec: Spec, form: str) -> bool:
     """Return whether a kernel with expressions for gradients has those of a form."""
     if form == REDUCE or not isinstance(spec, ReductionSpec):
         return True
-    gradients, _ = gradient_spec(spec)
-    assert gradients is not None
-    return not form_gradient_fault(spec.declaration(), gradients.declaration(), form)
+    (gradients, _), own = gradient_spec(spec), spec.declaration()
+    return gradients is None or not form_gradient_fault(own, gradients.declaration(), form)
 
 
 def _tuple_text(texts: Sequence[str]) -> str:
