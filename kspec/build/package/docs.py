@@ -220,8 +220,7 @@ def _form_required(form: str, array: str) -> Lines:
 
 
 def _form_optional(form: str) -> Lines:
-    rows = _FORM_PARAMETERS[form].items()
-    return [line for head, text in rows for line in (head, *_indented(text))]
+    return [line for row in _FORM_PARAMETERS[form].items() for line in (row[0], *_indented(row[1]))]
 
 
 def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
