@@ -8,7 +8,7 @@ turns it into the files of the package.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,7 +20,7 @@ from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
 from kspec.files import is_file, resolved
-from kspec.model.operators import name_refusal
+from kspec.model.operators import form_name, name_refusal, operator_forms
 from kspec.model.stages import CudaSource, Header, Target
 from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
@@ -116,17 +116,31 @@ def make_plan(settings: Settings) -> BuildPlan:
     return BuildPlan(settings, tuple(make_unit(settings, file) for file in files))
 
 
-def _check_operators(files: Iterable[SpecFile]) -> None:
-    """Refuse names that no operator can have."""
+def _check_operators(files: Sequence[SpecFile]) -> None:
+    """Refuse names that no operator can have, and those that forms of reductions have."""
+    taken = {
+        form_name(spec.name, form): (spec.name, form)
+        for file in files
+        for spec in file.specs
+        for form in operator_forms(spec.declaration())[1:]
+    }
     problems = [
         f"{file.path}:{file.lines[spec.name, 'name']}: {spec.name} cannot be an operator, "
         f"and torch = true makes one of it: {reason}"
         for file in files
         for spec in file.specs
-        if (reason := name_refusal(spec.declaration()))
+        if (reason := name_refusal(spec.declaration()) or _refusal_of_forms(spec.name, taken))
     ]
     if problems:
         raise SpecError("\n".join(problems))
+
+
+def _refusal_of_forms(name: str, taken: Mapping[str, tuple[str, str]]) -> str:
+    """Return why an operator cannot have a name, which a form of a reduction may have taken."""
+    if name not in taken:
+        return ""
+    kernel, form = taken[name]
+    return f"the operator of {kernel}'s {form} has this name; rename one of the kernels"
 
 
 def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:

@@ -3,12 +3,14 @@
 >>> import kspec.jax                                                    # doctest: +SKIP
 >>> l2norm = kspec.jax.function(norms.l2norm)                           # doctest: +SKIP
 >>> jax.jit(lambda x: l2norm(x, axis=1) + 1)(x)                         # doctest: +SKIP
+>>> kspec.jax.function(statistics.total).scan(x, axis=0)                # doctest: +SKIP
 
 A kernel becomes a call of XLA's foreign function interface, without a compiled extension: it runs
 on XLA's own stream and reads and writes XLA's memory, on the CPU and on CUDA devices.
 
 `operators` makes functions of kernels (`options`: of their calls), `abstract` derives result types
-from the declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`),
+from the declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`;
+`adjoints` has gradients of scans, segments and windows),
 `request` is what programs hold of a call, `target` answers them, until the process ends (`ending`),
 and `call_frame` is XLA's C interface.
 """

@@ -14,21 +14,25 @@ decide a type where something else does, and are converted to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
-from kspec.model.declaration import GeneratedDeclaration
+from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.forms import INDICES, REDUCE, infer_form
 from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
 from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
 
+_ADVICE = "pass dtype="  # where no input decides a type
 _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, or as far
 
 
@@ -114,7 +118,7 @@ def evaluate(
     _check_arrays(declaration, values)
     inputs = _inputs(declaration, values, size)
     outputs = _chosen(declaration, inputs, dtype)
-    try:
+    with _telling_of_64_bits(declaration, values):
         found = infer(
             declaration,
             inputs,
@@ -123,10 +127,55 @@ def evaluate(
             keepdims=keepdims,
             size=size,
             windows=bind_neighbours(declaration, boundary, sizes).windows,
-            advice="pass dtype=",
+            advice=_ADVICE,
         )
-    except ArgumentTypeError as error:
-        raise type(error)(f"{error}{_about_64_bits(declaration, values)}") from None
+    return _evaluation(declaration, values, found, raw_shapes)
+
+
+def evaluate_form(
+    declaration: ReductionDeclaration,
+    form: str,
+    values: Sequence[AbstractValue],
+    indices: Sequence[AbstractValue],
+    *,
+    dtype: str | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Return the inputs and outputs of a call of another form of a reduction.
+
+    Parameters, errors and the result are those of `evaluate`.
+
+    Parameters
+    ----------
+    form : str
+        The form (`kspec.model.forms`).
+    indices : sequence of AbstractValue
+        The arrays of integers that it takes beside the inputs.
+    **options
+        Keyword arguments of the call.
+    """
+    _check_arrays(declaration, values)
+    inputs = _inputs(declaration, values, -1)
+    outputs = _chosen(declaration, inputs, dtype)
+    with _telling_of_64_bits(declaration, values):
+        found = infer_form(
+            declaration,
+            form,
+            inputs,
+            outputs,
+            indices=[Abstract(one.shape, one.dtype) for one in indices],
+            options=options,
+            advice=_ADVICE,
+        )
+    return _evaluation(declaration, values, found, None)
+
+
+def _evaluation(
+    declaration: GeneratedDeclaration,
+    values: Sequence[AbstractValue],
+    found: Inferred,
+    raw_shapes: Sequence[Shape] | None,
+) -> Evaluation:
     shapes = _output_shapes(declaration, found, raw_shapes)
     return Evaluation(
         tuple(
@@ -192,12 +241,18 @@ def _output_shapes(
     return [next(given) if param.raw else shape for param, shape in pairs]
 
 
-def check_count(declaration: GeneratedDeclaration, arguments: Sequence[object]) -> None:
-    """Raise `ArgumentTypeError` unless the arguments are all inputs."""
-    if len(arguments) != len(declaration.inputs):
+def check_count(
+    declaration: GeneratedDeclaration, arguments: Sequence[object], form: str = REDUCE
+) -> None:
+    """Raise `ArgumentTypeError` unless the arguments are all inputs, and arrays of integers."""
+    behind = INDICES.get(form, ())
+    wanted = len(declaration.inputs) + len(behind)
+    if len(arguments) != wanted:
+        method = "" if form == REDUCE else f".{form}"
         raise ArgumentTypeError(
-            f"{declaration.name}() takes {len(declaration.inputs)} positional arguments "
-            f"({declaration.inputs}) in JAX, not {len(arguments)}; outputs are returned"
+            f"{declaration.name}{method}() takes {wanted} positional arguments "
+            f"({', '.join((str(declaration.inputs), *behind))}) in JAX, not {len(arguments)}; "
+            "outputs are returned"
         )
 
 
@@ -246,6 +301,17 @@ def _input_dtype(kernel: str, param: Param, value: AbstractValue, dtype: str) ->
                 f"takes {dtype}; convert it with .astype first"
             )
     return dtype
+
+
+@contextmanager
+def _telling_of_64_bits(
+    declaration: GeneratedDeclaration, values: Sequence[AbstractValue]
+) -> Iterator[None]:
+    """Add to an error of types that JAX has halved one of them."""
+    try:
+        yield
+    except ArgumentTypeError as error:
+        raise type(error)(f"{error}{_about_64_bits(declaration, values)}") from None
 
 
 def _about_64_bits(declaration: GeneratedDeclaration, values: Sequence[AbstractValue]) -> str:

@@ -20,6 +20,7 @@ from kspec.jax.abstract import Evaluation
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import NAME
+from kspec.model.forms import INDICES, REDUCE
 from kspec.model.shapes import Shape, normalize_axes
 from kspec.model.signature import Param
 from kspec.runtime.kernels.base import GeneratedCallable
@@ -50,6 +51,9 @@ class TracedCall:
         Keyword arguments of the call, all of them.
     callback : bool
         Whether it runs on the host device, by `jax.pure_callback`.
+    form : str
+        The form of a reduction that is called. Its arrays of integers count as inputs, behind all
+        others.
     """
 
     kernel: GeneratedCallable[Any]
@@ -59,13 +63,16 @@ class TracedCall:
     numbers: Mapping[int, Number]
     options: Mapping[str, Any]
     callback: bool
+    form: str = REDUCE
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the outputs; the arrays are the inputs that are not numbers."""
+        params = self._array_params
         aligned = [
             one if param.raw else _with_axes(one, len(self.evaluation.shape))
-            for param, one in zip(self._array_params, arrays, strict=True)
+            for param, one in zip(params, arrays, strict=False)
         ]
+        aligned += arrays[len(params) :]
         if self.callback:
             narrow = [self.narrowed(dtype) for _, dtype in self._outputs]
             results = [
@@ -84,7 +91,7 @@ class TracedCall:
     @property
     def is_reduction(self) -> bool:
         """Whether the outputs have fewer axes than the inputs."""
-        return isinstance(self.kernel, ReductionCallable)
+        return isinstance(self.kernel, ReductionCallable) and self.form == REDUCE
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -123,12 +130,15 @@ class TracedCall:
         declaration = self.kernel.declaration
         counts = declaration.ordered or getattr(declaration, "counts", False)
         alone = counts or any(param.raw for param in declaration.params)
+        alone = alone or self.form in INDICES  # which are of the first axis
         return "sequential" if alone else "expand_dims"
 
     @property
     def _request(self) -> Request:
         options: dict[str, Any] = {}
-        if self.is_reduction:
+        if self.form != REDUCE:
+            options |= self._form_options
+        elif self.is_reduction:
             ndim = len(self.evaluation.shape)
             reduced = normalize_axes(self.options.get("axis"), ndim)
             options["axis"] = tuple(axis - ndim for axis in reduced)
@@ -136,7 +146,19 @@ class TracedCall:
         elif all(param.raw for param in self.kernel.declaration.params):
             options["size"] = self.options["size"]
         options |= self.kernel.declaration.shared_options(self.options)
-        return Request(self.name, tuple(sorted(self.numbers.items())), tuple(options.items()))
+        numbers = tuple(sorted(self.numbers.items()))
+        return Request(self.name, numbers, tuple(options.items()), self.form)
+
+    @property
+    def _form_options(self) -> dict[str, Any]:
+        """Options of another form, with axes counted from the last."""
+        options = {name: value for name, value in self.options.items() if name != "dtype"}
+        if self.form in INDICES:
+            return options
+        axis, ndim = options.get("axis", -1), len(self.evaluation.shape)
+        several = axis if isinstance(axis, tuple) else (axis,)
+        found = tuple(normalize_axes(one, ndim)[0] - ndim for one in several)
+        return options | {"axis": found if isinstance(axis, tuple) else found[0]}
 
     def _run(self, narrow: Sequence[str], *arrays: Any) -> tuple[Any, ...]:
         """Run the kernel on the host device, on arrays that may have got axes in front."""
@@ -147,8 +169,8 @@ class TracedCall:
         batch = self._batch(given)
         outputs = [np.zeros(batch + shape, numpy_dtype(dtype)) for shape, dtype in self._outputs]
         request = self._request
-        kernel: Any = self.kernel
-        kernel(*request.inputs(given), *outputs, **dict(request.options))
+        call = request.called(self.kernel)
+        call(*request.inputs(given), *outputs, **dict(request.options))
         return tuple(
             output.astype(numpy_dtype(dtype), copy=False)
             for output, dtype in zip(outputs, narrow, strict=True)
@@ -160,7 +182,7 @@ class TracedCall:
         return np.broadcast_shapes(
             *(
                 one.shape[: one.ndim - ndim]
-                for param, one in zip(self._array_params, arrays, strict=True)
+                for param, one in zip(self._array_params, arrays, strict=False)
                 if not param.raw
             )
         )

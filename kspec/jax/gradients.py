@@ -7,15 +7,19 @@ tangents.  For kernels without `backward` both modes are errors that say so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from kspec.errors import ArgumentTypeError
+from kspec.jax.adjoints import adjoint
 from kspec.jax.calls import TracedCall
 from kspec.jax.shards import varying, varying_axes
-from kspec.model.backward import PREFIX, Backward, with_kept_axes
+from kspec.model.backward import COUNT, PREFIX, Backward, form_gradient_fault, with_kept_axes
+from kspec.model.declaration import SUMS_OF_ELEMENTS, ReductionDeclaration
+from kspec.model.forms import INDICES, REDUCE, SCAN
 from kspec.model.shapes import summed_axes
 from kspec.runtime.memory.array_view import numpy_dtype
 
@@ -35,7 +39,7 @@ def differentiable(
         The kernel that computes its gradients, as a function of JAX's.
     """
     rule = call.kernel.backward
-    if rule is None or gradients is None:
+    if rule is None or gradients is None or _form_fault(call):
         dtypes = (numpy_dtype(dtype) for _, dtype in call.evaluation.outputs)
         real = any(jnp.issubdtype(one, jnp.inexact) for one in dtypes)
         return _refusing(call) if real else _without_gradient(call)
@@ -46,15 +50,25 @@ def differentiable(
 def _refusing(call: TracedCall) -> Callable[..., Outputs]:
     def refuse(primals: Outputs, tangents: Outputs) -> tuple[Outputs, Outputs]:
         raw = "" if call.kernel.backward is None else " but a raw kernel, which JAX cannot run"
+        reason = _form_fault(call)
+        reason = f"{reason}; " if reason else f"its spec has no backward{raw}; add one, or "
         raise ArgumentTypeError(
-            f"{call.kernel.name} cannot be differentiated: its spec has no backward{raw}; "
-            "add one, or use jax.lax.stop_gradient on its arguments, or jax.custom_vjp around "
-            "the call"
+            f"{call.kernel.name} cannot be differentiated: {reason}use jax.lax.stop_gradient on "
+            "its arguments, or jax.custom_vjp around the call"
         )
 
     function: Any = jax.custom_jvp(call)
     function.defjvp(refuse)
     return function  # type: ignore[no-any-return]
+
+
+def _form_fault(call: TracedCall) -> str:
+    """Return why another form of a reduction has no gradients, though the reduction has."""
+    rule, declaration = call.kernel.backward, call.kernel.declaration
+    if call.form == REDUCE or rule is None:
+        return ""
+    assert isinstance(declaration, ReductionDeclaration)
+    return form_gradient_fault(declaration, rule.kernel.declaration, call.form)
 
 
 def _without_gradient(call: TracedCall) -> Callable[..., Outputs]:
@@ -74,6 +88,8 @@ class _Gradient:
             for number, name in enumerate(declaration.inputs.names)
             if number not in call.numbers
         ]
+        self._indices = INDICES.get(call.form, ())
+        self._names += self._indices
         self._numbers = {
             declaration.inputs.names[number]: value for number, value in call.numbers.items()
         }
@@ -94,7 +110,8 @@ class _Gradient:
         outputs = self.function(*arrays)  # which can be differentiated again
         known = dict(zip(self._names, arrays, strict=True))
         known |= dict(zip(self._outputs, outputs, strict=True))
-        return outputs, {name: known[name] for name in self._rule.takes if name in known}
+        takes = (*self._rule.takes, *self._indices)
+        return outputs, {name: known[name] for name in takes if name in known}
 
     def backward(self, saved: dict[str, Any], arrived: Sequence[Any]) -> list[Any]:
         """Return the gradient of each input; None where it is zero."""
@@ -105,6 +122,8 @@ class _Gradient:
             shape, axis = self._call.evaluation.shape, self._call.options.get("axis")
             known = with_kept_axes(known, self._outputs, shape, axis)
         with self._call.precision():
+            if self._call.form != REDUCE:
+                known |= self._of_elements(known)
             options = self._rule.kernel.declaration.shared_options(self._call.options)
             arguments = self._rule.arguments(known)
             found = self._gradients(*arguments, **self._raw_shapes, **options)
@@ -116,6 +135,22 @@ class _Gradient:
                     self._names, self._call.shapes, self._call.dtypes, strict=True
                 )
             ]
+
+    def _of_elements(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the kernel's arguments for a form: each element is a reduction of its own."""
+        call, declaration = self._call, self._call.kernel.declaration
+        assert isinstance(declaration, ReductionDeclaration)
+        name = f"{PREFIX}{self._outputs[0]}"
+        if call.form == SCAN and declaration.sums == SUMS_OF_ELEMENTS:
+            reverse = not call.options.get("reverse", False)
+            other = replace(call, options={**call.options, "reverse": reverse})
+            (found,) = differentiable(other, self._gradients)(known[name])
+        else:
+            indices = tuple(known[one] for one in self._indices)
+            found = adjoint(
+                declaration, call.form, known[name], call.evaluation.shape, call.options, indices
+            )
+        return {name: found} | ({} if COUNT in declaration.inputs.names else {COUNT: 1})
 
     def _check(self, wanted: Mapping[str, Any]) -> None:
         """Raise unless there is a gradient of all inputs that have these names and dtypes."""

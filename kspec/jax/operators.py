@@ -8,20 +8,23 @@ is set to have none.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.jax.abstract import AbstractValue, check_count, evaluate
+from kspec.jax.abstract import AbstractValue, Evaluation, check_count, evaluate, evaluate_form
 from kspec.jax.calls import TracedCall
 from kspec.jax.gradients import differentiable
 from kspec.jax.options import TRUTHS, hashable_options, option_names
 from kspec.jax.request import Number
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
+from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.forms import INDICES, REDUCE, SCAN, SEGMENTS, WINDOW
 from kspec.runtime.kernels.identity import Kernel, PackagedKernel, identity_of
 from kspec.runtime.libraries.registry import check_no_mask
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -49,6 +52,8 @@ class JaxFunction:
         What runs.
     callback : bool
         Whether it runs on the host device, by `jax.pure_callback`.
+    form : str
+        The form of a reduction that it calls (`kspec.model.forms`).
 
     Attributes
     ----------
@@ -56,9 +61,10 @@ class JaxFunction:
         As given.
     """
 
-    def __init__(self, kernel: Kernel, callback: bool = False) -> None:
+    def __init__(self, kernel: Kernel, callback: bool = False, form: str = REDUCE) -> None:
         self.kernel = kernel
-        self.__name__ = kernel.name
+        self._form = form
+        self.__name__ = kernel.name if form == REDUCE else f"{kernel.name}_{form}"
         self.__doc__ = kernel.__doc__
         self._name = _program_name(kernel)
         self._callback = callback
@@ -68,7 +74,8 @@ class JaxFunction:
             for number, param in enumerate(declaration.inputs)
             if param.name in declaration.scalars
         )
-        self._places = [f"{kernel.name}: argument {name}" for name in declaration.inputs.names]
+        names = (*declaration.inputs.names, *INDICES.get(form, ()))
+        self._places = [f"{kernel.name}: argument {name}" for name in names]
         if not callback:
             target().add(self._name, kernel)
         # Profilers show the kernel's name, not that of the method.
@@ -77,15 +84,40 @@ class JaxFunction:
         self._compiled = jax.jit(
             trace,
             static_argnums=self._static,
-            static_argnames=(*option_names(declaration), TRUTHS),
+            static_argnames=(*option_names(declaration, form), TRUTHS),
             inline=True,
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return JaxFunction, (self.kernel, self._callback)
+        return JaxFunction, (self.kernel, self._callback, self._form)
 
     def __repr__(self) -> str:
-        return f"<kspec.jax function {self._name}>"
+        form = "" if self._form == REDUCE else f".{self._form}"
+        return f"<kspec.jax function {self._name}{form}>"
+
+    @functools.cached_property
+    def scan(self) -> JaxFunction:
+        """Scan of a reduction: ``scan(x, axis=-1, exclusive=False, reverse=False)``."""
+        return self._other(SCAN)
+
+    @functools.cached_property
+    def segments(self) -> JaxFunction:
+        """Reduction of segments of the first axis: ``segments(x, indptr)``."""
+        return self._other(SEGMENTS)
+
+    @functools.cached_property
+    def window(self) -> JaxFunction:
+        """Reduction of windows: ``window(x, size, axis=-1, boundary="valid", step=1)``.
+
+        The size may also be given by name.
+        """
+        return self._other(WINDOW)
+
+    def _other(self, form: str) -> JaxFunction:
+        """Return another form of a reduction."""
+        if not isinstance(self.kernel.declaration, ReductionDeclaration) or self._form != REDUCE:
+            raise AttributeError(f"{self!r} has no {form}: it is not a reduction", name=form)
+        return JaxFunction(self.kernel, self._callback, form)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the kernel, now or as a part of the program that is being traced.
@@ -103,6 +135,10 @@ class JaxFunction:
             Reductions: axes to reduce; None: all of them, ``()``: none.
         keepdims : bool, default False
             Reductions: keep reduced axes with extent 1.
+        exclusive, reverse : bool, default False
+            Scans: without the element itself; from the end of the axis.
+        step : int or tuple of int, default 1
+            Windows: elements from one to the next.
         boundary : str, optional
             Kernels with windows or samples: what lies outside of their arrays.
         **sizes : int
@@ -124,8 +160,11 @@ class JaxFunction:
         jax.errors.JaxRuntimeError
             When the program runs: what the kernel raises, as text.
         """
-        options = hashable_options(self.kernel.declaration, options)
-        check_count(self.kernel.declaration, args)
+        declaration = self.kernel.declaration
+        if self._form == WINDOW:
+            args, options = _with_size(declaration, args, options)
+        options = hashable_options(declaration, options, self._form)
+        check_count(declaration, args, self._form)
         given = [
             _number(where, value) if number in self._static else _array(where, value)
             for number, (where, value) in enumerate(zip(self._places, args, strict=True))
@@ -151,11 +190,12 @@ class JaxFunction:
             else _value(where, one, number in truths)
             for number, (where, one) in enumerate(zip(self._places, args, strict=True))
         ]
-        evaluation = evaluate(declaration, values, **options)
+        evaluation = self._evaluated(values, options)
         numbers = {number: args[number].value for number in self._static}
         shapes = tuple(value.shape for value in values if value.number is None)
         call = TracedCall(
-            self.kernel, self._name, evaluation, shapes, numbers, options, self._callback
+            *(self.kernel, self._name, evaluation, shapes, numbers, options),
+            *(self._callback, self._form),
         )
         narrowed = [call.narrowed(dtype) for _, dtype in evaluation.outputs]
         with call.precision():
@@ -173,6 +213,32 @@ class JaxFunction:
             )
         one = len(outputs) == 1 and not getattr(declaration, "return_tuple", False)
         return outputs[0] if one else outputs
+
+    def _evaluated(self, values: Sequence[AbstractValue], options: Mapping[str, Any]) -> Evaluation:
+        """Return the types of a call, in which arrays of integers count as inputs."""
+        declaration = self.kernel.declaration
+        if self._form == REDUCE:
+            return evaluate(declaration, values, **options)
+        assert isinstance(declaration, ReductionDeclaration)
+        count = len(declaration.inputs)
+        inputs, indices = values[:count], values[count:]
+        found = evaluate_form(declaration, self._form, inputs, indices, **options)
+        return replace(found, inputs=(*found.inputs, *(one.dtype for one in indices)))
+
+
+def _with_size(
+    declaration: GeneratedDeclaration, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a reduction of windows, with the size by name."""
+    if "size" in options:
+        return args, options
+    count = len(declaration.inputs)
+    if len(args) != count + 1:
+        raise ArgumentTypeError(
+            f"{declaration.name}.window() takes {count + 1} positional arguments "
+            f"({declaration.inputs}, size) in JAX, not {len(args)}; outputs are returned"
+        )
+    return args[:count], {**options, "size": args[count]}
 
 
 def _program_name(kernel: Kernel) -> str:

@@ -11,11 +11,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.model.declaration import GeneratedDeclaration
+from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.forms import REDUCE, SCAN, SEGMENTS, WINDOW
 from kspec.model.infer import checked_size
 from kspec.model.shapes import axis_index, integer
 from kspec.runtime.memory.array_view import dtype_name
@@ -23,7 +25,10 @@ from kspec.runtime.memory.device_array import as_element_dtype, as_shape
 
 _OPTIONS = {
     "elementwise": ("size", "dtype", "raw_shapes"),
-    "reduction": ("axis", "keepdims", "dtype"),
+    REDUCE: ("axis", "keepdims", "dtype"),
+    SCAN: ("axis", "exclusive", "reverse", "dtype"),
+    SEGMENTS: ("dtype",),
+    WINDOW: ("size", "axis", "boundary", "step", "dtype"),
 }
 
 
@@ -31,15 +36,15 @@ _OPTIONS = {
 TRUTHS = "truths"
 
 
-def option_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
-    """Return the keyword arguments of a kernel.
+def option_names(declaration: GeneratedDeclaration, form: str = REDUCE) -> tuple[str, ...]:
+    """Return the keyword arguments of a kernel, or of another form of a reduction.
 
     Raises
     ------
     ArgumentTypeError
         If an integer placeholder has the name of another one.
     """
-    names = _OPTIONS[declaration.kind]
+    names = _OPTIONS[form if isinstance(declaration, ReductionDeclaration) else "elementwise"]
     taken = (*names, TRUTHS)
     for name in declaration.size_names:
         if name in taken:
@@ -51,7 +56,7 @@ def option_names(declaration: GeneratedDeclaration) -> tuple[str, ...]:
 
 
 def hashable_options(
-    declaration: GeneratedDeclaration, options: Mapping[str, Any]
+    declaration: GeneratedDeclaration, options: Mapping[str, Any], form: str = REDUCE
 ) -> dict[str, Any]:
     """Return the options of a call, each in the only way that it is written.
 
@@ -64,7 +69,8 @@ def hashable_options(
     """
     if not options:
         return {}
-    kernel, names = declaration.name, option_names(declaration)
+    kernel, names = declaration.name, option_names(declaration, form)
+    conversions = _CONVERSIONS | (_WINDOW_CONVERSIONS if form == WINDOW else {})
     for name in options:
         if name not in names:
             raise ArgumentTypeError(
@@ -72,7 +78,7 @@ def hashable_options(
             )
     sizes = declaration.size_names
     return {
-        name: _size(kernel, name, value) if name in sizes else _CONVERSIONS[name](kernel, value)
+        name: _size(kernel, name, value) if name in sizes else conversions[name](kernel, value)
         for name, value in options.items()
     }
 
@@ -101,8 +107,19 @@ def _axis(_: str, axis: Any) -> int | tuple[int, ...] | None:
     return tuple(map(axis_index, axis)) if isinstance(axis, Sequence) else axis_index(axis)
 
 
-def _keepdims(_: str, keepdims: Any) -> bool:
-    return bool(keepdims)
+def _truth(_: str, value: Any) -> bool:
+    return bool(value)
+
+
+def _integers(name: str, kernel: str, value: Any) -> int | tuple[int, ...]:
+    several = tuple(value) if isinstance(value, tuple | list) else (value,)
+    found = tuple(one for one in map(integer, several) if one is not None)
+    if len(found) != len(several):
+        raise ArgumentTypeError(
+            f"{kernel}: {name} must be an integer or a tuple of integers when the program is "
+            f"traced, not {type(value).__name__}; under jax.jit, name it in static_argnames"
+        )
+    return found if isinstance(value, tuple | list) else found[0]
 
 
 def _dtype(_: str, dtype: Any) -> str | None:
@@ -125,9 +142,14 @@ def _raw_shapes(kernel: str, shapes: Any) -> tuple[tuple[int, ...], ...] | None:
 
 _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
     "axis": _axis,
-    "keepdims": _keepdims,
+    "keepdims": _truth,
+    "exclusive": _truth,
+    "reverse": _truth,
     "dtype": _dtype,
     "size": checked_size,
     "raw_shapes": _raw_shapes,
     "boundary": _boundary,
+}
+_WINDOW_CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
+    name: functools.partial(_integers, name) for name in ("size", "step")
 }

@@ -8,15 +8,19 @@ kernel's name and nothing of this process.
 '{"kernel": "kspec_kernels.norms.l2norm", "numbers": [], "options": {"axis": [-1], ...
 >>> parse_request(wanted.text.encode()) == wanted
 True
+
+Other forms of reductions are named, too.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from kspec.model.forms import REDUCE
 
 Number = bool | int | float | complex
 
@@ -33,18 +37,28 @@ class Request:
         Inputs that are not arrays, and where they are among the inputs.
     options : tuple of (str, object)
         Keyword arguments of the call.
+    form : str
+        The form of a reduction that is called; its arrays of integers are behind the inputs.
     """
 
     kernel: str
     numbers: tuple[tuple[int, Number], ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
+    form: str = REDUCE
 
     @property
     def text(self) -> str:
         """The request as JSON."""
         numbers = [[position, _plain(number)] for position, number in self.numbers]
         data = {"kernel": self.kernel, "numbers": numbers, "options": dict(self.options)}
+        if self.form != REDUCE:
+            data["form"] = self.form
         return json.dumps(data)
+
+    def called(self, kernel: Any) -> Callable[..., Any]:
+        """Return the function that a request calls: the kernel, or the method of a form."""
+        method: Callable[..., Any] = kernel if self.form == REDUCE else getattr(kernel, self.form)
+        return method
 
     def inputs(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the arrays with the numbers between them."""
@@ -63,7 +77,7 @@ def parse_request(text: bytes) -> Request:
         (name, tuple(value) if isinstance(value, list) else value)
         for name, value in data["options"].items()
     )
-    return Request(data["kernel"], numbers, options)
+    return Request(data["kernel"], numbers, options, data.get("form", REDUCE))
 
 
 def _plain(number: Number) -> object:

@@ -136,7 +136,7 @@ class ForeignTarget:
         for param, output in zip(kernel.declaration.outputs, outputs, strict=True):
             if param.raw:  # which elements are written is the kernel's business
                 clear(output, stream)
-        kernel(*request.inputs(arrays), *outputs, stream=stream, **options)
+        request.called(kernel)(*request.inputs(arrays), *outputs, stream=stream, **options)
 
     def _guarded(self, run: Callable[[CallFrame], int | None], address: int) -> int | None:
         """Run a handler; exceptions become errors of XLA's, for C code cannot pass them on."""

@@ -20,6 +20,10 @@ Gradients have the shape of all inputs broadcast; those of an input that is smal
 >>> summed_axes((8, 4, 1024), (4, 1))
 ((0, 2), (4, 1))
 
+Other forms of a reduction have gradients where its outputs are sums or means.  An element then gets
+the gradients of all outputs that it is in, added up (the form's *adjoint*), times the derivative
+of the map: the kernel computes that as for a reduction of single elements, whose count is 1.
+
 `kspec.spec.gradients.kernels` makes such kernels of expressions, `kspec.torch` and `kspec.jax` call
 them.
 """
@@ -31,6 +35,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
+from kspec.model.declaration import MEANS, Declaration, RawDeclaration, ReductionDeclaration
 from kspec.model.shapes import kept_shape, reduced_count
 
 PREFIX = "grad_"
@@ -61,6 +66,40 @@ def with_kept_axes(
     names = [one for name in outputs for one in (name, f"{PREFIX}{name}") if one in known]
     reshaped = {name: known[name].reshape(kept) for name in names}
     return {COUNT: reduced_count(shape, axis), **known, **reshaped}
+
+
+def form_gradient_fault(
+    declaration: ReductionDeclaration, gradients: Declaration, form: str
+) -> str:
+    """Return why another form of a reduction has no gradients; empty if it has.
+
+    Parameters
+    ----------
+    declaration : ReductionDeclaration
+        The reduction.
+    gradients : Declaration
+        The kernel that computes its gradients.
+    form : str
+        The form.
+    """
+    if not declaration.sums:
+        return (
+            f"gradients of its {form} are derived only where outputs are sums or means "
+            "(reduce = 'a + b', post_map = 'y = a')"
+        )
+    if isinstance(gradients, RawDeclaration):
+        return f"a raw kernel computes its gradients, which has no gradients of its {form}"
+    own, takes = declaration.inputs.names, gradients.inputs
+    read = next((name for name in declaration.outputs.names if name in takes.names), "")
+    if read:
+        return f"its backward reads the output {read}, which is another one in its {form}"
+    whole = {one.name for one in takes if one.raw}.union(gradients.raw_views).difference(own)
+    if whole:
+        name = min(whole)
+        return f"its backward reads {name} as a whole, which has another shape in its {form}"
+    if declaration.sums == MEANS and (COUNT in own or COUNT not in takes.names):
+        return f"its backward does not read {COUNT}, by which a mean divides"
+    return ""
 
 
 @dataclass(frozen=True)

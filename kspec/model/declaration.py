@@ -20,6 +20,8 @@ from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 
+# Sums that outputs of a reduction may be (`ReductionDeclaration.sums`).
+SUMS_OF_ELEMENTS, SUMS_OF_VALUES, MEANS = "elements", "values", "means"
 PLACES = 5  # positional parameters of calls that are written out, which makes them faster
 
 
@@ -219,6 +221,10 @@ class ReductionDeclaration(_Generated):
         `kspec.spec.forms.JOINS`. Empty: another.
     forms_only : bool
         Whether the spec lists these and not ``reduce``, so that there is no reduction along axes.
+    sums : str
+        Sums that the only output is, from which gradients of the other forms follow: ``elements``
+        of the only input as they are, ``values`` of the map, or ``means`` of these. Empty: others,
+        or the map depends on where an element is.
     """
 
     has_identity: bool = True
@@ -232,6 +238,7 @@ class ReductionDeclaration(_Generated):
     forms: tuple[str, ...] = ()
     joins: str = ""
     forms_only: bool = False
+    sums: str = ""
 
     kind = "reduction"
 

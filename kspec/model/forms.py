@@ -24,7 +24,7 @@ As `kspec.model.infer`, this is what all callers share.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +66,8 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     WINDOW: ("size", "boundary", "step"),
 }
 _PASS_BOUNDS = "pass where each segment begins, and then where the last one ends"
+# Arrays of integers that forms take behind their inputs.
+INDICES: dict[str, tuple[str, ...]] = {SEGMENTS: ("indptr",)}
 # What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
 # nothing, so that windows have fewer elements there.
 SHRINK = "shrink"
@@ -439,6 +441,39 @@ def infer_window(
         replace(one, before=one.before - wanted[one.axis].first) if one.axis in wanted else one
         for one in sliding
     )
+
+
+def infer_form(
+    declaration: ReductionDeclaration,
+    form: str,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract] = (),
+    *,
+    indices: Sequence[Abstract] = (),
+    options: Mapping[str, Any],
+    **rest: Any,
+) -> Inferred:
+    """Return the types of a call of a form other than ``reduce``, for callers that have any.
+
+    Parameters
+    ----------
+    indices : sequence of Abstract
+        The arrays of integers that the form takes beside the inputs.
+    options : mapping of str to object
+        Keyword arguments of the call; those that do not matter here are left alone.
+    **rest
+        As of `infer_scan` and the others, which have the errors, too.
+    """
+    if form == SCAN:
+        axis, exclusive = options.get("axis", -1), bool(options.get("exclusive"))
+        return infer_scan(declaration, inputs, outputs, axis=axis, exclusive=exclusive, **rest)
+    if form == SEGMENTS:
+        (bounds,) = indices
+        return infer_segments(declaration, inputs, bounds, outputs, **rest)
+    assert form == WINDOW
+    names = ("size", "axis", "boundary", "step")
+    given = {name: options[name] for name in names if name in options}
+    return infer_window(declaration, inputs, outputs, **given, **rest)[0]
 
 
 def _inferred(

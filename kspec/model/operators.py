@@ -13,17 +13,21 @@ sq.x(Scalar x, Tensor y) -> Tensor
 Schemas are in torch's language.  An input that may be an array or a number has an overload for
 either, named by the inputs that are numbers (by their positions, ``in0_in1``, where names could be
 taken for others).  Operators of elementwise and reduction kernels
-return new arrays; what a kernel writes to is annotated, as ``Tensor(a!) y``.
+return new arrays; what a kernel writes to is annotated, as ``Tensor(a!) y``.  Each other form of a
+reduction is an operator of its own, ``total_scan`` beside ``total``.
 
 `kspec.torch` registers these, `kspec.build.package.torch_module` writes functions that call them.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import itertools
 import keyword
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kspec.model import dtypes
 from kspec.model.backward import COUNT
@@ -34,6 +38,7 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.forms import INDICES, REDUCE, SCAN, SEGMENTS, WINDOW, form_fault
 from kspec.model.signature import CParam, Param
 
 ARRAY = "Tensor"
@@ -93,17 +98,42 @@ class Operator:
         How many new arrays are returned.
     overload : str
         Name of the overload; empty for the first.
+    form : str
+        Form of a reduction (`kspec.model.forms`) that it calls.
     """
 
     declaration: Declaration
     arguments: tuple[OperatorArgument, ...]
     results: int
     overload: str = ""
+    form: str = REDUCE
+
+    @property
+    def packet(self) -> str:
+        """Name that its overloads share: ``total``, or ``total_scan``."""
+        return form_name(self.declaration.name, self.form)
 
     @property
     def name(self) -> str:
         """Name of the operator and its overload: ``sq.y``."""
-        return ".".join(filter(None, (self.declaration.name, self.overload)))
+        return ".".join(filter(None, (self.packet, self.overload)))
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Values of the arguments that calls may leave out."""
+        return {one.name: ast.literal_eval(one.default) for one in self.arguments if one.default}
+
+    @property
+    def form_arguments(self) -> tuple[str, ...]:
+        """Names of the arguments that a reduction or another form has beside its parameters."""
+        if not isinstance(self.declaration, ReductionDeclaration):
+            return ()
+        return tuple(one.name for one in _FORM_ARGUMENTS[self.form])
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Names of the arrays of integers that a form takes beside the inputs."""
+        return INDICES.get(self.form, ())
 
     @property
     def parameters(self) -> tuple[OperatorArgument, ...]:
@@ -147,8 +177,62 @@ class Operator:
         return f"{self.name}({', '.join(texts)}) -> {returned}"
 
 
-def operators(declaration: Declaration) -> tuple[Operator, ...]:
+# Arguments of a reduction's operators behind those of its parameters, by form; other forms have no
+# operators.
+_FORM_ARGUMENTS = {
+    REDUCE: (
+        OperatorArgument("axis", "int[1]?", default="None"),
+        OperatorArgument("keepdims", "bool", default="False"),
+    ),
+    SCAN: (
+        OperatorArgument("axis", "int", default="-1"),
+        OperatorArgument("exclusive", "bool", default="False"),
+        OperatorArgument("reverse", "bool", default="False"),
+    ),
+    SEGMENTS: tuple(OperatorArgument(name, ARRAY) for name in INDICES[SEGMENTS]),
+    WINDOW: (
+        OperatorArgument("size", "int[1]"),
+        OperatorArgument("axis", "int[1]", default="-1"),
+        OperatorArgument("boundary", "str", default='"valid"'),
+        OperatorArgument("step", "int[1]", default="1"),
+    ),
+}
+
+
+def form_name(kernel: str, form: str) -> str:
+    """Return the name of the operator of a kernel's form."""
+    return kernel if form == REDUCE else f"{kernel}_{form}"
+
+
+def operator_forms(declaration: Declaration, listed: bool = True) -> tuple[str, ...]:
+    """Return the forms of which a kernel has operators.
+
+    Parameters
+    ----------
+    declaration : Declaration
+        The kernel.
+    listed : bool, default True
+        Only those that its spec lists. Otherwise all that it has, without those for which a
+        parameter has the name of an argument.
+    """
+    if not isinstance(declaration, ReductionDeclaration):
+        return (REDUCE,)
+    if listed:
+        return (REDUCE, *(one for one in declaration.forms if one in _FORM_ARGUMENTS))
+    taken = set(declaration.params.names)
+    others = () if form_fault(declaration) else _FORM_ARGUMENTS
+    free = (
+        form
+        for form in others
+        if form != REDUCE and taken.isdisjoint(one.name for one in _FORM_ARGUMENTS[form])
+    )
+    return (REDUCE, *free)
+
+
+def operators(declaration: Declaration, form: str = REDUCE) -> tuple[Operator, ...]:
     """Return the overloads of a kernel's operator, the one with most arrays first.
+
+    Those of a reduction's form, if there are several (`operator_forms`).
 
     Gradients that expressions declare have one; `gradient_numbers` says which others are called.
     """
@@ -158,11 +242,13 @@ def operators(declaration: Declaration) -> tuple[Operator, ...]:
     most = len(names) if len(names) <= _COMBINED else 0
     chosen = [some for k in range(most + 1) for some in itertools.combinations(names, k)]
     chosen.sort(key=lambda some: (len(some), [-names.index(name) for name in some]))
-    found = (operator(declaration, some) for some in chosen)
+    found = (operator(declaration, some, form) for some in chosen)
     return tuple(one for one in found if _is_decided(one))
 
 
-def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Operator:
+def operator(
+    declaration: GeneratedDeclaration, numbers: Collection[str], form: str = REDUCE
+) -> Operator:
     """Return the overload in which some of the inputs are numbers."""
     elementwise = isinstance(declaration, ElementwiseDeclaration)
     arguments = [
@@ -181,11 +267,10 @@ def operator(declaration: GeneratedDeclaration, numbers: Collection[str]) -> Ope
     if isinstance(declaration, ElementwiseDeclaration):
         arguments += _window_arguments(declaration)
     else:
-        arguments.append(OperatorArgument("axis", "int[1]?", default="None"))
-        arguments.append(OperatorArgument("keepdims", "bool", default="False"))
+        arguments += _FORM_ARGUMENTS[form]
     overload = _overload(declaration.inputs.names, numbers)
     results = 0 if written else len(declaration.outputs)
-    return Operator(declaration, tuple(arguments), results, overload)
+    return Operator(declaration, tuple(arguments), results, overload, form)
 
 
 def _window_arguments(declaration: ElementwiseDeclaration) -> list[OperatorArgument]:
@@ -272,7 +357,7 @@ def _options(declaration: Declaration) -> tuple[str, ...]:
     if isinstance(declaration, RawDeclaration):
         return ("grid", "block", "shared_mem")
     if isinstance(declaration, ReductionDeclaration):
-        return ("axis", "keepdims")
+        return tuple(one.name for one in _FORM_ARGUMENTS[REDUCE])
     return (_SIZE,) if all(param.raw for param in declaration.inputs) else ()
 
 

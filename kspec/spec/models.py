@@ -51,6 +51,7 @@ from kspec.spec.fields import (
 )
 from kspec.spec.forms import form_faults, join_of
 from kspec.spec.gradients import rules as gradient_rules
+from kspec.spec.gradients.sums import recognized_sums
 from kspec.spec.neighbours.samples import (
     SampleTable,
     declared_samples,
@@ -439,6 +440,7 @@ class ReductionSpec(_GeneratedSpec):
         """Return the declaration for callers of this spec."""
         folded = set(identifiers(self.reduce, self.post_map)) - {"a", "b"}
         folded |= set(identifiers(self.identity or ""))
+        indexed = self._is_indexed()
         return ReductionDeclaration(
             self.name,
             self.inputs,
@@ -451,11 +453,12 @@ class ReductionSpec(_GeneratedSpec):
             indexers=self.indexers,
             scalars=tuple(p.name for p in self.inputs if not p.raw and p.name in folded),
             accumulator=self.reduce_type,
-            indexed=self._is_indexed(),
+            indexed=indexed,
             counts=not _COUNTS.isdisjoint(without_phrases(self.post_map, [_RATIO])),
             forms=tuple(one for one in self.forms if one != REDUCE),
             joins=join_of(self.reduce, self.preamble),
             forms_only=REDUCE not in self.forms and bool(self.forms),
+            sums="" if indexed else recognized_sums(self),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )

@@ -41,7 +41,9 @@ def make_autocast(
         given = dict(zip(names, args, strict=False))
         wanted = _wanted(given, types, written)
         values = [
-            value.to(wanted[types[name]]) if _is_floating(value) and name not in written else value
+            value.to(wanted[types[name]])
+            if name in types and _is_floating(value) and name not in written
+            else value
             for name, value in given.items()
         ]
         with torch.autocast(device, enabled=False):
@@ -55,7 +57,7 @@ def _wanted(
 ) -> dict[str, torch.dtype]:
     """Return the dtype of each parameter type: declared, that of written ones, or the widest."""
     found: dict[str, torch.dtype] = {}
-    floating = {name: one for name, one in given.items() if _is_floating(one)}
+    floating = {name: one for name, one in given.items() if name in types and _is_floating(one)}
     for name, one in floating.items():
         type_ = types[name]
         if len(type_) > 1:

@@ -1,7 +1,8 @@
 """Gradients of operators: the kernel that `backward` of the spec names, called as an operator.
 
 So they are compiled, exported and captured as everything else.  `kspec.model.backward` has the
-part that does not depend on torch.
+part that does not depend on torch, `adjoints` what is between the outputs of a scan, of segments or
+of windows and the elements that they are sums of.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from typing import Any
 
 import torch
 
-from kspec.model.backward import PREFIX, Backward, with_kept_axes
+from kspec.model.backward import COUNT, PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import ReductionDeclaration
+from kspec.model.forms import REDUCE
 from kspec.model.infer import bind_types, loop_shape, param_dtype
 from kspec.model.operators import Operator
 from kspec.model.shapes import summed_axes
+from kspec.torch.adjoints import adjoint
 from kspec.torch.fake import abstract, broadcast, dtype_named
 
 
@@ -28,6 +31,8 @@ class Gradients:
         Which.
     backward : Backward
         Of its kernel.
+    front : callable
+        The operator itself.
     call : callable
         The operator that computes the gradients.
     writes : bool
@@ -35,19 +40,25 @@ class Gradients:
     """
 
     def __init__(
-        self, one: Operator, backward: Backward, call: Callable[..., Any], writes: bool
+        self,
+        one: Operator,
+        backward: Backward,
+        front: Callable[..., Any],
+        call: Callable[..., Any],
+        writes: bool,
     ) -> None:
         assert one.declaration.kind != "raw"
         self._operator = one
         self._declaration: Any = one.declaration
         self._backward = backward
+        self._front = front
         self._call = call
         self._writes = writes
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what the gradients are made of."""
         names = [argument.name for argument in self._operator.arguments]
-        given = dict(zip(names, inputs, strict=False))
+        given = {**self._operator.defaults, **dict(zip(names, inputs, strict=False))}
         outputs = output if isinstance(output, tuple | list) else (output,)
         arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         self._backward.refuse_complex(
@@ -55,7 +66,8 @@ class Gradients:
             (name for name, one in arrays.items() if one.requires_grad and one.is_complex()),
         )
         known = {**given, **dict(zip(self._declaration.outputs.names, outputs, strict=True))}
-        saved = [name for name in self._backward.takes if name in known]
+        takes = (*self._backward.takes, *self._operator.indices)
+        saved = [name for name in takes if name in known]
         needed = [name for name in saved if isinstance(known[name], torch.Tensor)]
         ctx.save_for_backward(*(known[name] for name in needed))
         ctx.needed = needed
@@ -67,7 +79,10 @@ class Gradients:
         else:
             ctx.shape = tuple(outputs[0].shape)
         ctx.shapes = {name: one.shape for name, one in arrays.items()}
-        ctx.axis = given.get("axis")
+        ctx.form = {
+            name: None if name in self._operator.indices else given[name]
+            for name in self._operator.form_arguments
+        }
         ctx.options = {name: given[name] for name in self._operator.options}
 
     def compute(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
@@ -75,8 +90,11 @@ class Gradients:
         known = {**ctx.numbers, **dict(zip(ctx.needed, ctx.saved_tensors, strict=True))}
         outputs = self._declaration.outputs.names
         known |= {f"{PREFIX}{name}": one for name, one in zip(outputs, grads, strict=True)}
-        if isinstance(self._declaration, ReductionDeclaration):
-            axis = None if ctx.axis is None else tuple(ctx.axis)
+        if self._operator.form != REDUCE:
+            known |= self._of_elements(ctx, known)
+        elif isinstance(self._declaration, ReductionDeclaration):
+            axis = ctx.form["axis"]
+            axis = None if axis is None else tuple(axis)
             known = with_kept_axes(known, outputs, ctx.shape, axis)
         found = dict(zip(self._backward.differentiable, self._run(ctx, known), strict=True))
         names = [argument.name for argument in self._operator.arguments]
@@ -88,6 +106,15 @@ class Gradients:
             else None
             for name, wanted in zip(names, ctx.needs_input_grad, strict=False)
         )
+
+    def _of_elements(self, ctx: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the kernel's arguments for a form: each element is a reduction of its own."""
+        (output,) = self._declaration.outputs.names
+        name = f"{PREFIX}{output}"
+        given = {one: known.get(one, value) for one, value in ctx.form.items()}
+        gradient = adjoint(self._operator, self._front, known[name], ctx.shape, given)
+        counted = {} if COUNT in self._declaration.inputs.names else {COUNT: 1}
+        return {name: gradient, **counted}
 
     def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         arguments = self._backward.arguments(known)

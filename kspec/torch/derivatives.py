@@ -19,7 +19,7 @@ from kspec.torch.autograd import Gradients
 
 
 def make_derivatives(
-    one: Operator, call: Callable[..., Any], gradients: Gradients | None
+    one: Operator, call: Callable[..., Any], gradients: Gradients | None, fault: str = ""
 ) -> Callable[..., Any] | None:
     """Return the implementation of an operator for autograd; None if it has none.
 
@@ -31,6 +31,8 @@ def make_derivatives(
         The operator.
     gradients : Gradients or None
         Its gradients; None: it has none.
+    fault : str
+        Why it has none, where the kernel has some.
     """
     if not _has_gradients(one):
         return None
@@ -41,7 +43,7 @@ def make_derivatives(
     in_transform = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 
     def refuse(name: str, reason: str) -> NoReturn:
-        raise ArgumentTypeError(f"{one.declaration.name}: {name} {reason}")
+        raise ArgumentTypeError(f"{one.packet}: {name} {reason}")
 
     def run(*args: Any, **keywords: Any) -> Any:
         wanted = ""
@@ -55,7 +57,7 @@ def make_derivatives(
                 refuse(name, _FORWARD)
         if wanted:
             if apply is None:
-                refuse(wanted, f"requires grad, but {_reason(one)}")
+                refuse(wanted, f"requires grad, but {_reason(one, fault)}")
             if in_transform():
                 refuse(wanted, _TRANSFORM)
             # Functions of autograd take no keywords.
@@ -98,10 +100,12 @@ def _function(
     run = forward_with_options if options else forward
     parts = {"forward": run, "setup_context": gradients.save, "backward": gradients.compute}
     members = {name: staticmethod(part) for name, part in parts.items()}
-    return type(one.declaration.name, (torch.autograd.Function,), members)
+    return type(one.packet, (torch.autograd.Function,), members)
 
 
-def _reason(one: Operator) -> str:
+def _reason(one: Operator, fault: str) -> str:
+    if fault:
+        return f"{fault}; call .detach() on it"
     if one.writes:
         return (
             "the kernel writes to its arguments, which autograd cannot follow; call .detach() on it"

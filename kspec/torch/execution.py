@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kspec.model.declaration import RawDeclaration, ReductionDeclaration
+from kspec.model.forms import REDUCE
 from kspec.model.operators import Operator
 from kspec.runtime.kernels.base import KernelCallable
 
@@ -31,6 +32,8 @@ def make_implementation(one: Operator, kernel: KernelCallable[Any]) -> Implement
     names = [argument.name for argument in one.parameters if not argument.keyword]
     if isinstance(one.declaration, RawDeclaration):
         return _raw(one, kernel, names)
+    if one.form != REDUCE:
+        return _form(one, kernel)
     if isinstance(one.declaration, ReductionDeclaration):
         return _reduction(one, kernel, len(names))
     call: Any = kernel
@@ -71,6 +74,30 @@ def _reduction(one: Operator, kernel: KernelCallable[Any], count: int) -> Implem
         return _outcome(one, call(*values, axis=axis, keepdims=keepdims))
 
     return run
+
+
+def _form(one: Operator, kernel: KernelCallable[Any]) -> Implementation:
+    """Return the function that runs another form of a reduction."""
+    assert isinstance(one.declaration, ReductionDeclaration)
+    call: Any = getattr(kernel, one.form)
+    count, inputs = len(one.parameters), len(one.declaration.inputs)
+    names, indices, defaults = one.form_arguments, one.indices, one.defaults
+
+    def run(*args: Any) -> Any:
+        given = {**defaults, **dict(zip(names, args[count:], strict=False))}
+        arrays = [given.pop(name) for name in indices]
+        values = [*args[:inputs], *arrays, *args[inputs:count]]
+        options = {name: _single(value) for name, value in given.items()}
+        return _outcome(one, call(*map(_plain, values), **options))
+
+    return run
+
+
+def _single(value: Any) -> Any:
+    """Return integers as calls are quickest with them: one, or a tuple."""
+    if not isinstance(value, tuple | list):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)
 
 
 def _raw(one: Operator, kernel: KernelCallable[Any], names: Sequence[str]) -> Implementation:

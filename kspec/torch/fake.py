@@ -11,10 +11,12 @@ from typing import Any
 import torch
 
 from kspec.errors import ShapeError
-from kspec.model.declaration import RawDeclaration
+from kspec.model.declaration import RawDeclaration, ReductionDeclaration
+from kspec.model.forms import REDUCE, infer_form
 from kspec.model.infer import (
     NUMBER,
     Abstract,
+    Inferred,
     bind_types,
     check_one_device,
     infer,
@@ -34,7 +36,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
     names = [argument.name for argument in one.arguments]
 
     def fake(*args: Any, **keywords: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **keywords}
+        given = {**one.defaults, **dict(zip(names, args, strict=False)), **keywords}
         arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         device = _device(declaration.name, arrays)
         if isinstance(declaration, RawDeclaration):
@@ -47,15 +49,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
             binding, shape = bind_types(declaration, inputs), (given["size"],)
             types = [(shape, param_dtype(param, binding)) for param in declaration.outputs]
         else:
-            axis, keepdims = _axes(given.get("axis")), given.get("keepdims", False)
-            found = infer(
-                declaration,
-                inputs,
-                axis=axis,
-                keepdims=keepdims,
-                windows=neighbours_of(declaration, given).windows,
-                broadcast=broadcast,
-            )
+            found = _infer(one, given, arrays)
             types = [(found.shape, dtype) for dtype in found.dtypes]
         results = tuple(
             torch.empty(shape, dtype=dtype_named(dtype), device=device) for shape, dtype in types
@@ -63,6 +57,34 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         return results[0] if len(results) == 1 else results
 
     return fake
+
+
+def _infer(one: Operator, given: Mapping[str, Any], arrays: Mapping[str, torch.Tensor]) -> Inferred:
+    """Return the types of a call, given all its arguments."""
+    declaration = one.declaration
+    assert not isinstance(declaration, RawDeclaration)
+    inputs = abstract(declaration.inputs, arrays)
+    if one.form != REDUCE:
+        assert isinstance(declaration, ReductionDeclaration)
+        return infer_form(
+            declaration,
+            one.form,
+            inputs,
+            indices=[
+                Abstract(tuple(given[name].shape), _short(given[name].dtype))
+                for name in one.indices
+            ],
+            options=given,
+            broadcast=broadcast,
+        )
+    return infer(
+        declaration,
+        inputs,
+        axis=_axes(given.get("axis")),
+        keepdims=given.get("keepdims", False),
+        windows=neighbours_of(declaration, given).windows,
+        broadcast=broadcast,
+    )
 
 
 def abstract(params: Iterable[Param], arrays: Mapping[str, torch.Tensor]) -> list[Abstract]:

@@ -10,9 +10,17 @@ import torch
 
 from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.locks import make_lock
-from kspec.model.backward import Backward
-from kspec.model.declaration import RawDeclaration
-from kspec.model.operators import Operator, gradient_numbers, operator, operators, refusal
+from kspec.model.backward import Backward, form_gradient_fault
+from kspec.model.declaration import RawDeclaration, ReductionDeclaration
+from kspec.model.forms import REDUCE
+from kspec.model.operators import (
+    Operator,
+    gradient_numbers,
+    operator,
+    operator_forms,
+    operators,
+    refusal,
+)
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.kernels.identity import Kernel, called_in, identity_of, kernel_of
 from kspec.runtime.package import modules_of
@@ -39,6 +47,10 @@ def register(module: Any, namespace: str | None = None) -> Any:
     `torch.compile` without breaking the graph, in `torch.export`, in CUDA graphs and under
     autocast; it is differentiable where the spec has `backward`. Kernels that take structs,
     textures or parameters that are not declared are left out.
+
+    Other forms of a reduction are operators beside it, ``total_scan``, ``total_segments`` and
+    ``total_window``: those that its spec lists in `forms`, or all of a kernel made in Python, but
+    for those for which a parameter has the name of an argument.
 
     Registering a module again does nothing, nor does registering a kernel that was declared again
     as it was.
@@ -137,7 +149,7 @@ class _Registry:
                 library.define(one.schema, tags=(torch.Tag.pt2_compliant_tag,))
             for one, kernel in planned:
                 self._defined.add((namespace, one.name))
-                self._kernels[namespace, kernel.name] = kernel
+                self._kernels[namespace, one.packet] = kernel
                 _implement(library, namespace, one, kernel)
 
     def _plan(
@@ -145,9 +157,15 @@ class _Registry:
     ) -> Iterator[tuple[Operator, KernelCallable[Any]]]:
         """Yield the operators that are missing, each with its kernel."""
         planned: dict[str, tuple[Operator, KernelCallable[Any]]] = {}
-        found = [(one, kernel) for kernel in kernels for one in operators(kernel.declaration)]
+        found = [
+            (one, kernel)
+            for kernel in kernels
+            for form in operator_forms(kernel.declaration, listed=kernel.origin is not None)
+            for one in operators(kernel.declaration, form)
+        ]
         for one, kernel in found:  # which grows: gradients may have gradients
             if one.name in planned:
+                _check_equal(namespace, one, planned[one.name][1], kernel)
                 continue
             planned[one.name] = one, kernel
             gradients = _gradients_of(one, kernel)
@@ -155,30 +173,51 @@ class _Registry:
                 backward, made = gradients
                 found.append((made, backward.kernel))
         for name, (one, kernel) in planned.items():
-            self._check(namespace, kernel)
+            self._check(namespace, one, kernel)
             if (namespace, name) not in self._defined:
                 yield one, kernel
 
-    def _check(self, namespace: str, kernel: KernelCallable[Any]) -> None:
-        """Raise unless a name is free, or that of the same kernel."""
-        known = self._kernels.get((namespace, kernel.name))
-        taken = known is None and hasattr(getattr(torch.ops, namespace), kernel.name)
-        if taken or (known is not None and not _are_equal(known, kernel)):
-            raise DuplicateKernelError(
-                f"torch has an operator {namespace}::{kernel.name} already, of something else; "
-                "register with another namespace="
-            )
+    def _check(self, namespace: str, one: Operator, kernel: KernelCallable[Any]) -> None:
+        """Raise unless the name of an operator is free, or that of the same kernel."""
+        known = self._kernels.get((namespace, one.packet))
+        if known is not None:
+            _check_equal(namespace, one, known, kernel)
+        elif hasattr(getattr(torch.ops, namespace), one.packet):
+            raise _taken(namespace, one)
+
+
+def _check_equal(
+    namespace: str, one: Operator, known: KernelCallable[Any], kernel: KernelCallable[Any]
+) -> None:
+    """Raise unless the kernel of an operator is the one that is known under its name."""
+    if not _are_equal(known, kernel):
+        raise _taken(namespace, one)
+
+
+def _taken(namespace: str, one: Operator) -> DuplicateKernelError:
+    return DuplicateKernelError(
+        f"torch has an operator {namespace}::{one.packet} already, of something else; "
+        "register with another namespace="
+    )
 
 
 def _gradients_of(one: Operator, kernel: KernelCallable[Any]) -> tuple[Backward, Operator] | None:
     """Return the gradients of an operator, and the operator for them; None if it has none."""
     backward = kernel.backward
-    if backward is None or one.writes:
+    if backward is None or one.writes or _form_fault(one, backward):
         return None
     declaration = backward.kernel.declaration
     if isinstance(declaration, RawDeclaration):
         return None
     return backward, operator(declaration, gradient_numbers(one, declaration))
+
+
+def _form_fault(one: Operator, backward: Backward | None) -> str:
+    """Return why another form of a reduction has no gradients, though the reduction has."""
+    if one.form == REDUCE or backward is None:
+        return ""
+    assert isinstance(one.declaration, ReductionDeclaration)
+    return form_gradient_fault(one.declaration, backward.kernel.declaration, one.form)
 
 
 def _implement(
@@ -199,15 +238,17 @@ def _implement(
     gradients = None
     if found is not None:
         backward, made = found
-        gradients = Gradients(one, backward, _overload(namespace, made), made.writes)
-    derivatives = make_derivatives(one, _overload(namespace, one), gradients)
+        front, call = _overload(namespace, one), _overload(namespace, made)
+        gradients = Gradients(one, backward, front, call, made.writes)
+    fault = _form_fault(one, kernel.backward)
+    derivatives = make_derivatives(one, _overload(namespace, one), gradients, fault)
     if derivatives is not None:
         library.impl(one.name, derivatives, "Autograd")
 
 
 def _overload(namespace: str, one: Operator) -> Any:
     """Return torch's object of an operator that is defined."""
-    packet = getattr(getattr(torch.ops, namespace), one.declaration.name)
+    packet = getattr(getattr(torch.ops, namespace), one.packet)
     return getattr(packet, one.overload or "default")
 
 

@@ -120,3 +120,44 @@ def test_names_that_no_operator_can_have(tmp_path: Path) -> None:
 
 def test_the_shipped_package_has_it() -> None:
     assert plan_project(ROOT).settings.torch
+
+
+FORMS = ("reduce", "scan", "segments", "window")
+
+
+def with_forms(folder: Path) -> Path:
+    folder = project(folder)
+    spec = folder / "specs" / "gates.toml"
+    forms = f'identity = "0"\nforms = {list(FORMS)}\nbackward = {{ x = "grad_y" }}\n'
+    text = spec.read_text().replace('post_map = "y = a"\n', f'post_map = "y = a"\n{forms}')
+    spec.write_text(text)
+    return folder
+
+
+def test_forms_of_reductions(tmp_path: Path) -> None:
+    text = render_torch_module(plan_project(with_forms(tmp_path)))
+    found = {
+        node.name: ast.unparse(node.args)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("total_")
+    }
+    assert found == {
+        "total_scan": "x: ArrayT, axis: int=-1, exclusive: bool=False, reverse: bool=False",
+        "total_segments": "x: ArrayT, indptr: ArrayT",
+        "total_window": "x: ArrayT, size: int | Sequence[int], axis: int | Sequence[int]=-1,"
+        " boundary: str='valid', step: int | Sequence[int]=1",
+    }
+    assert "_OPERATORS.total_window(x, size, axis, boundary, step)" in text
+    assert text.count("Differentiable with respect to x.") == 5  # that of gate is one
+
+
+def test_names_that_forms_have_taken(tmp_path: Path) -> None:
+    folder = with_forms(tmp_path)
+    spec = folder / "specs" / "gates.toml"
+    spec.write_text(spec.read_text().replace("elementwise.into]", "elementwise.total_scan]"))
+    with pytest.raises(SpecError) as caught:
+        plan_project(folder)
+    assert str(caught.value).splitlines() == [
+        "specs/gates.toml:9: total_scan cannot be an operator, and torch = true makes one of it: "
+        "the operator of total's scan has this name; rename one of the kernels",
+    ]

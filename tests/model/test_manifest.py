@@ -29,6 +29,7 @@ KERNELS = (
     ),
     ReductionDeclaration("r", Signature((X,)), Signature((X,)), scalars=("s",), accumulator="A"),
     ReductionDeclaration("c", Signature((X,)), Signature((X,)), indexed=False, counts=True),
+    ReductionDeclaration("f", Signature((X,)), Signature((X,)), forms=("scan",), sums="elements"),
     ReductionDeclaration(
         "v", Signature((X,)), Signature((X,)), raw_views=("x",), indexers=("_in_ind", "_out_ind")
     ),

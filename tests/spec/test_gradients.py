@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.model.backward import Backward
+from kspec.model.backward import Backward, form_gradient_fault
 from kspec.model.shapes import kept_shape, normalize_axes, reduced_count, summed_axes
 from kspec.spec.building import build_spec
 from kspec.spec.gradients.kernels import gradient_spec
@@ -166,3 +166,55 @@ def test_sums_of_broadcast_inputs(
 def test_arguments_are_in_the_order_of_the_kernel() -> None:
     norm = Backward(None, ("x", "y", "grad_y", "count"), ("grad_x",))
     assert norm.arguments({"count": 4, "grad_y": 3, "y": 2, "x": 1}) == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sums"),
+    [
+        ({}, "elements"),
+        ({"reduce": "b + a", "post_map": "y = a; // all"}, "elements"),
+        ({"identity": None}, "elements"),
+        ({"identity": "10"}, "values"),  # which an exclusive scan begins with
+        ({"map": "x * x"}, "values"),
+        ({"inputs": "T x, T w"}, "values"),
+        ({"outputs": "float64 y"}, "values"),
+        ({"reduce_type": "double"}, "elements"),
+        ({"post_map": "y = a / (_in_ind.size() / _out_ind.size())"}, "means"),
+        ({"reduce": "max(a, b)"}, ""),
+        ({"post_map": "y = sqrt(a)"}, ""),
+        ({"post_map": "y = a / _in_ind.size()"}, ""),
+        ({"post_map": "y = 2 * a"}, ""),
+        ({"map": "x * _J"}, ""),
+        ({"map": "x * _in_ind.size()"}, ""),
+        ({"outputs": "T y, T z", "post_map": "y = a; z = a"}, ""),
+        ({"reduce_type": "int"}, ""),  # rounds
+        ({"reduce_type": "Pair", "preamble": "struct Pair { float a, b; };"}, ""),
+    ],
+)
+def test_which_reductions_are_sums(fields: dict[str, object], sums: str) -> None:
+    """Gradients of their scans, segments and windows are derived."""
+    total = {"inputs": "T x", "outputs": "T y", "map": "x", "reduce": "a + b", "post_map": "y = a"}
+    spec = build_spec(ReductionSpec, **{"name": "f", **total, "identity": "0", **fields})
+    assert spec.declaration().sums == sums
+
+
+@pytest.mark.parametrize(
+    ("post_map", "backward", "fault"),
+    [
+        ("y = a", "2 * x * grad_y", ""),
+        ("y = a", "2 * x * grad_y / count", ""),
+        ("y = a", "grad_y * (y / x)", "its backward reads the output y"),
+        ("y = a", "grad_y + _raw_grad_y[0]", "its backward reads grad_y as a whole"),
+        ("y = sqrt(a)", "grad_y * (x / y)", "gradients of its scan are derived only where outputs"),
+        ("y = a / (_in_ind.size() / _out_ind.size())", "2 * x * grad_y / count", ""),
+        ("y = a / (_in_ind.size() / _out_ind.size())", "2 * x * grad_y", "does not read count"),
+    ],
+)
+def test_gradients_of_other_forms(post_map: str, backward: str, fault: str) -> None:
+    spec = build_spec(
+        ReductionSpec,
+        **{"name": "f", "inputs": "T x", "outputs": "T y", "map": "x * x", "reduce": "a + b"},
+        **{"post_map": post_map, "identity": "0", "backward": {"x": backward}},
+    )
+    found = form_gradient_fault(spec.declaration(), gradient(spec).declaration(), "scan")
+    assert found == fault if not fault else fault in found

@@ -12,12 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
-from kspec.model.forms import BY_KEY, SCAN, SEGMENTS, WINDOW
+from kspec.model.backward import form_gradient_fault
+from kspec.model.forms import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
 from kspec.model.signature import CParam, Param, Signature
 from kspec.render.parameters import windows_of
+from kspec.spec.gradients.kernels import gradient_spec
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.spec.struct_tables import Struct
@@ -207,24 +209,30 @@ def form_doc(
     for word, param in zip(inputs, spec.inputs, strict=True):
         scalar = param.name in spec.declaration().scalars
         lines += [f"{word} : {_scalar(param) if scalar else _array(param)}", "    Input."]
-    if form == SEGMENTS:
-        lines.append("indptr : array of integers")
-        lines += _indented("Where segments begin, sorted, and where the last one ends.")
-    if form == BY_KEY:
-        lines.append("keys : array of integers")
-        lines += _indented("The output of each row; rows with keys out of range have none.")
-        lines.append("n : int")
-        lines += _indented("Number of outputs.")
-    if form == WINDOW:
-        lines.append("size : int or tuple of int")
-        lines += _indented("Elements of a window along each axis.")
+    lines += _form_required(form, "array")
     lines.append(f"out : {'tuple of arrays' if len(spec.outputs) > 1 else 'array'}, optional")
     lines += _indented("Outputs; new arrays by default.")
-    for head, text in _FORM_PARAMETERS[form].items():
-        lines += [head, *_indented(text)]
+    lines += _form_optional(form)
     lines += [*_stream(), "", *_returns(spec.outputs.params, spec.outputs.names, False)]
     lines += _generated_raises(spec, "Shapes do not fit.")
     return _safe(lines)
+
+
+def _form_required(form: str, array: str) -> Lines:
+    """Return the parameters of a form behind the inputs."""
+    if form == SEGMENTS:
+        text = "Where segments begin, sorted, and where the last one ends."
+        return [f"indptr : {array} of integers", *_indented(text)]
+    if form == BY_KEY:
+        text = "The output of each row; rows with keys out of range have none."
+        keys = [f"keys : {array} of integers", *_indented(text)]
+        return [*keys, "n : int", *_indented("Number of outputs.")]
+    size = ["size : int or tuple of int", *_indented("Elements of a window along each axis.")]
+    return size if form == WINDOW else []
+
+
+def _form_optional(form: str) -> Lines:
+    return [line for row in _FORM_PARAMETERS[form].items() for line in (row[0], *_indented(row[1]))]
 
 
 def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
@@ -296,7 +304,8 @@ def operator_doc(
 
     `either` are inputs that may be tensors or numbers.
     """
-    lines = [*_summary(spec), "", *_heading("Parameters")]
+    summary = _summary(spec) if one.form == REDUCE else [_FORM_SUMMARIES[one.form]]
+    lines = [*summary, "", *_heading("Parameters")]
     types = {param.name: param for param in spec.declaration().params or ()}
     for argument in one.arguments:
         param = types.get(argument.name)
@@ -309,7 +318,9 @@ def operator_doc(
         lines.append(f"{argument.name} : {what}{also}")
         lines += _indented("Written to." if argument.written else "Input.")
     names = [argument.name for argument in one.arguments]
-    if "axis" in names:
+    if one.form != REDUCE:
+        lines += _form_required(one.form, "tensor") + _form_optional(one.form)
+    elif isinstance(spec, ReductionSpec):
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):
         lines += _windowed(spec, list(spec.sizes))
@@ -318,9 +329,17 @@ def operator_doc(
         lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
     lines += ["", *_heading("Notes"), *_wrapped(f"``{one.schema}``, declared in {place}.")]
     table = getattr(spec, "backward", None)
-    if isinstance(table, Mapping):
+    if isinstance(table, Mapping) and _has_gradients(spec, one.form):
         lines += _wrapped(f"Differentiable with respect to {', '.join(table)}.")
     return _safe(lines)
+
+
+def _has_gradients(spec: Spec, form: str) -> bool:
+    """Return whether a kernel with expressions for gradients has those of a form."""
+    if form == REDUCE or not isinstance(spec, ReductionSpec):
+        return True
+    (gradients, _), own = gradient_spec(spec), spec.declaration()
+    return gradients is None or not form_gradient_fault(own, gradients.declaration(), form)
 
 
 def _tuple_text(texts: Sequence[str]) -> str:

@@ -6,7 +6,8 @@
 
 A project asks for it with ``torch = true``.  Nothing here needs torch; `kspec.model.operators` says
 which arguments an operator has, and `kspec.torch` registers it when the module is imported.
-Kernels that `backward` tables declare are for autograd to call, and have no function.  Types are
+Kernels that `backward` tables declare are for autograd to call, and have no function; other forms
+of reductions, ``total_scan``, have one each.  Types are
 those of the other modules: a checker need not know torch, and a tensor in is a tensor out.
 """
 
@@ -18,7 +19,15 @@ from dataclasses import dataclass
 
 from kspec.build.package import api, docs
 from kspec.build.plan import BuildPlan, Unit
-from kspec.model.operators import ARRAY, Operator, OperatorArgument, operators, refusal
+from kspec.model.operators import (
+    ARRAY,
+    Operator,
+    OperatorArgument,
+    form_name,
+    operator_forms,
+    operators,
+    refusal,
+)
 from kspec.spec.models import Spec
 
 FILE_NAME = "torch.py"
@@ -77,7 +86,9 @@ def _functions(unit: Unit) -> Iterator[TorchFunction]:
         declaration = spec.declaration()
         if not refusal(declaration) and not getattr(declaration, "forward", ""):
             place = docs.SpecLocation.of(unit.spec_file, spec)
-            yield _function(spec, function.name, operators(declaration), place)
+            for form in operator_forms(declaration):
+                name = form_name(function.name, form)
+                yield _function(spec, name, operators(declaration, form), place)
 
 
 def _function(
@@ -96,7 +107,7 @@ def _function(
     parameters = [_parameter(one, numbers) for one in positional]
     parameters += ["*", *(_parameter(one, {}) for one in keywords)] if keywords else []
     arguments = [*(one.name for one in positional), *(f"{one.name}={one.name}" for one in keywords)]
-    call = f"_OPERATORS.{first.declaration.name}({', '.join(arguments)})"
+    call = f"_OPERATORS.{first.packet}({', '.join(arguments)})"
     returns = {0: "None", 1: _ARRAY}.get(first.results, "")
     returns = returns or f"tuple[{', '.join([_ARRAY] * first.results)}]"
     body = (f"_result: {returns} = {call}", "return _result") if first.results else (call,)
