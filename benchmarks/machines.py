@@ -30,6 +30,8 @@ from kspec.runtime.driver import api as driver
 _COPY_BYTES = 2**30
 _HOST_COPY_BYTES = 2**26
 _MOST = 15
+# Launches that wait for a device; the host stops at more. Small arrays would need millions.
+_QUEUE = 1000
 # Random numbers are made in pieces, so that their float64 or int64 forms stay small.
 _PIECE = 2**26
 
@@ -260,7 +262,7 @@ class CudaMachine:
         """
         bandwidth = 5e12  # of a fast device; on others the time is longer than it has to be
         turns = 1 + int(min(seconds, 0.05) * bandwidth / self._scratch.nbytes)
-        for _ in range(turns):
+        for _ in range(min(turns, _QUEUE)):
             self._fill(self._scratch.ptr, self._scratch.nbytes)
 
     def _between_events(self, turns: Sequence[Call]) -> list[float]:
