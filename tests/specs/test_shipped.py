@@ -49,6 +49,19 @@ def tolerance(dtype: str) -> float:
     return {"float16": 1e-3, "bfloat16": 1e-2, "float32": 2e-6}.get(dtype, 1e-12)
 
 
+def example_array(
+    spec: Any, param: Any, binding: dict[str, str], random: np.random.Generator
+) -> np.ndarray:
+    """Return an argument as the spec's example has it, but small."""
+    # Odd enough that nothing divides anything.
+    shape = tuple(min(extent, 37) for extent in spec.example.shapes[param.name])
+    low, high = spec.example.low, spec.example.high
+    dtype = np.dtype(binding.get(param.type, param.type))
+    if dtype.kind == "i" and (low, high) == (-1, 1):  # the range that examples have by default
+        low, high = -10, 10
+    return random.uniform(low, high, shape).astype(dtype)
+
+
 @pytest.mark.parametrize("name", SPECS)
 def test_every_spec_is_documented_and_testable(name: str) -> None:
     spec = SPECS[name]
@@ -85,13 +98,7 @@ def test_every_binding_agrees_with_the_reference(
     sources: dict[str, Any] = dict(spec.example.scalars)
     for param in spec.params:
         if param.name in spec.example.shapes:
-            # Small, and odd enough that nothing divides anything.
-            shape = tuple(min(extent, 37) for extent in spec.example.shapes[param.name])
-            values = random.uniform(spec.example.low, spec.example.high, shape)
-            dtype = np.dtype(binding.get(param.type, param.type))
-            usual = (spec.example.low, spec.example.high) == (-1, 1)
-            wide = dtype.kind == "i" and usual
-            sources[param.name] = (values * 10 if wide else values).astype(dtype)
+            sources[param.name] = example_array(spec, param, binding, random)
     arguments = [
         place.array(source) if isinstance(source, np.ndarray) else source
         for source in (sources[param.name] for param in spec.params if param.name in sources)
