@@ -1,7 +1,7 @@
-"""Scans, segments and sums by key, as fractions of a copy and beside other libraries.
+"""Scans, segments and sums by key, as fractions of a copy and beside CUB, CuPy and torch.
 
 Each input is counted once, the bounds of segments and keys too. In the products of sparse matrices
-the vector is small enough for the cache.
+the vector is small enough for the cache.  CUB has no scan along the first axis.
 """
 
 from __future__ import annotations
@@ -188,29 +188,40 @@ def _keys(used: int, shape: Shape) -> Any:
 def _scan(
     name: str, inputs: Operands, target: float, axis: int = 0, text: Text = SCAN, **more: Any
 ) -> Case:
+    if more.get("cub"):
+        more["times"] = {"CUB": 0.95}
     return Case(name, text, inputs, axis=(axis,), target=target, section=SECTION, **more)
 
 
 def _segments(name: str, mean: int, target: float, dtype: str = F32, **more: Any) -> Case:
     inputs, outputs = _segmented(mean, dtype)
+    more |= {"times": {"CUB": 3.0 if 0 < mean <= 32 else 0.95}, "cub": f"segments_{dtype}"}
     return Case(name, SEGMENTS, inputs, outputs, target=target, section=SECTION, **more)
 
 
 def _csr(name: str, mean: int, **more: Any) -> Case:
     inputs, outputs = _sparse(mean)
-    times = {"CuPy": 1.0}
-    return Case(name, CSR, inputs, outputs, section=SECTION, scale=0.25, times=times, **more)
+    more |= {"times": {"CuPy": 1.0, "CUB": 0.95}, "cub": f"csr_{F32}"}
+    return Case(name, CSR, inputs, outputs, section=SECTION, scale=0.25, **more)
 
 
+_ROWS = {"axis": 1, "cub": f"scan_rows_{F32}"}
 CASES = (
-    _scan("scan", lambda n: [array(F32, line(n))], 0.92),
-    _scan("scan of rows of 1000", lambda n: [array(F32, rows_of(n, 1000))], 0.90, axis=1),
-    _scan("scan of rows of 1001", lambda n: [array(F32, rows_of(n, 1001))], 0.90, axis=1),
-    _scan("scan of rows of 10^6", lambda n: [array(F32, rows_in(n, 268))], 0.90, axis=1),
+    _scan("scan", lambda n: [array(F32, line(n))], 0.92, cub=f"scan_{F32}"),
+    _scan("scan of rows of 1000", lambda n: [array(F32, rows_of(n, 1000))], 0.90, **_ROWS),
+    _scan("scan of rows of 1001", lambda n: [array(F32, rows_of(n, 1001))], 0.90, **_ROWS),
+    _scan("scan of rows of 10^6", lambda n: [array(F32, rows_in(n, 268))], 0.90, **_ROWS),
     _scan("scan of axis 0", lambda n: [array(F32, square(n))], 0.85),
     _scan("scan of axis 0, 64 columns", lambda n: [array(F32, rows_in(n, 64)[::-1])], 0.85),
-    _scan("f16 scan of rows", lambda n: [array(F16, rows_of(n, 1024))], 0.85, 1, SCAN_16),
-    _scan("f64 scan", lambda n: [array(F64, line(n))], 0.92, scale=0.5),
+    _scan(
+        "f16 scan of rows",
+        lambda n: [array(F16, rows_of(n, 1024))],
+        0.85,
+        1,
+        SCAN_16,
+        cub=f"scan_rows_{F16}",
+    ),
+    _scan("f64 scan", lambda n: [array(F64, line(n))], 0.92, scale=0.5, cub=f"scan_{F64}"),
     _segments("segments of about 8", 8, 0.70),
     _segments("segments of about 32", 32, 0.85),
     _segments("segments of about 1000", 1000, 0.90),

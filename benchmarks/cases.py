@@ -53,6 +53,8 @@ class Case:
         Group it is listed in; default: the kind of its kernel.
     times : mapping of str to float or None
         How many times as fast as each of these peers it has to be; None: it is reported.
+    cub : str
+        Function of `benchmarks/cub.cu` that computes the same; "": CUB has none.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Case:
     latency: bool = False
     section: str = ""
     times: Mapping[str, float | None] = field(default_factory=dict)
+    cub: str = ""
 
     @property
     def group(self) -> str:
@@ -118,6 +121,13 @@ class BoundCase:
         if self.case.text.form in _OF_ROWS:  # bounds or keys are among them
             return math.prod(self.inputs[0].view_shape)
         return math.prod(broadcast_shape(self.inputs))
+
+    @property
+    def rows(self) -> int:
+        """Segments, or rows along the last axis."""
+        if self.case.text.form == "segments":
+            return self.outputs[0].count
+        return math.prod(self.inputs[0].view_shape[:-1])
 
     @property
     def axes(self) -> Axis:

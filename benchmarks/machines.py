@@ -6,6 +6,7 @@ device.  Operands on a GPU are CuPy's arrays if CuPy is there, else kspec's own.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import os
@@ -14,12 +15,12 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 
 import kspec
+from benchmarks import cub
 from benchmarks.operands import FULL_SIZE
 from benchmarks.references import ArrayModuleOps, Ops, TorchOps
 from benchmarks.timing import Call, Sample, garbage_collection_off, repetitions, summarise
@@ -29,6 +30,8 @@ from kspec.runtime.driver import api as driver
 _COPY_BYTES = 2**30
 _HOST_COPY_BYTES = 2**26
 _MOST = 15
+# Launches that wait for a device; the host stops at more. Small arrays would need millions.
+_QUEUE = 1000
 # Random numbers are made in pieces, so that their float64 or int64 forms stay small.
 _PIECE = 2**26
 
@@ -40,7 +43,7 @@ class Machine(Protocol):
     name: str
     elements: int
     cache_bytes: int
-    peers: dict[str, ModuleType]
+    peers: dict[str, Any]
     missing: list[str]
     ops: Ops
     peak_flops: float
@@ -84,9 +87,10 @@ def make_machine(kind: str, elements: int | None = None) -> Machine:
     return HostMachine(elements) if kind == "host" else CudaMachine(elements)
 
 
-def find_peers(names: Sequence[str]) -> tuple[dict[str, ModuleType], list[str]]:
+def find_peers(names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the modules that can be imported, and a line for each that cannot."""
-    found, missing = {}, []
+    found: dict[str, Any] = {}
+    missing = []
     for name in names:
         try:
             found[name] = importlib.import_module(name)
@@ -107,7 +111,7 @@ class HostMachine:
         self.elements = elements or 2**20
         self.name = f"{_processor()}, {os.cpu_count()} cores"
         self.cache_bytes = _host_cache_bytes()
-        self.peers: dict[str, ModuleType] = {"numpy": np}
+        self.peers: dict[str, Any] = {"numpy": np}
         self.missing: list[str] = []
         self.ops: Ops = ArrayModuleOps(np)
 
@@ -152,7 +156,7 @@ class HostMachine:
 
 
 class CudaMachine:
-    """The current GPU beside CuPy and torch.
+    """The current GPU beside CuPy, torch and CUB.
 
     Work is queued on the legacy default stream, which is the current one of CuPy, of torch and
     of kspec's own arrays.
@@ -176,6 +180,14 @@ class CudaMachine:
         clock = 1e3 * self._attribute(attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE)
         capability = driver.compute_capability(self._ordinal)
         self.arch = target_for_capability(*capability).arch
+        if reason := cub.missing():
+            self.missing.append(reason)
+        else:
+            self.peers["cub"] = cub.Cub(
+                functools.partial(cub.load, self.arch),
+                lambda nbytes: self.empty("uint8", nbytes),
+                lambda array: address_of(array),
+            )
         lanes = 64 if capability == (8, 0) else 128
         # A fused multiply-add, of float32, is two operations.
         self.peak_flops = 2 * lanes * clock * driver.multiprocessors(self._ordinal)
@@ -250,7 +262,7 @@ class CudaMachine:
         """
         bandwidth = 5e12  # of a fast device; on others the time is longer than it has to be
         turns = 1 + int(min(seconds, 0.05) * bandwidth / self._scratch.nbytes)
-        for _ in range(turns):
+        for _ in range(min(turns, _QUEUE)):
             self._fill(self._scratch.ptr, self._scratch.nbytes)
 
     def _between_events(self, turns: Sequence[Call]) -> list[float]:

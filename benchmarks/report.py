@@ -16,13 +16,15 @@ _NAME = 31
 _TARGET = 10
 # Peers by what is measured where.
 _THROUGHPUT_PEERS = {"cuda": ("CuPy", "torch"), "host": ("NumPy",)}
+# Beside these in the Markdown, for which a terminal has no column left.
+_MORE_PEERS = {("cuda", "aggregate"): ("CUB",)}
 _OVERHEAD_PEERS = {"cuda": ("CuPy", "torch", "floor"), "host": ("NumPy",)}
 _SECTIONS = {
     "elementwise": "Elementwise",
     "reduction": "Reductions",
     "stencil": "Stencils",
     "aggregate": "Scans, segments and keys",
-    "aggregate beside peers": "Segments and keys beside peers",
+    "aggregate beside peers": "Scans, segments and keys beside CUB, cuSPARSE, CuPy and torch",
     "stencil beside peers": "Stencils beside cupyx.scipy.ndimage, torch and NumPy",
     "shipped": "Shipped kernels",
     "fuse": "Fused functions, beside torch.compile and CuPy's fuse",
@@ -185,7 +187,7 @@ def _throughput_tables(results: Results) -> list[str]:
 def _throughput_table(
     results: Results, section: str, held_out: bool, rows: Sequence[Throughput]
 ) -> str:
-    peers = _THROUGHPUT_PEERS[results.kind]
+    peers = (*_THROUGHPUT_PEERS[results.kind], *_MORE_PEERS.get((results.kind, section), ()))
     title = f"## {_SECTIONS[section]}" + (", held-out shapes" if held_out else "")
     titles = ("case", f"kspec {_unit(results)}", "of the copy", *peers, "µs", "target", "")
     body = [

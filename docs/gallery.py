@@ -122,6 +122,32 @@ def draw_plate(plt: Any) -> Any:
     return figure
 
 
+def draw_smooth(plt: Any) -> Any:
+    """Draw the signal of an example, and what forms of a mean and a filter make of it."""
+    there = example("smooth_signal")
+    x, bounds = there["temperatures"](), there["months"]()
+    made = there["smooth"](x, bounds)
+    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
+    lines = {
+        "mean": (("so far", GREEN, "scan"), ("running", BLUE, "window")),
+        "biquad": (("filtered", BLUE, "scan"), ("both ways", ORANGE, "there and back")),
+    }
+    for axis, (title, rows) in zip(axes, lines.items(), strict=True):
+        axis.set_title(title)
+        axis.plot(x, color=GREY, linewidth=0.4)
+        for name, colour, label in rows:
+            axis.plot(made[name], color=colour, label=label)
+        axis.set_xlabel("day")
+    axes[0].stairs(
+        made["monthly"], bounds, baseline=None, color=ORANGE, linewidth=1.5, label="segments"
+    )
+    axes[0].set_ylabel("°C")
+    axes[0].set_ylim(-15, 30)  # room for the legend
+    for axis in axes:
+        axis.legend(frameon=False, loc="lower center", ncols=3, fontsize=8, columnspacing=1)
+    return figure
+
+
 def draw_softmax(plt: Any) -> Any:
     """Draw rows of the fused function of an example, at several scales."""
     softmax = example("fused_softmax")["softmax"]
@@ -144,6 +170,7 @@ PICTURES = {
     "heat.svg": draw_heat,
     "plate.png": draw_plate,
     "rotation.png": draw_rotation,
+    "smooth.svg": draw_smooth,
     "softmax.svg": draw_softmax,
 }
 

@@ -8,7 +8,7 @@ namespace kspec_l2norm {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 0 };
+  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -95,7 +95,7 @@ namespace kspec_l2_norm_sq {
 
 struct _Op {
   typedef double _Acc;
-  enum { _INDEXED = 0 };
+  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
   kspec::In<double> _arg_x;
   kspec::Out<double> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -181,7 +181,7 @@ namespace kspec_rms_scale {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 1 };
+  enum { _INDEXED = 1, _COUNTED = 1, _JOINS = kspec::SUM };
   kspec::In<T> _arg_x;
   kspec::In<double> _arg_eps;
   kspec::Out<T> _arg_y;
@@ -297,7 +297,7 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
 template <class T>
 struct _Op {
   typedef ScaledSum<T> _Acc;
-  enum { _INDEXED = 0 };
+  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::OTHER };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;

@@ -23,7 +23,7 @@ template <class T> __device__ bool precedes(const Candidate<T>& p, const Candida
 template <class T>
 struct _Op {
   typedef Candidate<T> _Acc;
-  enum { _INDEXED = 1 };
+  enum { _INDEXED = 1, _COUNTED = 0, _JOINS = kspec::OTHER };
   kspec::In<T> _arg_x;
   kspec::Out<long long> _arg_index;
   kspec::Count _in_ind, _out_ind;
@@ -109,7 +109,7 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
 template <class T>
 struct _Op {
   typedef Moments<T> _Acc;
-  enum { _INDEXED = 0 };
+  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::OTHER };
   kspec::In<T> _arg_x;
   kspec::In<double> _arg_ddof;
   kspec::Out<T> _arg_mean;
@@ -235,7 +235,7 @@ namespace kspec_total {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 0 };
+  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -320,14 +320,14 @@ namespace kspec_mean {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 1 };
+  enum { _INDEXED = 1, _COUNTED = 1, _JOINS = kspec::SUM };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 133 "specs/statistics.toml"
+#line 134 "specs/statistics.toml"
 0
 );
 #line 334 "statistics.cu"
@@ -337,7 +337,7 @@ struct _Op {
   }
   __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 130 "specs/statistics.toml"
+#line 131 "specs/statistics.toml"
 x
 );
 #line 344 "statistics.cu"
@@ -348,7 +348,7 @@ x
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 131 "specs/statistics.toml"
+#line 132 "specs/statistics.toml"
 a + b
 );
 #line 355 "statistics.cu"
@@ -356,7 +356,7 @@ a + b
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     T& y = _arg_y.item(_at[1]);
-#line 132 "specs/statistics.toml"
+#line 133 "specs/statistics.toml"
 y = a / (_in_ind.size() / _out_ind.size())
 ;
 #line 363 "statistics.cu"
@@ -393,10 +393,82 @@ __global__ void mean_backward(
 ) {
   kspec::for_each(_elements, [&](const ptrdiff_t i, const T grad_y, const long long count, T& grad_x) {
     do {  // for `continue`
-#line 136 "specs/statistics.toml"
+#line 137 "specs/statistics.toml"
 grad_x = grad_y / count;
 ;
 #line 400 "statistics.cu"
     } while (false);
   }, _arg_grad_y, _arg_count, _arg_grad_x);
+}
+
+// ---- histogram(T weight -> T total, int64 count)
+namespace kspec_histogram {
+template <class T>
+struct _Op {
+  typedef typename kspec::Accumulator<T>::type _Acc;
+  enum { _INDEXED = 1, _COUNTED = 1, _JOINS = kspec::SUM };
+  kspec::In<T> _arg_weight;
+  kspec::Out<T> _arg_total;
+  kspec::Out<long long> _arg_count;
+  kspec::Count _in_ind, _out_ind;
+
+  __device__ inline _Acc _identity() const {
+    return static_cast<_Acc>(
+#line 159 "specs/statistics.toml"
+0
+);
+#line 421 "statistics.cu"
+  }
+  __device__ inline _Acc _initial(const _Acc& total) const {
+    return _reduce(_identity(), total);
+  }
+  __device__ inline _Acc _value(const T weight, ptrdiff_t _J, ptrdiff_t _i) const {
+    return static_cast<_Acc>(
+#line 156 "specs/statistics.toml"
+weight
+);
+#line 431 "statistics.cu"
+  }
+  template <class _At>
+  __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
+    return _value(_arg_weight.item(_at[0]), _J, _i);
+  }
+  __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
+    return static_cast<_Acc>(
+#line 157 "specs/statistics.toml"
+a + b
+);
+#line 442 "statistics.cu"
+  }
+  template <class _At>
+  __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
+    T& total = _arg_total.item(_at[1]);
+    long long& count = _arg_count.item(_at[2]);
+#line 158 "specs/statistics.toml"
+total = a; count = _in_ind.size() / _out_ind.size()
+;
+#line 451 "statistics.cu"
+  }
+  template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
+    _visit(_arg_total, _arg_count);
+  }
+};
+}  // namespace kspec_histogram
+template <class T, class _Layout>
+__global__ void __launch_bounds__(
+    kspec::MaxThreads<_Layout>::value,
+    kspec::MinBlocks<_Layout, typename kspec_histogram::_Op<T>::_Acc, kspec::In<T>>::value)
+histogram(
+    const __grid_constant__ kspec::Reduction<_Layout, 1, 2> _plan,
+    const kspec::In<T> _arg_weight,
+    const kspec::Out<T> _arg_total,
+    const kspec::Out<long long> _arg_count
+) {
+  const kspec_histogram::_Op<T> _op = {
+      _arg_weight,
+      _arg_total,
+      _arg_count,
+      {_plan.length * _plan.outputs},
+      {_plan.outputs}};
+  kspec::reduce(_op, _plan, _arg_weight);
 }

@@ -18,6 +18,7 @@ import pytest
 
 import kspec
 from benchmarks import machines
+from benchmarks.cub import Cub
 
 
 class FakeBindings:
@@ -92,6 +93,78 @@ def fake_cupy() -> Any:
     return cupy
 
 
+class FakeCub:
+    """A library of `benchmarks/cub.cu` that runs on host memory, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.error = 0
+        self.wrong = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _CUB:
+            raise AttributeError(name)
+
+        def function(memory: int | None, size: Any, *arguments: Any) -> int:
+            *addresses, elements, rows, stream = arguments
+            assert stream is None
+            if memory is None:
+                self.asked.append(name)
+                size._obj.value = 0
+            elif not self.error:
+                _CUB[name](*addresses, elements, rows)
+                if self.wrong:
+                    ctypes.memset(addresses[-1], 0xFF, 4)
+            return self.error
+
+        return function
+
+
+def _at(address: int, dtype: str, count: int) -> Any:
+    nbytes = count * np.dtype(dtype).itemsize
+    return np.frombuffer((ctypes.c_char * nbytes).from_address(address), dtype)
+
+
+def _scan(dtype: str) -> Any:
+    def scan(x: int, y: int, elements: int, rows: int) -> None:
+        values = _at(x, dtype, elements).reshape(rows, -1)
+        _at(y, dtype, elements)[...] = values.cumsum(axis=1, dtype="float64").ravel()
+
+    return scan
+
+
+def _sums(values: Any, bounds: int, y: int, rows: int) -> None:
+    before = np.concatenate([[0], values.cumsum(dtype="float64")])
+    _at(y, "float32", rows)[...] = np.diff(before[_at(bounds, "int64", rows + 1)])
+
+
+def _segments(x: int, bounds: int, y: int, elements: int, rows: int) -> None:
+    _sums(_at(x, "float32", elements), bounds, y, rows)
+
+
+def _csr(value: int, column: int, x: int, bounds: int, y: int, elements: int, rows: int) -> None:
+    columns = _at(column, "int32", elements)
+    vector = _at(x, "float32", int(columns.max()) + 1)
+    _sums(_at(value, "float32", elements) * vector[columns], bounds, y, rows)
+
+
+_CUB = {
+    "scan_float32": _scan("float32"),
+    "scan_float64": _scan("float64"),
+    "scan_rows_float32": _scan("float32"),
+    "scan_rows_float16": _scan("float16"),
+    "segments_float32": _segments,
+    "csr_float32": _csr,
+}
+
+
+def fake_cub(library: FakeCub) -> Cub:
+    """Return the peer with a library that is not CUB."""
+    return Cub(
+        lambda: library, lambda nbytes: np.empty(nbytes, "uint8"), lambda one: one.ctypes.data
+    )
+
+
 def install(monkeypatch: pytest.MonkeyPatch, *peers: str) -> FakeBindings:
     """Make `CudaMachine` believe in a GPU with the named peers."""
     bindings = FakeBindings()
@@ -120,4 +193,5 @@ def install(monkeypatch: pytest.MonkeyPatch, *peers: str) -> FakeBindings:
     found = {"cupy": fake_cupy()} if "cupy" in peers else {}
     missing = [f"{name} is left out: not here" for name in ("cupy", "torch") if name not in peers]
     monkeypatch.setattr(machines, "find_peers", lambda names: (found, missing))
+    monkeypatch.setattr(machines.cub, "missing", lambda: "CUB is left out: not here")
     return bindings

@@ -134,8 +134,22 @@ class TestTable:
         times = {case.name: dict(case.times) for case in CASES if case.times}
         assert times.pop("sample, order 1") == {"CuPy": 1.2}
         assert times.pop("sample, order 0") == times.pop("sample, order 3") == {"CuPy": None}
-        assert times.pop("CSR product, rows of about 32") == {"CuPy": 1.0}
+        assert times.pop("CSR product, rows of about 32") == {"CuPy": 1.0, "CUB": 0.95}
         assert times.pop("10^6 keys") == {"CuPy": 1.0, "torch": 1.0}
+        aggregates = {
+            case.name for case in aggregate_cases.CASES if case.text.form in ("scan", "segments")
+        }
+        beside_cub = {name: times.pop(name) for name in aggregates & set(times)}
+        assert aggregates - set(beside_cub) == {
+            "CSR product, rows of about 32",
+            "scan of axis 0",
+            "scan of axis 0, 64 columns",
+        }
+        assert {name for name, one in beside_cub.items() if one == {"CUB": 3.0}} == {
+            "segments of about 8",
+            "segments of about 32",
+        }
+        assert all(one in ({"CUB": 0.95}, {"CUB": 3.0}) for one in beside_cub.values())
         assert set(times) == {case.name for case in stencil_cases.CASES}
         assert all(one == {"CuPy": 3.0, "torch": 1.2} for one in times.values())
 

@@ -15,6 +15,7 @@ from kspec.build.properties.windowed import WindowedArray
 from kspec.spec.loader import load_specs
 from kspec.spec.models import RawSpec, ReductionSpec
 from tests.projects import ROOT
+from tests.specs.test_shipped import example_array
 
 jax = pytest.importorskip("jax")
 
@@ -42,10 +43,7 @@ def sources(spec: Any, binding: dict[str, str], seed: int = 0) -> dict[str, Any]
     made: dict[str, Any] = dict(spec.example.scalars)
     for param in spec.inputs:
         if param.name in spec.example.shapes:
-            shape = tuple(min(extent, 37) for extent in spec.example.shapes[param.name])
-            values = random.uniform(spec.example.low, spec.example.high, shape)
-            dtype = np.dtype(binding.get(param.type, param.type))
-            made[param.name] = (values * 10 if dtype.kind == "i" else values).astype(dtype)
+            made[param.name] = example_array(spec, param, binding, random)
     return {param.name: made[param.name] for param in spec.inputs}
 
 
@@ -61,7 +59,8 @@ def options(spec: Any, binding: dict[str, str]) -> dict[str, Any]:
 
 def reference(spec: Any, given: dict[str, Any]) -> tuple[Any, ...]:
     axes = {"axis": spec.example.axis, "keepdims": spec.example.keepdims}
-    shape = np.broadcast_shapes(*(np.shape(one) for one in given.values()))
+    looped = [np.shape(given[one.name]) for one in spec.inputs if not one.raw]
+    shape = np.broadcast_shapes(*looped)
     outputs = {one.name: np.empty(shape) for one in spec.outputs if one.raw}
     sizes = spec.example.sizes
     windows = windows_of(spec, sizes).items()

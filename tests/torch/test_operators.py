@@ -60,7 +60,7 @@ def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, An
             wants = grad and dtype.is_floating_point and not argument.written
             values.append(made.to(dtype).to(place).requires_grad_(wants))
         elif argument.type == "SymInt":
-            values.append(12)
+            values.append(12 if raw else 2)  # elements, or a place in an array
         elif not argument.default:
             values.append(0.25)
         elif argument.name == "axis":
