@@ -20,6 +20,7 @@ from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
 from kspec.files import is_file, resolved
+from kspec.model.forms import REDUCE
 from kspec.model.operators import form_name, name_refusal, operator_forms
 from kspec.model.stages import CudaSource, Header, Target
 from kspec.render import compiler_options, render_file, specializations
@@ -122,7 +123,8 @@ def _check_operators(files: Sequence[SpecFile]) -> None:
         form_name(spec.name, form): (spec.name, form)
         for file in files
         for spec in file.specs
-        for form in operator_forms(spec.declaration())[1:]
+        for form in operator_forms(spec.declaration())
+        if form != REDUCE
     }
     problems = [
         f"{file.path}:{file.lines[spec.name, 'name']}: {spec.name} cannot be an operator, "

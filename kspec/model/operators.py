@@ -218,7 +218,8 @@ def operator_forms(declaration: Declaration, listed: bool = True) -> tuple[str, 
     if not isinstance(declaration, ReductionDeclaration):
         return (REDUCE,)
     if listed:
-        return (REDUCE, *(one for one in declaration.forms if one in _FORM_ARGUMENTS))
+        own = () if declaration.forms_only else (REDUCE,)
+        return (*own, *(one for one in declaration.forms if one in _FORM_ARGUMENTS))
     taken = set(declaration.params.names)
     others = () if form_fault(declaration) else _FORM_ARGUMENTS
     free = (

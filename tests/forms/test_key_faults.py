@@ -46,7 +46,11 @@ CALLS: list[tuple[tuple[Any, ...], type, str]] = [
     (by_key(TOTAL), TypeFault, "total.by_key() takes 3 positional arguments (T x, keys, n), not 0"),
     (by_key(TOTAL, X, K), TypeFault, "total.by_key() takes 3 positional arguments"),
     (by_key(TOTAL, X, K, 3, np.empty(3)), TypeFault, "(T x, keys, n), not 4"),
-    (by_key(TOTAL, X, n=3), TypeFault, "total.by_key() takes 2 or 3 positional arguments (T x, keys, T y)"),
+    (
+        by_key(TOTAL, X, n=3),
+        TypeFault,
+        "total.by_key() takes 2 or 3 positional arguments (T x, keys, T y)",
+    ),
     (by_key(DOT, X, K, 3), TypeFault, "dot.by_key() takes 4 positional arguments (T x, T w, keys"),
     *(
         (

@@ -186,8 +186,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         nin, nout = len(declaration.inputs), len(declaration.outputs)
         if len(args) not in (nin + 1, nin + 1 + nout):
             raise ArgumentTypeError(
-                f"{self.__name__}.{form}() takes {nin + 1} or {nin + 1 + nout} positional arguments "
-                f"({declaration.inputs}, {name}, {declaration.outputs}), not {len(args)}"
+                f"{self.__name__}.{form}() takes {nin + 1} or {nin + 1 + nout} positional "
+                f"arguments ({declaration.inputs}, {name}, {declaration.outputs}), not {len(args)}"
             )
         behind = tuple(args[nin + 1 :])
         given = self.given_outputs((*args[:nin], *behind), out) or behind
