@@ -93,10 +93,13 @@ SCANS: list[tuple[tuple[Any, ...], type, str]] = [
         (
             scan(TOTAL, X, **{name: value}),
             TypeFault,
-            f"total: {name} must be True or False, not {value!r}",
+            f"total: {name} must be True or False, not {shown}",
         )
         for name in ("exclusive", "reverse")
-        for value in (1, 0, None, "no", np.array(True), 1.0)
+        for value, shown in (
+            *((one, repr(one)) for one in (1, 0, None, "no", 1.0)),
+            (np.array(True), ""),  # shown as the array of the device
+        )
     ),
     (
         scan(DOT, X, X[:4]),
