@@ -327,7 +327,7 @@ struct _Op {
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 134 "specs/statistics.toml"
+#line 133 "specs/statistics.toml"
 0
 );
 #line 334 "statistics.cu"
@@ -337,7 +337,7 @@ struct _Op {
   }
   __device__ inline _Acc _value(const T x, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 131 "specs/statistics.toml"
+#line 130 "specs/statistics.toml"
 x
 );
 #line 344 "statistics.cu"
@@ -348,7 +348,7 @@ x
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 132 "specs/statistics.toml"
+#line 131 "specs/statistics.toml"
 a + b
 );
 #line 355 "statistics.cu"
@@ -356,7 +356,7 @@ a + b
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     T& y = _arg_y.item(_at[1]);
-#line 133 "specs/statistics.toml"
+#line 132 "specs/statistics.toml"
 y = a / (_in_ind.size() / _out_ind.size())
 ;
 #line 363 "statistics.cu"
@@ -393,7 +393,7 @@ __global__ void mean_backward(
 ) {
   kspec::for_each(_elements, [&](const ptrdiff_t i, const T grad_y, const long long count, T& grad_x) {
     do {  // for `continue`
-#line 137 "specs/statistics.toml"
+#line 136 "specs/statistics.toml"
 grad_x = grad_y / count;
 ;
 #line 400 "statistics.cu"
@@ -414,7 +414,7 @@ struct _Op {
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 159 "specs/statistics.toml"
+#line 158 "specs/statistics.toml"
 0
 );
 #line 421 "statistics.cu"
@@ -424,7 +424,7 @@ struct _Op {
   }
   __device__ inline _Acc _value(const T weight, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 156 "specs/statistics.toml"
+#line 155 "specs/statistics.toml"
 weight
 );
 #line 431 "statistics.cu"
@@ -435,7 +435,7 @@ weight
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 157 "specs/statistics.toml"
+#line 156 "specs/statistics.toml"
 a + b
 );
 #line 442 "statistics.cu"
@@ -444,7 +444,7 @@ a + b
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     T& total = _arg_total.item(_at[1]);
     long long& count = _arg_count.item(_at[2]);
-#line 158 "specs/statistics.toml"
+#line 157 "specs/statistics.toml"
 total = a; count = _in_ind.size() / _out_ind.size()
 ;
 #line 451 "statistics.cu"
