@@ -19,14 +19,14 @@ from kspec.build.properties.form_strategies import form_cases
 from kspec.build.properties.forms import FormPiece, comparable_forms, pieces_of, slack
 from kspec.errors import SpecError
 from kspec.model.forms import BOUNDARIES, BY_KEY, FORMS
-
-COMPARED = tuple(one for one in FORMS if one != BY_KEY)
 from kspec.runtime.driver.device import HOST
 from kspec.spec.models import ReductionSpec
 from tests.build.test_properties import drawn_from
 from tests.forms import reference
 from tests.forms.test_window import rolling
 from tests.projects import ROOT, environment, write_project
+
+COMPARED = tuple(one for one in FORMS if one != BY_KEY)
 
 FIELDS: dict[str, Any] = {
     "name": "f",
