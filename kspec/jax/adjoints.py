@@ -8,7 +8,7 @@ JAX's own operations, which are batched and differentiated as others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -18,7 +18,8 @@ import numpy as np
 from kspec.jax.shards import varying, varying_axes
 from kspec.model.declaration import MEANS, ReductionDeclaration
 from kspec.model.forms import SCAN, SEGMENTS, SHRINK, SlidingAxis, bind_window
-from kspec.model.neighbours.windows import MIRROR, NEAREST, REFLECT, VALID, WRAP
+from kspec.model.neighbours.places import places_inside
+from kspec.model.neighbours.windows import VALID
 from kspec.model.shapes import Shape, normalize_axes
 
 
@@ -121,31 +122,17 @@ def _summed(outputs: Shape, sliding: tuple[SlidingAxis, ...], boundary: str, x: 
         sizes[axis], steps[axis] = one.size, one.step
         if boundary != VALID:
             place = np.arange((outputs[axis] - 1) * one.step + one.size) - one.before
-            reached = _BEYOND[boundary](place, count)
+            reached = _reached(place, count, boundary)
             x = jnp.take(x, reached, axis, mode="fill", fill_value=0)
     nothing = np.zeros((), x.dtype)  # JAX sees a sum where this is known
     return jax.lax.reduce_window(x, nothing, jax.lax.add, sizes, steps, "VALID")
 
 
-def _mirrored(place: Any, count: int) -> Any:
-    period = max(2 * (count - 1), 1)
-    inside = place % period
-    return np.minimum(inside, period - inside) if count > 1 else np.zeros_like(place)
-
-
-def _reflected(place: Any, count: int) -> Any:
-    inside = place % (2 * count)
-    return np.minimum(inside, 2 * count - 1 - inside)
-
-
-# The element that lies at a place, by the boundary; beyond the last one there is nothing.
-_BEYOND: dict[str, Callable[[Any, int], Any]] = {
-    NEAREST: lambda place, count: place.clip(0, count - 1),
-    REFLECT: _reflected,
-    MIRROR: _mirrored,
-    WRAP: lambda place, count: place % count,
-    SHRINK: lambda place, count: np.where((place >= 0) & (place < count), place, count),
-}
+def _reached(place: Any, count: int, boundary: str) -> Any:
+    """Return the element that lies at a place; number `count` is nothing."""
+    if boundary == SHRINK:
+        return np.where((place >= 0) & (place < count), place, count)
+    return places_inside(place, count, boundary, np.where)
 
 
 def _divided(gradient: Any, counts: Any, axis: int) -> Any:

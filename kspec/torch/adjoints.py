@@ -18,7 +18,8 @@ from torch import Tensor
 
 from kspec.model.declaration import MEANS, SUMS_OF_ELEMENTS, ReductionDeclaration
 from kspec.model.forms import SCAN, SEGMENTS, SHRINK, SlidingAxis, bind_window
-from kspec.model.neighbours.windows import MIRROR, NEAREST, REFLECT, VALID, WRAP
+from kspec.model.neighbours.places import places_inside
+from kspec.model.neighbours.windows import VALID
 from kspec.model.operators import Operator
 
 # Sums of these are computed in single precision, as kernels do.
@@ -114,29 +115,16 @@ def _of_windows(
         return found
     place = torch.arange(reached, device=gradient.device) - before
     shape[dim] = count + 1  # the last one is for what lies beyond the ends
-    places = _BEYOND[boundary](place, count)
+    places = _reached(place, count, boundary)
     return gradient.new_zeros(shape).index_add(dim, places, found).narrow(dim, 0, count)
 
 
-def _mirrored(place: Tensor, count: Any) -> Tensor:
-    period = max(2 * (count - 1), 1)
-    inside = place % period
-    return torch.minimum(inside, period - inside) if count > 1 else torch.zeros_like(place)
-
-
-def _reflected(place: Tensor, count: Any) -> Tensor:
-    inside = place % (2 * count)
-    return torch.minimum(inside, 2 * count - 1 - inside)
-
-
-# The element that lies at a place, by the boundary, as `scipy.ndimage` has them.
-_BEYOND: dict[str, Callable[[Tensor, Any], Tensor]] = {
-    NEAREST: lambda place, count: place.clamp(0, count - 1),
-    REFLECT: _reflected,
-    MIRROR: _mirrored,
-    WRAP: lambda place, count: place % count,
-    SHRINK: lambda place, count: torch.where((place >= 0) & (place < count), place, count),
-}
+def _reached(place: Tensor, count: Any, boundary: str) -> Tensor:
+    """Return the element that lies at a place; number `count` is nothing."""
+    if boundary == SHRINK:
+        return torch.where((place >= 0) & (place < count), place, count)
+    inside: Tensor = places_inside(place, count, boundary, torch.where)
+    return inside
 
 
 def _divided(gradient: Tensor, counts: Tensor, axis: int) -> Tensor:

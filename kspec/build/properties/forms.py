@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.build.properties.windowed import places_inside
 from kspec.model.forms import REDUCE, SCAN, SEGMENTS, SHRINK, WINDOW
+from kspec.model.neighbours.places import places_inside
 from kspec.model.neighbours.windows import VALID
 from kspec.spec.models import ReductionSpec, Spec
 
@@ -195,7 +195,7 @@ def _along(extent: int, size: int, step: int, boundary: str) -> list[tuple[int, 
         if boundary == SHRINK:
             places = places[(places >= 0) & (places < extent)]
         elif boundary != VALID:
-            places = places_inside(places, extent, boundary)
+            places = places_inside(places, extent, boundary, np.where)
         found.append(tuple(places.tolist()))
     return found
 

@@ -15,15 +15,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from kspec.model.neighbours.windows import (
-    CONSTANT,
-    MIRROR,
-    NEAREST,
-    REFLECT,
-    VALID,
-    WRAP,
-    BoundWindow,
-)
+from kspec.model.neighbours.places import places_inside
+from kspec.model.neighbours.windows import CONSTANT, VALID, BoundWindow
 
 Array = npt.NDArray[Any]
 
@@ -77,21 +70,7 @@ def _shifted(
         return np.take(array, np.arange(before, extent - after) + offset, axis)
     places = np.arange(extent) + offset
     outside = (places < 0) | (places >= extent)
-    found = np.take(array, places_inside(places, extent, window.boundary), axis)
+    found: Array = np.take(array, places_inside(places, extent, window.boundary, np.where), axis)
     if window.boundary == CONSTANT and outside.any():
         np.moveaxis(found, axis, -1)[..., outside] = window.value
     return found
-
-
-def places_inside(places: Array, extent: int, boundary: str) -> Array:
-    """Return the indices of elements that those beyond the ends of an axis stand for."""
-    if boundary in (NEAREST, CONSTANT) or not extent:
-        return np.clip(places, 0, max(extent - 1, 0))
-    if boundary == WRAP:
-        return places % extent
-    if boundary == REFLECT:
-        places = places % (2 * extent)
-        return np.where(places < extent, places, 2 * extent - 1 - places)
-    assert boundary == MIRROR
-    places = places % max(2 * extent - 2, 1)
-    return np.where(places < extent, places, 2 * extent - 2 - places)
