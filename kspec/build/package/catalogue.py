@@ -23,6 +23,7 @@ from kspec.build.tools import show
 from kspec.errors import SpecError
 from kspec.files import naming
 from kspec.model import dtypes
+from kspec.model.forms import SCAN
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.render.parameters import windows_of
@@ -216,8 +217,11 @@ def _spec_texts(plan: BuildPlan, unit: Unit) -> dict[str, str]:
 
 def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext) -> str:
     """Return a call to copy: with the arguments of the spec's example; empty without one."""
+    called = f"{unit.stem}.{function.name}"
     if isinstance(spec, ReductionSpec) and spec.declaration().forms_only:
-        return ""  # examples are calls of the reduction
+        if SCAN not in spec.forms:
+            return ""  # other forms take more than the example says
+        called += f".{SCAN}"
     try:
         call = examples.make_call(spec)
     except SpecError:  # none, or not one that says enough
@@ -235,7 +239,7 @@ def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext
     for name, value in call.keywords.items():
         if value is not None and value is not False:
             arguments.append(f"{name}={written.get(name, repr(value))}")
-    result = f"{unit.stem}.{function.name}({', '.join(arguments)})"
+    result = f"{called}({', '.join(arguments)})"
     if call.written:
         return "\n".join([*lines, result])
     names = ", ".join(f"{_name(param.name)}_new" for param in _results(spec))
@@ -271,6 +275,9 @@ def _value(value: object, unit: Unit, spec: Spec) -> str:
     drawn = f"rng.uniform({low:g}, {high:g}, {shape})"
     if value.dtype.kind == "c":
         drawn = f"({drawn} + 1j * {drawn})"
-    if value.dtype.kind in "iub":
-        drawn = f"rng.integers(0, {2 if value.dtype.kind == 'b' else 100}, {shape})"
+    if value.dtype.kind == "b":
+        drawn = f"rng.integers(0, 2, {shape})"
+    if value.dtype.kind in "iu":
+        first, last = examples.integer_span(value.dtype.kind, (low, high))
+        drawn = f"rng.integers({first}, {last + 1}, {shape})"
     return f'{drawn}.astype("{value.dtype.name}")'

@@ -398,6 +398,12 @@ def _value(spec: Spec, example: Example, name: str, dtype: str) -> Any:
     )
 
 
+def integer_span(kind: str, span: tuple[float, float]) -> tuple[int, int]:
+    """Return the least and the largest of the random integers of a kind of dtype."""
+    low, high = span if span != (-1.0, 1.0) else (-_INTEGER_SPAN, _INTEGER_SPAN)
+    return int(max(0, low) if kind == "u" else low), int(high)
+
+
 def random_array(
     shape: tuple[int, ...], dtype: str, seed: int, span: tuple[float, float] = (-1.0, 1.0)
 ) -> Array:
@@ -407,9 +413,8 @@ def random_array(
     if kind == "b":
         return generator.integers(0, 2, shape).astype(bool)
     if kind in "iu":
-        low, high = span if span != (-1.0, 1.0) else (-_INTEGER_SPAN, _INTEGER_SPAN)
-        low = max(0, low) if kind == "u" else low
-        return generator.integers(int(low), int(high) + 1, shape).astype(numpy_dtype(dtype))
+        low, high = integer_span(kind, span)
+        return generator.integers(low, high + 1, shape).astype(numpy_dtype(dtype))
     values = generator.uniform(*span, shape)
     if kind == "c":
         values = values + 1j * generator.uniform(*span, shape)
