@@ -9,7 +9,7 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.declaration import PLACES
-from kspec.model.forms import FORMS, REDUCE, SEGMENTS, WINDOW
+from kspec.model.forms import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
 from kspec.runtime.arguments import permuted
@@ -147,7 +147,7 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         ----------
         *args : arrays or scalars
             As in a call of the form.
-        form : {"reduce", "scan", "segments", "window"}, default "reduce"
+        form : {"reduce", "scan", "segments", "by_key", "window"}, default "reduce"
             The form that is called: ``f.bind(x, form="scan", axis=0)`` calls ``f.scan(x, axis=0)``.
         out, stream : optional
             As in a call.
@@ -176,6 +176,8 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
             args = self.with_bounds(args, keywords.pop("indptr", None))
         elif form == WINDOW and "size" not in keywords:
             args, keywords["size"] = self.with_size(args)
+        elif form == BY_KEY and "n" not in keywords:
+            args, keywords["n"] = self.with_count(args)
         prepared = getattr(self, f"prepare_{form}")(args, out=out, options=options, **keywords)
         return self._bound(prepared, functools.partial(getattr(self, form), **keywords))
 

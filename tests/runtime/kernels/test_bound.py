@@ -153,6 +153,19 @@ class TestForms:
         np.testing.assert_array_equal(place.numpy(out), place.numpy(wanted))
 
 
+def test_reductions_by_key(device: ArrayDevice) -> None:
+    x, keys = device.array(X), device.array(np.arange(len(X)) % 3)
+    wanted = device.numpy(SUM.by_key(x, keys, 3))
+    for step in (
+        SUM.bind(x, keys, 3, form="by_key"),
+        SUM.bind(x, keys, form="by_key", n=3, deterministic=True),
+    ):
+        for _ in range(3):
+            np.testing.assert_array_equal(device.numpy(step()), wanted)
+    with pytest.raises(kspec.ArgumentTypeError, match=r"sum_bound\.by_key\(\) takes 3 positional"):
+        SUM.bind(x, keys, form="by_key")
+
+
 def test_wrong_forms_are_refused_when_they_are_bound() -> None:
     names = ", ".join(ALL_FORMS)
     with pytest.raises(

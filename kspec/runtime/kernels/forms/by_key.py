@@ -84,15 +84,8 @@ class ByKeyCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        nin = len(self._declaration.inputs)
         if n is None:
-            if len(args) != nin + 2:
-                raise ArgumentTypeError(
-                    f"{self.__name__}.by_key() takes {nin + 2} positional arguments "
-                    f"({self._declaration.inputs}, keys, n), not {len(args)}"
-                )
-            *inputs, n = args
-            args = tuple(inputs)
+            args, n = self.with_count(args)
         given = self.all_given(args, out, indices=1)
         plain = sanitize is None and order is None and timeout is None
         if plain and is_plain(n) and type(deterministic) is bool:
@@ -103,6 +96,22 @@ class ByKeyCallable(FoldingCallable):
         options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
         prepared = self.prepare_by_key(args, n, deterministic, out, options)
         return self._run_form(BY_KEY, prepared, given, _OPTIONS, indices=1)
+
+    def with_count(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+        """Return the inputs with the keys, and the number of outputs, of a call without ``n=``.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is a wrong number of arguments.
+        """
+        nin = len(self._declaration.inputs)
+        if len(args) != nin + 2:
+            raise ArgumentTypeError(
+                f"{self.__name__}.by_key() takes {nin + 2} positional arguments "
+                f"({self._declaration.inputs}, keys, n), not {len(args)}"
+            )
+        return args[:-1], args[-1]
 
     def prepare_by_key(
         self,
