@@ -38,7 +38,7 @@ def low_pass(period):
 
 
 def smooth(x, bounds):
-    """Return what is drawn and checked, on the device of `x`."""
+    """Return the smoothed curves by their names, on the device of `x`."""
     filtered = filters.biquad.scan(x, *low_pass(60))
     return {
         "running": statistics.mean.window(x, WINDOW, boundary="shrink"),
