@@ -70,6 +70,9 @@ identity = 0
 types = { T = ["float32"] }
 reference = "1 / ((x * x).sum(axis=axis, keepdims=keepdims) + 1)"
 """
+SCANNED = """\
+forms = ["reduce", "scan"]
+"""
 PROJECT = """\
 [build-system]
 requires = ["hatchling", "kspec[build]"]
@@ -177,7 +180,7 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def built(variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a project that was built, committed and recorded before."""
     folder = tmp_path_factory.mktemp("project") / "scratch"
-    write_project(folder, norms=NORMS, squares=SQUARES, shifts=SHIFTS)
+    write_project(folder, norms=NORMS, squares=SQUARES + SCANNED, shifts=SHIFTS)
     write_project(folder / "libs/toy")
     for name, text in {
         "pyproject.toml": PROJECT,
