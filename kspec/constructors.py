@@ -235,6 +235,9 @@ class ReductionKernel(ReductionCallable):
         CUDA C++ in front of the kernel, in the global namespace; it may use the type placeholders.
     options : tuple of str, optional
         Compiler options.
+    strict_keys : bool, default False
+        Keys out of range are errors of `by_key`, on GPUs such as end the process's use of the GPU;
+        otherwise their rows are left out.
     backward : mapping of str to str, or kernel, optional
         Gradients, as for `ElementwiseKernel`; outputs and what arrives for them are read at each
         element of the inputs, and ``count`` is how many of these made one output.
@@ -259,6 +262,7 @@ class ReductionKernel(ReductionCallable):
         preamble: str = "",
         options: tuple[str, ...] = (),
         *,
+        strict_keys: bool = False,
         backward: Gradients | None = None,
     ) -> None:
         self._spec = build_spec(
@@ -275,6 +279,7 @@ class ReductionKernel(ReductionCallable):
             reduce_dims=reduce_dims,
             preamble=preamble,
             options=options,
+            strict_keys=strict_keys,
             backward=_backward_field(backward),
         )
         gradients = _gradients(self._spec, backward)

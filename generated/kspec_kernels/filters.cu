@@ -32,7 +32,12 @@ template <class T> __device__ Steps<T> then(const Steps<T>& p, const Steps<T>& q
 template <class T>
 struct _Op {
   typedef Steps<T> _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::OTHER };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::OTHER
+  };
   kspec::In<T> _arg_x;
   kspec::In<T> _arg_b0;
   kspec::In<T> _arg_b1;
@@ -47,7 +52,7 @@ struct _Op {
 #line 45 "specs/filters.toml"
 Steps<T>{{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}}
 );
-#line 51 "filters.cu"
+#line 56 "filters.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -57,7 +62,7 @@ Steps<T>{{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}}
 #line 42 "specs/filters.toml"
 step<T>(x, b0, b1, b2, a1, a2)
 );
-#line 61 "filters.cu"
+#line 66 "filters.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -68,7 +73,7 @@ step<T>(x, b0, b1, b2, a1, a2)
 #line 43 "specs/filters.toml"
 then(a, b)
 );
-#line 72 "filters.cu"
+#line 77 "filters.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -76,7 +81,7 @@ then(a, b)
 #line 44 "specs/filters.toml"
 y = a.row[0][2]
 ;
-#line 80 "filters.cu"
+#line 85 "filters.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);

@@ -8,7 +8,12 @@ namespace kspec_l2norm {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -18,7 +23,7 @@ struct _Op {
 #line 15 "specs/norms.toml"
 0
 );
-#line 22 "norms.cu"
+#line 27 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -28,7 +33,7 @@ struct _Op {
 #line 12 "specs/norms.toml"
 x * x
 );
-#line 32 "norms.cu"
+#line 37 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -39,7 +44,7 @@ x * x
 #line 13 "specs/norms.toml"
 a + b
 );
-#line 43 "norms.cu"
+#line 48 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -47,7 +52,7 @@ a + b
 #line 14 "specs/norms.toml"
 y = sqrt(a)
 ;
-#line 51 "norms.cu"
+#line 56 "norms.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);
@@ -85,7 +90,7 @@ __global__ void l2norm_backward(
 #line 16 "specs/norms.toml"
 grad_x = y == T(0) ? T(0) : T(grad_y * (x / y));
 ;
-#line 89 "norms.cu"
+#line 94 "norms.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_grad_y, _arg_grad_x);
 }
@@ -95,7 +100,12 @@ namespace kspec_l2_norm_sq {
 
 struct _Op {
   typedef double _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<double> _arg_x;
   kspec::Out<double> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -105,7 +115,7 @@ struct _Op {
 #line 31 "specs/norms.toml"
 0
 );
-#line 109 "norms.cu"
+#line 119 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -115,7 +125,7 @@ struct _Op {
 #line 28 "specs/norms.toml"
 x * x
 );
-#line 119 "norms.cu"
+#line 129 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -126,7 +136,7 @@ x * x
 #line 29 "specs/norms.toml"
 a + b
 );
-#line 130 "norms.cu"
+#line 140 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -134,7 +144,7 @@ a + b
 #line 30 "specs/norms.toml"
 y = a
 ;
-#line 138 "norms.cu"
+#line 148 "norms.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);
@@ -171,7 +181,7 @@ __global__ void l2_norm_sq_backward(
 #line 33 "specs/norms.toml"
 grad_x = 2 * grad_y * x;
 ;
-#line 175 "norms.cu"
+#line 185 "norms.cu"
     } while (false);
   }, _arg_x, _arg_grad_y, _arg_grad_x);
 }
@@ -181,7 +191,12 @@ namespace kspec_rms_scale {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 1, _COUNTED = 1, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 1,
+    _COUNTED = 1,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<T> _arg_x;
   kspec::In<double> _arg_eps;
   kspec::Out<T> _arg_y;
@@ -192,7 +207,7 @@ struct _Op {
 #line 51 "specs/norms.toml"
 0
 );
-#line 196 "norms.cu"
+#line 211 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -202,7 +217,7 @@ struct _Op {
 #line 47 "specs/norms.toml"
 x * x
 );
-#line 206 "norms.cu"
+#line 221 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -213,7 +228,7 @@ x * x
 #line 48 "specs/norms.toml"
 a + b
 );
-#line 217 "norms.cu"
+#line 232 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -222,7 +237,7 @@ a + b
 #line 50 "specs/norms.toml"
 y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 ;
-#line 226 "norms.cu"
+#line 241 "norms.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);
@@ -263,7 +278,7 @@ __global__ void rms_scale_backward(
 #line 52 "specs/norms.toml"
 grad_x = -(double)grad_y * y * y * y * x / count;
 ;
-#line 267 "norms.cu"
+#line 282 "norms.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_grad_y, _arg_count, _arg_grad_x);
 }
@@ -293,11 +308,16 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 297 "norms.cu"
+#line 312 "norms.cu"
 template <class T>
 struct _Op {
   typedef ScaledSum<T> _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::OTHER };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::OTHER
+  };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -307,7 +327,7 @@ struct _Op {
 #line 100 "specs/norms.toml"
 ScaledSum<T>()
 );
-#line 311 "norms.cu"
+#line 331 "norms.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -317,7 +337,7 @@ ScaledSum<T>()
 #line 97 "specs/norms.toml"
 ScaledSum<T>(x)
 );
-#line 321 "norms.cu"
+#line 341 "norms.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -328,7 +348,7 @@ ScaledSum<T>(x)
 #line 98 "specs/norms.toml"
 add(a, b)
 );
-#line 332 "norms.cu"
+#line 352 "norms.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -336,7 +356,7 @@ add(a, b)
 #line 99 "specs/norms.toml"
 y = a.log_value()
 ;
-#line 340 "norms.cu"
+#line 360 "norms.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);
@@ -385,7 +405,7 @@ template <class T> __device__ ScaledSum<T> add(const ScaledSum<T>& p, const Scal
   return ScaledSum<T>(q.max, q.sum + p.sum * exp(p.max - q.max));
 }
 
-#line 389 "norms.cu"
+#line 409 "norms.cu"
 }  // namespace kspec_logsumexp_backward
 template <class T, class _Layout>
 __global__ void logsumexp_backward(
@@ -401,7 +421,7 @@ __global__ void logsumexp_backward(
 #line 103 "specs/norms.toml"
 grad_x = x == y ? grad_y : T(grad_y * exp(typename Real<T>::type(x) - y));
 ;
-#line 405 "norms.cu"
+#line 425 "norms.cu"
     } while (false);
   }, _arg_x, _arg_y, _arg_grad_y, _arg_grad_x);
 }

@@ -6,7 +6,12 @@ namespace kspec_csr_product {
 template <class T, int _NDIM_x>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<T> _arg_value;
   kspec::In<int> _arg_column;
   kspec::Array<const T, _NDIM_x> x;
@@ -18,7 +23,7 @@ struct _Op {
 #line 17 "specs/sparse.toml"
 0
 );
-#line 22 "sparse.cu"
+#line 27 "sparse.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -28,7 +33,7 @@ struct _Op {
 #line 14 "specs/sparse.toml"
 value * x[column]
 );
-#line 32 "sparse.cu"
+#line 37 "sparse.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -39,7 +44,7 @@ value * x[column]
 #line 15 "specs/sparse.toml"
 a + b
 );
-#line 43 "sparse.cu"
+#line 48 "sparse.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -47,7 +52,7 @@ a + b
 #line 16 "specs/sparse.toml"
 y = a
 ;
-#line 51 "sparse.cu"
+#line 56 "sparse.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);

@@ -23,7 +23,12 @@ template <class T> __device__ bool precedes(const Candidate<T>& p, const Candida
 template <class T>
 struct _Op {
   typedef Candidate<T> _Acc;
-  enum { _INDEXED = 1, _COUNTED = 0, _JOINS = kspec::OTHER };
+  enum {
+    _INDEXED = 1,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::OTHER
+  };
   kspec::In<T> _arg_x;
   kspec::Out<long long> _arg_index;
   kspec::Count _in_ind, _out_ind;
@@ -39,7 +44,7 @@ struct _Op {
 #line 27 "specs/statistics.toml"
 Candidate<T>{x, _J}
 );
-#line 43 "statistics.cu"
+#line 48 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -50,7 +55,7 @@ Candidate<T>{x, _J}
 #line 28 "specs/statistics.toml"
 precedes(a, b) ? a : b
 );
-#line 54 "statistics.cu"
+#line 59 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -58,7 +63,7 @@ precedes(a, b) ? a : b
 #line 29 "specs/statistics.toml"
 index = a.index
 ;
-#line 62 "statistics.cu"
+#line 67 "statistics.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_index);
@@ -105,11 +110,16 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
   return Moments<T>{mean, squares, count};
 }
 
-#line 109 "statistics.cu"
+#line 114 "statistics.cu"
 template <class T>
 struct _Op {
   typedef Moments<T> _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::OTHER };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::OTHER
+  };
   kspec::In<T> _arg_x;
   kspec::In<double> _arg_ddof;
   kspec::Out<T> _arg_mean;
@@ -121,7 +131,7 @@ struct _Op {
 #line 78 "specs/statistics.toml"
 Moments<T>()
 );
-#line 125 "statistics.cu"
+#line 135 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -131,7 +141,7 @@ Moments<T>()
 #line 71 "specs/statistics.toml"
 Moments<T>{x, 0, 1}
 );
-#line 135 "statistics.cu"
+#line 145 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -142,7 +152,7 @@ Moments<T>{x, 0, 1}
 #line 72 "specs/statistics.toml"
 combined(a, b)
 );
-#line 146 "statistics.cu"
+#line 156 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -155,7 +165,7 @@ mean = a.count ? a.mean : CUDART_NAN_F;
 variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
 
 ;
-#line 159 "statistics.cu"
+#line 169 "statistics.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_mean, _arg_variance);
@@ -206,7 +216,7 @@ template <class T> __device__ Moments<T> combined(const Moments<T>& p, const Mom
   return Moments<T>{mean, squares, count};
 }
 
-#line 210 "statistics.cu"
+#line 220 "statistics.cu"
 }  // namespace kspec_mean_var_backward
 template <class T, class _Layout>
 __global__ void mean_var_backward(
@@ -225,7 +235,7 @@ __global__ void mean_var_backward(
 #line 82 "specs/statistics.toml"
 grad_x = grad_mean / count + 2 * grad_variance * (x - mean) / fmax(count - ddof, 0.0);
 ;
-#line 229 "statistics.cu"
+#line 239 "statistics.cu"
     } while (false);
   }, _arg_x, _arg_ddof, _arg_mean, _arg_grad_mean, _arg_grad_variance, _arg_count, _arg_grad_x);
 }
@@ -235,7 +245,12 @@ namespace kspec_total {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 0, _COUNTED = 0, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 0,
+    _COUNTED = 0,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -245,7 +260,7 @@ struct _Op {
 #line 108 "specs/statistics.toml"
 0
 );
-#line 249 "statistics.cu"
+#line 264 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -255,7 +270,7 @@ struct _Op {
 #line 105 "specs/statistics.toml"
 x
 );
-#line 259 "statistics.cu"
+#line 274 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -266,7 +281,7 @@ x
 #line 106 "specs/statistics.toml"
 a + b
 );
-#line 270 "statistics.cu"
+#line 285 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -274,7 +289,7 @@ a + b
 #line 107 "specs/statistics.toml"
 y = a
 ;
-#line 278 "statistics.cu"
+#line 293 "statistics.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);
@@ -310,7 +325,7 @@ __global__ void total_backward(
 #line 111 "specs/statistics.toml"
 grad_x = grad_y;
 ;
-#line 314 "statistics.cu"
+#line 329 "statistics.cu"
     } while (false);
   }, _arg_grad_y, _arg_grad_x);
 }
@@ -320,7 +335,12 @@ namespace kspec_mean {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 1, _COUNTED = 1, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 1,
+    _COUNTED = 1,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<T> _arg_x;
   kspec::Out<T> _arg_y;
   kspec::Count _in_ind, _out_ind;
@@ -330,7 +350,7 @@ struct _Op {
 #line 133 "specs/statistics.toml"
 0
 );
-#line 334 "statistics.cu"
+#line 354 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -340,7 +360,7 @@ struct _Op {
 #line 130 "specs/statistics.toml"
 x
 );
-#line 344 "statistics.cu"
+#line 364 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -351,7 +371,7 @@ x
 #line 131 "specs/statistics.toml"
 a + b
 );
-#line 355 "statistics.cu"
+#line 375 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
@@ -359,7 +379,7 @@ a + b
 #line 132 "specs/statistics.toml"
 y = a / (_in_ind.size() / _out_ind.size())
 ;
-#line 363 "statistics.cu"
+#line 383 "statistics.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);
@@ -396,7 +416,7 @@ __global__ void mean_backward(
 #line 136 "specs/statistics.toml"
 grad_x = grad_y / count;
 ;
-#line 400 "statistics.cu"
+#line 420 "statistics.cu"
     } while (false);
   }, _arg_grad_y, _arg_count, _arg_grad_x);
 }
@@ -406,7 +426,12 @@ namespace kspec_histogram {
 template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
-  enum { _INDEXED = 1, _COUNTED = 1, _JOINS = kspec::SUM };
+  enum {
+    _INDEXED = 1,
+    _COUNTED = 1,
+    _STRICT = 0,
+    _JOINS = kspec::SUM
+  };
   kspec::In<T> _arg_weight;
   kspec::Out<T> _arg_total;
   kspec::Out<long long> _arg_count;
@@ -417,7 +442,7 @@ struct _Op {
 #line 158 "specs/statistics.toml"
 0
 );
-#line 421 "statistics.cu"
+#line 446 "statistics.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
@@ -427,7 +452,7 @@ struct _Op {
 #line 155 "specs/statistics.toml"
 weight
 );
-#line 431 "statistics.cu"
+#line 456 "statistics.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -438,16 +463,16 @@ weight
 #line 156 "specs/statistics.toml"
 a + b
 );
-#line 442 "statistics.cu"
+#line 467 "statistics.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     T& total = _arg_total.item(_at[1]);
     long long& count = _arg_count.item(_at[2]);
 #line 157 "specs/statistics.toml"
-total = a; count = _in_ind.size() / _out_ind.size()
+total = a; count = (_in_ind.size() / _out_ind.size())
 ;
-#line 451 "statistics.cu"
+#line 476 "statistics.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_total, _arg_count);

@@ -20,7 +20,7 @@ from kspec.compiler.options import flag_name, include_dirs
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
 from kspec.files import is_file, resolved
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import form_name, name_refusal, operator_forms
 from kspec.model.stages import CudaSource, Header, Target
 from kspec.render import compiler_options, render_file, specializations

@@ -10,8 +10,8 @@ Shapes and dtypes of results follow from the declaration; nothing is computed fo
 holds names of kernels, not code (`kspec.runtime.kernels.identity`): each process has them from its
 installed package or compiles them once, and processes that share a cache do so once together.
 
-`kspec.dask.graphs` makes the graphs, `kspec.dask.forms` those of scans, segments and windows of
-reductions; `kspec.dask.blocks` and `kspec.dask.form_blocks` are what they call.
+`kspec.dask.graphs` makes the graphs, `kspec.dask.forms` those of the other forms of reductions;
+`kspec.dask.blocks` and `kspec.dask.form_blocks` are what they call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.runtime.kernels.forms.options import given_options
 from kspec.runtime.kernels.identity import form_called
@@ -53,7 +53,8 @@ def apply(
     Parameters
     ----------
     kernel : kernel, generated function, or method of one
-        Elementwise or reduction; ``f.scan``, ``f.segments`` or ``f.window`` of a reduction.
+        Elementwise or reduction; ``f.scan``, ``f.segments``, ``f.by_key`` or ``f.window`` of a
+        reduction.
     *args : dask arrays, arrays or scalars
         The inputs, at least one of them a Dask array. They broadcast against each other. Arrays of
         NumPy and CuPy become Dask arrays; ``raw`` ones are given to every block as they are. Chunks
@@ -66,6 +67,7 @@ def apply(
         Sizes of an elementwise kernel, keywords of a form, as in a call. Blocks of inputs with
         windows get the elements that they read of their neighbours; only the edges of the whole
         array see the boundary. The ``indptr`` of segments is one array; a Dask array is computed.
+        The ``keys`` of a reduction by key are divided as the first axis of the inputs.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Functions that Dask's tasks of scans, segments and windows call: blocks in, blocks out; no Dask.
+"""Functions that Dask's tasks of forms of reductions call: blocks in, blocks out; no Dask.
 
 As those of `kspec.dask.blocks`, they are small, picklable, and hold names of kernels.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kspec.dask.blocks import Extended, filled
-from kspec.model.forms import WindowPiece
+from kspec.model.forms.sliding import WindowPiece
 from kspec.runtime.kernels.forms.stages import FormStages, stages_of
 from kspec.runtime.kernels.identity import Identity
 from kspec.runtime.kernels.partials import Partial
@@ -94,6 +94,36 @@ class SegmentsTask(_FormTask):
     def __call__(self, pieces: Sequence[Partial], *blocks: Any) -> Any:
         """Return the block, or a tuple of them, given all pieces of its last segment."""
         return self.stages.segments(filled(self.rest, blocks), self.bounds, pieces)
+
+
+@dataclass(frozen=True)
+class KeysTask(_FormTask):
+    """The elements of each key of a block, reduced to accumulators.
+
+    Attributes
+    ----------
+    n : int
+        Number of outputs.
+    deterministic : bool
+        Whether elements keep their order.
+    """
+
+    n: int
+    deterministic: bool
+
+    def __call__(self, keys: Any, *blocks: Any) -> Partial:
+        """Return the accumulators of a block."""
+        args = filled(self.rest, blocks)
+        return self.stages.aggregate_keys(args, keys, self.n, self.deterministic)
+
+
+@dataclass(frozen=True)
+class FinishKeysTask(_FormTask):
+    """The outputs of keys."""
+
+    def __call__(self, *partials: Partial) -> Any:
+        """Return the block, or a tuple of them."""
+        return self.stages.finish_keys(partials, filled(self.rest))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Dask graphs of scans, segments and windows of reductions.
+"""Dask graphs of the other forms of reductions.
 
 Along a divided axis, a block of a scan has three tasks: one reduces it to accumulators, one joins
 these to those of all blocks before, one scans it.  Segments are of the block in which they begin;
-other blocks reduce their pieces of them.  Windows get the elements that they read of other blocks
-(`kspec.dask.halos`).
+other blocks reduce their pieces of them.  Keys are reduced to accumulators in each block, which are
+joined in a tree.  Windows get the elements that they read of other blocks (`kspec.dask.halos`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -21,7 +21,9 @@ from dask.highlevelgraph import HighLevelGraph
 
 from kspec.dask.form_blocks import (
     AggregateTask,
+    FinishKeysTask,
     JoinTask,
+    KeysTask,
     RollTask,
     ScanTask,
     SegmentsTask,
@@ -38,17 +40,10 @@ from kspec.dask.graphs import (
 )
 from kspec.dask.halos import check_thick, extended_blocks
 from kspec.errors import ShapeError
-from kspec.model.forms import (
-    SCAN,
-    SEGMENTS,
-    WINDOW,
-    SlidingAxis,
-    WindowPiece,
-    infer_scan,
-    infer_segments,
-    infer_window,
-)
-from kspec.model.infer import Abstract
+from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.outputs import infer_by_key, infer_scan, infer_segments, infer_window
+from kspec.model.forms.sliding import SlidingAxis, WindowPiece
+from kspec.model.infer import Abstract, reduction_loop
 from kspec.model.neighbours.halos import Piece, pieces_of
 from kspec.runtime.arguments.binding import Call
 from kspec.runtime.kernels.forms.cuts import cut_segments, host_bounds
@@ -88,7 +83,7 @@ Result = tuple[Arguments, da.Array]
 def _scan(
     kernel: ReductionCallable, found: Arguments, call: Call, options: Mapping[str, Any]
 ) -> Result:
-    exclusive, reverse = bool(options["exclusive"]), bool(options["reverse"])
+    exclusive, reverse = options["exclusive"], options["reverse"]
     inferred = infer_scan(
         kernel.declaration,
         abstract_inputs(found, call),
@@ -184,8 +179,61 @@ def _window(
     return found, extended.array(name, tasks, chunks, found)
 
 
-# A reduction by key would reduce blocks to the accumulators of all keys, and join them in order.
-_FORMS: dict[str, Callable[..., Result]] = {SCAN: _scan, SEGMENTS: _segments, WINDOW: _window}
+def _by_key(
+    kernel: ReductionCallable, found: Arguments, call: Call, options: Mapping[str, Any]
+) -> Result:
+    keys, n = da.asanyarray(options["keys"]), options["n"]
+    inputs = abstract_inputs(found, call)
+    rows = reduction_loop(kernel.declaration, inputs, broadcast)[:1]
+    unknown = any(map(math.isnan, rows)) and keys.ndim == 1  # as many as blocks will show
+    inferred = infer_by_key(
+        kernel.declaration,
+        inputs,
+        Abstract(rows if unknown else keys.shape, keys.dtype.name),
+        n=n,
+        broadcast=broadcast,
+    )
+    found = with_outputs(found, call, inferred)
+    loop = _Loop.of(kernel, found)
+    if any(map(math.isnan, loop.chunks[0])):
+        if keys.numblocks != (len(loop.chunks[0]),):
+            loop.check_known(kernel, 0, "the keys are divided differently")
+    else:
+        keys = keys.rechunk(loop.chunks[:1])
+    given = identity_of(kernel), found.rest
+    aggregate, join, finish = (
+        KeysTask(*given, inferred.shape[0], options["deterministic"]),
+        JoinTask(*given),
+        FinishKeysTask(*given),
+    )
+    loop = replace(loop, others=(keys,))
+    name = loop.name(kernel, aggregate)
+    chunks = ((inferred.shape[0],), *loop.chunks[1:])
+    tasks: dict[Any, Any] = {}
+    for block in itertools.product(*map(range, map(len, chunks))):
+        parts: list[Any] = []
+        for number in range(len(loop.chunks[0])):
+            key = f"{name}-part", 0, number, *block[1:]
+            blocks = loop.keys((number, *block[1:]))
+            tasks[key] = (aggregate, (keys.name, number), *blocks)
+            parts.append(key)
+        for level in itertools.count(1):
+            if len(parts) <= _JOINED:
+                break
+            groups = [parts[k : k + _JOINED] for k in range(0, len(parts), _JOINED)]
+            parts = [(f"{name}-part", level, k, *block[1:]) for k in range(len(groups))]
+            tasks |= {key: (join, *group) for key, group in zip(parts, groups, strict=True)}
+        tasks[(name, *block)] = (finish, *parts)
+    return found, loop.array(name, tasks, chunks, found)
+
+
+_JOINED = 8  # parts of keys that a task joins
+_FORMS: dict[str, Callable[..., Result]] = {
+    SCAN: _scan,
+    SEGMENTS: _segments,
+    BY_KEY: _by_key,
+    WINDOW: _window,
+}
 
 
 @dataclass(frozen=True)
@@ -198,10 +246,13 @@ class _Loop:
         The arrays.
     chunks : tuple of tuple of int
         Extents of the blocks along each axis of the broadcast shape.
+    others : tuple of dask arrays
+        What tasks read beside them.
     """
 
     arrays: tuple[da.Array, ...]
     chunks: Chunks
+    others: tuple[da.Array, ...] = ()
 
     @staticmethod
     def of(kernel: ReductionCallable, found: Arguments) -> _Loop:
@@ -212,7 +263,7 @@ class _Loop:
 
     def name(self, kernel: ReductionCallable, task: Any) -> str:
         """Return the name of the result: equal for equal calls."""
-        token = tokenize(task, [one.name for one in self.arrays])
+        token = tokenize(task, [one.name for one in (*self.arrays, *self.others)])
         return f"kspec-{kernel.__name__}-{token}"
 
     def blocks(self) -> Iterator[Block]:
@@ -232,7 +283,9 @@ class _Loop:
 
     def array(self, name: str, tasks: Mapping[Any, Any], chunks: Chunks, found: Arguments) -> Any:
         """Return the array whose blocks tasks make."""
-        graph = HighLevelGraph.from_collections(name, tasks, dependencies=self.arrays)
+        graph = HighLevelGraph.from_collections(
+            name, tasks, dependencies=(*self.arrays, *self.others)
+        )
         return da.Array(graph, name, chunks, meta=found.meta(0, len(chunks)))
 
     def check_known(self, kernel: ReductionCallable, axis: int, reason: str) -> None:

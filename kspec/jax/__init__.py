@@ -10,7 +10,7 @@ on XLA's own stream and reads and writes XLA's memory, on the CPU and on CUDA de
 
 `operators` makes functions of kernels (`options`: of their calls), `abstract` derives result types
 from the declaration, `calls` and `gradients` are what is traced (in `jax.shard_map` with `shards`;
-`adjoints` has gradients of scans, segments and windows),
+`adjoints` has gradients of scans, segments, keys and windows),
 `request` is what programs hold of a call, `target` answers them, until the process ends (`ending`),
 and `call_frame` is XLA's C interface.
 """

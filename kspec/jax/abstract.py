@@ -25,7 +25,9 @@ import jax.numpy as jnp
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.model.forms import INDICES, REDUCE, infer_form
+from kspec.model.forms.kinds import REDUCE
+from kspec.model.forms.options import indices_of
+from kspec.model.forms.outputs import infer_form
 from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import Shape, check_ndim
@@ -245,7 +247,7 @@ def check_count(
     declaration: GeneratedDeclaration, arguments: Sequence[object], form: str = REDUCE
 ) -> None:
     """Raise `ArgumentTypeError` unless the arguments are all inputs, and arrays of integers."""
-    behind = INDICES.get(form, ())
+    behind = indices_of(form)
     wanted = len(declaration.inputs) + len(behind)
     if len(arguments) != wanted:
         method = "" if form == REDUCE else f".{form}"

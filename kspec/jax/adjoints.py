@@ -1,8 +1,8 @@
 """Adjoints of the forms of a sum: gradients of outputs in, those of the summed values out.
 
 A value gets the gradients of all outputs that it is in, added up: a scan from the other end, the
-gradient of its segment, or those of the windows that it is in.  Means divide before.  These are
-JAX's own operations, which are batched and differentiated as others.
+gradient of its segment or key, or those of the windows that it is in.  Means divide before.  These
+are JAX's own operations, which are batched and differentiated as others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 
 from kspec.jax.shards import varying, varying_axes
 from kspec.model.declaration import MEANS, ReductionDeclaration
-from kspec.model.forms import SCAN, SEGMENTS, SHRINK, SlidingAxis, bind_window
+from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS
+from kspec.model.forms.sliding import SHRINK, SlidingAxis, bind_window
 from kspec.model.neighbours.places import places_inside
 from kspec.model.neighbours.windows import VALID
 from kspec.model.shapes import Shape, normalize_axes
@@ -59,6 +60,9 @@ def adjoint(
     elif form == SEGMENTS:
         (bounds,) = indices
         found = _of_segments(wide, shape[0], bounds, is_mean)
+    elif form == BY_KEY:
+        (keys,) = indices
+        found = _of_keys(wide, keys, is_mean)
     else:
         found = _of_windows(declaration.name, wide, shape, options, is_mean)
     return found.astype(gradient.dtype)
@@ -87,6 +91,18 @@ def _of_segments(gradient: Any, count: int, bounds: Any, is_mean: bool) -> Any:
     # Before the first bound and behind the last one there are rows of zeros.
     rows = jnp.pad(gradient, [(1, 1)] + [(0, 0)] * (gradient.ndim - 1))
     return rows[jnp.searchsorted(bounds, jnp.arange(count), side="right")]
+
+
+def _of_keys(gradient: Any, keys: Any, is_mean: bool) -> Any:
+    """Return the gradient of each element: that of its key, 0 for keys that are out of range."""
+    count = gradient.shape[0]
+    places = keys.astype(jax.dtypes.canonicalize_dtype(np.int64))
+    # Keys out of range get a row of zeros, behind all others.
+    places = jnp.where((places >= 0) & (places < count), places, count)
+    if is_mean:
+        counts = jnp.zeros(count + 1, jnp.int32).at[places].add(1)
+        gradient = _divided(gradient, counts[:count], 0)
+    return jnp.pad(gradient, [(0, 1)] + [(0, 0)] * (gradient.ndim - 1))[places]
 
 
 def _of_windows(

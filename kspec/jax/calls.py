@@ -20,7 +20,8 @@ from kspec.jax.abstract import Evaluation
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import NAME
-from kspec.model.forms import INDICES, REDUCE
+from kspec.model.forms.kinds import REDUCE
+from kspec.model.forms.options import indices_of
 from kspec.model.shapes import Shape, normalize_axes
 from kspec.model.signature import Param
 from kspec.runtime.kernels.base import GeneratedCallable
@@ -130,7 +131,7 @@ class TracedCall:
         declaration = self.kernel.declaration
         counts = declaration.ordered or getattr(declaration, "counts", False)
         alone = counts or any(param.raw for param in declaration.params)
-        alone = alone or self.form in INDICES  # which are of the first axis
+        alone = alone or bool(indices_of(self.form))  # which are of the first axis
         return "sequential" if alone else "expand_dims"
 
     @property
@@ -153,7 +154,7 @@ class TracedCall:
     def _form_options(self) -> dict[str, Any]:
         """Options of another form, with axes counted from the last."""
         options = {name: value for name, value in self.options.items() if name != "dtype"}
-        if self.form in INDICES:
+        if indices_of(self.form):
             return options
         axis, ndim = options.get("axis", -1), len(self.evaluation.shape)
         several = axis if isinstance(axis, tuple) else (axis,)

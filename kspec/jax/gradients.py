@@ -19,7 +19,8 @@ from kspec.jax.calls import TracedCall
 from kspec.jax.shards import varying, varying_axes
 from kspec.model.backward import COUNT, PREFIX, Backward, form_gradient_fault, with_kept_axes
 from kspec.model.declaration import SUMS_OF_ELEMENTS, ReductionDeclaration
-from kspec.model.forms import INDICES, REDUCE, SCAN
+from kspec.model.forms.kinds import REDUCE, SCAN
+from kspec.model.forms.options import indices_of
 from kspec.model.shapes import summed_axes
 from kspec.runtime.memory.array_view import numpy_dtype
 
@@ -88,7 +89,8 @@ class _Gradient:
             for number, name in enumerate(declaration.inputs.names)
             if number not in call.numbers
         ]
-        self._indices = INDICES.get(call.form, ())
+        # Parameters may have the names of these arrays, but no such names.
+        self._indices = tuple(f"{call.form}.{name}" for name in indices_of(call.form))
         self._names += self._indices
         self._numbers = {
             declaration.inputs.names[number]: value for number, value in call.numbers.items()

@@ -23,8 +23,9 @@ from kspec.jax.options import TRUTHS, hashable_options, option_names
 from kspec.jax.request import Number
 from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
-from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.model.forms import INDICES, REDUCE, SCAN, SEGMENTS, WINDOW
+from kspec.model.declaration import ReductionDeclaration
+from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.options import FORM_OPTIONS, INDICES, indices_of
 from kspec.runtime.kernels.identity import Kernel, PackagedKernel, identity_of
 from kspec.runtime.libraries.registry import check_no_mask
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -74,7 +75,7 @@ class JaxFunction:
             for number, param in enumerate(declaration.inputs)
             if param.name in declaration.scalars
         )
-        names = (*declaration.inputs.names, *INDICES.get(form, ()))
+        names = (*declaration.inputs.names, *indices_of(form))
         self._places = [f"{kernel.name}: argument {name}" for name in names]
         if not callback:
             target().add(self._name, kernel)
@@ -104,6 +105,14 @@ class JaxFunction:
     def segments(self) -> JaxFunction:
         """Reduction of segments of the first axis: ``segments(x, indptr)``."""
         return self._other(SEGMENTS)
+
+    @functools.cached_property
+    def by_key(self) -> JaxFunction:
+        """Reduction of the elements of each key: ``by_key(x, keys, n, deterministic=True)``.
+
+        The number of outputs may also be given by name.
+        """
+        return self._other(BY_KEY)
 
     @functools.cached_property
     def window(self) -> JaxFunction:
@@ -137,6 +146,10 @@ class JaxFunction:
             Reductions: keep reduced axes with extent 1.
         exclusive, reverse : bool, default False
             Scans: without the element itself; from the end of the axis.
+        n : int
+            Reductions by key: number of outputs.
+        deterministic : bool, default True
+            Reductions by key: elements keep their order, and equal calls give equal bits.
         step : int or tuple of int, default 1
             Windows: elements from one to the next.
         boundary : str, optional
@@ -161,8 +174,8 @@ class JaxFunction:
             When the program runs: what the kernel raises, as text.
         """
         declaration = self.kernel.declaration
-        if self._form == WINDOW:
-            args, options = _with_size(declaration, args, options)
+        if isinstance(declaration, ReductionDeclaration):
+            args, options = _with_named(declaration, self._form, args, options)
         options = hashable_options(declaration, options, self._form)
         check_count(declaration, args, self._form)
         given = [
@@ -226,19 +239,21 @@ class JaxFunction:
         return replace(found, inputs=(*found.inputs, *(one.dtype for one in indices)))
 
 
-def _with_size(
-    declaration: GeneratedDeclaration, args: tuple[Any, ...], options: dict[str, Any]
+def _with_named(
+    declaration: ReductionDeclaration, form: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a reduction of windows, with the size by name."""
-    if "size" in options:
+    """Return the arguments of a form, with the last by name that is required and no array."""
+    required = [one for one in FORM_OPTIONS[form] if one.is_required]
+    if not required or required[-1].kind == INDICES or required[-1].name in options:
         return args, options
-    count = len(declaration.inputs)
-    if len(args) != count + 1:
+    names = [str(declaration.inputs), *(one.name for one in required)]
+    count = len(declaration.inputs) + len(required)
+    if len(args) != count:
         raise ArgumentTypeError(
-            f"{declaration.name}.window() takes {count + 1} positional arguments "
-            f"({declaration.inputs}, size) in JAX, not {len(args)}; outputs are returned"
+            f"{declaration.name}.{form}() takes {count} positional arguments "
+            f"({', '.join(names)}) in JAX, not {len(args)}; outputs are returned"
         )
-    return args[:count], {**options, "size": args[count]}
+    return args[:-1], {**options, names[-1]: args[-1]}
 
 
 def _program_name(kernel: Kernel) -> str:

@@ -11,26 +11,26 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.kinds import REDUCE
+from kspec.model.forms.options import (
+    AXES,
+    AXIS,
+    BOUNDARY,
+    FLAG,
+    FORM_OPTIONS,
+    INDICES,
+    NUMBER,
+    NUMBERS,
+)
 from kspec.model.infer import checked_size
-from kspec.model.shapes import axis_index, integer
+from kspec.model.shapes import axis_index, flag, integer
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.runtime.memory.device_array import as_element_dtype, as_shape
-
-_OPTIONS = {
-    "elementwise": ("size", "dtype", "raw_shapes"),
-    REDUCE: ("axis", "keepdims", "dtype"),
-    SCAN: ("axis", "exclusive", "reverse", "dtype"),
-    SEGMENTS: ("dtype",),
-    WINDOW: ("size", "axis", "boundary", "step", "dtype"),
-}
-
 
 # The argument of a traced call that is not an option.
 TRUTHS = "truths"
@@ -44,7 +44,9 @@ def option_names(declaration: GeneratedDeclaration, form: str = REDUCE) -> tuple
     ArgumentTypeError
         If an integer placeholder has the name of another one.
     """
-    names = _OPTIONS[form if isinstance(declaration, ReductionDeclaration) else "elementwise"]
+    names: tuple[str, ...] = ("size", "dtype", "raw_shapes")
+    if isinstance(declaration, ReductionDeclaration):
+        names = (*(one.name for one in FORM_OPTIONS[form] if one.kind != INDICES), "dtype")
     taken = (*names, TRUTHS)
     for name in declaration.size_names:
         if name in taken:
@@ -70,30 +72,40 @@ def hashable_options(
     if not options:
         return {}
     kernel, names = declaration.name, option_names(declaration, form)
-    conversions = _CONVERSIONS | (_WINDOW_CONVERSIONS if form == WINDOW else {})
+    kinds = {one.name: one.kind for one in FORM_OPTIONS[form]}
+    if not isinstance(declaration, ReductionDeclaration):
+        kinds = {}
     for name in options:
         if name not in names:
             raise ArgumentTypeError(
                 f"{kernel}() has no option {name!r} in JAX, but {', '.join(names)}"
             )
-    sizes = declaration.size_names
+    kinds |= dict.fromkeys(declaration.size_names, _SIZE)
     return {
-        name: _size(kernel, name, value) if name in sizes else conversions[name](kernel, value)
+        name: _CONVERSIONS[kinds.get(name, name)](kernel, name, value)
         for name, value in options.items()
     }
 
 
 def _size(kernel: str, name: str, value: Any) -> int | None:
-    number = None if value is None else integer(value)
-    if value is not None and number is None:
+    return None if value is None else _integer(kernel, f"size {name}", value)
+
+
+def _integer(kernel: str, name: str, value: Any) -> int:
+    number = integer(value)
+    if number is None:
         raise ArgumentTypeError(
-            f"{kernel}: size {name} must be an integer when the program is traced, not "
+            f"{kernel}: {name} must be an integer when the program is traced, not "
             f"{type(value).__name__}; under jax.jit, name it in static_argnames"
         )
     return number
 
 
-def _boundary(kernel: str, boundary: Any) -> str | None:
+def _count(kernel: str, _: str, value: Any) -> int:
+    return checked_size(kernel, value)
+
+
+def _boundary(kernel: str, _: str, boundary: Any) -> str | None:
     if boundary is not None and not isinstance(boundary, str):
         raise ArgumentTypeError(
             f"{kernel}: boundary must be a string, not {type(boundary).__name__}"
@@ -101,17 +113,17 @@ def _boundary(kernel: str, boundary: Any) -> str | None:
     return boundary
 
 
-def _axis(_: str, axis: Any) -> int | tuple[int, ...] | None:
+def _axis(_: str, __: str, axis: Any) -> int | tuple[int, ...] | None:
     if axis is None:
         return None
     return tuple(map(axis_index, axis)) if isinstance(axis, Sequence) else axis_index(axis)
 
 
-def _truth(_: str, value: Any) -> bool:
-    return bool(value)
+def _truth(kernel: str, name: str, value: Any) -> bool:
+    return bool(value) if name == "keepdims" else flag(kernel, name, value)  # as NumPy
 
 
-def _integers(name: str, kernel: str, value: Any) -> int | tuple[int, ...]:
+def _integers(kernel: str, name: str, value: Any) -> int | tuple[int, ...]:
     several = tuple(value) if isinstance(value, tuple | list) else (value,)
     found = tuple(one for one in map(integer, several) if one is not None)
     if len(found) != len(several):
@@ -122,11 +134,11 @@ def _integers(name: str, kernel: str, value: Any) -> int | tuple[int, ...]:
     return found if isinstance(value, tuple | list) else found[0]
 
 
-def _dtype(_: str, dtype: Any) -> str | None:
+def _dtype(_: str, __: str, dtype: Any) -> str | None:
     return None if dtype is None else dtype_name(as_element_dtype(dtype))
 
 
-def _raw_shapes(kernel: str, shapes: Any) -> tuple[tuple[int, ...], ...] | None:
+def _raw_shapes(kernel: str, _: str, shapes: Any) -> tuple[tuple[int, ...], ...] | None:
     if shapes is None:
         return None
     try:
@@ -140,16 +152,17 @@ def _raw_shapes(kernel: str, shapes: Any) -> tuple[tuple[int, ...], ...] | None:
     return found
 
 
-_CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
-    "axis": _axis,
-    "keepdims": _truth,
-    "exclusive": _truth,
-    "reverse": _truth,
+_SIZE = "one of sizes"
+# By the type of an argument, or the name of one that not only reductions have.
+_CONVERSIONS: dict[str, Callable[[str, str, Any], Any]] = {
+    AXES: _axis,
+    AXIS: _axis,
+    BOUNDARY: _boundary,
+    FLAG: _truth,
+    NUMBER: _integer,
+    NUMBERS: _integers,
+    _SIZE: _size,
     "dtype": _dtype,
-    "size": checked_size,
+    "size": _count,
     "raw_shapes": _raw_shapes,
-    "boundary": _boundary,
-}
-_WINDOW_CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
-    name: functools.partial(_integers, name) for name in ("size", "step")
 }

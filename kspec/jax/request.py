@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 
 Number = bool | int | float | complex
 

@@ -26,7 +26,15 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.forms import LAYOUTS, PRECOMPILED_AXES, REDUCE, SCAN, SEGMENTS, form_of
+from kspec.model.forms.kinds import (
+    BY_KEY,
+    LAYOUTS,
+    PRECOMPILED_AXES,
+    REDUCE,
+    SCAN,
+    SEGMENTS,
+    form_of,
+)
 from kspec.model.stages import (
     COLUMNS,
     FLAT,
@@ -37,6 +45,7 @@ from kspec.model.stages import (
     STRIDED_AXES,
     TILES,
     continued,
+    counting,
     from_aggregates,
     is_of_aggregates,
     pack_size,
@@ -136,9 +145,12 @@ def _parts(layouts: Sequence[Layout]) -> list[Layout]:
     # Scans need what all elements of a part make, in order: a single segment.
     segments = [tag(1) for tag in LAYOUTS[SEGMENTS]]
     ordered = [ndims for layout, ndims in layouts if form_of(layout) in (SCAN, SEGMENTS)]
+    keyed = [one for one in layouts if form_of(one[0]) == BY_KEY]
+    joined = (to_aggregates(reductions), reductions)
     return [
-        *((to_aggregates(layout), ndims) for layout, ndims in reduced),
-        *((one, ndims) for one in (to_aggregates(reductions), reductions) for _, ndims in reduced),
+        *((to_aggregates(layout), ndims) for layout, ndims in (*reduced, *keyed)),
+        *((one, ndims) for one in joined for _, ndims in reduced),
+        *((counting(one), ndims) for one in joined for _, ndims in keyed),
         *((to_aggregates(layout), ndims) for ndims in ordered for layout in segments),
         *((continued(layout), ndims) for layout, ndims in scanned),
     ]

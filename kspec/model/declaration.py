@@ -221,6 +221,8 @@ class ReductionDeclaration(_Generated):
         `kspec.spec.forms.JOINS`. Empty: another.
     forms_only : bool
         Whether the spec lists these and not ``reduce``, so that there is no reduction along axes.
+    strict_keys : bool
+        Whether keys that are out of range are errors.
     sums : str
         Sums that the only output is, from which gradients of the other forms follow: ``elements``
         of the only input as they are, ``values`` of the map, or ``means`` of these. Empty: others,
@@ -238,6 +240,7 @@ class ReductionDeclaration(_Generated):
     forms: tuple[str, ...] = ()
     joins: str = ""
     forms_only: bool = False
+    strict_keys: bool = False
     sums: str = ""
 
     kind = "reduction"

@@ -38,7 +38,18 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.forms import INDICES, REDUCE, SCAN, SEGMENTS, WINDOW, form_fault
+from kspec.model.forms.kinds import REDUCE, form_fault
+from kspec.model.forms.options import (
+    AXES,
+    AXIS,
+    BOUNDARY,
+    FLAG,
+    FORM_OPTIONS,
+    INDICES,
+    NUMBER,
+    NUMBERS,
+    indices_of,
+)
 from kspec.model.signature import CParam, Param
 
 ARRAY = "Tensor"
@@ -52,6 +63,11 @@ _SIZE = "size"
 _TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
 # What torch's namespaces have beside operators.
 _OF_NAMESPACES = frozenset({"_dir", "name"})
+
+
+def _literal(value: Any) -> str:
+    """Return a default as schemas have it."""
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 @dataclass(frozen=True)
@@ -133,7 +149,7 @@ class Operator:
     @property
     def indices(self) -> tuple[str, ...]:
         """Names of the arrays of integers that a form takes beside the inputs."""
-        return INDICES.get(self.form, ())
+        return indices_of(self.form)
 
     @property
     def parameters(self) -> tuple[OperatorArgument, ...]:
@@ -177,25 +193,27 @@ class Operator:
         return f"{self.name}({', '.join(texts)}) -> {returned}"
 
 
-# Arguments of a reduction's operators behind those of its parameters, by form; other forms have no
-# operators.
+# Types of a form's arguments in schemas.
+_FORM_TYPES = {
+    AXES: "int[1]?",
+    AXIS: "int",
+    BOUNDARY: "str",
+    FLAG: "bool",
+    INDICES: ARRAY,
+    NUMBER: "int",
+    NUMBERS: "int[1]",
+}
+# Arguments of a reduction's operators behind those of its parameters, by form.
 _FORM_ARGUMENTS = {
-    REDUCE: (
-        OperatorArgument("axis", "int[1]?", default="None"),
-        OperatorArgument("keepdims", "bool", default="False"),
-    ),
-    SCAN: (
-        OperatorArgument("axis", "int", default="-1"),
-        OperatorArgument("exclusive", "bool", default="False"),
-        OperatorArgument("reverse", "bool", default="False"),
-    ),
-    SEGMENTS: tuple(OperatorArgument(name, ARRAY) for name in INDICES[SEGMENTS]),
-    WINDOW: (
-        OperatorArgument("size", "int[1]"),
-        OperatorArgument("axis", "int[1]", default="-1"),
-        OperatorArgument("boundary", "str", default='"valid"'),
-        OperatorArgument("step", "int[1]", default="1"),
-    ),
+    form: tuple(
+        OperatorArgument(
+            one.name,
+            _FORM_TYPES[one.kind],
+            default="" if one.is_required else _literal(one.default),
+        )
+        for one in options
+    )
+    for form, options in FORM_OPTIONS.items()
 }
 
 
@@ -219,7 +237,7 @@ def operator_forms(declaration: Declaration, listed: bool = True) -> tuple[str, 
         return (REDUCE,)
     if listed:
         own = () if declaration.forms_only else (REDUCE,)
-        return (*own, *(one for one in declaration.forms if one in _FORM_ARGUMENTS))
+        return (*own, *declaration.forms)
     taken = set(declaration.params.names)
     others = () if form_fault(declaration) else _FORM_ARGUMENTS
     free = (

@@ -127,6 +127,16 @@ def integer(value: object) -> int | None:
         return None
 
 
+def flag(kernel: str, name: str, value: object) -> bool:
+    """Return an argument that is True or False, NumPy's too; `ArgumentTypeError` for others."""
+    if not isinstance(value, bool):
+        import numpy as np  # nothing else here needs NumPy
+
+        if not isinstance(value, np.bool_):
+            raise ArgumentTypeError(f"{kernel}: {name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def reduced_shape(shape: Sequence[int], reduced: Sequence[int], keepdims: bool) -> Shape:
     """Return the shape of a reduction's outputs; `reduced` are its normalized axes."""
     if keepdims:

@@ -141,12 +141,21 @@ def continued(layout: str) -> str:
     return f"kspec::Continued<{layout}>"
 
 
+def counting(layout: str) -> str:
+    """Return one of the first two layouts for accumulators that count their elements.
+
+    >>> counting(from_aggregates(strided(1)))
+    'kspec::Counting<kspec::FromAggregates<kspec::Strided<8>>>'
+    """
+    return f"kspec::Counting<{layout}>"
+
+
 # Layouts of arrays in several places.
-STAGES = (to_aggregates, from_aggregates, continued)
+STAGES = (to_aggregates, from_aggregates, continued, counting)
 
 
 def is_of_aggregates(layout: str) -> bool:
-    """Return whether a layout is one of those three."""
+    """Return whether a layout is one of those."""
     return layout.startswith(tuple(stage("")[:-1] for stage in STAGES))
 
 

@@ -119,6 +119,7 @@ class ReductionContext:
     output_names: str
     indexed: bool
     counted: bool
+    strict: bool
     joins: str
     reduce: Fragment
     reduce_locals: tuple[str, ...]
@@ -330,6 +331,7 @@ def reduction_context(
         indexed=declaration.ordered,
         # Whether the post-map may ask how many elements an output has.
         counted=not spec.words.isdisjoint(("_in_ind", "_out_ind")),
+        strict=declaration.strict_keys,
         joins=declaration.joins or "OTHER",
         output_names=", ".join(map(parameters.argument_name, outputs)),
         reduce=reduce,

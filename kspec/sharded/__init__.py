@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import normalize_axes
 from kspec.runtime.driver.device import Device, devices
@@ -64,7 +64,8 @@ def apply(
     Parameters
     ----------
     kernel : kernel, generated function, or method of one
-        Elementwise or reduction; ``f.scan``, ``f.segments`` or ``f.window`` of a reduction.
+        Elementwise or reduction; ``f.scan``, ``f.segments``, ``f.by_key`` or ``f.window`` of a
+        reduction.
     *args : lists of arrays, and scalars
         The inputs. Lists are as long as each other, and shards of the same number live on the same
         device. An array that all shards are combined with is a list of its copies.
@@ -76,15 +77,16 @@ def apply(
     boundary, **options
         Sizes of an elementwise kernel, keywords of a form, as in a call. Shards of inputs with
         windows get the elements that they read of the next ones; only the ends of the whole array
-        see the boundary. The ``indptr`` of segments is one array, which is read on the host.
+        see the boundary. The ``indptr`` of segments is one array, which is read on the host; the
+        ``keys`` of a reduction by key are that, too, or a list of their shards.
 
     Returns
     -------
     list of arrays, or array
-        Shards of the result, on the devices of the inputs'. A reduction along the divided axis
-        gives one array, on the device of the first shard. A segment or a window is of the shard in
-        which it begins, a window with a boundary of the shard that has its own element. Kernels
-        with several outputs give a tuple of these.
+        Shards of the result, on the devices of the inputs'. A reduction along the divided axis, by
+        key too, gives one array, on the device of the first shard. A segment or a window is of the
+        shard in which it begins, a window with a boundary of the shard that has its own element.
+        Kernels with several outputs give a tuple of these.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def apply(
     name = called.__name__
     if isinstance(called, ReductionCallable) and form != REDUCE:
         given = given_options(axis=axis, keepdims=keepdims, boundary=boundary, **options)
-        return transposed(apply_form(called, form, args, along, given))
+        return apply_form(called, form, args, along, given)
     calls = calls_of(called, args)
     if isinstance(called, ReductionCallable):
         bind_neighbours(called.declaration, boundary, options)  # refuses them

@@ -1,15 +1,17 @@
-"""Scans, segments and windows of reductions over arrays that are divided among several devices.
+"""Other forms of reductions over arrays that are divided among several devices.
 
 ::
 
     sharded.apply(total.scan, [x0, x1], axis=0)
     sharded.apply(total.segments, [x0, x1], indptr)
+    sharded.apply(total.by_key, [x0, x1], [keys0, keys1], n=100)
     sharded.apply(total.window, [x0, x1], size=5, axis=0)
 
 Results have the elements of one call, as shards.  Along other axes than the divided one, each shard
 is a call.  Along it, accumulators of the shards before one are joined in order and put in front of
 its scan (`kspec.runtime.kernels.forms.stages`), pieces of segments are joined likewise, and
-windows get elements of the shards beside theirs (`kspec.runtime.kernels.halos`).
+windows get elements of the shards beside theirs (`kspec.runtime.kernels.halos`).  The accumulators
+of keys are joined to one array.
 """
 
 from __future__ import annotations
@@ -19,16 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kspec.errors import ArgumentTypeError
-from kspec.model.forms import (
-    SCAN,
-    SEGMENTS,
-    WINDOW,
-    WindowPiece,
-    infer_scan,
-    infer_segments,
-    infer_window,
-)
+import numpy as np
+
+from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.outputs import infer_scan, infer_segments, infer_window
+from kspec.model.forms.sliding import WindowPiece
 from kspec.model.infer import Abstract, reduction_loop
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import normalize_axes
@@ -41,7 +39,8 @@ from kspec.runtime.kernels.forms.stages import stages_of
 from kspec.runtime.kernels.halos import check_alike, extend_shards, with_extent
 from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.sharded.calls import calls_of, on_each
+from kspec.runtime.libraries.conversions import asarray, asnumpy
+from kspec.sharded.calls import calls_of, library_of_call, on_each, transposed
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ def apply_form(
     args: Sequence[Any],
     along: int,
     given: Mapping[str, Any],
-) -> list[Any]:
-    """Return the result of each shard.
+) -> Any:
+    """Return the result of each shard, or the one of keys along the divided axis.
 
     Parameters
     ----------
@@ -97,7 +96,8 @@ def apply_form(
     """
     inputs, options = form_arguments(kernel, form, args, given)
     call = _divided(kernel, calls_of(kernel, inputs), along)
-    return _FORMS[form](call, options)
+    found = _FORMS[form](call, options)
+    return transposed(found) if isinstance(found, list) else found
 
 
 def _scan(call: _Divided, options: Mapping[str, Any]) -> list[Any]:
@@ -176,10 +176,47 @@ def _window(call: _Divided, options: Mapping[str, Any]) -> list[Any]:
     return on_each(reduce, [(windows, *shard.args) for shard, (_, windows) in rows])
 
 
-# A reduction by key would reduce shards to the accumulators of all keys, and join them in order.
-_FORMS: dict[str, Callable[[_Divided, Mapping[str, Any]], list[Any]]] = {
+def _by_key(call: _Divided, options: Mapping[str, Any]) -> Any:
+    kernel, calls = call.kernel, call.calls
+    n, deterministic = options["n"], options["deterministic"]
+    keys = _keys_of(call, options["keys"])
+    rows = [(key, *args) for key, args in zip(keys, calls, strict=True)]
+    if call.axis != 0:
+        return on_each(
+            lambda key, *args: kernel.by_key(*args, key, n=n, deterministic=deterministic), rows
+        )
+    stages = stages_of(kernel)
+    partials = on_each(lambda key, *args: stages.aggregate_keys(args, key, n, deterministic), rows)
+    return stages.finish_keys(partials, calls[0], library=library_of_call(calls[0]))
+
+
+def _keys_of(call: _Divided, keys: Any) -> list[Any]:
+    """Return the keys of each shard, given a list, or one array that is read on the host."""
+    name, count = call.kernel.__name__, len(call.calls)
+    if isinstance(keys, list | tuple):
+        if len(keys) != count:
+            raise ShapeError(
+                f"{name}: lists must have the same number of shards: keys has {len(keys)}, and the "
+                f"inputs have {count}"
+            )
+        return list(keys)
+    whole = asnumpy(keys)
+    if call.axis != 0:
+        return [asarray(whole, device=device) for device in call.devices]
+    rows = sum(call.extents)
+    if whole.shape != (rows,):
+        raise ShapeError(
+            f"{name}: keys must have one axis, with an element for each of the {rows} rows of the "
+            f"first axis, not shape {whole.shape}"
+        )
+    parts = np.split(whole, np.cumsum(call.extents)[:-1])
+    return [asarray(one, device=device) for one, device in zip(parts, call.devices, strict=True)]
+
+
+_FORMS: dict[str, Callable[[_Divided, Mapping[str, Any]], Any]] = {
     SCAN: _scan,
     SEGMENTS: _segments,
+    BY_KEY: _by_key,
     WINDOW: _window,
 }
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from kspec.cpp.fragments import code_of, identifiers
 from kspec.model.declaration import ReductionDeclaration
-from kspec.model.forms import FORMS, KEYWORDS, REDUCE, WITH_EMPTY, form_fault
+from kspec.model.forms.kinds import FORMS, REDUCE, WITH_EMPTY, form_fault
+from kspec.model.forms.options import FORM_OPTIONS
 from kspec.spec.faults import Fault
 
 # Reduce expressions that all GPUs have atomic operations for, on some types, or whose result is the
@@ -69,8 +70,9 @@ def form_faults(forms: Sequence[str], declaration: ReductionDeclaration) -> Iter
 
 
 def _hidden_keywords(form: str, declaration: ReductionDeclaration) -> Iterator[Fault]:
+    taken = {one.name for one in FORM_OPTIONS[form]} - {"axis", "keepdims"}  # those of any
     for field in ("inputs", "outputs"):
         for name in getattr(declaration, field).names:
-            if name in KEYWORDS[form]:
+            if name in taken:
                 message = f"{name!r} is an argument of {form!r}; choose another parameter name"
                 yield Fault((field,), message, word=name)

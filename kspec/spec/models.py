@@ -37,7 +37,7 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
@@ -435,6 +435,9 @@ class ReductionSpec(_GeneratedSpec):
         description="Forms that are precompiled, and methods of the generated function: 'reduce', "
         "'scan', 'segments', 'by_key', 'window'.",
     )
+    strict_keys: bool = Field(
+        False, description="Whether keys out of range are errors; otherwise they are left out."
+    )
 
     def declaration(self) -> ReductionDeclaration:
         """Return the declaration for callers of this spec."""
@@ -458,6 +461,7 @@ class ReductionSpec(_GeneratedSpec):
             forms=tuple(one for one in self.forms if one != REDUCE),
             joins=join_of(self.reduce, self.preamble),
             forms_only=REDUCE not in self.forms and bool(self.forms),
+            strict_keys=self.strict_keys,
             sums="" if indexed else recognized_sums(self),
             backward=self.backward_kernel,
             numbers=self.numbers,

@@ -8,7 +8,7 @@
 Importing this imports torch; `kspec` itself never does.  `kspec.model.operators` has the
 signatures, `registration` puts the parts of an operator together: `execution` runs the kernel,
 `fake` says what would come out, `autograd` and `autocast` do what their names say (`adjoints`: for
-scans, segments and windows), `derivatives` is what torch's autograd finds of an operator.
+scans, segments, keys and windows), `derivatives` is what torch's autograd finds of an operator.
 """
 
 from kspec.torch.registration import register

@@ -1,8 +1,8 @@
 """Adjoints of the forms of a sum: gradients of outputs in, those of the summed values out.
 
 A value gets the gradients of all outputs that it is in, added up.  So the adjoint of a scan is a
-scan from the other end, that of segments hands each element the gradient of its segment, and that
-of windows adds up those of the windows that an element is in.  Means divide before.
+scan from the other end, those of segments and keys hand each element the gradient of its segment or
+key, and that of windows adds up those of the windows that an element is in.  Means divide before.
 
 Everything here is made of torch's own operators, so that it is compiled and exported with the
 rest of a program, and is differentiable.  Shapes may be symbolic.
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from kspec.model.declaration import MEANS, SUMS_OF_ELEMENTS, ReductionDeclaration
-from kspec.model.forms import SCAN, SEGMENTS, SHRINK, SlidingAxis, bind_window
+from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS
+from kspec.model.forms.sliding import SHRINK, SlidingAxis, bind_window
 from kspec.model.neighbours.places import places_inside
 from kspec.model.neighbours.windows import VALID
 from kspec.model.operators import Operator
@@ -59,6 +60,8 @@ def adjoint(
         found = _of_scan(wide, given["axis"], given["exclusive"], given["reverse"], is_mean)
     elif one.form == SEGMENTS:
         found = _of_segments(wide, shape[0], given["indptr"], is_mean)
+    elif one.form == BY_KEY:
+        found = _of_keys(wide, given["keys"], is_mean)
     else:
         size, axis, boundary, step = (given[name] for name in one.form_arguments)
         found = wide
@@ -90,6 +93,19 @@ def _of_segments(gradient: Tensor, count: Any, indptr: Tensor, is_mean: bool) ->
     rows = torch.cat([nothing, gradient, nothing])  # before the first bound, and behind the last
     places = torch.arange(count, device=gradient.device)
     return rows.index_select(0, torch.searchsorted(bounds, places, right=True))
+
+
+def _of_keys(gradient: Tensor, keys: Tensor, is_mean: bool) -> Tensor:
+    """Return the gradient of each element: that of its key, 0 for keys that are out of range."""
+    count = gradient.shape[0]
+    places = keys.long()
+    # Keys out of range get a row of zeros, behind all others.
+    places = torch.where((places >= 0) & (places < count), places, count)
+    if is_mean:
+        counts = places.new_zeros(count + 1).index_add(0, places, torch.ones_like(places))
+        gradient = _divided(gradient, counts[:count], 0)
+    nothing = gradient.new_zeros((1, *gradient.shape[1:]))
+    return torch.cat([gradient, nothing]).index_select(0, places)
 
 
 def _of_windows(

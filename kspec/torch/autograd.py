@@ -1,8 +1,8 @@
 """Gradients of operators: the kernel that `backward` of the spec names, called as an operator.
 
 So they are compiled, exported and captured as everything else.  `kspec.model.backward` has the
-part that does not depend on torch, `adjoints` what is between the outputs of a scan, of segments or
-of windows and the elements that they are sums of.
+part that does not depend on torch, `adjoints` what is between the outputs of a scan, of segments,
+of keys or of windows and the elements that they are sums of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from kspec.model.backward import COUNT, PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import ReductionDeclaration
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.infer import bind_types, loop_shape, param_dtype
 from kspec.model.operators import Operator
 from kspec.model.shapes import summed_axes

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kspec.model.declaration import RawDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import Operator
 from kspec.runtime.kernels.base import KernelCallable
 

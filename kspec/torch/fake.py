@@ -12,7 +12,8 @@ import torch
 
 from kspec.errors import ShapeError
 from kspec.model.declaration import RawDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE, infer_form
+from kspec.model.forms.kinds import REDUCE
+from kspec.model.forms.outputs import infer_form
 from kspec.model.infer import (
     NUMBER,
     Abstract,

@@ -12,7 +12,7 @@ from kspec.errors import ArgumentTypeError, DuplicateKernelError
 from kspec.locks import make_lock
 from kspec.model.backward import Backward, form_gradient_fault
 from kspec.model.declaration import RawDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import (
     Operator,
     gradient_numbers,
@@ -48,9 +48,9 @@ def register(module: Any, namespace: str | None = None) -> Any:
     autocast; it is differentiable where the spec has `backward`. Kernels that take structs,
     textures or parameters that are not declared are left out.
 
-    Other forms of a reduction are operators beside it, ``total_scan``, ``total_segments`` and
-    ``total_window``: those that its spec lists in `forms`, or all of a kernel made in Python, but
-    for those for which a parameter has the name of an argument.
+    Other forms of a reduction are operators beside it, ``total_scan``, ``total_segments``,
+    ``total_by_key`` and ``total_window``: those that its spec lists in `forms`, or all of a kernel
+    made in Python, but for those for which a parameter has the name of an argument.
 
     Registering a module again does nothing, nor does registering a kernel that was declared again
     as it was.

@@ -15,7 +15,7 @@ from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
 from kspec.errors import NotSupportedError, SpecError
 from kspec.model.coverage import layouts_of
-from kspec.model.forms import FORMS, LAYOUTS, form_of
+from kspec.model.forms.kinds import FORMS, LAYOUTS, form_of
 from kspec.model.stages import (
     Specialization,
     key_runs,

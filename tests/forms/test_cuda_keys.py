@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec import sharded
 from kspec.model.stages import CudaSource
 from kspec.pipeline import LazySource
 from kspec.runtime.kernels.accumulators import known_size
@@ -240,3 +241,38 @@ class TestBoth:
                     *inputs, keys, n, deterministic=deterministic, sanitize="race"
                 )
                 model.check(found, model.by_key(inputs, keys, n))
+
+
+@pytest.mark.parametrize(
+    ("name", "deterministic"),
+    [
+        *((name, True) for name in ("mean", "matrices")),
+        *((name, False) for name in COMMUTATIVE[:3]),
+    ],
+)
+def test_shards(name: str, deterministic: bool, many: bool) -> None:
+    """Accumulators of keys are left in memory with their number of elements, and joined."""
+    model = MODELS[name]
+    kernel = anew(model.kernel)
+    for shape, n in [((700,), 5), ((9000,), 40), ((300, 3), 7), ((90, 40), 3)]:
+        inputs, keys = model.draw(*shape), keys_of(shape[0], n)
+        keys[: shape[0] // 3] //= 2  # a shard that does not have all keys
+        ends = [shape[0] // 3, shape[0] // 3, shape[0] // 2]
+        shards = [np.split(one, ends) for one in (*inputs, keys)]
+        found = sharded.apply(kernel.by_key, *shards, n=n, deterministic=deterministic)
+        model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
+
+
+@pytest.mark.parametrize("deterministic", [True, False], ids=["ordered", "any order"])
+def test_strict_keys(deterministic: bool, many: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    kernel = kspec.ReductionKernel(
+        *("T x", "T y", "x", "a + b", "y = a", "0", "form_strict"), strict_keys=True
+    )
+    x, keys = integers(9000, dtype="float64"), np.arange(9000) % 40
+    found = kernel.by_key(x, keys, 40, deterministic=deterministic)
+    np.testing.assert_array_equal(found, sums_by_key(x, keys, 40))
+    keys[8000] = -3
+    with pytest.raises(kspec.HostFault, match="trap"):
+        kernel.by_key(x, keys, 40, deterministic=deterministic)
+    said = "kspec: by_key: keys[8000] is -3: keys must be from 0 to 39\n"
+    assert capfd.readouterr().out == said

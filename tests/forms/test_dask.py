@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.errors import ArgumentTypeError, ShapeError
 
 da = pytest.importorskip("dask.array")
 
@@ -27,7 +28,8 @@ from tests.forms.kernels import (  # noqa: E402
     SUM,
     WEIGHTED,
 )
-from tests.forms.reference import integers  # noqa: E402
+from tests.forms.reference import integers, sums_by_key  # noqa: E402
+from tests.forms.test_by_key import keys_of  # noqa: E402
 
 CHUNKS = [((3, 1, 5, 4), (2, 2)), ((13,), (1, 3)), ((6, 0, 7), (4,))]
 BOUNDARIES = ["valid", "nearest", "reflect", "mirror", "wrap", "shrink"]
@@ -123,6 +125,85 @@ class TestSegments:
         got = kspec.dask.apply(CSR.segments, *arrays, x, da.from_array(bounds, chunks=9))
         wanted = reference.sums(value * x[column], bounds.tolist())
         np.testing.assert_array_equal(computed(got), wanted)
+
+
+class TestByKey:
+    @pytest.mark.parametrize("name", ["sum", "mean", "matrices", "two"])
+    def test_models(self, name: str) -> None:
+        model = MODELS[name]
+        inputs, keys = model.draw(13, 4, seed=2), keys_of(13, 6)
+        wanted = model.by_key(inputs, keys, 6)
+        for chunks in CHUNKS:
+            arrays = [da.from_array(one, chunks=chunks) for one in inputs]
+            for given in (keys, da.from_array(keys, chunks=chunks[:1]), da.from_array(keys)):
+                got = kspec.dask.apply(model.kernel.by_key, *arrays, given, 6)
+                model.check(computed(got), wanted, f"{chunks}")
+
+    def test_a_tree_of_many_blocks(self) -> None:
+        x, keys = integers(2000, 3), keys_of(2000, 300)
+        for chunk in (100, 10):
+            some = da.from_array(x, chunks=(chunk, 2))
+            for deterministic in (True, False):
+                got = kspec.dask.apply(SUM.by_key, some, keys, n=300, deterministic=deterministic)
+                assert got.chunks == ((300,), (2, 1))
+                np.testing.assert_array_equal(computed(got), sums_by_key(x, keys, 300))
+
+    def test_inputs_are_divided_alike(self) -> None:
+        x, w, keys = integers(13, 8), integers(8, seed=1), keys_of(13, 4)
+        arrays = da.from_array(x, chunks=(5, 3)), da.from_array(w, chunks=4)
+        got = kspec.dask.apply(WEIGHTED.by_key, *arrays, keys, 4)
+        np.testing.assert_array_equal(computed(got), sums_by_key(x * w, keys, 4))
+        got = kspec.dask.apply(SCALED.by_key, arrays[0], 3, keys, 4)
+        np.testing.assert_array_equal(computed(got), 3 * sums_by_key(x, keys, 4))
+
+    def test_chunks_of_unknown_size(self) -> None:
+        x, keys = integers(20, 3), np.arange(20) % 4
+        some = da.from_array(x[:, 0], chunks=6) > 0
+        rows, chosen = da.from_array(x, chunks=(6, 3))[some], da.from_array(keys, chunks=6)[some]
+        got = kspec.dask.apply(SUM.by_key, rows, chosen, 4)
+        kept = x[:, 0] > 0
+        np.testing.assert_array_equal(got.compute(), sums_by_key(x[kept], keys[kept], 4))
+        with pytest.raises(
+            ShapeError, match="unknown sizes along axis 0, and the keys are divided"
+        ):
+            kspec.dask.apply(SUM.by_key, rows, da.from_array(keys, chunks=20), 4)
+
+    def test_equal_calls_are_equal_tasks(self) -> None:
+        x, keys = da.from_array(integers(12), chunks=4), np.arange(12) % 3
+        names = [
+            kspec.dask.apply(SUM.by_key, x, some, n, **keywords).name
+            for some, n, keywords in (
+                *((keys, 3, {}), (keys, 3, {}), (keys, 4, {})),
+                *((keys + 1, 3, {}), (keys, 3, {"deterministic": False})),
+            )
+        ]
+        assert len(set(names)) == 4
+        assert names[0] == names[1]
+
+    def test_tasks_travel(self) -> None:
+        x, keys = integers(30), np.arange(30) % 4
+        got = kspec.dask.apply(SUM.by_key, da.from_array(x, chunks=7), keys, 4)
+        graph = pickle.loads(pickle.dumps(dict(got.__dask_graph__())))
+        found = dask.get(graph, got.__dask_keys__()[0])
+        np.testing.assert_array_equal(found, sums_by_key(x, keys, 4))
+
+    def test_bad_keys(self) -> None:
+        x = da.from_array(integers(12), chunks=5).map_blocks(not_computed, dtype="int64")
+        for keys, n, error, message in (
+            (np.zeros(11, int), 3, ShapeError, "an element for each of the 12 rows"),
+            (np.zeros((12, 1), int), 3, ShapeError, r"not shape \(12, 1\)"),
+            (np.zeros(12), 3, ArgumentTypeError, "keys must hold integers, not float64"),
+            (np.zeros(12, int), -1, ShapeError, "n must be 0 or more, not -1"),
+            (np.zeros(12, int), 2.0, ArgumentTypeError, "n must be an integer, not 2.0"),
+        ):
+            with pytest.raises(error, match=message):
+                kspec.dask.apply(SUM.by_key, x, keys, n)
+        with pytest.raises(ArgumentTypeError, match=r"form_sum\.by_key\(\) needs keys"):
+            kspec.dask.apply(SUM.by_key, x, n=3)
+        with pytest.raises(ArgumentTypeError, match="deterministic must be True or False, not 1"):
+            kspec.dask.apply(SUM.by_key, x, np.zeros(12, int), 3, deterministic=1)
+        with pytest.raises(ShapeError, match="is the identity, which the kernel does not have"):
+            kspec.dask.apply(NO_IDENTITY.by_key, x, np.zeros(12, int), 3)
 
 
 class TestWindow:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -184,3 +186,45 @@ def test_keys_on_another_device() -> None:
         TOTAL.by_key(x, K, 3)
     with pytest.raises(kspec.DeviceMismatchError, match="x on host, keys on cuda:0"):
         TOTAL.by_key(X, keys, 3)
+
+
+STRICT = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "strict", strict_keys=True)
+# On a GPU the process ends: it gets the places of keys and how many there are.
+ON_A_GPU = """\
+import sys
+import numpy as np
+import kspec
+strict = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "strict", strict_keys=True)
+place, n, deterministic = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
+keys = np.arange(9000) % n
+given = [kspec.asarray(one, device="cuda:0") for one in (np.ones(9000), keys)]
+found = kspec.asnumpy(strict.by_key(*given, n, deterministic=deterministic))
+assert found.sum() == 9000
+keys[place] = n
+given[1] = kspec.asarray(keys, device="cuda:0")
+kspec.asnumpy(strict.by_key(*given, n, deterministic=deterministic))
+"""
+
+
+@pytest.mark.parametrize("key", [-1, 3, 2**40])
+def test_strict_keys(key: int) -> None:
+    assert STRICT.by_key(X, K, 3).tolist() == [3, 8, 4]
+    wrong = K.copy()
+    wrong[4] = key
+    message = re.escape(f"by_key: keys[4] is {key}: keys must be from 0 to 2")
+    for deterministic in (True, False):
+        for _ in range(3):
+            with pytest.raises(kspec.HostFault, match=rf"^strict<double, .*>: {message}"):
+                STRICT.by_key(X, wrong, 3, deterministic=deterministic)
+    assert TOTAL.by_key(X, wrong, 3).tolist() == [3, 8, 0]
+
+
+@pytest.mark.gpu
+@pytest.mark.unsanitized("a kernel that stops is what the tools look for")
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("n", [5, 3000])
+def test_strict_keys_on_a_gpu(n: int, deterministic: bool) -> None:
+    words = [sys.executable, "-c", ON_A_GPU, "7000", str(n), str(deterministic)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert f"kspec: by_key: keys[7000] is {n}: keys must be from 0 to {n - 1}" in done.stdout
+    assert done.returncode == 1 and "CUDA_ERROR" in done.stderr, done.stderr

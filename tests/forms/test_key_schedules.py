@@ -10,7 +10,7 @@ import pytest
 
 import kspec
 from kspec.model.dtypes import lookup
-from kspec.model.forms import BY_KEY, LAYOUTS
+from kspec.model.forms.kinds import BY_KEY, LAYOUTS
 from kspec.model.stages import Specialization, Target
 from kspec.pipeline import LazySource
 from kspec.runtime.driver.device import HOST

@@ -1,4 +1,4 @@
-"""Forms on shards: scans with carries, segments across shards, windows with halos."""
+"""Forms on shards: carries of scans, segments across shards, keys in all shards, halos."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kspec_kernels import statistics
 
 import kspec
 from kspec import sharded
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from tests.forms import reference
 from tests.forms.kernels import (
     CSR,
@@ -25,7 +26,8 @@ from tests.forms.kernels import (
     TWO,
     WEIGHTED,
 )
-from tests.forms.reference import integers
+from tests.forms.reference import integers, sums_by_key
+from tests.forms.test_by_key import keys_of
 from tests.runtime.exporters import Exporter
 from tests.test_sharded import PLACES, Shards, present
 
@@ -189,6 +191,95 @@ class TestSegments:
         given = shards.array(bounds, shards.ordinals[0])
         got = sharded.apply(SUM.segments, divided(shards, x, (2, 7)), given)
         np.testing.assert_array_equal(whole(shards, got), [x[:5].sum(), x[5:].sum()])
+
+
+class TestByKey:
+    @pytest.mark.parametrize("name", ["sum", "mean", "matrices", "hash", "two", "welford"])
+    def test_models(self, shards: Shards, name: str) -> None:
+        """Counts, structs, operators that do not commute, several outputs."""
+        model = MODELS[name]
+        inputs, keys = model.draw(13, 4, seed=1), keys_of(13, 6)
+        for extents in EXTENTS:
+            pieces = [divided(shards, one, extents) for one in inputs]
+            got = sharded.apply(model.kernel.by_key, *pieces, divided(shards, keys, extents), 6)
+            outputs = got if isinstance(got, tuple) else (got,)
+            found = tuple(map(shards.numpy, outputs))
+            model.check(found, model.by_key(inputs, keys, 6), f"{extents}")
+
+    def test_any_order(self, shards: Shards) -> None:
+        for name in ("sum", "mean", "welford"):
+            model = MODELS[name]
+            inputs, keys = model.draw(700, seed=2), keys_of(700, 9)
+            pieces = [divided(shards, one, (300, 0, 400)) for one in inputs]
+            got = sharded.apply(model.kernel.by_key, *pieces, keys, n=9, deterministic=False)
+            outputs = got if isinstance(got, tuple) else (got,)
+            found = tuple(map(shards.numpy, outputs))
+            model.check(found, model.by_key(inputs, keys, 9))
+
+    def test_keys_are_a_list_or_one_array(self, shards: Shards) -> None:
+        x, keys, extents = integers(13, 3), keys_of(13, 5), (6, 0, 7)
+        wanted = sums_by_key(x, keys, 5)
+        pieces = divided(shards, x, extents)
+        for given in (divided(shards, keys, extents), keys, shards.array(keys, shards.ordinals[0])):
+            got = sharded.apply(SUM.by_key, pieces, given, 5)
+            np.testing.assert_array_equal(shards.numpy(got), wanted)
+            assert shards.ordinal(got) == shards.ordinal(pieces[0])
+            assert type(got) is type(pieces[0])
+
+    def test_another_axis_is_divided(self, shards: Shards) -> None:
+        x, keys = integers(13, 6), keys_of(13, 5)
+        for given in (keys, copies(shards, keys, 2)):
+            pieces = divided(shards, x, (4, 2), along=1)
+            got = sharded.apply(SUM.by_key, pieces, given, n=5, along=1)
+            np.testing.assert_array_equal(whole(shards, got, 1), sums_by_key(x, keys, 5))
+
+    def test_the_identity(self, shards: Shards) -> None:
+        """It is folded in once, and the value of keys that no shard has."""
+        x, keys = np.ones(20), np.arange(20) // 10 * 3
+        got = sharded.apply(PLUS_TEN.by_key, divided(shards, x, (5, 5, 10)), keys, n=5)
+        assert shards.numpy(got).tolist() == [20, 10, 10, 20, 10]
+        got = sharded.apply(PLUS_TEN.by_key, divided(shards, x[:0], (0, 0)), keys[:0], n=3)
+        assert shards.numpy(got).tolist() == [10, 10, 10]
+        got = sharded.apply(PLUS_TEN.by_key, divided(shards, x, (5, 15)), keys, n=0)
+        assert shards.numpy(got).shape == (0,)
+
+    def test_copies_scalars_and_strides(self, shards: Shards) -> None:
+        x, w, keys = integers(13, 8), integers(8, seed=1), keys_of(13, 5)
+        pieces = [one[:, ::2] for one in divided(shards, x, (3, 6, 4))]
+        weights = [one[::2] for one in copies(shards, w, 3)]
+        got = sharded.apply(WEIGHTED.by_key, pieces, weights, keys, 5)
+        wanted = sums_by_key((x * w)[:, ::2], keys, 5)
+        np.testing.assert_array_equal(shards.numpy(got), wanted)
+        got = sharded.apply(SCALED.by_key, divided(shards, x, (3, 6, 4)), 3, keys, 5)
+        np.testing.assert_array_equal(shards.numpy(got), 3 * sums_by_key(x, keys, 5))
+
+    def test_bad_keys(self, shards: Shards) -> None:
+        pieces = divided(shards, integers(13), (6, 7))
+        for keys, message in (
+            ([np.zeros(6, int)], "keys has 1, and the inputs have 2"),
+            (np.zeros(12, int), "an element for each of the 13 rows of the first axis, not shape"),
+            (np.zeros((13, 1), int), "keys must have one axis, with an element for each"),
+        ):
+            with pytest.raises(ShapeError, match=message):
+                sharded.apply(SUM.by_key, pieces, keys, 4)
+        with pytest.raises(ShapeError, match="keys must have one axis") as caught:
+            sharded.apply(SUM.by_key, pieces, divided(shards, np.zeros(13, int), (7, 6)), 4)
+        assert caught.value.__notes__ == ["in shard 0"]
+        with pytest.raises(ArgumentTypeError, match="keys must hold integers, not float64"):
+            sharded.apply(SUM.by_key, pieces, np.zeros(13), 4)
+        with pytest.raises(ArgumentTypeError, match=r"form_sum\.by_key\(\) needs n"):
+            sharded.apply(SUM.by_key, pieces, np.zeros(13, int))
+        with pytest.raises(ArgumentTypeError, match="multiple values for argument 'n'"):
+            sharded.apply(SUM.by_key, pieces, np.zeros(13, int), 3, n=4)
+        with pytest.raises(ArgumentTypeError, match="deterministic must be True or False, not 1"):
+            sharded.apply(SUM.by_key, pieces, np.zeros(13, int), 3, deterministic=1)
+
+    def test_accumulators_have_room_for_their_number(self, shards: Shards) -> None:
+        model = MODELS["wide"]
+        pieces = [divided(shards, one, (6, 7)) for one in model.draw(13)]
+        message = "accumulators of 192 bytes have no room for the number of their elements"
+        with pytest.raises(NotSupportedError, match=message):
+            sharded.apply(model.kernel.by_key, *pieces, keys_of(13, 4), 4)
 
 
 class TestWindow:

@@ -114,10 +114,14 @@ class TestParts:
     def test_forms_have_theirs(self) -> None:
         ordered = {"ToAggregates<SegmentLines<8>>", "ToAggregates<SegmentColumns<8>>"}
         scans = {"Continued<ScanLines<8>>", "Continued<ScanColumns<8>>"}
+        joined = {"ToAggregates<FromAggregates<Strided<8>>>", "FromAggregates<Strided<8>>"}
+        keyed = {f"Counting<{one}>" for one in joined}
+        keyed |= {"ToAggregates<KeyCells<8>>", "ToAggregates<KeyRuns<8>>"}
         plain = set(layouts_of(FOLD, binding(T="float32"), ["parts"]))
         for forms, wanted in (
             (("scan",), ordered | scans),
             (("segments",), ordered),
+            (("by_key",), keyed),
             (("window",), set()),
         ):
             kernel = replace(FOLD, forms=forms)

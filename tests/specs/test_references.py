@@ -9,7 +9,7 @@ from kspec.build.project import plan_project
 from kspec.build.properties.forms import comparable_forms
 from kspec.build.properties.runner import Subject, subjects
 from kspec.build.properties.runner import test_kernel as check_kernel
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.runtime.driver.device import Device, parse_device
 from tests.projects import ROOT
 

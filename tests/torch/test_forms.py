@@ -1,4 +1,4 @@
-"""Scans, segments and windows as operators: values, compilation, gradients, bad input."""
+"""Scans, segments, keys and windows as operators: values, compilation, gradients, bad input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import kspec.torch
 from kspec.errors import ArgumentTypeError, DuplicateKernelError, NotSupportedError, ShapeError
 from kspec.model.operators import operator_forms, operators
 from tests.forms.kernels import ARGMAX, NO_IDENTITY, PLACE, PLUS_TEN, TWO
-from tests.forms.reference import scanned_sum, sums
+from tests.forms.reference import scanned_sum, sums, sums_by_key
 from tests.forms.sums import (
     BOUNDARIES,
     BOUNDS,
@@ -28,6 +28,7 @@ from tests.forms.sums import (
     WINDOWS,
     WITHOUT,
 )
+from tests.forms.test_by_key import INDICES, keys_of
 from tests.forms.test_window import rolling
 
 # Torch warns of itself, of its compiler and of what GPUs could do.
@@ -68,6 +69,7 @@ def test_schemas() -> None:
         "form_without_scan(Tensor x, int axis=-1, bool exclusive=False, bool reverse=False)"
         " -> Tensor",
         "form_without_segments(Tensor x, Tensor indptr) -> Tensor",
+        "form_without_by_key(Tensor x, Tensor keys, int n, bool deterministic=True) -> Tensor",
         "form_without_window(Tensor x, int[1] size, int[1] axis=-1, "
         'str boundary="valid", int[1] step=1) -> Tensor',
     ]
@@ -102,6 +104,32 @@ def test_segments(ops: Any, forms: Any, place: str) -> None:
     same(found, sums(dense.cpu().numpy(), BOUNDS))
 
 
+def test_by_key(ops: Any, forms: Any, place: str) -> None:
+    x, w = tensor(place, 9, 2), tensor(place, 2, seed=1)
+    values, weights = x.cpu().numpy(), w.cpu().numpy()
+    for dtype, deterministic in itertools.product(INDICES, [True, False]):
+        known = keys_of(9, 4).astype(dtype)
+        keys = torch.from_numpy(known).to(place)
+        wanted = sums_by_key(values, known, 4)
+        same(forms.form_without_by_key(x, keys, 4, deterministic), wanted)
+        products = values * values * weights
+        found = forms.form_squares_by_key(x, w, keys, n=4, deterministic=deterministic)
+        same(found, sums_by_key(products, known, 4))
+    same(forms.form_squares_by_key(x, 2.0, keys, 4), sums_by_key(values * values * 2, known, 4))
+    total, count = ops.histogram_by_key(x, keys, 4)
+    same(total, wanted)
+    same(count, sums_by_key(np.ones((9, 2), "int64"), known, 4))
+    for shape, n in itertools.product([(0,), (0, 3), (5,), (5, 0)], [0, 1, 30]):
+        x, known = tensor(place, *shape), keys_of(shape[0], n)
+        found = forms.form_without_by_key(x, torch.from_numpy(known).to(place), n)
+        same(found, sums_by_key(x.cpu().numpy(), known, n))
+    column = torch.tensor([0, 2, 1, 0], dtype=torch.int32, device=place)
+    value, vector, known = tensor(place, 4), tensor(place, 3, seed=1), keys_of(4, 3)
+    dense = vector[column.long()] * value
+    found = forms.form_product_by_key(value, column, vector, torch.from_numpy(known).to(place), 3)
+    same(found, sums_by_key(dense.cpu().numpy(), known, 3))
+
+
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_windows(ops: Any, place: str, boundary: str) -> None:
     x = tensor(place, 6, 7)
@@ -119,6 +147,9 @@ CALLS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "form_two_scan": ("i", (1,)),
     "total_segments": ("xp", ()),
     "form_squares_segments": ("xwp", ()),
+    "histogram_by_key": ("ik", (3,)),
+    "form_squares_by_key": ("xwk", (3, False)),
+    "form_mean_square_by_key": ("xk", (0,)),
     "total_window": ("x", ([2, 3], [0, 1], "wrap", [2])),
     "form_mean_square_window": ("x", ([3], [0], "shrink")),
 }
@@ -130,6 +161,7 @@ def given(names: str, place: str) -> list[Any]:
         "w": tensor(place, 5, seed=1).requires_grad_(),
         "i": tensor(place, 4, 5).to(torch.int32),
         "p": torch.from_numpy(BOUNDS).to(place),
+        "k": torch.from_numpy(keys_of(4, 3, seed=2)).to(place),
     }
     return [made[name] for name in names]
 
@@ -149,10 +181,10 @@ def test_torch_accepts_the_operator(name: str, ops: Any, forms: Any, place: str)
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_programs_are_one_graph(backend: str, ops: Any, forms: Any, place: str) -> None:
-    def program(x: Any, w: Any, indptr: Any, boundary: str) -> Any:
+    def program(x: Any, w: Any, indptr: Any, keys: Any, boundary: str) -> Any:
         running = forms.form_squares_scan(ops.mean_scan(x, 0), w, 1, True)
         smooth = ops.total_window(running, 3, -1, boundary, 2)
-        return ops.total_segments(smooth * 2, indptr)
+        return ops.total_segments(forms.form_squares_by_key(smooth, 2.0, keys, 5), indptr)
 
     w = tensor(place, 1, seed=1).requires_grad_()
     indptr = torch.from_numpy(BOUNDS).to(place)
@@ -160,7 +192,8 @@ def test_compiled_programs_are_one_graph(backend: str, ops: Any, forms: Any, pla
     cases = [((4, 5), "shrink"), ((6, 9), "valid"), ((11, 7), "mirror")]  # extents become symbolic
     for shape, boundary in cases[: 1 if backend == "inductor" else None]:
         x = tensor(place, *shape).requires_grad_()
-        found, wanted = compiled(x, w, indptr, boundary), program(x, w, indptr, boundary)
+        arguments = x, w, indptr, torch.from_numpy(keys_of(shape[0], 5)).to(place), boundary
+        found, wanted = compiled(*arguments), program(*arguments)
         torch.testing.assert_close(found, wanted)
         pairs = (torch.autograd.grad(one.square().sum(), (x, w)) for one in (found, wanted))
         for one, other in zip(*pairs, strict=True):
@@ -203,6 +236,28 @@ def test_gradients_of_segments(ops: Any, forms: Any, place: str) -> None:
     )
 
 
+def test_gradients_by_key(forms: Any, place: str) -> None:
+    x, w, keys = given("xwk", place)
+    check = torch.autograd.gradcheck
+    for dtype, n in itertools.product((torch.int64, torch.uint8), (0, 1, 3, 9)):
+        options = keys.to(dtype), n
+        for deterministic in (True, False):
+            sums = lambda x, w, o=(*options, deterministic): forms.form_squares_by_key(x, w, *o)  # noqa: E731
+            assert check(sums, (x, w), atol=1e-4)
+        assert check(lambda x, o=options: forms.form_squares_by_key(x, 0.5, *o), (x,), atol=1e-4)
+    for known in ([1, 0, 1, 1], [1, -1, 0, 2]):  # the mean of nothing is NaN
+        keys = torch.tensor(known, device=place, dtype=torch.int32)
+        assert check(lambda x, k=keys: forms.form_mean_square_by_key(x, k, 2), (x,), atol=1e-4)
+    # Those that a kernel adds up.
+    value, vector = tensor(place, 4).requires_grad_(), tensor(place, 3, seed=1).requires_grad_()
+    column = torch.tensor([0, 2, 1, 0], dtype=torch.int32, device=place)
+    assert check(
+        lambda value, vector: forms.form_product_by_key(value, column, vector, keys, 2),
+        (value, vector),
+        atol=1e-4,
+    )
+
+
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_gradients_of_windows(ops: Any, forms: Any, place: str, boundary: str) -> None:
     x, w = given("xw", place)
@@ -215,12 +270,13 @@ def test_gradients_of_windows(ops: Any, forms: Any, place: str, boundary: str) -
     assert check(lambda x, w: forms.form_squares_window(x, w, 2, 0, boundary), (x, w), atol=1e-4)
 
 
-def test_gradients_of_narrow_numbers(ops: Any, place: str) -> None:
+def test_gradients_of_narrow_numbers(ops: Any, forms: Any, place: str) -> None:
     """Counts and sums that have no room in them are computed in single precision."""
     x = torch.ones(5000, device=place, dtype=torch.float16, requires_grad=True)
     indptr = torch.tensor([0, 5000], device=place)
     for call, wanted in (
         (lambda x: ops.mean_segments(x, indptr), 1 / 5000),
+        (lambda x: forms.form_mean_square_by_key(x, torch.zeros_like(x).short(), 1), 2 / 5000),
         (lambda x: ops.mean_window(x, 3000, boundary="wrap"), 1.0),
     ):
         (found,) = torch.autograd.grad(call(x).sum(), x)
@@ -229,13 +285,15 @@ def test_gradients_of_narrow_numbers(ops: Any, place: str) -> None:
         torch.testing.assert_close(found, exact, rtol=2e-2, atol=1e-6)
 
 
-def test_gradients_of_nothing(ops: Any, place: str) -> None:
+def test_gradients_of_nothing(ops: Any, forms: Any, place: str) -> None:
     x = tensor(place, 0, 3).requires_grad_()
     indptr = torch.tensor([0, 0], device=place)
     for call in (
         lambda x: ops.total_scan(x, 0, True),
         lambda x: ops.mean_scan(x, 0, True),
         lambda x: ops.total_segments(x, indptr),
+        lambda x: forms.form_squares_by_key(x, 2.0, indptr[:0], 2),
+        lambda x: forms.form_mean_square_by_key(x, indptr[:0], 2),
         lambda x: ops.total_window(x, 3, 0, "shrink"),
     ):
         (found,) = torch.autograd.grad(call(x).sum(), x)
@@ -262,9 +320,10 @@ def test_second_derivatives(place: str) -> None:
     )
     found = kspec.torch.register(cubes, namespace=NAMESPACE)
     x = tensor(place, 4).requires_grad_()
-    indptr = torch.tensor([0, 1, 3], device=place)
+    indptr, keys = torch.tensor([0, 1, 3], device=place), torch.tensor([1, -1, 1, 0], device=place)
     for call in (
         lambda x: found.form_cubes_segments(x, indptr),
+        lambda x: found.form_cubes_by_key(x, keys, 3),
         lambda x: found.form_cubes_window(x, 3, boundary="wrap"),
     ):
         assert torch.autograd.gradgradcheck(call, (x,))
@@ -275,12 +334,17 @@ def test_fake_tensors_have_the_shape_of_results(ops: Any, forms: Any) -> None:
         x, indptr = torch.empty(6, 7), torch.empty(4, dtype=torch.int32)
         assert forms.form_squares_scan(x, x[:1]).shape == (6, 7)
         assert ops.total_segments(x, indptr).shape == (3, 7)
+        total, count = ops.histogram_by_key(x, torch.empty(6, dtype=torch.uint8), 9)
+        assert total.shape == count.shape == (9, 7)
+        assert (total.dtype, count.dtype) == (torch.float32, torch.int64)
         assert ops.total_window(x, 3).shape == (6, 5)
         assert ops.total_window(x, [3, 2], [1, 0], "nearest", [2, 1]).shape == (6, 4)
         with pytest.raises(ShapeError, match="a window of 8 does not fit axis 1"):
             ops.total_window(x, 8)
         with pytest.raises(ArgumentTypeError, match="indptr must hold integers, not float32"):
             ops.total_segments(x, x[0])
+        with pytest.raises(ShapeError, match=r"each of the 6 rows .*, not shape \(4,\)"):
+            ops.histogram_by_key(x, indptr, 3)
 
 
 def test_autocast(forms: Any) -> None:
@@ -289,14 +353,18 @@ def test_autocast(forms: Any) -> None:
     with torch.autocast("cpu"):
         assert forms.form_squares_scan(x, w).tolist() == [2, 4, 6, 8]
         assert forms.form_squares_segments(x, w, indptr).dtype == torch.float32
+        assert forms.form_squares_by_key(x, w, torch.tensor([1, 0, 1, 1]), 2).tolist() == [2, 6]
 
 
 def test_which_forms_there_are(ops: Any) -> None:
     """Those that a spec lists, or all that a kernel made in Python has."""
     assert not hasattr(ops, "l2norm_scan") and hasattr(ops, "mean_window")
+    assert not hasattr(ops, "histogram_scan") and hasattr(ops, "histogram_by_key")
     sized = kspec.ReductionKernel("T x, T step", "T y", "x", "a + b", "y = a", "0", "form_sized")
     found = kspec.torch.register(sized, namespace=NAMESPACE)
     assert hasattr(found, "form_sized_scan") and not hasattr(found, "form_sized_window")
+    found = kspec.torch.register(TWO, namespace=NAMESPACE)  # with an output named n
+    assert hasattr(found, "form_two_segments") and not hasattr(found, "form_two_by_key")
     found = kspec.torch.register(ARGMAX, namespace=NAMESPACE)
     assert found.form_argmax_scan(torch.tensor([1.0, 3, 2]))[1].tolist() == [0, 1, 1]
 
@@ -314,7 +382,7 @@ def test_names_that_forms_have_taken() -> None:
 
 
 def refused(ops: Any, forms: Any, x: Any) -> list[tuple[Callable[[], Any], type, str]]:
-    p = torch.tensor([0, 2], device=x.device)
+    p, k = (torch.tensor(one, device=x.device) for one in ([0, 2], [1, 0, 1, 1]))
     g = x.detach().clone().requires_grad_()
     return [
         (lambda: ops.total_scan(x, 2), ValueError, "axis 2 is out of bounds"),
@@ -322,6 +390,34 @@ def refused(ops: Any, forms: Any, x: Any) -> list[tuple[Callable[[], Any], type,
         (lambda: ops.total_segments(x, p[:0]), ShapeError, "indptr must have one axis"),
         (lambda: ops.total_segments(x, x[0]), ArgumentTypeError, "must hold integers, not float64"),
         (lambda: ops.total_segments(x[0, 0], p), ShapeError, "segments are of the first axis"),
+        (lambda: forms.form_without_by_key(x, k, -1), ShapeError, "n must be 0 or more, not -1"),
+        (lambda: forms.form_without_by_key(x, k, 2.0), RuntimeError, "type 'int' for argument 'n'"),
+        (lambda: forms.form_without_by_key(x, k), RuntimeError, "missing value for argument 'n'"),
+        (
+            lambda: forms.form_without_by_key(x, k, 2, axis=0),
+            RuntimeError,
+            "Unknown keyword argument 'axis'",
+        ),
+        (
+            lambda: forms.form_without_by_key(x, x[:, 0], 2),
+            ArgumentTypeError,
+            "keys must hold integers, not float64",
+        ),
+        (
+            lambda: forms.form_without_by_key(x, p, 2),
+            ShapeError,
+            r"keys must have one axis, .* each of the 4 rows of the first axis, not shape \(2,\)",
+        ),
+        (
+            lambda: forms.form_without_by_key(x[0, 0], p, 2),
+            ShapeError,
+            "keys are of the first axis, and the inputs have none",
+        ),
+        (
+            lambda: forms.form_no_identity_by_key(x, k, 2),
+            ShapeError,
+            "an output without elements is the identity, which the kernel does not have",
+        ),
         (lambda: ops.total_window(x, 0), ShapeError, "size must be 1 or more, not 0"),
         (lambda: ops.total_window(x, 9), ShapeError, "a window of 9 does not fit axis 1"),
         (lambda: ops.total_window(x, 2, boundary="open"), ArgumentTypeError, "boundary is 'open'"),
@@ -338,6 +434,11 @@ def refused(ops: Any, forms: Any, x: Any) -> list[tuple[Callable[[], Any], type,
             "outputs are sums or means .*; call .detach",
         ),
         (
+            lambda: forms.form_norm_by_key(g, k, 2),
+            ArgumentTypeError,
+            "form_norm_by_key: x requires grad, but gradients of its by_key are derived only where",
+        ),
+        (
             lambda: forms.form_reads_sum_segments(g, p),
             ArgumentTypeError,
             "its backward reads the output y, which is another one in its segments; call .detach",
@@ -345,7 +446,7 @@ def refused(ops: Any, forms: Any, x: Any) -> list[tuple[Callable[[], Any], type,
     ]
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(21))
 def test_refused(number: int, ops: Any, forms: Any, place: str) -> None:
     call, error, message = refused(ops, forms, tensor(place, 4, 5))[number]
     with pytest.raises(error, match=message):

@@ -14,6 +14,7 @@ import kspec
 import kspec.torch
 from kspec.errors import ArgumentTypeError, DuplicateKernelError, ShapeError
 from kspec.model.declaration import RawDeclaration
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import form_name, operator_forms, operators, refusal
 from kspec.runtime.package import modules_of
 
@@ -32,7 +33,7 @@ KERNELS = {
 OPERATORS = {
     one.name: one
     for kernel in KERNELS.values()
-    if not refusal(kernel.declaration)
+    if not refusal(kernel.declaration) and REDUCE in operator_forms(kernel.declaration)
     for one in operators(kernel.declaration)
 }
 
@@ -60,7 +61,8 @@ def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, An
             wants = grad and dtype.is_floating_point and not argument.written
             values.append(made.to(dtype).to(place).requires_grad_(wants))
         elif argument.type == "SymInt":
-            values.append(12 if raw else 2)  # elements, or a place in an array
+            # Elements, or a place in an array.
+            values.append(12 if raw or argument.name == "size" else 2)
         elif not argument.default:
             values.append(0.25)
         elif argument.name == "axis":

@@ -22,8 +22,17 @@ from kspec.build.package.typed import ANY, SAME, ArrayTypes
 from kspec.build.plan import BuildPlan, Unit
 from kspec.model import dtypes
 from kspec.model.declaration import PLACES
-from kspec.model.forms import BOUNDARIES, BY_KEY, SCAN, SEGMENTS, WINDOW
-from kspec.model.neighbours.windows import VALID
+from kspec.model.forms.options import (
+    AXIS,
+    BOUNDARY,
+    FLAG,
+    FORM_OPTIONS,
+    INDICES,
+    NUMBER,
+    NUMBERS,
+    FormOption,
+)
+from kspec.model.forms.sliding import BOUNDARIES
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -367,23 +376,21 @@ def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
     return spec.declaration().forms if isinstance(spec, ReductionSpec) else ()
 
 
-# Keyword arguments of forms, and arguments behind the inputs.
-_FORM_KEYWORDS = {
-    SCAN: ("axis: int = -1", "exclusive: bool = False", "reverse: bool = False"),
-    SEGMENTS: (),
-    BY_KEY: ("deterministic: bool = True",),
-    WINDOW: (
-        "axis: int | tuple[int, ...] = -1",
-        f"boundary: Literal[{', '.join(map(_literal, BOUNDARIES))}] = {_literal(VALID)}",
-        "step: int | tuple[int, ...] = 1",
-    ),
+_FORM_ANNOTATIONS = {
+    AXIS: "int",
+    BOUNDARY: f"Literal[{', '.join(map(_literal, BOUNDARIES))}]",
+    FLAG: "bool",
+    INDICES: "AnyArray",
+    NUMBER: "int",
+    NUMBERS: "int | tuple[int, ...]",
 }
-_FORM_ARGUMENTS: dict[str, tuple[str, ...]] = {
-    SCAN: (),
-    SEGMENTS: ("indptr: AnyArray",),
-    BY_KEY: ("keys: AnyArray", "n: int"),
-    WINDOW: ("size: int | tuple[int, ...]",),
-}
+
+
+def _form_argument(one: FormOption) -> str:
+    text = f"{one.name}: {_FORM_ANNOTATIONS[one.kind]}"
+    if one.is_required:
+        return text
+    return f"{text} = {_literal(one.default) if isinstance(one.default, str) else one.default}"
 
 
 def _form(
@@ -391,9 +398,10 @@ def _form(
 ) -> FormContext:
     words = _python_names(spec.inputs)
     result = types.result(spec.outputs.params, False, False)
-    keywords = (f"out: {result} | None = None", *_FORM_KEYWORDS[form])
-    keywords += ("stream: Stream | None = None",)
-    behind = _FORM_ARGUMENTS[form]
+    options = FORM_OPTIONS[form]
+    behind = [_form_argument(one) for one in options if one.is_required]
+    keywords = [_form_argument(one) for one in options if not one.is_required]
+    keywords = [f"out: {result} | None = None", *keywords, "stream: Stream | None = None"]
     passed = [text.partition(":")[0] for text in behind]
     named = [text.partition(":")[0] for text in keywords]
     call = _call(f"{callee}.{form}", [*words, *passed, *(f"{one}={one}" for one in named)])

@@ -23,7 +23,7 @@ from kspec.build.tools import show
 from kspec.errors import SpecError
 from kspec.files import naming
 from kspec.model import dtypes
-from kspec.model.forms import SCAN
+from kspec.model.forms.kinds import SCAN
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.render.parameters import windows_of

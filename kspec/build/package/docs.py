@@ -7,13 +7,15 @@ is raised, which dtypes are precompiled, and where in the project all of this is
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
 from kspec.model.backward import form_gradient_fault
-from kspec.model.forms import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.options import AXIS, BOUNDARY, FLAG, FORM_OPTIONS, NUMBER, NUMBERS
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
@@ -183,21 +185,31 @@ _FORM_SUMMARIES = {
 }
 _FORM_PARAMETERS = {
     SCAN: {
-        "axis : int, default -1": "The axis.",
-        "exclusive : bool, default False": "Reduce the elements before each one without itself.",
-        "reverse : bool, default False": "Begin at the end of the axis.",
+        "axis": "The axis.",
+        "exclusive": "Reduce the elements before each one without itself.",
+        "reverse": "Begin at the end of the axis.",
     },
-    SEGMENTS: {},
+    SEGMENTS: {"indptr": "Where segments begin, sorted, and where the last one ends."},
     BY_KEY: {
-        "deterministic : bool, default True": "Keep the order of elements, so that equal calls "
-        "give equal bits; without it GPUs are faster.",
+        "keys": "The output of each row; rows with keys out of range have none.",
+        "n": "Number of outputs.",
+        "deterministic": "Keep the order of elements, so that equal calls give equal bits; without "
+        "it GPUs are faster.",
     },
     WINDOW: {
-        "axis : int or tuple of int, default -1": "Axes along which windows slide.",
-        'boundary : str, default "valid"': "What lies beyond the ends of the axes; with "
-        '"valid" all windows lie inside, with "shrink" those at the ends have fewer elements.',
-        "step : int or tuple of int, default 1": "Elements from one window to the next.",
+        "size": "Elements of a window along each axis.",
+        "axis": "Axes along which windows slide.",
+        "boundary": 'What lies beyond the ends of the axes; with "valid" all windows lie inside, '
+        'with "shrink" those at the ends have fewer elements.',
+        "step": "Elements from one window to the next.",
     },
+}
+_FORM_TYPES = {
+    AXIS: "int",
+    BOUNDARY: "str",
+    FLAG: "bool",
+    NUMBER: "int",
+    NUMBERS: "int or tuple of int",
 }
 
 
@@ -209,30 +221,25 @@ def form_doc(
     for word, param in zip(inputs, spec.inputs, strict=True):
         scalar = param.name in spec.declaration().scalars
         lines += [f"{word} : {_scalar(param) if scalar else _array(param)}", "    Input."]
-    lines += _form_required(form, "array")
+    lines += _form_parameters(form, True, "array")
     lines.append(f"out : {'tuple of arrays' if len(spec.outputs) > 1 else 'array'}, optional")
     lines += _indented("Outputs; new arrays by default.")
-    lines += _form_optional(form)
+    lines += _form_parameters(form, False)
     lines += [*_stream(), "", *_returns(spec.outputs.params, spec.outputs.names, False)]
     lines += _generated_raises(spec, "Shapes do not fit.")
     return _safe(lines)
 
 
-def _form_required(form: str, array: str) -> Lines:
-    """Return the parameters of a form behind the inputs."""
-    if form == SEGMENTS:
-        text = "Where segments begin, sorted, and where the last one ends."
-        return [f"indptr : {array} of integers", *_indented(text)]
-    if form == BY_KEY:
-        text = "The output of each row; rows with keys out of range have none."
-        keys = [f"keys : {array} of integers", *_indented(text)]
-        return [*keys, "n : int", *_indented("Number of outputs.")]
-    size = ["size : int or tuple of int", *_indented("Elements of a window along each axis.")]
-    return size if form == WINDOW else []
-
-
-def _form_optional(form: str) -> Lines:
-    return [line for row in _FORM_PARAMETERS[form].items() for line in (row[0], *_indented(row[1]))]
+def _form_parameters(form: str, required: bool, array: str = "array") -> Lines:
+    """Return the parameters of a form behind the inputs, those that it requires or the others."""
+    lines = []
+    for one in FORM_OPTIONS[form]:
+        if one.is_required == required:
+            type_ = _FORM_TYPES.get(one.kind, f"{array} of integers")
+            default = json.dumps(one.default) if isinstance(one.default, str) else one.default
+            lines.append(f"{one.name} : {type_}" + ("" if required else f", default {default}"))
+            lines += _indented(_FORM_PARAMETERS[form][one.name])
+    return lines
 
 
 def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
@@ -319,7 +326,8 @@ def operator_doc(
         lines += _indented("Written to." if argument.written else "Input.")
     names = [argument.name for argument in one.arguments]
     if one.form != REDUCE:
-        lines += _form_required(one.form, "tensor") + _form_optional(one.form)
+        lines += _form_parameters(one.form, True, "tensor")
+        lines += _form_parameters(one.form, False)
     elif isinstance(spec, ReductionSpec):
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):

@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call
-from kspec.build.properties.forms import BOUNDS, FormPiece, pieces_of
+from kspec.build.properties.forms import FormPiece, pieces_of
 from kspec.model import dtypes
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
+from kspec.model.forms.options import indices_of
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -45,31 +46,42 @@ class Values:
         Of the random numbers.
     low, high : float
         Their range.
+    ascending : bool
+        Whether they are sorted along the last axis.
     """
 
     pattern: tuple[Any, ...] = ()
     seed: int = 0
     low: float = -1.0
     high: float = 1.0
+    ascending: bool = False
 
     def make(self, shape: Shape, dtype: str) -> Array:
         """Return them as a C-ordered array."""
         with np.errstate(all="ignore"):
-            if self.pattern:
-                return np.resize(np.array(self.pattern), shape).astype(numpy_dtype(dtype))
-            generator = np.random.default_rng(self.seed)
-            found: Array
-            if dtypes.lookup(dtype).kind in "iub":
-                low, high = int(self.low), int(self.high)
-                found = generator.integers(low, high, shape, endpoint=True)
-            else:
-                found = generator.uniform(self.low, self.high, shape)
-            if dtypes.lookup(dtype).kind == "c":
-                found = found + 1j * generator.uniform(self.low, self.high, shape)
-            return np.asarray(found).astype(numpy_dtype(dtype))
+            found = self._unsorted(shape, dtype)
+            return (np.sort(found) if self.ascending else found).astype(numpy_dtype(dtype))
+
+    def _unsorted(self, shape: Shape, dtype: str) -> Array:
+        if self.pattern:
+            return np.resize(np.array(self.pattern), shape)
+        generator = np.random.default_rng(self.seed)
+        found: Array
+        if dtypes.lookup(dtype).kind in "iub":
+            low, high = int(self.low), int(self.high)
+            found = generator.integers(low, high, shape, endpoint=True)
+        else:
+            found = generator.uniform(self.low, self.high, shape)
+        if dtypes.lookup(dtype).kind == "c":
+            found = found + 1j * generator.uniform(self.low, self.high, shape)
+        return np.asarray(found)
 
     def source(self, shape: Shape, dtype: str) -> str:
         """Return Python that makes them, but for the last conversion to the dtype."""
+        found = self._unsorted_source(shape, dtype)
+        return f"np.sort({found})" if self.ascending else found
+
+    def _unsorted_source(self, shape: Shape, dtype: str) -> str:
         if self.pattern:
             return f"np.resize({literal(list(self.pattern))}, {shape})"
         generator = f"np.random.default_rng({self.seed})"
@@ -241,8 +253,9 @@ class Case:
 
     def pieces(self) -> tuple[Shape, list[FormPiece]]:
         """Return the shape of a form's outputs, and the elements that they are made of."""
-        bounds = [one.content().tolist() for one in self.operands if one.name == BOUNDS]
-        return pieces_of(self.form, self.loop, dict(self.keywords), *bounds)
+        names = indices_of(self.form)
+        indices = [one.content().tolist() for one in self.operands if one.name in names]
+        return pieces_of(self.form, self.loop, dict(self.keywords), *indices)
 
     def of_piece(self, call: ExampleCall, piece: FormPiece) -> ExampleCall:
         """Return the reduction of a piece of `call`, which is as `Case.call` returns it."""

@@ -1,12 +1,15 @@
 """The reference of a form, derived from the reduction's own: calls in, their pieces out.
 
 Each output of a form is the reduction of some of the elements: of those up to one (``scan``), from
-one bound to the next (``segments``), of a window (``window``). These elements are a `FormPiece`.
-The reference of them must equal the output.
+one bound to the next (``segments``), of a key (``by_key``), of a window (``window``). These
+elements are a `FormPiece`. The reference of them must equal the output.
 
 >>> shape, pieces = pieces_of("scan", (3,), {"axis": 0, "exclusive": False, "reverse": False})
 >>> [f"x{one.source} -> y{one.place_source}" for one in pieces]
 ['x[0:1] -> y[0]', 'x[0:2] -> y[1]', 'x[0:3] -> y[2]']
+>>> _, pieces = pieces_of("by_key", (3,), {"n": 2, "deterministic": True}, [1, -5, 1])
+>>> [f"x{one.source} -> y{one.place_source}" for one in pieces]
+['x[[]] -> y[0]', 'x[[0, 2]] -> y[1]']
 
 `kspec.build.properties.form_strategies` draws calls of forms, and the arguments named here.
 """
@@ -22,7 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.model.forms import REDUCE, SCAN, SEGMENTS, SHRINK, WINDOW
+from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
+from kspec.model.forms.sliding import SHRINK
 from kspec.model.neighbours.places import places_inside
 from kspec.model.neighbours.windows import VALID
 from kspec.spec.models import ReductionSpec, Spec
@@ -30,7 +34,6 @@ from kspec.spec.models import ReductionSpec, Spec
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
-BOUNDS = "indptr"  # the argument of segments
 _MOST = 512  # outputs of a call along the axes of a form that are compared
 _ROWS = frozenset({"_i", "_j", "_segment"})
 
@@ -98,14 +101,17 @@ def _source(index: Sequence[int | slice | list[int]]) -> str:
 def comparable_forms(spec: Spec) -> tuple[str, ...]:
     """Return the forms of a kernel that its reference says something about.
 
-    A reference cannot see the number of a segment or of a window, nor how many there are.
+    A reference cannot see the number of a segment, a window or a key, nor how many there are. Nor
+    does it see the rows between those of a key, which count for the kernel.
     """
     if not isinstance(spec, ReductionSpec):
         return (REDUCE,)
     declaration = spec.declaration()
     known = {REDUCE}
     if not declaration.counts:
-        known |= {SCAN, SEGMENTS, WINDOW} if _ROWS.isdisjoint(spec.words) else {SCAN}
+        known.add(SCAN)
+        if _ROWS.isdisjoint(spec.words):
+            known |= {SEGMENTS, WINDOW} if counts_places(spec) else {SEGMENTS, BY_KEY, WINDOW}
     return tuple(form for form in spec.forms if form in known)
 
 
@@ -115,7 +121,7 @@ def counts_places(spec: ReductionSpec) -> bool:
 
 
 def pieces_of(
-    form: str, loop: Shape, keywords: Mapping[str, Any], bounds: Sequence[int] = ()
+    form: str, loop: Shape, keywords: Mapping[str, Any], indices: Sequence[int] = ()
 ) -> tuple[Shape, list[FormPiece]]:
     """Return the shape of the outputs of a call, and pieces that can be compared.
 
@@ -127,15 +133,18 @@ def pieces_of(
         Shape to which the inputs broadcast.
     keywords : mapping of str to object
         Keyword arguments of the call.
-    bounds : sequence of int
-        Those of segments.
+    indices : sequence of int
+        Bounds of segments, or the key of each row.
     """
     if form == SCAN:
         return loop, _prefixes(loop, keywords["axis"] % len(loop), keywords)
     if form == SEGMENTS:
-        pairs = _spread(list(enumerate(itertools.pairwise(bounds))))
+        pairs = _spread(list(enumerate(itertools.pairwise(indices))))
         cuts = [(k, slice(begin, end), end - begin) for k, (begin, end) in pairs]
-        return (len(bounds) - 1, *loop[1:]), [FormPiece(((0, cut),), (k,), n) for k, cut, n in cuts]
+        pieces = [FormPiece(((0, cut),), (k,), count) for k, cut, count in cuts]
+        return (len(indices) - 1, *loop[1:]), pieces
+    if form == BY_KEY:
+        return (keywords["n"], *loop[1:]), _keyed(indices, keywords["n"])
     assert form == WINDOW
     return _windows(loop, keywords)
 
@@ -163,6 +172,19 @@ def _prefixes(loop: Shape, axis: int, keywords: Mapping[str, Any]) -> list[FormP
             count = extent - begin
         pieces.append(FormPiece(taken, (*(slice(None),) * axis, k), count))
     return pieces
+
+
+def _keyed(keys: Sequence[int], n: int) -> list[FormPiece]:
+    """Return the rows of each key; of very many keys some that have rows, and some that do not."""
+    rows: dict[int, list[int]] = {}
+    for row, key in enumerate(keys):
+        if 0 <= key < n:
+            rows.setdefault(key, []).append(row)
+    most = _MOST if n <= _MOST else _MOST // 2
+    empty = [key for key in range(n) if key not in rows]
+    chosen = sorted([*_spread(sorted(rows), most), *_spread(empty, most)])
+    found = [(key, tuple(rows.get(key, ()))) for key in chosen]
+    return [FormPiece(((0, own),), (key,), len(own)) for key, own in found]
 
 
 def _windows(loop: Shape, keywords: Mapping[str, Any]) -> tuple[Shape, list[FormPiece]]:
@@ -204,9 +226,9 @@ def _several(given: Any) -> tuple[int, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _spread(items: Sequence[Any]) -> list[Any]:
+def _spread(items: Sequence[Any], most: int = _MOST) -> list[Any]:
     """Return all of some items, or of very many a part that has the first and the last."""
     last = len(items) - 1
-    if last < _MOST:
+    if last < most:
         return list(items)
-    return [items[k * last // (_MOST - 1)] for k in range(_MOST)]
+    return [items[k * last // (most - 1)] for k in range(most)]

@@ -12,7 +12,8 @@ from kspec.build.properties.case import ArrayArgument, Case, dtype_source, liter
 from kspec.build.properties.examples import launch_sizes, windows_of
 from kspec.build.properties.forms import FormPiece
 from kspec.model import dtypes
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import BY_KEY, REDUCE
+from kspec.model.forms.options import indices_of
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.runtime.driver.device import Device
 from kspec.spec.models import RawSpec
@@ -118,7 +119,7 @@ def _exact(case: Case, name: str, device: Device, piece: FormPiece | None) -> st
     if one is None:
         return f"np.asarray({name})" if name in case.casts else name
     wide = {"f": "float", "c": "complex"}.get(dtypes.lookup(one.dtype).kind)
-    host = f"{name}_" if not device.is_host else name
+    host = _on_host(name, device)
     exact = f"{host}.astype({wide})" if wide else f"{host}.copy()"
     window = _windows(case).get(name)
     if window:
@@ -127,7 +128,20 @@ def _exact(case: Case, name: str, device: Device, piece: FormPiece | None) -> st
         return exact
     if one.shape != case.loop:
         exact = f"np.broadcast_to({exact}, {case.loop})"
-    return exact + piece.source
+    return exact + _piece_source(case, device, piece)
+
+
+def _piece_source(case: Case, device: Device, piece: FormPiece) -> str:
+    """Return Python that takes the elements of a piece, to be written behind an input."""
+    if case.form != BY_KEY:
+        return piece.source
+    (keys,) = indices_of(BY_KEY)
+    return f"[{_on_host(keys, device)} == {piece.place[0]}]"
+
+
+def _on_host(name: str, device: Device) -> str:
+    """Return the name of an argument's NumPy array."""
+    return name if device.is_host else f"{name}_"
 
 
 def _assignments(one: ArrayArgument, device: Device) -> list[str]:

@@ -30,7 +30,7 @@ from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.reproducer import source
 from kspec.build.properties.strategies import cases
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
-from kspec.model.forms import REDUCE
+from kspec.model.forms.kinds import REDUCE
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.package import module_of

@@ -43,7 +43,7 @@ from kspec.model.coverage import (
     widened,
 )
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE, form_of
+from kspec.model.forms.kinds import REDUCE, form_of
 from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.toml import toml_value
 from kspec.spec.edit import append_values, comments_of, remove_values, set_value

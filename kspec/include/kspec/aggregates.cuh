@@ -1,9 +1,12 @@
 // Reductions of an array that is in several places: ToAggregates<Layout> leaves the accumulator of each
 // output in memory, before the post-map; FromAggregates<Layout> reduces such accumulators instead of
-// elements; Continued<Layout> is a scan of elements that follow others, of which it has the accumulators.
+// elements; Continued<Layout> is a scan of elements that follow others, of which it has the accumulators;
+// Counting<Layout> is one of the first two whose accumulators tell how many elements they have, as each
+// key has its own number of them.
 // kspec/runtime/kernels/partials.py packs the same structures.
 #pragma once
 
+#include "kspec/counted.cuh"
 #include "kspec/reduce.cuh"
 
 namespace kspec {
@@ -30,9 +33,13 @@ template <class Layout, int INPUTS, int OUTPUTS> struct Reduction<Continued<Layo
   Reduction<Layout, INPUTS, OUTPUTS> plan;
 };
 
+template <class Layout, int INPUTS, int OUTPUTS>
+struct Reduction<Counting<Layout>, INPUTS, OUTPUTS> : Reduction<Layout, INPUTS, OUTPUTS> {};
+
 template <class Layout> struct MaxThreads<ToAggregates<Layout>> : MaxThreads<Layout> {};
 template <class Layout> struct MaxThreads<FromAggregates<Layout>> : MaxThreads<Layout> {};
 template <class Layout> struct MaxThreads<Continued<Layout>> : MaxThreads<Layout> {};
+template <class Layout> struct MaxThreads<Counting<Layout>> : MaxThreads<Layout> {};
 template <class Layout, class Acc, class... Inputs>
 struct MinBlocks<ToAggregates<Layout>, Acc, Inputs...> : MinBlocks<Layout, Acc, Inputs...> {};
 template <class Layout, class Acc, class... Inputs>
@@ -60,6 +67,28 @@ template <class Op> struct ReadAggregates : Op {
   template <class At>
   __device__ inline _Acc _map(const At& at, ptrdiff_t, ptrdiff_t) const {
     return *element(static_cast<const _Acc*>(aggregates), at[0]);
+  }
+};
+// Accumulators of no elements are joined to none.
+template <class Op> struct CountingOp : Op {
+  typedef Counted<typename Op::_Acc, unsigned long long> _Acc;
+
+  __device__ inline CountingOp(const Op& op) : Op(op) {}
+  __device__ inline _Acc _identity() const {
+    _Acc nothing;
+    nothing.count = 0;
+    return nothing;
+  }
+  __device__ inline _Acc _initial(const _Acc& total) const { return total; }
+  __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
+    _Acc both = a;
+    both.append(static_cast<const Op&>(*this), b);
+    return both;
+  }
+  template <class At>
+  __device__ inline void _post(const _Acc& a, const At& at, ptrdiff_t row) const {
+    const Op op = counted(static_cast<const Op&>(*this), (ptrdiff_t)a.count);
+    op._post(a.count ? op._initial(a.value) : op._identity(), at, row);
   }
 };
 // The carry comes in front of what an output has already, which may begin with the identity.
@@ -96,6 +125,12 @@ template <class Op, class Layout, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<Continued<Layout>, I, O>& plan,
                               const Inputs&... inputs) {
   reduce(ContinueRows<Op>(op, plan.carries, plan.before), plan.plan, inputs...);
+}
+
+template <class Op, class Layout, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<Counting<Layout>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(CountingOp<Op>(op), static_cast<const Reduction<Layout, I, O>&>(plan), inputs...);
 }
 
 }  // namespace kspec

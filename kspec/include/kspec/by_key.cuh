@@ -2,6 +2,7 @@
 // kspec/runtime/schedules/key_schedule.py packs the same structures.
 #pragma once
 
+#include "kspec/aggregates.cuh"
 #include "kspec/segments.cuh"
 
 namespace kspec {
@@ -40,15 +41,69 @@ struct Reduction<KeyCells<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUT
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyRuns<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
 
+// Where the operands of an accumulator are.
+template <int AXES, int I, int O> struct KeyPlace {
+  ptrdiff_t key;
+  Offsets<AXES, I + O> row;
+  const ptrdiff_t* steps;
+
+  __device__ inline KeyPlace(const KeyPlan<AXES, I, O>& plan, ptrdiff_t slot)
+      : key(plan.outputs == 1 ? slot : slot / plan.outputs),
+        row(plan.rows, slot - key * plan.outputs),
+        steps(plan.steps) {}
+  __device__ inline Bytes operator[](int operand) const {
+    return InRow<AXES, I + O>{row, steps, key}[operand];
+  }
+};
+
 // Write the output of an accumulator that has some elements.
 template <class Op, int AXES, int I, int O>
 __device__ inline void post_slot(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t slot,
                                  const typename Op::_Acc& total, ptrdiff_t elements, bool any) {
-  const ptrdiff_t key = plan.outputs == 1 ? slot : slot / plan.outputs;
-  const Offsets<AXES, I + O> row(plan.rows, slot - key * plan.outputs);
-  counted(op, elements)
-      ._post(any ? op._initial(total) : op._identity(), InRow<AXES, I + O>{row, plan.steps, key},
-             key);
+  const KeyPlace<AXES, I, O> at(plan, slot);
+  counted(op, elements)._post(any ? op._initial(total) : op._identity(), at, at.key);
+}
+
+// End a launch of a kernel whose keys must be in range.
+__device__ inline void refuse_key(ptrdiff_t row, ptrdiff_t key, ptrdiff_t count) {
+#ifdef KSPEC_HOST
+  Message message;
+  message.add("keys[").add(row).add("] is ").add(key);
+  message.add(": keys must be from 0 to ").add(count - 1);
+  ::kspec_host::kspec_fail("by_key", message.text, __FILE__, __LINE__);
+#else
+  printf("kspec: by_key: keys[%lld] is %lld: keys must be from 0 to %lld\n", (long long)row,
+         (long long)key, (long long)count - 1);
+  __trap();
+#endif
+}
+
+// Leave the accumulator of each key in memory, with how many elements it has.
+template <class Op, int SLOT> struct WriteKeys : Op {
+  enum { _COUNTED = 1 };
+  void* aggregates;
+
+  __device__ inline WriteKeys(const Op& op, void* to) : Op(op), aggregates(to) {}
+};
+template <class Op, int SLOT, int AXES, int I, int O>
+__device__ inline void post_slot(const WriteKeys<Op, SLOT>& op, const KeyPlan<AXES, I, O>& plan,
+                                 ptrdiff_t slot, const typename Op::_Acc& total, ptrdiff_t elements,
+                                 bool any) {
+  typedef Counted<typename Op::_Acc, unsigned long long> Part;
+  const KeyPlace<AXES, I, O> at(plan, slot);
+  Part& part = *element(static_cast<Part*>(op.aggregates), at[SLOT]);
+  part.count = any ? elements : 0;
+  if (part.count) part.value = total;
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyCells<AXES>>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyRuns<AXES>>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
 }
 
 #ifdef KSPEC_HOST
@@ -71,6 +126,7 @@ inline void reduce_keys(const Op& op, const KeyPlan<AXES, I, O>& plan) {
     cells[slot].count = 0;
   for (ptrdiff_t n = 0; n < plan.length; ++n) {
     const ptrdiff_t key = plan.keys.at(n);
+    if (Op::_STRICT && (key < 0 || key >= plan.count)) refuse_key(n, key, plan.count);
     if (key < from || key >= to) continue;
     for (ptrdiff_t column = 0; column < plan.outputs; ++column) {
       const Offsets<AXES, I + O> row(plan.rows, column);

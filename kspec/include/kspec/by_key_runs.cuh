@@ -278,12 +278,14 @@ __device__ inline void order_many(const Op& op, const KeyPlan<AXES, I, O>& plan,
     const int step = (phase - 1) % steps, pass = step / SORTS;
     const KeySort<Plan> sort(plan, (phase - 1) / steps);
     if (step < SORTS * plan.passes) {
-      if (step % SORTS == 0)
+      if (step % SORTS == 0) {
+        if (Op::_STRICT && pass == 0) sort.check((int)tile);
         sort.count(pass, (int)tile, shared);
-      else if (step % SORTS == 1)
+      } else if (step % SORTS == 1) {
         sort.place((int)tile);
-      else
+      } else {
         sort.scatter(pass, (int)tile, shared);
+      }
       return;
     }
     const KeySegments<Op, Plan> segments(op, plan, sort);

@@ -44,6 +44,13 @@ template <class Plan> struct KeySort {
     return key >> 8 * pass & (DIGITS - 1);
   }
 
+  // Refuse keys of no output among the rows of a tile.
+  __device__ inline void check(int tile) const {
+    const int end = (tile + 1) * SORTED < rows ? (tile + 1) * SORTED : rows;
+    for (int row = tile * SORTED + threadIdx.x; row < end; row += blockDim.x)
+      if (key(0, row) == (unsigned int)plan.count)
+        refuse_key(first + row, plan.keys.at(first + row), plan.count);
+  }
   // Count the rows of a tile by their digits.
   __device__ inline void count(int pass, int tile, unsigned int* shared) const {
     for (int k = threadIdx.x; k < DIGITS; k += blockDim.x) shared[k] = 0;

@@ -19,18 +19,6 @@ template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyCells<AXES>,
 template <int AXES, class Acc, class... Inputs>
 struct MinBlocks<KeyRuns<AXES>, Acc, Inputs...> : MinBlocks<KeyCells<AXES>, Acc, Inputs...> {};
 
-// What some elements make, in their order.
-template <class Acc, class Number> struct Counted {
-  Acc value;  // if there are any
-  Number count;
-
-  template <class Op, class Other>
-  __device__ inline void append(const Op& op, const Counted<Acc, Other>& next) {
-    if (!next.count) return;
-    value = count ? op._reduce(value, next.value) : next.value;
-    count += next.count;
-  }
-};
 template <class Acc> struct Total : Counted<Acc, unsigned long long> {
   __device__ inline Total() { this->count = 0; }
 };
@@ -89,6 +77,8 @@ template <class Op, int N> struct KeyedBatch {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const bool kept = key[k] >= 0 && key[k] < plan.count;
+      if constexpr (Op::_STRICT)
+        if (row[k] >= 0 && !kept) refuse_key(row[k], key[k], plan.count);
       const ptrdiff_t column = N > 1 ? 0 : first - row[k] * plan.outputs;
       slot[k] = !kept ? -1 : N > 1 ? key[k] : key[k] * plan.outputs + column;
       // A map that does not look at the key need not wait for it.

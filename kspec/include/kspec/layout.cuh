@@ -38,5 +38,6 @@ template <int AXES, int W> struct Rolling {};
 template <class Layout> struct ToAggregates {};  // to accumulators, not yet to outputs
 template <class Layout> struct FromAggregates {};  // of accumulators
 template <class Layout> struct Continued {};  // scans that go on from accumulators
+template <class Layout> struct Counting {};  // of accumulators that count their elements
 
 }  // namespace kspec

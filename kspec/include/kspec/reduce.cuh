@@ -102,6 +102,14 @@ struct Count {
   __device__ inline ptrdiff_t size() const { return size_; }
 };
 
+// The user's expressions, told how many elements the output has that they make now.
+template <class Op> __device__ inline Op counted(const Op& op, ptrdiff_t elements) {
+  Op one(op);
+  one._in_ind.size_ = elements;
+  one._out_ind.size_ = 1;
+  return one;
+}
+
 // Whether this block is the last of `count` to arrive with a ticket; what the others wrote before
 // is visible to it then.
 __device__ inline bool is_last_block(unsigned int* ticket, int count) {

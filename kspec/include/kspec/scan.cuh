@@ -50,14 +50,6 @@ template <int AXES, int OPERANDS> struct InRow {
   }
 };
 
-// The user's expressions, told how many elements the output has that they make now.
-template <class Op> __device__ inline Op counted(const Op& op, ptrdiff_t elements) {
-  Op one(op);
-  one._in_ind.size_ = elements;
-  one._out_ind.size_ = 1;
-  return one;
-}
-
 // Number along the axis of the element that comes after `column` others.
 template <class Plan> __device__ inline ptrdiff_t place_in(const Plan& plan, ptrdiff_t column) {
   return plan.reversed ? plan.length - 1 - column : column;

@@ -25,7 +25,7 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError, LoadError
 from kspec.files import resolved
-from kspec.model.forms import FORMS, REDUCE
+from kspec.model.forms.kinds import FORMS, REDUCE
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable

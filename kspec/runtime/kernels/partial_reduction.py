@@ -24,7 +24,7 @@ from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.checks import NO_CHECKS, Checks
 from kspec.model.infer import Binding, bind_types, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
-from kspec.model.stages import from_aggregates, strided, to_aggregates
+from kspec.model.stages import counting, from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
@@ -184,7 +184,7 @@ class SplitReduction:
         operands, touched = (*call.inputs, *written), (*call.inputs, partial, into)
         stage = Stage(loaded, schedule, head, operands, touched, joined.binding, size)
         stage.prepare(call, handle, checks, stream is not None).run()
-        return Partial(array, joined.length, joined.binding)
+        return replace(joined, array=array)
 
     def finish(
         self,
@@ -297,7 +297,7 @@ class SplitReduction:
             start += partial.view.size
         read = [(one.library, one.value) for one in views if one.view.device == device]
         copies.append(functools.partial(after_launch, device, into, read, given=stream is not None))
-        return Partial(array, length, first.binding), copies
+        return replace(first, array=array, length=length), copies
 
     def _call(
         self, joined: Partial, args: Sequence[Any], stream: Any
@@ -357,6 +357,7 @@ class SplitReduction:
             processors = driver.multiprocessors(call.device.ordinal)
             schedule = choose_strided(kept_axes, reduced_axes, processors)
         wanted = tag(from_aggregates(schedule.layout))
+        wanted = counting(wanted) if joined.counting else wanted
         modes = modes_of_call(checks, call.device, self.kernel.declaration)
         return schedule, self.kernel.load(call, joined.binding, wanted, modes)
 

@@ -46,11 +46,14 @@ class Partial:
         Elements reduced to each output.
     binding : Binding
         Dtypes of the placeholders.
+    counting : bool
+        Whether each accumulator has the number of its elements, too (``kspec::Counting``).
     """
 
     array: Any
     length: int
     binding: Binding
+    counting: bool = False
 
     @property
     def count(self) -> int:

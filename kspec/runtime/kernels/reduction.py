@@ -9,7 +9,7 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.declaration import PLACES
-from kspec.model.forms import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
+from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
 from kspec.runtime.arguments import permuted

@@ -23,7 +23,7 @@ from kspec.model.coverage import (
     widened,
 )
 from kspec.model.declaration import Declaration, RawDeclaration, ReductionDeclaration
-from kspec.model.forms import REDUCE, SCAN, form_of
+from kspec.model.forms.kinds import REDUCE, SCAN, form_of
 from kspec.model.manifest import ModuleEntry
 from kspec.model.stages import RawSymbol, Specialization, is_of_aggregates
 from kspec.model.toml import toml_value

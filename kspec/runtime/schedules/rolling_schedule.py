@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kspec import config
-from kspec.model.forms import SHRINK, SlidingAxis
+from kspec.model.forms.sliding import SHRINK, SlidingAxis
 from kspec.model.neighbours import windows
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import rolling, strided_capacity

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.model.forms import FORMS as ALL_FORMS
+from kspec.model.forms.kinds import FORMS as ALL_FORMS
 from tests.devices import ArrayDevice
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_bound")

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.forms import BY_KEY, infer_by_key
-from kspec.runtime.arguments.binding import Call
+from kspec.model.forms.kinds import BY_KEY
+from kspec.model.forms.outputs import infer_by_key
+from kspec.model.infer import Inferred
+from kspec.model.shapes import flag
+from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
@@ -76,7 +79,8 @@ class ByKeyCallable(FoldingCallable):
         Raises
         ------
         ArgumentTypeError
-            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
+            A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices,
+            `deterministic` is not a bool.
         ShapeError
             A `ValueError`: shapes do not fit, or the kernel has no identity.
         NotSupportedError
@@ -129,24 +133,13 @@ class ByKeyCallable(FoldingCallable):
         call, keys = self.with_indices(args, out, BY_KEY, "keys")
         given = bool(call.outputs)
         inputs, outputs = call.types()
+        deterministic = flag(self.__name__, "deterministic", deterministic)
         inferred = infer_by_key(declaration, inputs, keys.abstract, outputs, n=n)
-        shape, binding = inferred.loop, inferred.binding
-        call = self.with_outputs(call, inferred.shape, binding)
+        call = self.with_outputs(call, inferred.shape, inferred.binding)
         check_beside(self.__name__, (*call.inputs, keys), call.outputs if given else ())
 
         def choose(call: Call, modes: tuple[str, ...]) -> KeySchedule:
-            looped = [operand for operand in call.inputs if not operand.param.raw]
-            columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
-            row = known_type(declaration, binding)
-            assert keys.view is not None
-            return choose_keys(
-                Keyed(columns, shape[0], inferred.shape[0], steps, keys.view),
-                Joined(row.itemsize if row else MAX_ACCUMULATOR, row, declaration.joins),
-                lambda: self.accumulator_size(call, binding, modes),
-                lambda: driver.multiprocessors(call.device.ordinal),
-                deterministic=bool(deterministic),
-                on_host=call.device.is_host,
-            )
+            return self.key_schedule(call, keys, inferred, modes, deterministic)
 
         return self._prepare_form(
             call,
@@ -157,4 +150,27 @@ class ByKeyCallable(FoldingCallable):
             indices=keys,
             place=KEYS,
             zeroed=PROGRESS,
+        )
+
+    def key_schedule(
+        self,
+        call: Call,
+        keys: Operand,
+        inferred: Inferred,
+        modes: tuple[str, ...],
+        deterministic: bool,
+    ) -> KeySchedule:
+        """Return the schedule of a call with outputs, or with accumulators in place of them."""
+        shape, binding = inferred.loop, inferred.binding
+        looped = [operand for operand in call.inputs if not operand.param.raw]
+        columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
+        row = known_type(self.declaration, binding)
+        assert keys.view is not None
+        return choose_keys(
+            Keyed(columns, shape[0], inferred.shape[0], steps, keys.view),
+            Joined(row.itemsize if row else MAX_ACCUMULATOR, row, self.declaration.joins),
+            lambda: self.accumulator_size(call, binding, modes),
+            lambda: driver.multiprocessors(call.device.ordinal),
+            deterministic=deterministic,
+            on_host=call.device.is_host,
         )

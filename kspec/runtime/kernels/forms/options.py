@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kspec.errors import ArgumentTypeError, NotSupportedError
-from kspec.model.forms import SCAN, SEGMENTS, WINDOW
-from kspec.model.neighbours.windows import VALID
-
-_REQUIRED = object()
-_OPTIONS: dict[str, dict[str, Any]] = {
-    SCAN: {"axis": -1, "exclusive": False, "reverse": False},
-    SEGMENTS: {"indptr": _REQUIRED},
-    WINDOW: {"size": _REQUIRED, "axis": -1, "boundary": VALID, "step": 1},
-}
+from kspec.errors import ArgumentTypeError
+from kspec.model.forms.options import FLAG, FORM_OPTIONS, REQUIRED
+from kspec.model.shapes import flag
 
 
 def given_options(**options: Any) -> dict[str, Any]:
@@ -42,33 +35,32 @@ def form_arguments(
     form : str
         One of `kspec.model.forms`.
     args : sequence
-        The inputs, and then the bounds of segments or the size of windows, unless by keyword.
+        The inputs, and then what the form requires (`kspec.model.forms.options`), unless named.
     given : mapping of str to object
         Keywords.
 
     Raises
     ------
     ArgumentTypeError
-        A keyword is unknown, missing, or given twice.
-    NotSupportedError
-        Divided arrays have no such form.
+        A keyword is unknown, missing, given twice, or not a bool where it has to be one.
     """
-    where = f"{kernel.__name__}.{form}()"
-    if form not in _OPTIONS:
-        raise NotSupportedError(f"{where} does not take arrays in several parts; pass whole arrays")
-    options, inputs = dict(_OPTIONS[form]), tuple(args)
-    required = [name for name, value in options.items() if value is _REQUIRED]
-    unknown = next((name for name in given if name not in options), None)
+    where, count = f"{kernel.__name__}.{form}()", len(kernel.declaration.inputs)
+    options = FORM_OPTIONS[form]
+    names = [one.name for one in options]
+    unknown = next((name for name in given if name not in names), None)
     if unknown is not None:
         raise ArgumentTypeError(f"{where} got an unexpected keyword argument {unknown!r}")
-    count = len(kernel.declaration.inputs)
-    if required and len(inputs) == count + 1:
-        (name,) = required
-        if name in given:
-            raise ArgumentTypeError(f"{where} got multiple values for argument {name!r}")
-        options[name], inputs = inputs[-1], inputs[:-1]
-    options |= given
-    missing = next((name for name in required if options[name] is _REQUIRED), None)
+    inputs, behind = tuple(args[:count]), tuple(args[count:])
+    required = [one.name for one in options if one.is_required]
+    if len(behind) > len(required):
+        inputs, behind = tuple(args), ()  # too many, as the caller says
+    positional = dict(zip(required, behind, strict=False))
+    twice = next((name for name in positional if name in given), None)
+    if twice is not None:
+        raise ArgumentTypeError(f"{where} got multiple values for argument {twice!r}")
+    values = {**{one.name: one.default for one in options}, **positional, **given}
+    missing = next((name for name in required if values[name] is REQUIRED), None)
     if missing is not None:
         raise ArgumentTypeError(f"{where} needs {missing}")
-    return inputs, options
+    flags = [one.name for one in options if one.kind == FLAG]
+    return inputs, values | {name: flag(kernel.__name__, name, values[name]) for name in flags}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from kspec.model.forms import SlidingAxis, WindowPiece
+from kspec.model.forms.sliding import SlidingAxis, WindowPiece
 from kspec.model.neighbours.halos import Piece, pieces_of
 from kspec.model.neighbours.windows import VALID
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from kspec.errors import ArgumentTypeError
-from kspec.model.forms import SCAN, infer_scan
+from kspec.model.forms.kinds import SCAN
+from kspec.model.forms.outputs import infer_scan
+from kspec.model.shapes import flag
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
@@ -183,8 +182,8 @@ class ScanCallable(FoldingCallable):
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".scan")
-        exclusive = _flag(self.__name__, "exclusive", exclusive)
-        reverse = _flag(self.__name__, "reverse", reverse)
+        exclusive = flag(self.__name__, "exclusive", exclusive)
+        reverse = flag(self.__name__, "reverse", reverse)
         call = classify(declaration, args, self.given_outputs(args, out))
         self.check_scalars(call)
         inferred = infer_scan(declaration, *call.types(), axis=axis, exclusive=exclusive)
@@ -209,10 +208,3 @@ class ScanCallable(FoldingCallable):
         return self._prepare_form(
             call, inferred, given, options, choose, indices=carry.accumulators, place=CARRIES
         )
-
-
-def _flag(kernel: str, name: str, value: object) -> bool:
-    """Return a truth value, NumPy's too; raise `ArgumentTypeError` for others."""
-    if not isinstance(value, bool | np.bool_):
-        raise ArgumentTypeError(f"{kernel}: {name} must be True or False, not {value!r}")
-    return bool(value)

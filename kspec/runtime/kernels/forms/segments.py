@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kspec.model.forms import SEGMENTS, infer_segments
+from kspec.model.forms.kinds import SEGMENTS
+from kspec.model.forms.outputs import infer_segments
 from kspec.runtime.arguments.binding import Call, check_count
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions

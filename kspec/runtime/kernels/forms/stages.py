@@ -9,21 +9,25 @@
 
 Those of `kspec.runtime.kernels.partial_reduction` may reduce elements in any order; here they keep
 it, so the reduce expression need not be commutative.  What all elements of a block make is one
-segment, reduced to accumulators; ``kspec::Continued`` puts them in front of a scan.
+segment, reduced to accumulators; ``kspec::Continued`` puts them in front of a scan.  Those of keys
+count their elements (``kspec::Counting``).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kspec.errors import ShapeError
-from kspec.model.forms import one_axis
+from kspec.errors import NotSupportedError, ShapeError
+from kspec.model.declaration import ReductionDeclaration
+from kspec.model.forms.kinds import BY_KEY
+from kspec.model.forms.outputs import infer_by_key, one_axis
 from kspec.model.infer import bind_types, reduction_loop
 from kspec.model.shapes import Shape
 from kspec.model.stages import to_aggregates
@@ -32,6 +36,7 @@ from kspec.runtime.arguments.checks import host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch
+from kspec.runtime.kernels.forms.folding import FormSchedule
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.forms.scan import ScanCarry
 from kspec.runtime.kernels.loop_nest import member_of
@@ -46,7 +51,13 @@ from kspec.runtime.kernels.partials import (
 )
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray
+from kspec.runtime.libraries.lookup import Library
+from kspec.runtime.schedules.key_schedule import KEYS, PROGRESS, KeySchedule, counted_size
+from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR
+from kspec.runtime.schedules.scan_schedule import ScanSchedule
 from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
+
+_NUMBER = 8  # bytes of the number of elements beside an accumulator
 
 
 @functools.lru_cache(maxsize=1024)
@@ -121,38 +132,94 @@ class FormStages:
         size = self.split.accumulator_bytes(call, binding, handle)
         array = library.empty((1, *outputs, size), BYTES, call.device)
         kept = (*loop[:along], 1, *loop[along + 1 :])
-        partial = operand_of(array, library)
-        written = tuple(as_output(param, partial, kept, size) for param in declaration.outputs)
-        call = gathered(Call(tuple(moved), written, call.device, library))
+        call, partial = _into(array, replace(call, inputs=tuple(moved)), declaration, kept)
         shape = (*loop[:along], length, *loop[along + 1 :])
-        self._prepare(call, shape, along, bounds, partial, binding, handle).run()
+        ordered = declaration.ordered
+
+        def choose(modes: tuple[str, ...]) -> ScanSchedule:
+            looped = [operand for operand in call.inputs if not operand.param.raw]
+            rows, steps = kernel.axes_beside(looped, call.outputs, shape, along, ordered)
+            assert bounds.view is not None
+            return choose_segments(
+                Segmented(rows, shape[along], steps, bounds.view),
+                [member_of(operand, binding) for operand in looped],
+                lambda: kernel.accumulator_size(call, binding, modes),
+                on_host=call.device.is_host,
+            )
+
+        head = head_of(math.prod(outputs), length, partial)
+        self._prepare(call, choose, bounds, BOUNDS, head, partial, binding, handle).run()
         return Partial(array, length, binding)
+
+    def aggregate_keys(
+        self, args: Sequence[Any], keys: Any, n: int, deterministic: bool = True
+    ) -> Partial:
+        """Map and reduce the elements of each key of a block.
+
+        Parameters
+        ----------
+        args : sequence
+            The inputs of a call: arrays, at least one of them, and scalars.
+        keys : array of integers
+            The output of each row of the first axis.
+        n : int
+            Number of outputs.
+        deterministic : bool, default True
+            Whether elements keep their order.
+
+        Raises
+        ------
+        ArgumentTypeError, ShapeError
+            As a call.
+        NotSupportedError
+            There is no room for the number of elements beside accumulators of so many bytes.
+        """
+        kernel, declaration = self.kernel, self.kernel.declaration
+        call, indices = kernel.with_indices((*args, keys), None, BY_KEY, "keys")
+        inferred = infer_by_key(declaration, call.types()[0], indices.abstract, n=n)
+        binding, length, outputs = inferred.binding, inferred.loop[0], inferred.shape
+        library = call.library
+        assert library is not None  # there is an array among the inputs
+        if not length or 0 in outputs:
+            array = library.empty((min(length, 1), *outputs, 0), BYTES, call.device)
+            return Partial(array, length, binding, counting=True)
+        handle = resolve_stream(replace(call, inputs=(*call.inputs, indices)), None)
+        own = self.split.accumulator_bytes(call, binding, handle)
+        if own > MAX_ACCUMULATOR - _NUMBER:
+            raise NotSupportedError(
+                f"{kernel.__name__}: accumulators of {own} bytes have no room for the number of "
+                f"their elements, so keys of several parts cannot be joined; those of "
+                f"{MAX_ACCUMULATOR - _NUMBER} bytes have"
+            )
+        array = library.empty((1, *outputs, counted_size(own, _NUMBER)), BYTES, call.device)
+        call, partial = _into(array, call, declaration, outputs)
+        head = head_of(math.prod(outputs[1:]), length, partial)
+
+        def choose(modes: tuple[str, ...]) -> KeySchedule:
+            return kernel.key_schedule(call, indices, inferred, modes, deterministic)
+
+        self._prepare(
+            call, choose, indices, KEYS, head, partial, binding, handle, zeroed=PROGRESS
+        ).run()
+        return Partial(array, length, binding, counting=True)
 
     def _prepare(
         self,
         call: Call,
-        shape: Shape,
-        along: int,
-        bounds: Operand,
+        choose: Callable[[tuple[str, ...]], FormSchedule],
+        indices: Operand,
+        place: int,
+        head: bytes,
         partial: Operand,
         binding: Any,
         handle: int,
+        zeroed: int | None = None,
     ) -> Prepared:
-        """Return the launch that reduces one segment of an axis to accumulators."""
+        """Return the launch that reduces to accumulators; see `FoldingCallable._prepare_form`."""
         kernel, declaration = self.kernel, self.kernel.declaration
         checks = checks_of(kernel, call.device)
         modes = modes_of_call(checks, call.device, declaration)
-        looped = [operand for operand in call.inputs if not operand.param.raw]
-        rows, steps = kernel.axes_beside(looped, call.outputs, shape, along, declaration.ordered)
-        assert bounds.view is not None
-        schedule = choose_segments(
-            Segmented(rows, shape[along], steps, bounds.view),
-            [member_of(operand, binding) for operand in looped],
-            lambda: kernel.accumulator_size(call, binding, modes),
-            on_host=call.device.is_host,
-        )
-        head = head_of(rows.size, shape[along], partial)
-        touched = (*call.inputs, bounds, partial)
+        schedule = choose(modes)
         return Prepared(
             None,
             kernel.load(call, binding, to_aggregates(schedule.layout), modes),
@@ -161,16 +228,16 @@ class FormStages:
                 (schedule.threads, 1, 1),
                 0,
                 handle,
-                host_options(checks, modes, touched),
+                host_options(checks, modes, (*call.inputs, indices, partial)),
             ),
             binding,
             call.device,
             lambda scratch: head + schedule.pack(scratch),
-            (*call.inputs, bounds, *call.outputs),
+            (*call.inputs, indices, *call.outputs),
             given=False,  # a partial is new
             scratch=schedule.scratch,
-            tickets=schedule.scratch,
-            placed=((len(call.inputs), len(head) + BOUNDS),),
+            tickets=schedule.scratch if zeroed is None else min(zeroed, schedule.scratch),
+            placed=((len(call.inputs), len(head) + place),),
         )
 
     def join(
@@ -189,6 +256,15 @@ class FormStages:
         """
         joined = self.split.combine(partials, args, ordered=True)
         return joined if device is None else self.split.joined([joined], device=device)
+
+    def finish_keys(
+        self, partials: Sequence[Partial], args: Sequence[Any], library: Library | None = None
+    ) -> Any:
+        """Return the outputs of keys, where the first partial is; parameters as for `join`.
+
+        `library`: who makes the outputs; default: that of the first partial.
+        """
+        return self.split.finish([self.join(partials, args)], args, library=library)
 
     def scan(
         self,
@@ -261,6 +337,16 @@ class FormStages:
         joined = self.join(pieces, args)
         self.split.finish([joined], args, outputs=1, into=tuple(map(_last_row, outputs)))
         return prepared.finished()
+
+
+def _into(
+    array: Any, call: Call, declaration: ReductionDeclaration, shape: Shape
+) -> tuple[Call, Operand]:
+    """Return a call whose outputs are accumulators of this shape, and these as one operand."""
+    partial = operand_of(array, call.library)
+    size = array.shape[-1]
+    written = tuple(as_output(param, partial, shape, size) for param in declaration.outputs)
+    return gathered(replace(call, outputs=written)), partial
 
 
 def _along(operand: Operand, from_end: int, first: int, length: int, reverse: bool) -> Operand:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.forms import WINDOW, WindowPiece, infer_window
+from kspec.model.forms.kinds import WINDOW
+from kspec.model.forms.outputs import infer_window
+from kspec.model.forms.sliding import WindowPiece
 from kspec.model.neighbours.windows import VALID
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared

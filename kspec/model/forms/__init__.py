@@ -1,0 +1,1 @@
+"""Forms of reductions: which there are, their arguments, layouts and outputs."""
