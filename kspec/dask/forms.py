@@ -210,7 +210,7 @@ def _by_key(
     name = loop.name(kernel, aggregate)
     chunks = ((inferred.shape[0],), *loop.chunks[1:])
     tasks: dict[Any, Any] = {}
-    for block in itertools.product(*map(range, map(len, chunks))):
+    for block in replace(loop, chunks=chunks).blocks():
         parts: list[Any] = []
         for number in range(len(loop.chunks[0])):
             key = f"{name}-part", 0, number, *block[1:]

@@ -25,7 +25,7 @@ from kspec.jax.shards import varying, varying_axes
 from kspec.jax.target import DTYPES, target
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
-from kspec.model.forms.options import FORM_OPTIONS, INDICES, indices_of
+from kspec.model.forms.options import FORM_OPTIONS, OptionKind, indices_of
 from kspec.runtime.kernels.identity import Kernel, PackagedKernel, identity_of
 from kspec.runtime.libraries.registry import check_no_mask
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -244,7 +244,7 @@ def _with_named(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a form, with the last by name that is required and no array."""
     required = [one for one in FORM_OPTIONS[form] if one.is_required]
-    if not required or required[-1].kind == INDICES or required[-1].name in options:
+    if not required or required[-1].kind == OptionKind.INDICES or required[-1].name in options:
         return args, options
     names = [str(declaration.inputs), *(one.name for one in required)]
     count = len(declaration.inputs) + len(required)

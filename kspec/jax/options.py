@@ -17,16 +17,7 @@ from typing import Any
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE
-from kspec.model.forms.options import (
-    AXES,
-    AXIS,
-    BOUNDARY,
-    FLAG,
-    FORM_OPTIONS,
-    INDICES,
-    NUMBER,
-    NUMBERS,
-)
+from kspec.model.forms.options import FORM_OPTIONS, OptionKind
 from kspec.model.infer import checked_size
 from kspec.model.shapes import axis_index, flag, integer
 from kspec.runtime.memory.array_view import dtype_name
@@ -46,7 +37,10 @@ def option_names(declaration: GeneratedDeclaration, form: str = REDUCE) -> tuple
     """
     names: tuple[str, ...] = ("size", "dtype", "raw_shapes")
     if isinstance(declaration, ReductionDeclaration):
-        names = (*(one.name for one in FORM_OPTIONS[form] if one.kind != INDICES), "dtype")
+        names = (
+            *(one.name for one in FORM_OPTIONS[form] if one.kind != OptionKind.INDICES),
+            "dtype",
+        )
     taken = (*names, TRUTHS)
     for name in declaration.size_names:
         if name in taken:
@@ -72,9 +66,9 @@ def hashable_options(
     if not options:
         return {}
     kernel, names = declaration.name, option_names(declaration, form)
-    kinds = {one.name: one.kind for one in FORM_OPTIONS[form]}
-    if not isinstance(declaration, ReductionDeclaration):
-        kinds = {}
+    kinds: dict[str, OptionKind | str] = {}
+    if isinstance(declaration, ReductionDeclaration):
+        kinds = {one.name: one.kind for one in FORM_OPTIONS[form]}
     for name in options:
         if name not in names:
             raise ArgumentTypeError(
@@ -119,8 +113,8 @@ def _axis(_: str, __: str, axis: Any) -> int | tuple[int, ...] | None:
     return tuple(map(axis_index, axis)) if isinstance(axis, Sequence) else axis_index(axis)
 
 
-def _truth(kernel: str, name: str, value: Any) -> bool:
-    return bool(value) if name == "keepdims" else flag(kernel, name, value)  # as NumPy
+def _truth(_: str, __: str, value: Any) -> bool:
+    return bool(value)
 
 
 def _integers(kernel: str, name: str, value: Any) -> int | tuple[int, ...]:
@@ -154,13 +148,14 @@ def _raw_shapes(kernel: str, _: str, shapes: Any) -> tuple[tuple[int, ...], ...]
 
 _SIZE = "one of sizes"
 # By the type of an argument, or the name of one that not only reductions have.
-_CONVERSIONS: dict[str, Callable[[str, str, Any], Any]] = {
-    AXES: _axis,
-    AXIS: _axis,
-    BOUNDARY: _boundary,
-    FLAG: _truth,
-    NUMBER: _integer,
-    NUMBERS: _integers,
+_CONVERSIONS: dict[OptionKind | str, Callable[[str, str, Any], Any]] = {
+    OptionKind.AXES: _axis,
+    OptionKind.AXIS: _axis,
+    OptionKind.BOUNDARY: _boundary,
+    OptionKind.FLAG: flag,
+    OptionKind.TRUTH: _truth,
+    OptionKind.NUMBER: _integer,
+    OptionKind.NUMBERS: _integers,
     _SIZE: _size,
     "dtype": _dtype,
     "size": _count,

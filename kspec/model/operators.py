@@ -39,17 +39,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.forms.kinds import REDUCE, form_fault
-from kspec.model.forms.options import (
-    AXES,
-    AXIS,
-    BOUNDARY,
-    FLAG,
-    FORM_OPTIONS,
-    INDICES,
-    NUMBER,
-    NUMBERS,
-    indices_of,
-)
+from kspec.model.forms.options import FORM_OPTIONS, OptionKind, indices_of
 from kspec.model.signature import CParam, Param
 
 ARRAY = "Tensor"
@@ -63,11 +53,6 @@ _SIZE = "size"
 _TAKEN = frozenset({"default", "op", "op_overloads", "overloads"})
 # What torch's namespaces have beside operators.
 _OF_NAMESPACES = frozenset({"_dir", "name"})
-
-
-def _literal(value: Any) -> str:
-    """Return a default as schemas have it."""
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 @dataclass(frozen=True)
@@ -195,22 +180,19 @@ class Operator:
 
 # Types of a form's arguments in schemas.
 _FORM_TYPES = {
-    AXES: "int[1]?",
-    AXIS: "int",
-    BOUNDARY: "str",
-    FLAG: "bool",
-    INDICES: ARRAY,
-    NUMBER: "int",
-    NUMBERS: "int[1]",
+    OptionKind.AXES: "int[1]?",
+    OptionKind.AXIS: "int",
+    OptionKind.BOUNDARY: "str",
+    OptionKind.FLAG: "bool",
+    OptionKind.INDICES: ARRAY,
+    OptionKind.NUMBER: "int",
+    OptionKind.TRUTH: "bool",
+    OptionKind.NUMBERS: "int[1]",
 }
 # Arguments of a reduction's operators behind those of its parameters, by form.
 _FORM_ARGUMENTS = {
     form: tuple(
-        OperatorArgument(
-            one.name,
-            _FORM_TYPES[one.kind],
-            default="" if one.is_required else _literal(one.default),
-        )
+        OperatorArgument(one.name, _FORM_TYPES[one.kind], default=one.default_text)
         for one in options
     )
     for form, options in FORM_OPTIONS.items()

@@ -25,7 +25,7 @@ import numpy as np
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW
-from kspec.model.forms.outputs import infer_scan, infer_segments, infer_window
+from kspec.model.forms.outputs import infer_by_key, infer_scan, infer_segments, infer_window
 from kspec.model.forms.sliding import WindowPiece
 from kspec.model.infer import Abstract, reduction_loop
 from kspec.model.neighbours.windows import BoundWindow
@@ -179,7 +179,7 @@ def _window(call: _Divided, options: Mapping[str, Any]) -> list[Any]:
 def _by_key(call: _Divided, options: Mapping[str, Any]) -> Any:
     kernel, calls = call.kernel, call.calls
     n, deterministic = options["n"], options["deterministic"]
-    keys = _keys_of(call, options["keys"])
+    keys = _keys_of(call, options["keys"], n)
     rows = [(key, *args) for key, args in zip(keys, calls, strict=True)]
     if call.axis != 0:
         return on_each(
@@ -190,7 +190,7 @@ def _by_key(call: _Divided, options: Mapping[str, Any]) -> Any:
     return stages.finish_keys(partials, calls[0], library=library_of_call(calls[0]))
 
 
-def _keys_of(call: _Divided, keys: Any) -> list[Any]:
+def _keys_of(call: _Divided, keys: Any, n: Any) -> list[Any]:
     """Return the keys of each shard, given a list, or one array that is read on the host."""
     name, count = call.kernel.__name__, len(call.calls)
     if isinstance(keys, list | tuple):
@@ -201,14 +201,11 @@ def _keys_of(call: _Divided, keys: Any) -> list[Any]:
             )
         return list(keys)
     whole = asnumpy(keys)
+    # As of the undivided call, so that they can be cut.
+    abstract = Abstract(whole.shape, whole.dtype.name)
+    infer_by_key(call.kernel.declaration, call.whole, abstract, n=n)
     if call.axis != 0:
         return [asarray(whole, device=device) for device in call.devices]
-    rows = sum(call.extents)
-    if whole.shape != (rows,):
-        raise ShapeError(
-            f"{name}: keys must have one axis, with an element for each of the {rows} rows of the "
-            f"first axis, not shape {whole.shape}"
-        )
     parts = np.split(whole, np.cumsum(call.extents)[:-1])
     return [asarray(one, device=device) for one, device in zip(parts, call.devices, strict=True)]
 

@@ -18,21 +18,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kspec.build.package import docs, typed
+from kspec.build.package.form_texts import form_argument
 from kspec.build.package.typed import ANY, SAME, ArrayTypes
 from kspec.build.plan import BuildPlan, Unit
 from kspec.model import dtypes
 from kspec.model.declaration import PLACES
-from kspec.model.forms.options import (
-    AXIS,
-    BOUNDARY,
-    FLAG,
-    FORM_OPTIONS,
-    INDICES,
-    NUMBER,
-    NUMBERS,
-    FormOption,
-)
-from kspec.model.forms.sliding import BOUNDARIES
+from kspec.model.forms.options import FORM_OPTIONS
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -376,38 +367,22 @@ def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
     return spec.declaration().forms if isinstance(spec, ReductionSpec) else ()
 
 
-_FORM_ANNOTATIONS = {
-    AXIS: "int",
-    BOUNDARY: f"Literal[{', '.join(map(_literal, BOUNDARIES))}]",
-    FLAG: "bool",
-    INDICES: "AnyArray",
-    NUMBER: "int",
-    NUMBERS: "int | tuple[int, ...]",
-}
-
-
-def _form_argument(one: FormOption) -> str:
-    text = f"{one.name}: {_FORM_ANNOTATIONS[one.kind]}"
-    if one.is_required:
-        return text
-    return f"{text} = {_literal(one.default) if isinstance(one.default, str) else one.default}"
-
-
 def _form(
     spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, types: ArrayTypes
 ) -> FormContext:
     words = _python_names(spec.inputs)
     result = types.result(spec.outputs.params, False, False)
-    options = FORM_OPTIONS[form]
-    behind = [_form_argument(one) for one in options if one.is_required]
-    keywords = [_form_argument(one) for one in options if not one.is_required]
-    keywords = [f"out: {result} | None = None", *keywords, "stream: Stream | None = None"]
-    passed = [text.partition(":")[0] for text in behind]
-    named = [text.partition(":")[0] for text in keywords]
+    required, others = (
+        [one for one in FORM_OPTIONS[form] if one.is_required == wanted] for wanted in (True, False)
+    )
+    keywords = [f"out: {result} | None = None", *map(form_argument, others)]
+    keywords.append("stream: Stream | None = None")
+    passed = [one.name for one in required]
+    named = ["out", *(one.name for one in others), "stream"]
     call = _call(f"{callee}.{form}", [*words, *passed, *(f"{one}={one}" for one in named)])
     return FormContext(
         form,
-        ("self", *_inputs(spec, words, types), *behind, "*", *keywords),
+        ("self", *_inputs(spec, words, types), *map(form_argument, required), "*", *keywords),
         result,
         docs.form_doc(spec, form, words),
         _body(call, result),

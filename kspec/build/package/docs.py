@@ -7,15 +7,14 @@ is raised, which dtypes are precompiled, and where in the project all of this is
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from kspec.build.package.form_texts import FORM_SUMMARIES, form_parameters
 from kspec.model import dtypes
 from kspec.model.backward import form_gradient_fault
-from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
-from kspec.model.forms.options import AXIS, BOUNDARY, FLAG, FORM_OPTIONS, NUMBER, NUMBERS
+from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
 from kspec.model.raw.c_params import HANDLES
@@ -177,47 +176,11 @@ def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation)
     return lines + _notes(spec, f"Reduction ``{spec.inputs} -> {spec.outputs}``", place)
 
 
-_FORM_SUMMARIES = {
-    SCAN: "Reduce each element with all before it along an axis.",
-    SEGMENTS: "Reduce segments of the first axis.",
-    BY_KEY: "Reduce the elements of each key, along the first axis.",
-    WINDOW: "Reduce windows that slide along axes.",
-}
-_FORM_PARAMETERS = {
-    SCAN: {
-        "axis": "The axis.",
-        "exclusive": "Reduce the elements before each one without itself.",
-        "reverse": "Begin at the end of the axis.",
-    },
-    SEGMENTS: {"indptr": "Where segments begin, sorted, and where the last one ends."},
-    BY_KEY: {
-        "keys": "The output of each row; rows with keys out of range have none.",
-        "n": "Number of outputs.",
-        "deterministic": "Keep the order of elements, so that equal calls give equal bits; without "
-        "it GPUs are faster.",
-    },
-    WINDOW: {
-        "size": "Elements of a window along each axis.",
-        "axis": "Axes along which windows slide.",
-        "boundary": 'What lies beyond the ends of the axes; with "valid" all windows lie inside, '
-        'with "shrink" those at the ends have fewer elements.',
-        "step": "Elements from one window to the next.",
-    },
-}
-_FORM_TYPES = {
-    AXIS: "int",
-    BOUNDARY: "str",
-    FLAG: "bool",
-    NUMBER: "int",
-    NUMBERS: "int or tuple of int",
-}
-
-
 def form_doc(
     spec: ElementwiseSpec | ReductionSpec, form: str, inputs: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the docstring of a method that is another form of a reduction."""
-    lines = [_FORM_SUMMARIES[form], "", *_heading("Parameters")]
+    lines = [FORM_SUMMARIES[form], "", *_heading("Parameters")]
     for word, param in zip(inputs, spec.inputs, strict=True):
         scalar = param.name in spec.declaration().scalars
         lines += [f"{word} : {_scalar(param) if scalar else _array(param)}", "    Input."]
@@ -232,14 +195,8 @@ def form_doc(
 
 def _form_parameters(form: str, required: bool, array: str = "array") -> Lines:
     """Return the parameters of a form behind the inputs, those that it requires or the others."""
-    lines = []
-    for one in FORM_OPTIONS[form]:
-        if one.is_required == required:
-            type_ = _FORM_TYPES.get(one.kind, f"{array} of integers")
-            default = json.dumps(one.default) if isinstance(one.default, str) else one.default
-            lines.append(f"{one.name} : {type_}" + ("" if required else f", default {default}"))
-            lines += _indented(_FORM_PARAMETERS[form][one.name])
-    return lines
+    rows = form_parameters(form, required, array)
+    return [line for head, text in rows for line in (head, *_indented(text))]
 
 
 def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
@@ -311,7 +268,7 @@ def operator_doc(
 
     `either` are inputs that may be tensors or numbers.
     """
-    summary = _summary(spec) if one.form == REDUCE else [_FORM_SUMMARIES[one.form]]
+    summary = _summary(spec) if one.form == REDUCE else [FORM_SUMMARIES[one.form]]
     lines = [*summary, "", *_heading("Parameters")]
     types = {param.name: param for param in spec.declaration().params or ()}
     for argument in one.arguments:

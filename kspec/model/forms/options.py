@@ -3,24 +3,34 @@
 Callers that have all forms (generated functions, torch's operators, JAX's functions, divided
 arrays) take the names, types and defaults from here.
 
->>> [f"{one.name}: {one.kind}" for one in FORM_OPTIONS["by_key"]]
+>>> [f"{one.name}: {one.kind.value}" for one in FORM_OPTIONS["by_key"]]
 ['keys: indices', 'n: number', 'deterministic: flag']
 """
 
 from __future__ import annotations
 
+import enum
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
 from kspec.model.neighbours.windows import VALID
 
-# Types of arguments: an array of integers; an integer; one axis; one axis, several or None; an
-# integer or several; True or False; one of `kspec.model.forms.sliding.BOUNDARIES`.
-INDICES, NUMBER, AXIS, AXES, NUMBERS, FLAG, BOUNDARY = (
-    *("indices", "number", "axis", "axes", "numbers", "flag", "boundary"),
-)
 REQUIRED: Any = object()
+
+
+class OptionKind(enum.Enum):
+    """Types of arguments."""
+
+    INDICES = "indices"  # an array of integers
+    NUMBER = "number"
+    NUMBERS = "numbers"  # an integer or several
+    AXIS = "axis"
+    AXES = "axes"  # one axis, several or None
+    FLAG = "flag"  # True or False
+    TRUTH = "truth"  # anything that is true or false, as NumPy takes it
+    BOUNDARY = "boundary"  # one of `kspec.model.forms.sliding.BOUNDARIES`
 
 
 @dataclass(frozen=True)
@@ -31,14 +41,14 @@ class FormOption:
     ----------
     name : str
         Its name.
-    kind : str
-        Its type, one of those above.
+    kind : OptionKind
+        Its type.
     default : object
         What a call without it has; `REQUIRED`: it needs one.
     """
 
     name: str
-    kind: str
+    kind: OptionKind
     default: Any = REQUIRED
 
     @property
@@ -46,30 +56,40 @@ class FormOption:
         """Whether a call needs it."""
         return self.default is REQUIRED
 
+    @property
+    def default_text(self) -> str:
+        """The default as Python and torch's schemas have it; empty if a call needs the argument."""
+        if self.is_required:
+            return ""
+        return json.dumps(self.default) if isinstance(self.default, str) else str(self.default)
+
 
 # Those that are required come first, and may be positional.
 FORM_OPTIONS: dict[str, tuple[FormOption, ...]] = {
-    REDUCE: (FormOption("axis", AXES, None), FormOption("keepdims", FLAG, False)),
-    SCAN: (
-        FormOption("axis", AXIS, -1),
-        FormOption("exclusive", FLAG, False),
-        FormOption("reverse", FLAG, False),
+    REDUCE: (
+        FormOption("axis", OptionKind.AXES, None),
+        FormOption("keepdims", OptionKind.TRUTH, False),
     ),
-    SEGMENTS: (FormOption("indptr", INDICES),),
+    SCAN: (
+        FormOption("axis", OptionKind.AXIS, -1),
+        FormOption("exclusive", OptionKind.FLAG, False),
+        FormOption("reverse", OptionKind.FLAG, False),
+    ),
+    SEGMENTS: (FormOption("indptr", OptionKind.INDICES),),
     BY_KEY: (
-        FormOption("keys", INDICES),
-        FormOption("n", NUMBER),
-        FormOption("deterministic", FLAG, True),
+        FormOption("keys", OptionKind.INDICES),
+        FormOption("n", OptionKind.NUMBER),
+        FormOption("deterministic", OptionKind.FLAG, True),
     ),
     WINDOW: (
-        FormOption("size", NUMBERS),
-        FormOption("axis", NUMBERS, -1),
-        FormOption("boundary", BOUNDARY, VALID),
-        FormOption("step", NUMBERS, 1),
+        FormOption("size", OptionKind.NUMBERS),
+        FormOption("axis", OptionKind.NUMBERS, -1),
+        FormOption("boundary", OptionKind.BOUNDARY, VALID),
+        FormOption("step", OptionKind.NUMBERS, 1),
     ),
 }
 
 
 def indices_of(form: str) -> tuple[str, ...]:
     """Return the names of the arrays of integers that a form takes behind its inputs."""
-    return tuple(one.name for one in FORM_OPTIONS[form] if one.kind == INDICES)
+    return tuple(one.name for one in FORM_OPTIONS[form] if one.kind == OptionKind.INDICES)

@@ -9,7 +9,6 @@ from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import BY_KEY
 from kspec.model.forms.outputs import infer_by_key
 from kspec.model.infer import Inferred
-from kspec.model.shapes import flag
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
@@ -133,13 +132,14 @@ class ByKeyCallable(FoldingCallable):
         call, keys = self.with_indices(args, out, BY_KEY, "keys")
         given = bool(call.outputs)
         inputs, outputs = call.types()
-        deterministic = flag(self.__name__, "deterministic", deterministic)
-        inferred = infer_by_key(declaration, inputs, keys.abstract, outputs, n=n)
+        inferred = infer_by_key(
+            declaration, inputs, keys.abstract, outputs, n=n, deterministic=deterministic
+        )
         call = self.with_outputs(call, inferred.shape, inferred.binding)
         check_beside(self.__name__, (*call.inputs, keys), call.outputs if given else ())
 
         def choose(call: Call, modes: tuple[str, ...]) -> KeySchedule:
-            return self.key_schedule(call, keys, inferred, modes, deterministic)
+            return self.key_schedule(call, keys, inferred, modes, bool(deterministic))
 
         return self._prepare_form(
             call,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.forms.options import FLAG, FORM_OPTIONS, REQUIRED
+from kspec.model.forms.options import FORM_OPTIONS, REQUIRED, OptionKind
 from kspec.model.shapes import flag
 
 
@@ -62,5 +62,5 @@ def form_arguments(
     missing = next((name for name in required if values[name] is REQUIRED), None)
     if missing is not None:
         raise ArgumentTypeError(f"{where} needs {missing}")
-    flags = [one.name for one in options if one.kind == FLAG]
+    flags = [one.name for one in options if one.kind == OptionKind.FLAG]
     return inputs, values | {name: flag(kernel.__name__, name, values[name]) for name in flags}
