@@ -20,7 +20,7 @@ from kspec.runtime.once import RecentMap
 
 TEXT = """
 __device__ int counter[16];
-extern "C" __global__ void count(int* x) { x[0] = ++counter[0]; }
+extern "C" __global__ void count(int* x) { x[0] = atomicAdd(counter, 1) + 1; }
 extern "C" __global__ void fail(int* x) { x[1 << 20] = 1; }
 """
 PEEK = 'extern "C" __global__ void peek(const int* const* x, int* y) { y[0] = x[0][0]; }'
