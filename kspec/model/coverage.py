@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.diagnostics import counted
@@ -33,6 +33,7 @@ from kspec.model.forms.kinds import (
     REDUCE,
     SCAN,
     SEGMENTS,
+    WINDOW,
     form_of,
 )
 from kspec.model.stages import (
@@ -48,6 +49,7 @@ from kspec.model.stages import (
     counting,
     from_aggregates,
     is_of_aggregates,
+    key_bins,
     pack_size,
     strided,
     to_aggregates,
@@ -278,13 +280,21 @@ def _reduced_ndims(declaration: ReductionDeclaration, raw: int) -> list[tuple[in
     ]
 
 
+def _form_tags(declaration: ReductionDeclaration, form: str) -> list[Callable[[int], str]]:
+    """Return the precompiled layouts of a form."""
+    tags = LAYOUTS[form]
+    if form == WINDOW:
+        tags = tags[:PRECOMPILED_AXES]
+    return [tag for tag in tags if tag is not key_bins or declaration.joins]
+
+
 def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...]:
     """Return the layouts that follow; `elementwise_schedule` of the runtime chooses among them."""
     if isinstance(declaration, ReductionDeclaration):
         inputs = [param for param in declaration.inputs if not param.raw]
         if any(param.non_const for param in inputs):
             return (strided(1),)
-        forms = (tag(1) for form in declaration.forms for tag in LAYOUTS[form][:PRECOMPILED_AXES])
+        forms = [tag(1) for form in declaration.forms for tag in _form_tags(declaration, form)]
         if declaration.forms_only:  # from the strided one the size of an accumulator is read
             return strided(1), *forms
         return strided(1), LINES, SHORT_LINES, COLUMNS, *forms

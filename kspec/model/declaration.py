@@ -221,6 +221,8 @@ class ReductionDeclaration(_Generated):
         `kspec.spec.forms.JOINS`. Empty: another.
     forms_only : bool
         Whether the spec lists these and not ``reduce``, so that there is no reduction along axes.
+    counted : bool
+        The expressions may ask how many elements an output has.
     strict_keys : bool
         Whether keys that are out of range are errors.
     sums : str
@@ -240,6 +242,7 @@ class ReductionDeclaration(_Generated):
     forms: tuple[str, ...] = ()
     joins: str = ""
     forms_only: bool = False
+    counted: bool = False
     strict_keys: bool = False
     sums: str = ""
 

@@ -76,6 +76,14 @@ def scan_columns(ndim: int) -> str:
     return f"kspec::ScanColumns<{strided_capacity(ndim)}>"
 
 
+def scan_waves(ndim: int) -> str:
+    """Return the smallest layout of long scans of contiguous rows; see `scan_lines`.
+
+    It takes such tiles by blocks that stay.
+    """
+    return f"kspec::ScanWaves<{strided_capacity(ndim)}>"
+
+
 def segment_lines(ndim: int) -> str:
     """Return the smallest layout of segments, of a single column, with `ndim` collapsed axes.
 
@@ -107,6 +115,14 @@ def key_cells(ndim: int) -> str:
 def key_runs(ndim: int) -> str:
     """Return the smallest layout of reductions by key in the order of elements; see `key_cells`."""
     return f"kspec::KeyRuns<{strided_capacity(ndim)}>"
+
+
+def key_bins(ndim: int) -> str:
+    """Return the smallest layout of reductions to few keys by known operations; see `key_cells`.
+
+    Each thread has accumulators of all keys.
+    """
+    return f"kspec::KeyBins<{strided_capacity(ndim)}>"
 
 
 def rolling(axes: int, ndim: int) -> str:

@@ -330,7 +330,7 @@ def reduction_context(
         # Whether the map needs to know where an element is.
         indexed=declaration.ordered,
         # Whether the post-map may ask how many elements an output has.
-        counted=not spec.words.isdisjoint(("_in_ind", "_out_ind")),
+        counted=declaration.counted,
         strict=declaration.strict_keys,
         joins=declaration.joins or "OTHER",
         output_names=", ".join(map(parameters.argument_name, outputs)),

@@ -461,6 +461,7 @@ class ReductionSpec(_GeneratedSpec):
             forms=tuple(one for one in self.forms if one != REDUCE),
             joins=join_of(self.reduce, self.preamble),
             forms_only=REDUCE not in self.forms and bool(self.forms),
+            counted=not self.words.isdisjoint(_COUNTS),
             strict_keys=self.strict_keys,
             sums="" if indexed else recognized_sums(self),
             backward=self.backward_kernel,

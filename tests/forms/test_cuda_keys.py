@@ -36,9 +36,11 @@ from tests.forms.kernels import (
 from tests.forms.reference import integers, numbers, sums_by_key
 from tests.forms.test_cuda_tiles import PROLOGUE, anew
 
-CELLS, RUNS = "kspec::KeyCells<8>", "kspec::KeyRuns<8>"
+CELLS, RUNS, BINS = "kspec::KeyCells<8>", "kspec::KeyRuns<8>", "kspec::KeyBins<8>"
+_ROOM = 100_000  # bytes of shared memory of a block
 # Those that differ in how accumulators are updated, or in what they read of the loop.
 KEYED = ("sum", "mean", "max", "matrices", "argmax", "permutations", "wide")
+ATOMIC = ("sum", "mean", "max")
 COMMUTATIVE = ("sum", "mean", "max", "argmax", "welford")
 
 
@@ -52,9 +54,13 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[KeySchedule]]:
         source = render(self, wanted)
         return replace(source, text=f"{PROLOGUE}{source.text}")
 
-    def chosen(keyed: Keyed, how: Joined, size: Any, _: Any, **keywords: Any) -> KeySchedule:
+    def chosen(
+        keyed: Keyed, how: Joined, size: Any, processors: Any, room: Any, **keywords: Any
+    ) -> KeySchedule:
         assert keywords["on_host"]
-        made.append(choose_keys(keyed, how, size, lambda: 2, **keywords | {"on_host": False}))
+        made.append(
+            choose_keys(keyed, how, size, lambda: 2, lambda: _ROOM, **keywords | {"on_host": False})
+        )
         return made[-1]
 
     def true_size(self: FoldingCallable, call: Any, binding: Any, modes: Any) -> int:
@@ -69,12 +75,14 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[KeySchedule]]:
     assert made
 
 
-@pytest.fixture(params=["few", "many"])
-def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Take shared memory, or, as if there were too many keys, memory of the device."""
+@pytest.fixture(params=["bins", "few", "many"])
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Take shared memory of threads or warps, or, as if there were too many keys, of the device."""
+    if request.param != "bins":
+        monkeypatch.setattr(key_schedule, "_FEWEST", 1024)
     if request.param == "many":
         monkeypatch.setattr(key_schedule, "_SHARED", 0)
-    return bool(request.param == "many")
+    return str(request.param)
 
 
 def keys_of(length: int, n: int, seed: int = 0) -> Any:
@@ -84,16 +92,18 @@ def keys_of(length: int, n: int, seed: int = 0) -> Any:
 
 class TestInOrder:
     @pytest.mark.parametrize("name", KEYED)
-    def test_every_kernel(self, name: str, many: bool, schedules: list[KeySchedule]) -> None:
+    def test_every_kernel(self, name: str, memory: str, schedules: list[KeySchedule]) -> None:
         model = MODELS[name]
         kernel = anew(model.kernel)
         for shape, n in [((1,), 1), ((700,), 5), ((9000,), 40), ((300, 3), 7), ((90, 40), 3)]:
             inputs, keys = model.draw(*shape), keys_of(shape[0], n)
             found = kernel.by_key(*inputs, keys, n)
             model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
-            assert schedules[-1].layout == (CELLS if name == "max" else RUNS)
+            has_bins = memory == "bins" and name in ATOMIC and len(shape) == 1
+            other = CELLS if name == "max" else RUNS
+            assert schedules[-1].layout == (BINS if has_bins else other)
 
-    def test_one_key(self, many: bool) -> None:
+    def test_one_key(self, memory: str) -> None:
         kernel, model = anew(MODELS["matrices"].kernel), MODELS["matrices"]
         for shape in [(9001,), (1000, 3)]:
             inputs, keys = model.draw(*shape), np.full(shape[0], 4)
@@ -110,18 +120,18 @@ class TestInOrder:
             keys[: shape[0] // 3] %= 50
             model.check(kernel.by_key(*inputs, keys, n), model.by_key(inputs, keys, n))
 
-    def test_equal_calls_give_equal_bits(self, many: bool, schedules: list[KeySchedule]) -> None:
+    def test_equal_calls_give_equal_bits(self, memory: str, schedules: list[KeySchedule]) -> None:
         x = np.random.default_rng(0).normal(size=20_000).astype("float32")
         keys, kernel = keys_of(20_000, 90), anew(SUM)
         first = kernel.by_key(x, keys, 90)
         np.testing.assert_allclose(first, sums_by_key(x.astype("float64"), keys, 90), rtol=1e-3)
         assert kernel.by_key(x, keys, 90).tobytes() == first.tobytes()
-        assert schedules[-1].layout == RUNS
+        assert schedules[-1].layout == (BINS if memory == "bins" else RUNS)
 
 
 class TestInAnyOrder:
     @pytest.mark.parametrize("name", COMMUTATIVE)
-    def test_every_kernel(self, name: str, many: bool, schedules: list[KeySchedule]) -> None:
+    def test_every_kernel(self, name: str, memory: str, schedules: list[KeySchedule]) -> None:
         model = MODELS[name]
         kernel = anew(model.kernel)
         for shape, n in [((1,), 1), ((700,), 5), ((9000,), 40), ((300, 3), 7), ((90, 40), 3)]:
@@ -132,8 +142,9 @@ class TestInAnyOrder:
                 np.testing.assert_array_equal(found[0], inputs[0])
             else:
                 model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
-            atomic = name in ("sum", "mean", "max")
-            assert schedules[-1].layout == (CELLS if many or atomic else RUNS)
+            other = CELLS if memory == "many" or name in ATOMIC else RUNS
+            has_bins = memory == "bins" and name in ATOMIC and len(shape) == 1
+            assert schedules[-1].layout == (BINS if has_bins else other)
 
     @pytest.mark.parametrize(
         ("operation", "dtype", "identity", "ufunc"),
@@ -152,7 +163,7 @@ class TestInAnyOrder:
         dtype: str,
         identity: str,
         ufunc: np.ufunc,
-        many: bool,
+        memory: str,
         schedules: list[KeySchedule],
     ) -> None:
         kernel = kspec.ReductionKernel("T x", "T y", "x", operation, "y = a", identity, "key_fold")
@@ -162,9 +173,11 @@ class TestInAnyOrder:
         ufunc.at(wanted, keys[kept], x[kept])
         np.testing.assert_array_equal(kernel.by_key(x, keys, 9), wanted)
         # There are no atomic operations of bytes, but a word may be swapped.
-        assert schedules[-1].layout == (CELLS if many or dtype != "uint8" else RUNS)
+        other = CELLS if memory == "many" or dtype != "uint8" else RUNS
+        has_bins = memory == "bins" and dtype != "uint8"
+        assert schedules[-1].layout == (BINS if has_bins else other)
 
-    def test_two_threads(self, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_two_threads(self, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KSPEC_HOST_THREADS", "2")
         for name in ("sum", "welford", "matrices"):
             model = MODELS[name]
@@ -175,27 +188,27 @@ class TestInAnyOrder:
 
 class TestBoth:
     @pytest.mark.parametrize("dtype", ["bool", "float16", "complex64", "complex128"])
-    def test_every_dtype(self, dtype: str, many: bool) -> None:
+    def test_every_dtype(self, dtype: str, memory: str) -> None:
         x, kernel, keys = numbers(dtype, 3001), anew(SUM), keys_of(3001, 17)
         for deterministic in (True, False):
             found = kernel.by_key(x, keys, 17, deterministic=deterministic)
             np.testing.assert_array_equal(found, sums_by_key(x, keys, 17))
 
-    def test_keys_of_every_dtype(self, many: bool) -> None:
+    def test_keys_of_every_dtype(self, memory: str) -> None:
         x, kernel = integers(3000, dtype="float64"), anew(SUM)
         for size, sign, deterministic in itertools.product((1, 2, 4, 8), "iu", (True, False)):
             keys = keys_of(3000, 9).astype(f"{sign}{size}")
             found = kernel.by_key(x, keys, 9, deterministic=deterministic)
             np.testing.assert_array_equal(found, sums_by_key(x, keys, 9))
 
-    def test_strides_and_numbers(self, many: bool) -> None:
+    def test_strides_and_numbers(self, memory: str) -> None:
         kernel, x, keys = anew(WEIGHTED), integers(6000, dtype="float64"), keys_of(6000, 9)
         for view, own in ((x[::-1], keys[::-1]), (x[::2], keys[3000:]), (x[1::3], keys[::-3])):
             for deterministic in (True, False):
                 found = kernel.by_key(view, 3, own, 9, deterministic=deterministic)
                 np.testing.assert_array_equal(found, sums_by_key(3 * view, own, 9))
 
-    def test_the_key_in_the_map_and_numbers_in_the_post_map(self, many: bool) -> None:
+    def test_the_key_in_the_map_and_numbers_in_the_post_map(self, memory: str) -> None:
         x, keys, w = integers(3000), keys_of(3000, 9), integers(9, seed=1)
         np.testing.assert_array_equal(
             anew(OF_SEGMENT).by_key(x, w, keys, 9), sums_by_key(x, keys, 9) * w
@@ -204,7 +217,7 @@ class TestBoth:
             anew(SCALED).by_key(x, 3, keys, 9), sums_by_key(x, keys, 9) * 3
         )
 
-    def test_the_identity(self, many: bool) -> None:
+    def test_the_identity(self, memory: str) -> None:
         x, keys = integers(3000, dtype="float64"), keys_of(3000, 9)
         keys[keys == 4] = 77
         wanted = sums_by_key(x, keys, 9) + 10
@@ -215,13 +228,13 @@ class TestBoth:
         found = anew(MAX).by_key(x.astype("int32"), keys, 9)
         assert found[4] == -(2**31)
 
-    def test_no_elements(self, many: bool) -> None:
+    def test_no_elements(self, memory: str) -> None:
         for kernel, deterministic in itertools.product((SUM, PLUS_TEN), (True, False)):
             none = np.zeros(0, int)
             found = anew(kernel).by_key(np.zeros(0), none, 700, deterministic=deterministic)
             assert found.tolist() == [10 if kernel is PLUS_TEN else 0] * 700
 
-    def test_repeated_launches(self, many: bool) -> None:
+    def test_repeated_launches(self, memory: str) -> None:
         """Each leaves the memory that the next one begins with."""
         kernel, x = anew(SUM), integers(3000, dtype="float64")
         for seed, deterministic in itertools.product(range(4), (True, False)):
@@ -231,7 +244,7 @@ class TestBoth:
         assert kernel.cache_info().plans == 2
 
     @pytest.mark.parametrize("name", ["sum", "welford", "matrices"])
-    def test_no_threads_race(self, name: str, many: bool) -> None:
+    def test_no_threads_race(self, name: str, memory: str) -> None:
         model = MODELS[name]
         kernel = anew(model.kernel)
         for shape, n in [((3000,), 40), ((90, 40), 3)]:
@@ -250,7 +263,7 @@ class TestBoth:
         *((name, False) for name in COMMUTATIVE[:3]),
     ],
 )
-def test_shards(name: str, deterministic: bool, many: bool) -> None:
+def test_shards(name: str, deterministic: bool, memory: str) -> None:
     """Accumulators of keys are left in memory with their number of elements, and joined."""
     model = MODELS[name]
     kernel = anew(model.kernel)
@@ -264,7 +277,7 @@ def test_shards(name: str, deterministic: bool, many: bool) -> None:
 
 
 @pytest.mark.parametrize("deterministic", [True, False], ids=["ordered", "any order"])
-def test_strict_keys(deterministic: bool, many: bool, capfd: pytest.CaptureFixture[str]) -> None:
+def test_strict_keys(deterministic: bool, memory: str, capfd: pytest.CaptureFixture[str]) -> None:
     kernel = kspec.ReductionKernel(
         *("T x", "T y", "x", "a + b", "y = a", "0", "form_strict"), strict_keys=True
     )

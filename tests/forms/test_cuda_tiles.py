@@ -24,7 +24,7 @@ from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.forms import scan, segments
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.memory.workspace import KeptScratch
-from kspec.runtime.schedules import scan_schedule
+from kspec.runtime.schedules import scan_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import LineTile, ScanSchedule, column_tile
 from tests.forms.kernels import (
     CSR,
@@ -47,6 +47,8 @@ TILED = (
     *("sum", "mean", "two", "matrices", "argmax", "first_order", "permutations", "hash", "wide"),
 )
 SMALL_AND_LARGE = ("bool", "int8", "uint16", "float16", "bfloat16", "complex64", "complex128")
+# Of the GPU: multiprocessors, and bytes of shared memory of a block.
+PROCESSORS, ROOM = 3, 232_448
 LINES = {"scan": "kspec::ScanLines<8>", "segments": "kspec::SegmentLines<8>"}
 COLUMNS = {"scan": "kspec::ScanColumns<8>", "segments": "kspec::SegmentColumns<8>"}
 
@@ -82,6 +84,8 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
     monkeypatch.setattr(scan, "choose_scan", on_a_gpu(scan.choose_scan))
     monkeypatch.setattr(segments, "choose_segments", on_a_gpu(segments.choose_segments))
     monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)
+    monkeypatch.setattr(scan.driver, "multiprocessors", lambda ordinal: PROCESSORS)
+    monkeypatch.setattr(scan, "most_shared_memory", lambda ordinal: ROOM)
     yield made
     assert made
 
@@ -240,6 +244,95 @@ class TestScanLines:
     def test_numbers_in_the_post_map(self) -> None:
         x, kernel = integers(9000), anew(SCALED)
         np.testing.assert_array_equal(kernel.scan(x, 3), 3 * np.cumsum(x))
+
+
+class TestScanWaves:
+    """Blocks that stay run in as many threads of the operating system, for they wait for each other."""
+
+    @pytest.fixture(autouse=True)
+    def waves(
+        self, schedules: list[ScanSchedule], monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[None]:
+        monkeypatch.setattr(wave_schedule, "_FEWEST_WAVES", 2 / PROCESSORS)
+        monkeypatch.setattr(ScanSchedule, "cooperative", False)
+        monkeypatch.setenv("KSPEC_HOST_THREADS", str(PROCESSORS))
+        yield
+        assert schedules[-1].layout == "kspec::ScanWaves<8>"
+
+    @ways
+    @pytest.mark.parametrize("name", ["sum", "mean", "two", "argmax", "first_order", "hash"])
+    def test_every_kernel(
+        self, name: str, way: dict[str, bool], schedules: list[ScanSchedule]
+    ) -> None:
+        model, kernel = MODELS[name], anew(MODELS[name].kernel)
+        for shape in [(14_336,), (50_001,), (41, 1000), (3, 20_011), (5000, 9), (30_000, 1)]:
+            inputs = model.draw(*shape)
+            model.check(kernel.scan(*inputs, **way), model.scan(inputs, **way), str(shape))
+            assert schedules[-1].waves is not None
+
+    def test_many_waves(self, schedules: list[ScanSchedule]) -> None:
+        """Slots are used again and again, and the last wave is not full."""
+        kernel, x = anew(SUM), integers(80 * 7168 + 5, dtype="float32")
+        for way in WAYS:
+            np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
+        assert schedules[-1].look_back.tiles == 81
+
+    def test_more_launches_than_one_with_the_same_memory(
+        self, schedules: list[ScanSchedule]
+    ) -> None:
+        kernel, out = anew(SUM), np.empty(30_001, "float32")
+        for seed in range(5):
+            x = integers(30_001, dtype="float32", seed=seed)
+            kernel.scan(x, out=out)
+            np.testing.assert_array_equal(out, np.cumsum(x))
+
+    @pytest.mark.parametrize("dtype", SMALL_AND_LARGE[:-1])
+    def test_every_dtype(self, dtype: str, schedules: list[ScanSchedule]) -> None:
+        x = numbers(dtype, 130_001)
+        kernel = anew(SUM)
+        for way in WAYS:
+            np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
+
+    def test_shifted_packs(self, schedules: list[ScanSchedule]) -> None:
+        for dtype, width in (("float32", 4), ("int16", 8), ("float64", 2)):
+            kernel, shifts = anew(SUM), set()
+            for start, (size, way) in enumerate(itertools.product((40_000, 40_003), WAYS)):
+                x, wanted = (integers(41_000, dtype=dtype) for _ in range(2))
+                part = slice(start, start + size)
+                wanted[part] = scanned_sum(wanted[part], **way)
+                kernel.scan(x[part], out=x[part], **way)
+                shifts.add(shift_of(schedules[-1]))
+                np.testing.assert_array_equal(x, wanted)
+            assert shifts == set(range(width))
+
+    def test_numbers_and_single_elements(self, schedules: list[ScanSchedule]) -> None:
+        kernel = anew(WEIGHTED)
+        x = integers(3, 20_000, dtype="float32")
+        for w in (np.float32(3), 3, x[:1, :1]):
+            np.testing.assert_array_equal(kernel.scan(x, w), np.cumsum(x * w, 1))
+            wanted = np.cumsum((x * w)[:, ::-1], 1)[:, ::-1]
+            np.testing.assert_array_equal(kernel.scan(x, w, reverse=True), wanted)
+
+    def test_the_identity(self, schedules: list[ScanSchedule]) -> None:
+        x = integers(3, 20_001)
+        plus_ten, greatest = anew(PLUS_TEN), anew(NO_IDENTITY)
+        np.testing.assert_array_equal(plus_ten.scan(x), np.cumsum(x, 1) + 10)
+        found = plus_ten.scan(x, exclusive=True)
+        np.testing.assert_array_equal(found, np.cumsum(x, 1) - x + 10)
+        np.testing.assert_array_equal(greatest.scan(x), np.maximum.accumulate(x, 1))
+
+    def test_the_number_of_the_row(self, schedules: list[ScanSchedule]) -> None:
+        x, w = integers(300, 145), integers(300, seed=1)
+        kernel = anew(OF_SEGMENT)
+        for way in WAYS[:1] + WAYS[2:3]:
+            wanted = scanned_sum(x * w[:, None], **way)
+            np.testing.assert_array_equal(kernel.scan(x, w, **way), wanted)
+
+    def test_wide_indices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(scan_schedule, "_NARROW_LIMIT", 0)
+        kernel, x = anew(SUM), integers(70, 900)
+        for way in WAYS:
+            np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
 
 
 class TestScanColumns:

@@ -42,11 +42,16 @@ def keyed(*extents: int, length: int = 1000, count: int = 9, dtype: str = "int32
 
 
 def schedule(
-    axes: Keyed, how: Joined, deterministic: bool = True, on_host: bool = False
+    axes: Keyed, how: Joined, deterministic: bool = True, on_host: bool = False, room: int = 0
 ) -> KeySchedule:
-    """Return the schedule for a GPU with 100 multiprocessors, or the host device."""
+    """Return the schedule for a GPU with 100 multiprocessors, or the host device.
+
+    `room`: bytes of shared memory of a block, for accumulators of each thread.
+    """
     return choose_keys(
-        axes, how, lambda: how.size, lambda: 100, deterministic=deterministic, on_host=on_host
+        *(axes, how, lambda: how.size, lambda: 100, lambda: room),
+        deterministic=deterministic,
+        on_host=on_host,
     )
 
 

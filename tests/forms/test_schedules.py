@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,10 @@ from kspec.runtime.schedules.scan_schedule import (
 )
 from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
+from kspec.runtime.schedules.wave_schedule import Waves, WaveTile, choose_waves
 from tests.profiles import examples
 
+PROCESSORS, ROOM = 132, 232_448  # of a GPU: multiprocessors, bytes of shared memory of a block
 FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
 
 
@@ -122,12 +125,20 @@ def segmented(*extents: int, operands: int = 2, length: int = 100) -> Segmented:
     return Segmented(Axes(extents, (steps,) * operands), length, (4,) * operands, bounds)
 
 
+def on_a_gpu(
+    given: Scanned, members: Sequence[Member], accumulator: int, room: int = ROOM
+) -> ScanSchedule:
+    return choose_scan(
+        given, members, lambda: accumulator, lambda: PROCESSORS, lambda: room, on_host=False
+    )
+
+
 def scan_schedule(*extents: int, columns: bool = False, operands: int = 2) -> ScanSchedule:
     axes = scanned(*extents, operands=operands)
     if columns:
         strides = ((4, *axes.rows.strides[0][1:]),) * operands
         axes = Scanned(Axes(extents, strides), 100, (4 * extents[0],) * operands)
-    return choose_scan(axes, [FLOAT] * operands, lambda: 8, on_host=False)
+    return on_a_gpu(axes, [FLOAT] * operands, 8)
 
 
 def segment_schedule(*extents: int, operands: int = 2) -> ScanSchedule:
@@ -137,7 +148,14 @@ def segment_schedule(*extents: int, operands: int = 2) -> ScanSchedule:
     )
 
 
+def wave_schedule(*extents: int) -> ScanSchedule:
+    length = 10**8 if not extents else 10**8 // extents[0]
+    strides = ((4 * length,),) * 2 if extents else ((), ())
+    return on_a_gpu(Scanned(Axes(extents, strides), length, (4, 4)), [FLOAT, RESULT], 4)
+
+
 PACKED = {
+    "kspec::Reduction<kspec::ScanWaves<8>, 1, 1>": wave_schedule(1000),
     "kspec::Reduction<kspec::ScanLines<8>, 1, 1>": scan_schedule(3, 5),
     "kspec::Reduction<kspec::ScanLines<8>, 3, 2>": scan_schedule(operands=5),
     "kspec::Reduction<kspec::ScanLines<64>, 1, 1>": scan_schedule(*[2] * 9),
@@ -190,7 +208,7 @@ def test_kernels_find_what_scans_packed() -> None:
     for exclusive, reverse, shift in [(True, False, 3), (False, True, -1), (False, False, 3)]:
         members = [Member(4, 4, 4096 + 12, False), Member(4, 4, 8192 + 12, True)]
         given = Scanned(axes, 40_000, (4, 4), exclusive, reverse)
-        schedule = choose_scan(given, members, lambda: 8, on_host=False)
+        schedule = on_a_gpu(given, members, 8)
         tiles = -(-(60 * 40_000 + max(shift, 0)) // LineTile.of(8, 4 if shift >= 0 else 1).size)
         look_back = LookBack(tiles, 8)
         address = 1 << 24
@@ -201,6 +219,98 @@ def test_kernels_find_what_scans_packed() -> None:
         packed = schedule.pack(address)
         ctype = "kspec::Reduction<kspec::ScanLines<8>, 1, 1>"
         assert read(ctype, fields, packed, "scans") == [int(one) for one in wanted]
+
+
+def test_kernels_find_what_waves_packed() -> None:
+    schedule = wave_schedule(1000)
+    assert schedule.layout == "kspec::ScanWaves<8>"
+    assert (schedule.blocks, schedule.threads, schedule.cooperative) == (PROCESSORS, 288, True)
+    assert schedule.shared == 8 * 7168 * 4
+    tiles = -(-(10**8) // 7168)
+    ctype = "kspec::Reduction<kspec::ScanWaves<8>, 1, 1>"
+    fields = "p.outputs, p.length, p.packed, p.shift, p.tiles, p.stages, (long long)p.tickets"
+    wanted = [1000, 10**5, 1, 0, tiles, 8, 1 << 24]
+    assert read(ctype, fields, schedule.pack(1 << 24), "waves") == wanted
+
+
+CTYPES = {1: "signed char", 2: "short", 4: "float", 8: "double"}
+OPERANDS = [
+    ((4,), (4,)),
+    ((4, 4), (4,)),
+    ((2,), (4,)),
+    ((8, 1), (2, 1)),
+    ((1,), (1, 8)),
+    ((2, 2, 2, 2), (2,)),
+]
+
+
+def members(inputs: Sequence[int], outputs: Sequence[int]) -> list[Member]:
+    """Return operands of so many bytes."""
+    return [
+        *(Member(size, size, 4096, False) for size in inputs),
+        *(Member(size, size, 8192, True) for size in outputs),
+    ]
+
+
+def test_tiles_of_waves_are_those_of_the_headers() -> None:
+    lines = []
+    for inputs, outputs in OPERANDS:
+        types = [
+            ", ".join(f"kspec::{way}<{CTYPES[size]}>" for size in sizes)
+            for way, sizes in (("In", inputs), ("Out", outputs))
+        ]
+        lines.append(
+            f"  one<kspec::Sizes<{types[0]}>, kspec::Sizes<{types[1]}>, {', '.join(types)}>(out);"
+        )
+    text = (
+        "template <class In, class Out, class... Args> __device__ void one(int*& out) {\n"
+        "  typedef kspec::WaveTile<kspec::PackSize<Args...>::value, In, Out> Tile;\n"
+        "  *out++ = Tile::SIZE, *out++ = Tile::BYTES, *out++ = Tile::THREADS + 32;\n"
+        "  *out++ = Tile::STAGES;\n}\n" + "__global__ void wave_tiles(int* out) {\n"
+    )
+    found = np.zeros((len(OPERANDS), 4), "int32")
+    block = marshal.PackedParameters([struct.pack("P", found.ctypes.data)])
+    body = "\n".join(lines)
+    kernel = compiled(f"{text}{body}\n}}\n", "wave_tiles", before="#undef KSPEC_HOST\n")
+    kernel.launch((1, 1, 1), (1, 1, 1), block.address)
+    tiles = [WaveTile.of(members(*one)) for one in OPERANDS]
+    assert found.tolist() == [[one.size, one.nbytes, one.threads, 8] for one in tiles]
+
+
+class TestWaves:
+    def test_a_tile_holds_what_is_read_and_written(self) -> None:
+        assert WaveTile.of(members((4,), (4,))) == WaveTile(4, 4)
+        assert WaveTile.of(members((4, 2), (2, 2))) == WaveTile(4, 8)
+        assert WaveTile.of(members((8,), (1,))) == WaveTile(2, 9)
+
+    def test_blocks_stay_if_scans_are_long(self) -> None:
+        least = 8 * PROCESSORS * 7168
+        floats = members((4,), (4,))
+        assert choose_waves(least - 1, 4, floats, PROCESSORS, ROOM) is None
+        assert choose_waves(least, 4, floats, PROCESSORS, ROOM) == Waves(
+            WaveTile(4, 4), 8, PROCESSORS
+        )
+
+    @pytest.mark.parametrize(
+        ("sizes", "accumulator", "room"),
+        [
+            ((4, 4), 17, ROOM),  # accumulators that are too wide
+            ((1, 1), 16, ROOM),  # or a pack of them
+            ((3, 3), 4, ROOM),  # elements that have no packs
+            ((4, 4), 4, 100_000),  # too little shared memory
+        ],
+    )
+    def test_what_has_no_waves(self, sizes: tuple[int, int], accumulator: int, room: int) -> None:
+        operands = members(sizes[:1], sizes[1:])
+        assert choose_waves(2**40, accumulator, operands, PROCESSORS, room) is None
+
+    def test_shared_memory_suffices(self) -> None:
+        """Beside the tiles there are the carries of warps, and the arrivals of copies."""
+        static = 2 * 9 * (16 + 4) + 8 * 8 * 8 + 64
+        for one in OPERANDS:
+            waves = choose_waves(2**40, 4, members(*one), PROCESSORS, ROOM)
+            assert waves is not None and 5 <= waves.stages <= 8
+            assert waves.shared + static <= ROOM
 
 
 def test_kernels_find_what_segments_packed() -> None:
@@ -240,7 +350,7 @@ def schedule_of(
     )
     given = Scanned(rows, shape[axis], tuple(one[axis] for one in strides), False, reverse)
     members = [Member(4, 4, 4096 + offsets[0], False), Member(4, 4, 8192 + offsets[1], True)]
-    return choose_scan(given, members, lambda: accumulator, on_host=False)
+    return on_a_gpu(given, members, accumulator)
 
 
 def shift(schedule: ScanSchedule) -> int:
@@ -304,7 +414,7 @@ class TestScans:
             (99, 9, 1),
         ]:
             schedule = choose_scan(
-                scanned(rows, length=length), [FLOAT, RESULT], never, on_host=True
+                scanned(rows, length=length), [FLOAT, RESULT], never, never, never, on_host=True
             )
             assert (schedule.blocks, schedule.threads, schedule.scratch) == (blocks, 1, 0)
 
@@ -354,7 +464,7 @@ def test_packs_are_where_elements_are(shape: list[int], data: st.DataObject) -> 
     strides = broadcast_strides(view.shape, view.strides, view.shape)
     rows = collapse([view.shape[k] for k in beside], [tuple(strides[k] for k in beside)] * 2, False)
     given = Scanned(rows, view.shape[axis], (strides[axis],) * 2)
-    schedule = choose_scan(given, [FLOAT, RESULT], lambda: 4, on_host=False)
+    schedule = on_a_gpu(given, [FLOAT, RESULT], 4)
     if schedule.layout == "kspec::ScanLines<8>" and shift(schedule) >= 0:
         rows_first = np.moveaxis(view, axis, -1).reshape(-1, view.shape[axis])
         order_of_rows = np.argsort(rows_first[:, 0])

@@ -41,6 +41,11 @@ struct Batch<V, Numbers<K...>, Inputs...> : Own<K, Inputs, V>... {
   __device__ inline void load(const Accessor& accessor, const Inputs&... inputs) {
     (Own<K, Inputs, V>::slot.load(inputs, accessor(K)), ...);
   }
+  // The same of inputs that are all arrays of packs.
+  template <class Accessor>
+  __device__ inline void load_packed(const Accessor& accessor, const Inputs&... inputs) {
+    (Own<K, Inputs, V>::slot.load_packed(inputs, accessor(K)), ...);
+  }
   // Copy the inputs that `which` has a bit for.
   __device__ inline void take(const Batch& other, unsigned long long which) {
     ((which >> K & 1 ? void(Own<K, Inputs, V>::slot = other.Own<K, Inputs, V>::slot) : void()), ...);

@@ -40,6 +40,8 @@ template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyCells<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyRuns<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<KeyBins<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
 
 // Where the operands of an accumulator are.
 template <int AXES, int I, int O> struct KeyPlace {
@@ -105,6 +107,11 @@ __device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyRuns
                               const Inputs&... inputs) {
   reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
 }
+template <class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyBins<AXES>>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
+}
 
 #ifdef KSPEC_HOST
 // An accumulator in two parts, which keeps rounding errors from adding up over all elements.
@@ -154,11 +161,16 @@ template <class Op, int AXES, int I, int O, class... Inputs>
 inline void reduce(const Op& op, const Reduction<KeyRuns<AXES>, I, O>& plan, const Inputs&...) {
   reduce_keys(op, plan);
 }
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<KeyBins<AXES>, I, O>& plan, const Inputs&...) {
+  reduce_keys(op, plan);
+}
 #endif
 
 }  // namespace kspec
 
 #ifndef KSPEC_HOST
+#include "kspec/by_key_bins.cuh"
 #include "kspec/by_key_cells.cuh"
 #include "kspec/by_key_runs.cuh"
 #endif

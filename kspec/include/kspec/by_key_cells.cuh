@@ -185,29 +185,21 @@ template <class Op> struct SameSlot {
   }
 };
 
-// Call `put(slot, value, elements)` for the elements of a tile, N of each thread at once.
-template <int N, class Op, int AXES, int I, int O, class Put>
-__device__ inline void put_some(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
-                                SameSlot<Op>& same, const Put& put) {
-  const Stretch stretch(plan, tile);
-  for (ptrdiff_t n = stretch.begin; n < stretch.end; n += (ptrdiff_t)blockDim.x * N) {
-    KeyedBatch<Op, N> batch;
-    batch.load(op, plan, n + threadIdx.x, blockDim.x, stretch.end);
-#pragma unroll
-    for (int k = 0; k < N; ++k)
-      if (batch.slot[k] >= 0) same.add(op, batch.slot[k], batch.value[k], put);
-  }
-}
+// Call `put(slot, value, elements)` for the elements of a tile, of which those of one thread that
+// follow each other may have been joined.
 template <class Op, int AXES, int I, int O, class Put>
 __device__ inline void put_tile(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
                                 const Put& put) {
   SameSlot<Op> same;
   same.slot = -1;
   same.count = 0;
+  const auto add = [&](ptrdiff_t slot, const typename Op::_Acc& value) {
+    same.add(op, slot, value, put);
+  };
   if (plan.outputs == 1)
-    put_some<InFlight<typename Op::_Acc>::value>(op, plan, tile, same, put);
+    each_element<InFlight<typename Op::_Acc>::value>(op, plan, tile, add);
   else
-    put_some<1>(op, plan, tile, same, put);
+    each_element<1>(op, plan, tile, add);
   // Many threads may have the same output until the end.
   const unsigned int peers = peers_of(same.slot);
   unsigned int count = 0;

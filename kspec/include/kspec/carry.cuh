@@ -28,6 +28,17 @@ template <class Acc> struct Carry {
   }
 };
 
+// What the carries of the lanes up to this one make, in their order, of the first LANES lanes.
+template <int LANES, class Op, class Acc>
+__device__ inline Carry<Acc> up_to_lane(const Op& op, Carry<Acc> some) {
+#pragma unroll 1
+  for (int by = 1; by < LANES; by *= 2) {
+    const Carry<Acc> other = shuffle_up(some, by);
+    if ((int)(threadIdx.x % 32) >= by) some.follow(op, other);
+  }
+  return some;
+}
+
 // A carry in memory. Each 32 bits travel in one 64-bit access with the state and the number of the
 // launch: a reader of one has the others, and takes nothing from an earlier launch.
 template <class Acc> struct Message {

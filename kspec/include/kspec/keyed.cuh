@@ -34,19 +34,30 @@ template <class Op> struct CountedOp {
   }
 };
 
-template <class T, int N>
-__device__ inline void read_integers(const Integers& from, const ptrdiff_t (&row)[N],
+// The keys of some rows; ALL: these exist, and otherwise are -1 if they do not.
+template <class T, bool ALL, int N>
+__device__ inline void read_integers(const Integers& from, const ptrdiff_t (&row)[N], int step,
                                      ptrdiff_t (&key)[N]) {
+  const char* place = from.data + row[0] * from.stride;
+  const ptrdiff_t jump = step * from.stride;
 #pragma unroll
-  for (int k = 0; k < N; ++k)
-    key[k] = row[k] < 0 ? -1 : (ptrdiff_t)*reinterpret_cast<const T*>(from.data + row[k] * from.stride);
+  for (int k = 0; k < N; ++k, place += jump)
+    key[k] = ALL || row[k] >= 0 ? (ptrdiff_t)*reinterpret_cast<const T*>(place) : -1;
 }
 
-// Where the operands of a row of one column are.
-struct AtRow {
-  const ptrdiff_t* steps;
-  ptrdiff_t row;
-  __device__ inline Bytes operator[](int operand) const { return Bytes{row * steps[operand]}; }
+// Where the inputs of a row of one column are; those of rows at equal distances need no products.
+template <int INPUTS> struct AtRow {
+  ptrdiff_t offset[INPUTS], jump[INPUTS];
+
+  __device__ inline AtRow(const ptrdiff_t* steps, ptrdiff_t row, int distance) {
+#pragma unroll
+    for (int i = 0; i < INPUTS; ++i) offset[i] = row * steps[i], jump[i] = distance * steps[i];
+  }
+  __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
+  __device__ inline void operator++() {
+#pragma unroll
+    for (int i = 0; i < INPUTS; ++i) offset[i] += jump[i];
+  }
 };
 
 // Some elements of a launch, all of whose loads are in flight at once. A single one may be of any
@@ -59,32 +70,45 @@ template <class Op, int N> struct KeyedBatch {
   template <int AXES, int I, int O>
   __device__ inline void load(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t first, int step,
                               ptrdiff_t end) {
+    // Where nothing is asked of each element, loads need not wait for one another.
+    if (N > 1 && first + (N - 1) * (ptrdiff_t)step < end)
+      load_rows<true>(op, plan, first, step, end);
+    else
+      load_rows<false>(op, plan, first, step, end);
+  }
+
+ private:
+  template <bool ALL, int AXES, int I, int O>
+  __device__ inline void load_rows(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t first,
+                                   int step, ptrdiff_t end) {
     ptrdiff_t row[N], key[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const ptrdiff_t n = first + k * step;
-      row[k] = n >= end ? -1 : N > 1 ? n : n / plan.outputs;
+      const ptrdiff_t n = first + k * (ptrdiff_t)step;
+      row[k] = !ALL && n >= end ? -1 : N > 1 ? n : n / plan.outputs;
     }
-    if (plan.keys.bytes == 8)
-      read_integers<long long>(plan.keys, row, key);
-    else if (plan.keys.bytes == 4 && plan.keys.is_signed)
-      read_integers<int>(plan.keys, row, key);
-    else if (plan.keys.bytes == 4)
-      read_integers<unsigned int>(plan.keys, row, key);
-    else
-#pragma unroll 1
-      for (int k = 0; k < N; ++k) key[k] = row[k] < 0 ? -1 : plan.keys.at(row[k]);
+    // One question for all keys; in loops that are not unrolled they would be in local memory.
+    switch (plan.keys.is_signed ? -plan.keys.bytes : plan.keys.bytes) {
+      case -4: read_integers<int, ALL>(plan.keys, row, step, key); break;
+      case 4: read_integers<unsigned int, ALL>(plan.keys, row, step, key); break;
+      case -2: read_integers<short, ALL>(plan.keys, row, step, key); break;
+      case 2: read_integers<unsigned short, ALL>(plan.keys, row, step, key); break;
+      case -1: read_integers<signed char, ALL>(plan.keys, row, step, key); break;
+      case 1: read_integers<unsigned char, ALL>(plan.keys, row, step, key); break;
+      default: read_integers<long long, ALL>(plan.keys, row, step, key);
+    }
+    AtRow<I> at_row(plan.steps, row[0], step);
 #pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const bool kept = key[k] >= 0 && key[k] < plan.count;
+    for (int k = 0; k < N; ++k, ++at_row) {
+      const bool kept = (size_t)key[k] < (size_t)plan.count;
       if constexpr (Op::_STRICT)
         if (row[k] >= 0 && !kept) refuse_key(row[k], key[k], plan.count);
       const ptrdiff_t column = N > 1 ? 0 : first - row[k] * plan.outputs;
       slot[k] = !kept ? -1 : N > 1 ? key[k] : key[k] * plan.outputs + column;
       // A map that does not look at the key need not wait for it.
-      if (Op::_INDEXED ? !kept : row[k] < 0) continue;
+      if (Op::_INDEXED ? !kept : !ALL && row[k] < 0) continue;
       if constexpr (N > 1) {
-        value[k] = op._map(AtRow{plan.steps, row[k]}, row[k], key[k]);
+        value[k] = op._map(at_row, row[k], key[k]);
       } else {
         const Offsets<AXES, I + O> at(plan.rows, column);
         value[k] = op._map(InRow<AXES, I + O>{at, plan.steps, row[k]}, row[k], key[k]);
@@ -105,6 +129,20 @@ struct Stretch {
     end = begin + each < total ? begin + each : total;
   }
 };
+
+// Call `add(slot, value)` for the thread's elements of a tile that have an output, N at once.
+template <int N, class Op, int AXES, int I, int O, class Add>
+__device__ inline void each_element(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
+                                    const Add& add) {
+  const Stretch stretch(plan, tile);
+  for (ptrdiff_t n = stretch.begin; n < stretch.end; n += (ptrdiff_t)blockDim.x * N) {
+    KeyedBatch<Op, N> batch;
+    batch.load(op, plan, n + threadIdx.x, blockDim.x, stretch.end);
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (batch.slot[k] >= 0) add(batch.slot[k], batch.value[k]);
+  }
+}
 
 // The lanes of the warp whose elements have the same output; none if there is no output.
 __device__ inline unsigned int peers_of(ptrdiff_t slot) {

@@ -22,6 +22,7 @@ struct Columns {};     // neighbouring outputs are neighbours in memory: packs o
 // Scans, which make an output of each element and all before it, with up to so many axes beside theirs.
 template <int AXES> struct ScanLines {};    // tiles of elements that follow each other
 template <int AXES> struct ScanColumns {};  // neighbouring threads scan neighbouring rows
+template <int AXES> struct ScanWaves {};    // such tiles by blocks that stay, of contiguous operands
 
 // Reductions of segments of the first axis, likewise.
 template <int AXES> struct SegmentLines {};    // of one column
@@ -30,6 +31,7 @@ template <int AXES> struct SegmentColumns {};  // neighbouring threads take neig
 // Reductions by key, of the first axis, likewise.
 template <int AXES> struct KeyCells {};  // all threads update the accumulators of keys
 template <int AXES> struct KeyRuns {};   // elements keep their order
+template <int AXES> struct KeyBins {};   // each thread has accumulators of all keys
 
 // Reductions of windows that slide along W axes, with up to AXES axes of outputs.
 template <int AXES, int W> struct Rolling {};

@@ -198,12 +198,7 @@ template <class Op, int V> struct TileValues {
     if (lane == 0) shared[warp] = own;
     __syncthreads();
     // What the warps before this one have; the first warp speaks for the tile, and wants them all.
-    Carry<Acc> before = shared[lane % WARPS];
-#pragma unroll 1
-    for (int by = 1; by < WARPS; by *= 2) {
-      const Carry<Acc> other = shuffle_up(before, by);
-      if (lane >= by) before.follow(op, other);
-    }
+    Carry<Acc> before = up_to_lane<WARPS>(op, shared[lane % WARPS]);
     before = shuffle_from(before, warp ? warp - 1 : WARPS - 1);
     if (plan.tiles > 1) {
       if (warp == 0) {

@@ -28,6 +28,10 @@ template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanLines<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanColumns<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<ScanWaves<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {
+  ptrdiff_t stages;  // tiles of a block that are in shared memory
+};
 
 // Blocks of small accumulators are to wait for each other beside blocks that load.
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<ScanLines<AXES>, Acc, Inputs...> {
@@ -89,6 +93,10 @@ template <class Op, int AXES, int I, int O, class... Inputs>
 inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan, const Inputs&...) {
   scan_rows(op, plan);
 }
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<ScanWaves<AXES>, I, O>& plan, const Inputs&...) {
+  scan_rows(op, plan);
+}
 #endif
 
 }  // namespace kspec
@@ -96,4 +104,5 @@ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan,
 #ifndef KSPEC_HOST
 #include "kspec/scan_columns.cuh"
 #include "kspec/scan_lines.cuh"
+#include "kspec/scan_waves.cuh"
 #endif

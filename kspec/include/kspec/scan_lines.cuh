@@ -75,6 +75,12 @@ struct OutputPack<V, Numbers<K...>, Outputs...> : OwnOutput<K, Outputs, V>... {
     for (int j = 0; j < V; ++j)
       if (which >> j & 1) ((outputs.data[first + j] = OwnOutput<K, Outputs, V>::value[j]), ...);
   }
+  // Keep those of output k at the address `place(k)`.
+  template <class Where> __device__ inline void stage(const Where& place) const {
+    (store_pack<V>(reinterpret_cast<typename Outputs::type*>(place(K)),
+                   OwnOutput<K, Outputs, V>::value),
+     ...);
+  }
 };
 template <class Pack, int INPUTS> struct InPack {
   Pack& pack;

@@ -16,11 +16,13 @@ from kspec.errors import NotSupportedError
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.neighbours.windows import MAX_AXES
 from kspec.model.stages import (
+    key_bins,
     key_cells,
     key_runs,
     rolling,
     scan_columns,
     scan_lines,
+    scan_waves,
     segment_columns,
     segment_lines,
 )
@@ -33,9 +35,9 @@ WITH_EMPTY = {SEGMENTS: "an empty segment", BY_KEY: "an output without elements"
 
 # Layouts of forms, each for so many collapsed axes (`kspec.model.stages`).
 LAYOUTS: dict[str, tuple[Callable[[int], str], ...]] = {
-    SCAN: (scan_lines, scan_columns),
+    SCAN: (scan_lines, scan_columns, scan_waves),
     SEGMENTS: (segment_lines, segment_columns),
-    BY_KEY: (key_cells, key_runs),
+    BY_KEY: (key_cells, key_runs, key_bins),
     WINDOW: tuple(functools.partial(rolling, axes) for axes in range(1, MAX_AXES + 1)),
 }
 PRECOMPILED_AXES = 2  # along which windows slide; others compile on first use

@@ -1,9 +1,10 @@
 """Schedules of reductions by key: columns and keys in, layout, geometry and packed plan out.
 
-The layouts are ``KeyCells`` and ``KeyRuns`` of ``kspec/layout.cuh``; this module packs
+The layouts are ``KeyCells``, ``KeyBins`` and ``KeyRuns`` of ``kspec/layout.cuh``; this module packs
 ``kspec::KeyPlan``. The keys are not read here.
 
 * ``KeyCells``: all threads update the accumulators of keys, in any order.
+* ``KeyBins``: each thread has accumulators of a few keys, for known operations of numbers.
 * ``KeyRuns``: elements keep their order. Few keys have accumulators in each warp; rows with many
   keys are sorted first.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from kspec import config
 from kspec.errors import NotSupportedError
 from kspec.model.dtypes import DType, lookup
-from kspec.model.stages import key_cells, key_runs, strided_capacity
+from kspec.model.stages import key_bins, key_cells, key_runs, strided_capacity
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
@@ -31,6 +32,8 @@ _SORTED, _DIGITS = 4096, 256  # kspec::SORTED, kspec::DIGITS
 _ROWS = 16  # kspec::KeySegments::ROWS
 _COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
 _BLOCKS = 3  # on a multiprocessor: kspec::MinBlocks
+_FEWEST = 96  # threads with accumulators of their own that are worth it
+_STATIC = 1024  # bytes of shared memory that a block has besides, or the driver keeps, at most
 _CHUNK = 2**24  # elements that are sorted at once
 _MOST_KEYS = 2**32 - 2  # that are sorted: 32 bits hold their number
 # Operations of ``kspec::Join`` on whole numbers of 32 and 64 bits that GPUs have; and all those
@@ -86,11 +89,14 @@ class Joined:
         Its type; None: of the user's.
     operation : str
         Name in ``kspec::Join``; empty: another.
+    counted : bool
+        Whether the number of elements of each output is counted.
     """
 
     size: int
     row: DType | None = None
     operation: str = ""
+    counted: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -120,6 +126,8 @@ class KeySchedule:
         The plan before and after its pointers to scratch memory.
     parts : tuple of int
         Bytes that each of these pointers has.
+    shared : int
+        Bytes of dynamic shared memory.
     """
 
     layout: str
@@ -128,6 +136,8 @@ class KeySchedule:
     head: bytes
     tail: bytes
     parts: tuple[int, ...]
+    shared: int = 0
+    cooperative = False
 
     @property
     def scratch(self) -> int:
@@ -155,6 +165,7 @@ def choose_keys(
     how: Joined,
     accumulator_size: Callable[[], int],
     multiprocessors: Callable[[], int],
+    shared_memory: Callable[[], int],
     *,
     deterministic: bool,
     on_host: bool,
@@ -171,6 +182,8 @@ def choose_keys(
         Returns the bytes of an accumulator; asked on GPUs.
     multiprocessors : callable
         Returns the number of multiprocessors; asked on GPUs.
+    shared_memory : callable
+        Returns the most bytes of shared memory of a block; asked on GPUs.
     deterministic : bool
         Whether elements have to keep their order.
     on_host : bool
@@ -185,17 +198,22 @@ def choose_keys(
         work = 1 + keyed.elements // HOST_ELEMENTS
         blocks = max(1, min(keyed.count, config.host_threads(), work))
         cells = counted_size(2 * how.size, 8) * keyed.slots
-        return _packed(keyed, _Division(blocks, 1, (0, cells, 0, 0, 0, 0)), ordered=True)
+        return _packed(keyed, _Division(blocks, 1, (0, cells, 0, 0, 0, 0)), key_runs)
     how = replace(how, size=accumulator_size())
     blocks = _BLOCKS * multiprocessors()
+    if how.is_atomic and keyed.columns.size == 1:
+        bins = _bins(keyed, how, blocks // _BLOCKS, shared_memory())
+        if bins is not None:
+            return _packed(keyed, bins, key_bins)
     own = _order_few(keyed, how, blocks)
     if how.is_atomic and (how.is_whole or not deterministic):
-        return _packed(keyed, _cells_few(keyed, how, blocks) or _cells(keyed, how, blocks))
+        few = _cells_few(keyed, how, blocks)
+        return _packed(keyed, few or _cells(keyed, how, blocks), key_cells)
     if own is not None:
-        return _packed(keyed, own, ordered=True)
+        return _packed(keyed, own, key_runs)
     if how.is_whole or not deterministic:
-        return _packed(keyed, _cells(keyed, how, blocks))
-    return _packed(keyed, _order_many(keyed, how, blocks), ordered=True)
+        return _packed(keyed, _cells(keyed, how, blocks), key_cells)
+    return _packed(keyed, _order_many(keyed, how, blocks), key_runs)
 
 
 @dataclass(frozen=True)
@@ -208,6 +226,7 @@ class _Division:
     copies: int = 1
     chunk: int = 0
     passes: int = 0
+    shared: int = 0
 
 
 def _tiles(keyed: Keyed, threads: int, blocks: int) -> int:
@@ -241,6 +260,17 @@ def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
     return _few(keyed, key_threads(how.size), blocks, how.size, copies)
 
 
+def _bins(keyed: Keyed, how: Joined, processors: int, room: int) -> _Division | None:
+    """Return the plan of accumulators of each thread, if there is room for those of enough."""
+    each = max(1, keyed.slots) * (how.size + 4 * how.counted)
+    threads = min(256, (room - _STATIC) // each // 32 * 32)
+    if threads < _FEWEST:
+        return None
+    shared = max(threads * each, threads * counted_size(how.size, 8))  # of the second phase, too
+    blocks = processors * max(1, min(_BLOCKS, room // (shared + _STATIC)))
+    return replace(_few(keyed, threads, blocks, how.size, 1), shared=shared)
+
+
 def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Division:
     threads, slots = key_threads(how.size), keyed.slots
     size = 4 if how.size <= 4 else _up(how.size, 8 if how.size <= 8 else 16)
@@ -267,7 +297,7 @@ def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Division:
     return _Division(blocks, threads, parts, chunk=chunk, passes=passes)
 
 
-def _packed(keyed: Keyed, plan: _Division, ordered: bool = False) -> KeySchedule:
+def _packed(keyed: Keyed, plan: _Division, tag: Callable[[int], str]) -> KeySchedule:
     columns, keys = keyed.columns, keyed.keys
     dtype = lookup(keys.dtype)
     head = struct.pack("3q", columns.size, keyed.length, keyed.count)
@@ -277,9 +307,8 @@ def _packed(keyed: Keyed, plan: _Division, ordered: bool = False) -> KeySchedule
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(keyed.steps)}q", *keyed.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))
-    layout = key_runs(ndim) if ordered else key_cells(ndim)
     parts = tuple(_up(nbytes, 256) for nbytes in plan.parts)
-    return KeySchedule(layout, plan.blocks, plan.threads, head, tail, parts)
+    return KeySchedule(tag(ndim), plan.blocks, plan.threads, head, tail, parts, plan.shared)
 
 
 def _up(nbytes: int, multiple: int) -> int:

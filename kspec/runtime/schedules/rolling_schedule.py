@@ -42,6 +42,8 @@ class RollingSchedule:
     threads: int
     plan: bytes
     scratch = 0
+    shared = 0
+    cooperative = False
 
     def pack(self, scratch: int) -> bytes:
         """Return the plan; it needs no scratch memory."""

@@ -1,8 +1,8 @@
 """Schedules of scans: axes in, layout, geometry and packed plan out.
 
-The layouts are ``ScanLines`` and ``ScanColumns`` of ``kspec/layout.cuh``; this module packs
-``kspec::ScanPlan``.  The choice depends on strides, alignment and sizes alone, and tiles are always
-joined in the same order, so equal calls give equal bits.
+The layouts are ``ScanLines``, ``ScanWaves`` and ``ScanColumns`` of ``kspec/layout.cuh``; this
+module packs ``kspec::ScanPlan``.  The choice depends on strides, alignment, sizes and the device
+alone, and tiles are always joined in the same order, so equal calls give equal bits.
 """
 
 from __future__ import annotations
@@ -12,10 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kspec import config
-from kspec.model.stages import pack_size, scan_columns, scan_lines, strided_capacity
+from kspec.model.stages import (
+    pack_size,
+    scan_columns,
+    scan_lines,
+    scan_waves,
+    strided_capacity,
+)
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.strides import Axes, Strides
+from kspec.runtime.schedules.wave_schedule import Waves, choose_waves
 
 _NARROW_LIMIT = 2**31  # elements that 32-bit indices count
 SIDE = 32  # rows of a tile of columns
@@ -125,6 +132,8 @@ class ScanSchedule:
         The plan before and after its pointers to scratch memory.
     look_back : LookBack
         What that memory holds, and how many tiles there are.
+    waves : Waves or None
+        How blocks that stay divide these; None: each block has one.
     """
 
     layout: str
@@ -132,11 +141,22 @@ class ScanSchedule:
     head: bytes
     tail: bytes
     look_back: LookBack
+    waves: Waves | None = None
 
     @property
     def blocks(self) -> int:
-        """Number of blocks: one for each tile."""
-        return self.look_back.tiles * self.look_back.chains
+        """Number of blocks."""
+        return self.waves.blocks if self.waves else self.look_back.tiles * self.look_back.chains
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+        return self.waves.shared if self.waves else 0
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether all blocks must be resident."""
+        return self.waves is not None
 
     @property
     def scratch(self) -> int:
@@ -181,6 +201,8 @@ def choose_scan(
     scanned: Scanned,
     members: Sequence[Member],
     accumulator_size: Callable[[], int],
+    multiprocessors: Callable[[], int],
+    shared_memory: Callable[[], int],
     *,
     on_host: bool,
 ) -> ScanSchedule:
@@ -194,25 +216,37 @@ def choose_scan(
         Inputs and outputs.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
+    multiprocessors : callable
+        Returns the number of multiprocessors; asked on GPUs.
+    shared_memory : callable
+        Returns the most bytes of shared memory of a block; asked on GPUs.
     on_host : bool
         Whether it is the host device's: one thread a block, and rows for each.
     """
     if on_host:
         wanted = min(scanned.rows.size, 4 * config.host_threads())
         blocks = min(wanted, 1 + scanned.size // HOST_ELEMENTS)
-        return _packed(scanned, False, 1, LookBack(1, chains=blocks))
+        return _packed(scanned, scan_lines, 1, LookBack(1, chains=blocks))
     accumulator = accumulator_size()
     if _is_beside(scanned):
         tiles = -(-scanned.length // column_tile(accumulator))
         look_back = LookBack(tiles, accumulator, -(-scanned.rows.size // SIDE), SIDE)
-        return _packed(scanned, True, COLUMN_THREADS, look_back)
+        return _packed(scanned, scan_columns, COLUMN_THREADS, look_back)
+    strides = scanned.rows.strides
+    tile, shift = line_tile(accumulator, strides, scanned.steps, scanned.length, members)
+    elements = scanned.size + max(shift, 0)
+    if shift >= 0:
+        waves = choose_waves(elements, accumulator, members, multiprocessors(), shared_memory())
+        if waves is not None:
+            look_back = LookBack(-(-elements // waves.tile.size), accumulator)
+            return _packed(
+                *(scanned, scan_waves, waves.tile.threads, look_back, shift, waves),
+                margin=waves.tile.size,
+            )
     if scanned.reverse:
         tile, shift = LineTile.of(accumulator), -1
-    else:
-        strides = scanned.rows.strides
-        tile, shift = line_tile(accumulator, strides, scanned.steps, scanned.length, members)
     look_back = LookBack(-(-(scanned.size + max(shift, 0)) // tile.size), accumulator)
-    return _packed(scanned, False, tile.threads, look_back, shift, tile.size)
+    return _packed(scanned, scan_lines, tile.threads, look_back, shift, margin=tile.size)
 
 
 def _is_beside(scanned: Scanned) -> bool:
@@ -278,10 +312,12 @@ def _aligned_shift(
 
 def _packed(
     scanned: Scanned,
-    columns: bool,
+    tag: Callable[[int], str],
     threads: int,
     look_back: LookBack,
     shift: int = -1,
+    waves: Waves | None = None,
+    *,
     margin: int = 0,
 ) -> ScanSchedule:
     rows, length = scanned.rows, scanned.length
@@ -294,5 +330,6 @@ def _packed(
     ndim = len(rows.extents)
     tail = struct.pack(f"{len(scanned.steps)}q", *scanned.steps)
     tail += marshal.pack_axes(rows, strided_capacity(ndim))
-    layout = scan_columns(ndim) if columns else scan_lines(ndim)
-    return ScanSchedule(layout, threads, head, tail, look_back)
+    if waves:
+        tail += struct.pack("q", waves.stages)
+    return ScanSchedule(tag(ndim), threads, head, tail, look_back, waves)

@@ -12,6 +12,7 @@ from kspec.model.infer import Inferred
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.function import most_shared_memory
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_type
 from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
@@ -139,7 +140,9 @@ class ByKeyCallable(FoldingCallable):
         check_beside(self.__name__, (*call.inputs, keys), call.outputs if given else ())
 
         def choose(call: Call, modes: tuple[str, ...]) -> KeySchedule:
-            return self.key_schedule(call, keys, inferred, modes, bool(deterministic))
+            return self.key_schedule(
+                call, keys, inferred, modes, bool(deterministic), declaration.counted
+            )
 
         return self._prepare_form(
             call,
@@ -159,8 +162,12 @@ class ByKeyCallable(FoldingCallable):
         inferred: Inferred,
         modes: tuple[str, ...],
         deterministic: bool,
+        counted: bool,
     ) -> KeySchedule:
-        """Return the schedule of a call with outputs, or with accumulators in place of them."""
+        """Return the schedule of a call with outputs, or with accumulators in place of them.
+
+        `counted`: whether the elements of each key are counted.
+        """
         shape, binding = inferred.loop, inferred.binding
         looped = [operand for operand in call.inputs if not operand.param.raw]
         columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
@@ -168,9 +175,10 @@ class ByKeyCallable(FoldingCallable):
         assert keys.view is not None
         return choose_keys(
             Keyed(columns, shape[0], inferred.shape[0], steps, keys.view),
-            Joined(row.itemsize if row else MAX_ACCUMULATOR, row, self.declaration.joins),
+            Joined(row.itemsize if row else MAX_ACCUMULATOR, row, self.declaration.joins, counted),
             lambda: self.accumulator_size(call, binding, modes),
             lambda: driver.multiprocessors(call.device.ordinal),
+            lambda: most_shared_memory(call.device.ordinal),
             deterministic=deterministic,
             on_host=call.device.is_host,
         )

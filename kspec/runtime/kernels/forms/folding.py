@@ -28,7 +28,7 @@ from kspec.runtime.callcache.cache import (
     types_of,
 )
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.launch import Launch, LaunchOptions
+from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
@@ -53,11 +53,26 @@ class FormSchedule(Protocol):
         """Threads of each."""
 
     @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether all blocks must be resident."""
+
+    @property
     def scratch(self) -> int:
         """Bytes of scratch memory, all zero before the first launch."""
 
     def pack(self, scratch: int) -> bytes:
         """Pack the plan with the address of the scratch memory, or 0."""
+
+
+def launch_of(schedule: FormSchedule, stream: int, host: HostOptions) -> Launch:
+    """Return the launch of a schedule."""
+    grid, block, shared = (schedule.blocks, 1, 1), (schedule.threads, 1, 1), schedule.shared
+    limit, together = shared or None, schedule.cooperative
+    return Launch(grid, block, shared, stream, host, together, shared_limit=limit)
 
 
 class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
@@ -157,7 +172,7 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         return Prepared(
             result,
             self.load(call, binding, schedule.layout, modes),
-            Launch((schedule.blocks, 1, 1), (schedule.threads, 1, 1), 0, handle, host),
+            launch_of(schedule, handle, host),
             binding,
             call.device,
             schedule.pack,

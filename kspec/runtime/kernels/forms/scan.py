@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec.model.forms.kinds import SCAN
@@ -13,54 +13,16 @@ from kspec.model.shapes import flag
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.function import most_shared_memory
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.forms.folding import FoldingCallable, FormSchedule
+from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.schedules.scan_schedule import Scanned, ScanSchedule, choose_scan
 
 _OPTIONS = ("axis", "exclusive", "reverse")
 # Offset of the address of the accumulators in the plan of a scan that goes on from a carry.
 CARRIES = 16
-
-
-@dataclass(frozen=True)
-class ContinuedSchedule:
-    """Division of a scan that goes on from a carry: ``kspec::Continued``.
-
-    Attributes
-    ----------
-    schedule : ScanSchedule
-        Division of the scan.
-    head : bytes
-        What is in front of the plan.
-    """
-
-    schedule: ScanSchedule
-    head: bytes
-
-    @property
-    def layout(self) -> str:
-        """Tag of ``kspec/layout.cuh``."""
-        return continued(self.schedule.layout)
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return self.schedule.blocks
-
-    @property
-    def threads(self) -> int:
-        """Threads of each."""
-        return self.schedule.threads
-
-    @property
-    def scratch(self) -> int:
-        """Bytes of scratch memory, all zero before the first launch."""
-        return self.schedule.scratch
-
-    def pack(self, scratch: int) -> bytes:
-        """Pack the plan with the address of its scratch memory, or 0."""
-        return self.head + self.schedule.pack(scratch)
 
 
 @dataclass(frozen=True)
@@ -78,13 +40,12 @@ class ScanCarry:
     accumulators: Operand
     elements: int
 
-    def before(self, schedule: ScanSchedule, rows: int, length: int) -> ContinuedSchedule:
-        """Return the schedule of a scan of so many rows that goes on from here."""
+    def before(self, schedule: ScanSchedule, rows: int, length: int) -> ScanSchedule:
+        """Return the schedule of a scan of so many rows that goes on here: ``kspec::Continued``."""
         view = self.accumulators.view
         assert view is not None
-        return ContinuedSchedule(
-            schedule, struct.pack("2qPq", rows, length, view.ptr, self.elements)
-        )
+        head = struct.pack("2qPq", rows, length, view.ptr, self.elements)
+        return replace(schedule, layout=continued(schedule.layout), head=head + schedule.head)
 
 
 class ScanCallable(FoldingCallable):
@@ -191,7 +152,7 @@ class ScanCallable(FoldingCallable):
         (along,) = inferred.reduced
         call = self.with_outputs(call, shape, binding)
 
-        def choose(call: Call, modes: tuple[str, ...]) -> FormSchedule:
+        def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
             looped = [operand for operand in call.inputs if not operand.param.raw]
             ordered = declaration.ordered or carry is not None
             rows, steps = self.axes_beside(looped, call.outputs, shape, along, ordered)
@@ -199,6 +160,8 @@ class ScanCallable(FoldingCallable):
                 Scanned(rows, shape[along], steps, exclusive, reverse),
                 [member_of(operand, binding) for operand in (*looped, *call.outputs)],
                 lambda: self.accumulator_size(call, binding, modes),
+                lambda: driver.multiprocessors(call.device.ordinal),
+                lambda: most_shared_memory(call.device.ordinal),
                 on_host=call.device.is_host,
             )
             return schedule if carry is None else carry.before(schedule, rows.size, shape[along])

@@ -35,8 +35,7 @@ from kspec.runtime.arguments.binding import Call, Operand, classify, resolve_str
 from kspec.runtime.arguments.checks import host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.launch import Launch
-from kspec.runtime.kernels.forms.folding import FormSchedule
+from kspec.runtime.kernels.forms.folding import FormSchedule, launch_of
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.forms.scan import ScanCarry
 from kspec.runtime.kernels.loop_nest import member_of
@@ -196,7 +195,7 @@ class FormStages:
         head = head_of(math.prod(outputs[1:]), length, partial)
 
         def choose(modes: tuple[str, ...]) -> KeySchedule:
-            return kernel.key_schedule(call, indices, inferred, modes, deterministic)
+            return kernel.key_schedule(call, indices, inferred, modes, deterministic, counted=True)
 
         self._prepare(
             call, choose, indices, KEYS, head, partial, binding, handle, zeroed=PROGRESS
@@ -220,16 +219,11 @@ class FormStages:
         checks = checks_of(kernel, call.device)
         modes = modes_of_call(checks, call.device, declaration)
         schedule = choose(modes)
+        touched = (*call.inputs, indices, partial)
         return Prepared(
             None,
             kernel.load(call, binding, to_aggregates(schedule.layout), modes),
-            Launch(
-                (schedule.blocks, 1, 1),
-                (schedule.threads, 1, 1),
-                0,
-                handle,
-                host_options(checks, modes, (*call.inputs, indices, partial)),
-            ),
+            launch_of(schedule, handle, host_options(checks, modes, touched)),
             binding,
             call.device,
             lambda scratch: head + schedule.pack(scratch),
