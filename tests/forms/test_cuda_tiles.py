@@ -58,7 +58,7 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
     """Compile and schedule as for a GPU, for kernels that are made in the test.
 
     Yields the schedules. One thread of the operating system runs all blocks, unless the test says
-    otherwise: tiles that wait for others do so in a loop.
+    otherwise: tiles that wait for others do so in a loop. So no blocks stay that wait for all.
     """
     made: list[ScanSchedule] = []
     render = LazySource.__call__
@@ -86,6 +86,7 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
     monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)
     monkeypatch.setattr(scan.driver, "multiprocessors", lambda ordinal: PROCESSORS)
     monkeypatch.setattr(scan, "most_shared_memory", lambda ordinal: ROOM)
+    monkeypatch.setattr(wave_schedule, "_FEWEST_WAVES", float("inf"))
     yield made
     assert made
 
