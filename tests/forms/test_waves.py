@@ -25,7 +25,7 @@ def bits(*shape: int, dtype: str = "float32") -> Any:
 
 
 def scanned(x: Any, exclusive: bool = False, reverse: bool = False) -> Any:
-    """Return what CuPy makes of rows."""
+    """Return the cumulative sums of rows, by CuPy."""
     order = (..., slice(None, None, -1 if reverse else 1))
     sums = cupy.cumsum(x[order], axis=-1, dtype=x.dtype)[order]
     return sums - x if exclusive else sums

@@ -238,15 +238,15 @@ def choose_scan(
     if shift >= 0:
         waves = choose_waves(elements, accumulator, members, multiprocessors(), shared_memory())
         if waves is not None:
-            look_back = LookBack(-(-elements // waves.tile.size), accumulator)
+            held = waves.tile
+            look_back = LookBack(-(-elements // held.size), accumulator)
             return _packed(
-                *(scanned, scan_waves, waves.tile.threads, look_back, shift, waves),
-                margin=waves.tile.size,
+                scanned, scan_waves, held.threads, look_back, shift, held.size, waves=waves
             )
     if scanned.reverse:
         tile, shift = LineTile.of(accumulator), -1
     look_back = LookBack(-(-(scanned.size + max(shift, 0)) // tile.size), accumulator)
-    return _packed(scanned, scan_lines, tile.threads, look_back, shift, margin=tile.size)
+    return _packed(scanned, scan_lines, tile.threads, look_back, shift, tile.size)
 
 
 def _is_beside(scanned: Scanned) -> bool:
@@ -316,9 +316,9 @@ def _packed(
     threads: int,
     look_back: LookBack,
     shift: int = -1,
-    waves: Waves | None = None,
-    *,
     margin: int = 0,
+    *,
+    waves: Waves | None = None,
 ) -> ScanSchedule:
     rows, length = scanned.rows, scanned.length
     narrow = scanned.size + margin < _NARROW_LIMIT
