@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,7 @@ import pytest
 
 import kspec
 from kspec import sharded
-from kspec.model.stages import CudaSource
-from kspec.pipeline import LazySource
-from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.forms import by_key
-from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.schedules import key_schedule
 from kspec.runtime.schedules.key_schedule import Joined, Keyed, KeySchedule, choose_keys
 from tests.forms.kernels import (
@@ -29,12 +24,11 @@ from tests.forms.kernels import (
     OF_SEGMENT,
     PLUS_TEN,
     SCALED,
-    SIZES,
     SUM,
     WEIGHTED,
 )
 from tests.forms.reference import integers, numbers, sums_by_key
-from tests.forms.test_cuda_tiles import PROLOGUE, anew
+from tests.forms.test_cuda_tiles import anew
 
 CELLS, RUNS, BINS = "kspec::KeyCells<8>", "kspec::KeyRuns<8>", "kspec::KeyBins<8>"
 _ROOM = 100_000  # bytes of shared memory of a block
@@ -45,14 +39,9 @@ COMMUTATIVE = ("sum", "mean", "max", "argmax", "welford")
 
 
 @pytest.fixture(autouse=True)
-def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[KeySchedule]]:
+def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[KeySchedule]]:
     """Compile and schedule as for a GPU of two multiprocessors; yields the schedules."""
     made: list[KeySchedule] = []
-    render = LazySource.__call__
-
-    def without_host(self: LazySource, wanted: Any) -> CudaSource:
-        source = render(self, wanted)
-        return replace(source, text=f"{PROLOGUE}{source.text}")
 
     def chosen(
         keyed: Keyed, how: Joined, size: Any, processors: Any, room: Any, **keywords: Any
@@ -63,14 +52,8 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[KeySchedule]]:
         )
         return made[-1]
 
-    def true_size(self: FoldingCallable, call: Any, binding: Any, modes: Any) -> int:
-        declared = self.declaration
-        return known_size(declared, binding) or SIZES[declared.accumulator]
-
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
-    monkeypatch.setattr(LazySource, "__call__", without_host)
     monkeypatch.setattr(by_key, "choose_keys", chosen)
-    monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)
     yield made
     assert made
 

@@ -11,21 +11,17 @@ import itertools
 import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kspec
-from kspec.model.stages import CudaSource
-from kspec.pipeline import LazySource
-from kspec.runtime.kernels.accumulators import known_size
-from kspec.runtime.kernels.forms import scan, segments
-from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.forms import scan, segments, stages
 from kspec.runtime.memory.workspace import KeptScratch
-from kspec.runtime.schedules import scan_schedule, wave_schedule
+from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import LineTile, ScanSchedule, column_tile
+from kspec.runtime.schedules.segment_schedule import Parts, SegmentTile
 from tests.forms.kernels import (
     CSR,
     MODELS,
@@ -40,8 +36,6 @@ from tests.forms.kernels import (
 from tests.forms.reference import BOUNDS, bounds, integers, numbers, scanned_sum, sums
 from tests.forms.test_scan import WAYS, ways
 
-# The small floats of GPUs are converted in PTX: they stay the host's.
-PROLOGUE = '#include "kspec/half.cuh"\n#undef KSPEC_HOST\n'
 # Those that differ in their accumulators' bytes, or in what they read of the loop.
 TILED = (
     *("sum", "mean", "two", "matrices", "argmax", "first_order", "permutations", "hash", "wide"),
@@ -54,18 +48,13 @@ COLUMNS = {"scan": "kspec::ScanColumns<8>", "segments": "kspec::SegmentColumns<8
 
 
 @pytest.fixture(autouse=True)
-def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
+def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
     """Compile and schedule as for a GPU, for kernels that are made in the test.
 
     Yields the schedules. One thread of the operating system runs all blocks, unless the test says
     otherwise: tiles that wait for others do so in a loop. So no blocks stay that wait for all.
     """
     made: list[ScanSchedule] = []
-    render = LazySource.__call__
-
-    def without_host(self: LazySource, wanted: Any) -> CudaSource:
-        source = render(self, wanted)
-        return replace(source, text=f"{PROLOGUE}{source.text}")
 
     def on_a_gpu(choose: Callable[..., ScanSchedule]) -> Callable[..., ScanSchedule]:
         def chosen(*args: Any, on_host: bool) -> ScanSchedule:
@@ -75,17 +64,12 @@ def schedules(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ScanSchedule]]:
 
         return chosen
 
-    def true_size(self: FoldingCallable, call: Any, binding: Any, modes: Any) -> int:
-        declared = self.declaration
-        return known_size(declared, binding) or SIZES[declared.accumulator]
-
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
-    monkeypatch.setattr(LazySource, "__call__", without_host)
     monkeypatch.setattr(scan, "choose_scan", on_a_gpu(scan.choose_scan))
     monkeypatch.setattr(segments, "choose_segments", on_a_gpu(segments.choose_segments))
-    monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)
     monkeypatch.setattr(scan.driver, "multiprocessors", lambda ordinal: PROCESSORS)
-    monkeypatch.setattr(scan, "most_shared_memory", lambda ordinal: ROOM)
+    for module in (scan, segments, stages):
+        monkeypatch.setattr(module, "most_shared_memory", lambda ordinal: ROOM)
     monkeypatch.setattr(wave_schedule, "_FEWEST_WAVES", float("inf"))
     yield made
     assert made
@@ -117,6 +101,15 @@ def shift_of(schedule: ScanSchedule) -> int:
     return int(shift) if packed else -1
 
 
+def parts_of(schedule: ScanSchedule, accumulator: int, *inputs: Any) -> Parts:
+    """Return how segments of one column are divided."""
+    shift = shift_of(schedule)
+    pack = 16 // max(one.itemsize for one in inputs) if shift >= 0 else 1
+    tile = SegmentTile(accumulator, pack, tuple(one.itemsize for one in inputs))
+    tiles = max(1, -(-(len(inputs[0]) + max(shift, 0)) // tile.size))
+    return Parts.of(tiles, accumulator)
+
+
 def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
     """Return the tiles of lines, given the arrays of which packs are taken if there are any."""
     shift = shift_of(schedule)
@@ -139,7 +132,7 @@ class TestScanLines:
             model.check(found, wanted, str(shape))
             assert schedules[-1].layout == LINES["scan"]
             arrays = *inputs, *(found if isinstance(found, tuple) else (found,))
-            assert schedules[-1].look_back.tiles == tiles_of(schedules[-1], size_of(name), *arrays)
+            assert schedules[-1].division.tiles == tiles_of(schedules[-1], size_of(name), *arrays)
 
     @pytest.mark.parametrize("way", WAYS[:2], ids=["plain", "exclusive"])
     def test_more_tiles_than_a_group(
@@ -152,14 +145,14 @@ class TestScanLines:
             found = kernel.scan(*inputs, **way)
             model.check(found, model.scan(inputs, **way))
             tiles = tiles_of(schedules[-1], 32, *inputs, *found)
-            assert schedules[-1].look_back.tiles == tiles >= count
+            assert schedules[-1].division.tiles == tiles >= count
 
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], LineTile.of(192).size
         kernel = anew(model.kernel)
         (x,) = model.draw(3, (40 * 32 * tile + 2 * tile + 7) // 3)
         model.check(kernel.scan(x, exclusive=True), model.scan((x,), exclusive=True))
-        assert schedules[-1].look_back.groups == 41
+        assert schedules[-1].division.groups == 41
 
     @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
     def test_every_dtype(self, dtype: str) -> None:
@@ -276,7 +269,7 @@ class TestScanWaves:
         kernel, x = anew(SUM), integers(80 * 7168 + 5, dtype="float32")
         for way in WAYS:
             np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
-        assert schedules[-1].look_back.tiles == 81
+        assert schedules[-1].division.tiles == 81
 
     def test_more_launches_than_one_with_the_same_memory(
         self, schedules: list[ScanSchedule]
@@ -337,6 +330,13 @@ class TestScanWaves:
 
 
 class TestScanColumns:
+    @pytest.fixture(autouse=True, params=[10**6, 0], ids=["divided", "walking"])
+    def ways_through_tiles(
+        self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Let other blocks, or the same, go on with the next tiles."""
+        monkeypatch.setattr(scan_schedule, "_WALKING_BLOCKS", request.param)
+
     @ways
     @pytest.mark.parametrize("name", TILED)
     def test_every_kernel(
@@ -355,8 +355,8 @@ class TestScanColumns:
             wanted = model.scan(inputs, 0, **way)
             model.check(kernel.scan(*inputs, axis=0, **way), wanted, f"{length} by {rows}")
             assert schedules[-1].layout == COLUMNS["scan"]
-            assert schedules[-1].look_back.tiles == -(-length // tile)
-            assert schedules[-1].look_back.chains == -(-rows // 32)
+            assert schedules[-1].division.tiles == -(-length // tile)
+            assert schedules[-1].division.chains == -(-rows // 32)
 
     def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["matrices"], column_tile(32)
@@ -364,7 +364,7 @@ class TestScanColumns:
         for count, rows in ((33, 40), (70, 9)):
             inputs = model.draw(count * tile - 5, rows)
             model.check(kernel.scan(*inputs, axis=0), model.scan(inputs, 0))
-            assert schedules[-1].look_back.tiles == count
+            assert schedules[-1].division.tiles == count
 
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["wide"], column_tile(192)
@@ -372,7 +372,7 @@ class TestScanColumns:
         (x,) = model.draw(40 * 7 * tile + tile + 7, 8)
         for way in (WAYS[0], WAYS[3]):
             model.check(kernel.scan(x, axis=0, **way), model.scan((x,), 0, **way))
-        assert schedules[-1].look_back.groups == 41
+        assert schedules[-1].division.groups == 41
 
     def test_strides(self, schedules: list[ScanSchedule]) -> None:
         kernel = anew(SUM)
@@ -416,31 +416,42 @@ class TestScanColumns:
 class TestSegmentLines:
     @pytest.mark.parametrize("name", TILED)
     def test_every_kernel(self, name: str, schedules: list[ScanSchedule]) -> None:
-        model, tile = MODELS[name], LineTile.of(size_of(name)).size
+        model, tile = MODELS[name], SegmentTile(size_of(name), 1, ()).size
         kernel = anew(model.kernel)
         for length, kind in itertools.product((1, tile - 1, 2 * tile + 5), BOUNDS):
             inputs, indptr = model.draw(length), bounds(length, kind)
             wanted = model.segments(inputs, indptr)
             model.check(kernel.segments(*inputs, indptr), wanted, f"{length} {kind}")
             assert schedules[-1].layout == LINES["segments"]
-            assert schedules[-1].look_back.tiles == tiles_of(schedules[-1], size_of(name), *inputs)
+            assert schedules[-1].division == parts_of(schedules[-1], size_of(name), *inputs)
 
-    def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
+    @pytest.mark.parametrize("stretches", [1, 8, 1024])
+    def test_many_tiles(
+        self,
+        stretches: int,
+        threads: None,
+        schedules: list[ScanSchedule],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(segment_schedule, "_STRETCHES", stretches)
         model = MODELS["matrices"]
         kernel = anew(model.kernel)
         for count, kind in ((33, "mixed"), (70, "long"), (65, "one"), (34, "inside")):
-            inputs = model.draw(count * LineTile.of(32).size - 5)
+            inputs = model.draw(count * SegmentTile(32, 1, ()).size - 5)
             indptr = bounds(len(inputs[0]), kind)
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert schedules[-1].look_back.tiles == tiles_of(schedules[-1], 32, *inputs) >= count
+            assert schedules[-1].division == parts_of(schedules[-1], 32, *inputs)
+            assert (schedules[-1].division.stretch > 1) == (stretches < 1024)
 
     @pytest.mark.parametrize("kind", ["long", "mixed"])
-    def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
-        model, tile = MODELS["wide"], LineTile.of(192).size
-        (x,) = model.draw(40 * 32 * tile + 2 * tile + 7)
+    def test_many_chunks(self, kind: str, schedules: list[ScanSchedule]) -> None:
+        model, tile = MODELS["wide"], SegmentTile(192, 1, ()).size
+        (x,) = model.draw(5 * 256 * tile + 2 * tile + 7)
         indptr = bounds(len(x), kind)
-        model.check(anew(model.kernel).segments(x, indptr), model.segments((x,), indptr))
-        assert schedules[-1].look_back.groups == 41
+        kernel, wanted = anew(model.kernel), model.segments((x,), indptr)
+        for _ in range(5):  # the next launches find what the ones before have left
+            model.check(kernel.segments(x, indptr), wanted)
+        assert (schedules[-1].division.chunks, schedules[-1].blocks) == (6, 1283)
 
     @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
     def test_every_dtype(self, dtype: str) -> None:
@@ -450,7 +461,7 @@ class TestSegmentLines:
             np.testing.assert_array_equal(kernel.segments(x, indptr), sums(x, indptr.tolist()))
 
     def test_segments_that_begin_with_tiles(self) -> None:
-        kernel, tile = anew(SUM), LineTile.of(8).size
+        kernel, tile = anew(SUM), SegmentTile(8, 2, (8,)).size
         x = integers(4 * tile + 3)
         at = np.arange(1, 5) * tile
         for near in ([0], [0, 0, 0], [-1], [1], [-1, 0, 1], [-1, -1, 0, 0, 1, 1]):
@@ -460,6 +471,15 @@ class TestSegmentLines:
                 wanted = wanted.astype("int64")
                 found = kernel.segments(x, wanted)
                 np.testing.assert_array_equal(found, sums(x, wanted.tolist()))
+
+    def test_more_ends_than_are_near(self) -> None:
+        """A tile of single bytes has more of them than a block keeps."""
+        kernel, x = anew(SUM), integers(50_000, dtype="uint8")
+        drawn = np.random.default_rng(0)
+        for times, size in ((1, 50_000), (3, 20_000), (5000, 40)):
+            indptr = np.repeat(np.sort(drawn.choice(50_001, size, replace=False)), times)
+            wanted = sums(x, indptr.tolist()).astype("uint8")
+            np.testing.assert_array_equal(kernel.segments(x, indptr), wanted)
 
     def test_bounds_of_every_dtype(self) -> None:
         x, kernel = integers(120), anew(SUM)
@@ -531,8 +551,8 @@ class TestSegmentColumns:
             wanted = model.segments(inputs, indptr)
             model.check(kernel.segments(*inputs, indptr), wanted, f"{length} by {columns} {kind}")
             assert schedules[-1].layout == COLUMNS["segments"]
-            assert schedules[-1].look_back.tiles == -(-length // tile)
-            assert schedules[-1].look_back.chains == -(-columns // 32)
+            assert schedules[-1].division.tiles == -(-length // tile)
+            assert schedules[-1].division.chains == -(-columns // 32)
 
     def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
         model, tile = MODELS["matrices"], column_tile(32)
@@ -541,7 +561,7 @@ class TestSegmentColumns:
             inputs = model.draw(count * tile - 5, 40 if count < 40 else 3)
             indptr = bounds(len(inputs[0]), kind)
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert schedules[-1].look_back.tiles == count
+            assert schedules[-1].division.tiles == count
 
     @pytest.mark.parametrize("kind", ["one", "mixed"])
     def test_more_groups_than_a_group(self, kind: str, schedules: list[ScanSchedule]) -> None:
@@ -549,7 +569,7 @@ class TestSegmentColumns:
         (x,) = model.draw(40 * 7 * tile + tile + 7, 2)
         indptr = bounds(len(x), kind)
         model.check(anew(model.kernel).segments(x, indptr), model.segments((x,), indptr))
-        assert schedules[-1].look_back.groups == 41
+        assert schedules[-1].division.groups == 41
 
     def test_segments_that_begin_with_tiles(self) -> None:
         kernel, tile = anew(SUM), column_tile(8)
@@ -677,13 +697,14 @@ class TestScratch:
     def test_segments(
         self, shape: tuple[int, ...], threads: None, launches: Callable[[], int]
     ) -> None:
+        takes_tickets = len(shape) > 1  # those of one column find zeros, and leave zeros
         model = MODELS["matrices"]
         kernel = anew(model.kernel)
         for seed in range(6):
             inputs = model.draw(*shape, seed=seed)
             indptr = np.sort(np.random.default_rng(seed).integers(0, shape[0] + 1, 50))
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert launches() == seed + 1
+            assert launches() == (seed + 1 if takes_tickets else 0)
         assert kernel.cache_info().plans == 1
 
     def test_calls_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:

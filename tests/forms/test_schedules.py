@@ -19,7 +19,7 @@ from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal, reduction_schedule
+from kspec.runtime.schedules import marshal, reduction_schedule, rolling_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.scan_schedule import (
     SIDE,
@@ -31,7 +31,13 @@ from kspec.runtime.schedules.scan_schedule import (
     choose_scan,
     column_tile,
 )
-from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
+from kspec.runtime.schedules.segment_schedule import (
+    BOUNDS,
+    Parts,
+    Segmented,
+    SegmentTile,
+    choose_segments,
+)
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.wave_schedule import Waves, WaveTile, choose_waves
 from tests.profiles import examples
@@ -63,6 +69,26 @@ class TestLookBack:
         assert LookBack(40, 8, chains=5, columns=32).nbytes == 256 + 5 * 32 * 42 * 2 * 8
 
 
+class TestParts:
+    """Stretches of ``kspec/segment_lines.cuh``, and the memory of ``kspec/segment_parts.cuh``."""
+
+    def test_bytes(self) -> None:
+        """A part of each stretch, and of each chunk of these."""
+        assert Parts(1).nbytes == 0
+        assert Parts(2, 8).nbytes == 256 + 3 * (2 * 16 + 16)
+        assert Parts(257, 12).nbytes == 256 + 259 * (2 * 16 + 16)
+        assert Parts(257, 13).nbytes == 256 + 259 * (2 * 32 + 16)
+        assert Parts(32 * 256, 8).nbytes == 512 + (32 * 256 + 32) * (2 * 16 + 16)
+
+    @pytest.mark.parametrize(
+        ("tiles", "stretch", "blocks"),
+        [(1, 1, 1), (2047, 1, 2047), (2048, 2, 1024), (16384, 16, 1024), (10**6, 16, 62_500)],
+    )
+    def test_stretches(self, tiles: int, stretch: int, blocks: int) -> None:
+        parts = Parts.of(tiles, 4)
+        assert (parts.stretch, parts.blocks, parts.chains, parts.groups) == (stretch, blocks, 1, 0)
+
+
 PROLOGUE = '#include "kspec/elements.cuh"\n#include "kspec/reduce.cuh"\n'
 SIZES = [*range(1, 130), 192, 255, 256, 512]
 
@@ -86,10 +112,12 @@ def test_tiles_are_those_of_the_headers() -> None:
         "  *out++ = kspec::LineTile<Acc, V>::THREADS, *out++ = kspec::LineTile<Acc, V>::SIZE;\n"
         "  *out++ = V, *out++ = kspec::ColumnTile<Acc>::SIZE;\n"
         "  *out++ = kspec::LookBack<Acc, 32, 1>::GROUP, *out++ = kspec::LookBack<Acc, 7, 32>::GROUP;\n"
+        "  struct alignas(16) Wide { Acc acc; };\n"
+        "  *out++ = sizeof(kspec::SegmentPart<Acc>), *out++ = sizeof(kspec::SegmentPart<Wide>);\n"
         "}\n"
         f"__global__ void all_tiles(int* out) {{\n{rows}\n}}\n"
     )
-    found = np.zeros((len(SIZES) * len(packs), 6), "int32")
+    found = np.zeros((len(SIZES) * len(packs), 8), "int32")
     block = marshal.PackedParameters([struct.pack("P", found.ctypes.data)])
     kernel = compiled(text, "all_tiles", before="#undef KSPEC_HOST\n")
     kernel.launch((1, 1, 1), (1, 1, 1), block.address)
@@ -98,7 +126,54 @@ def test_tiles_are_those_of_the_headers() -> None:
         tile, groups = LineTile.of(n, pack), (LookBack(1, n), LookBack(1, n, 1, SIDE))
         wanted.append([tile.threads, tile.size, tile.pack, column_tile(n)])
         wanted[-1] += [one.group for one in groups]
-    assert found.tolist() == wanted
+    assert found[:, :6].tolist() == wanted
+    parts = np.repeat([Parts(2, n).part for n in SIZES], len(packs))
+    aligned = np.repeat([Parts(2, -(-n // 16) * 16).part for n in SIZES], len(packs))
+    assert (found[:, 6] <= parts).all() and (found[:, 7] == aligned).all()
+
+
+def test_segment_tiles_are_those_of_the_headers() -> None:
+    sizes, inputs = [*range(1, 40), 96, 97, 192], [(1,), (4,), (8,), (4, 4), (8, 4), (2, 8, 8)]
+    packs = (1, 2, 4, 8, 16)
+    rows = "\n".join(
+        f"  tile<Bytes<{n}>, {pack}, {sum(one)}, {one[0]}>(out);"
+        for n, pack, one in itertools.product(sizes, packs, inputs)
+    )
+    text = (
+        "template <int N> struct Bytes { char bytes[N]; };\n"
+        "template <class Acc, int V, int BYTES, int FIRST> __device__ void tile(int*& out) {\n"
+        "  typedef kspec::SegmentTile<Acc, V, BYTES, FIRST> Tile;\n"
+        "  *out++ = Tile::THREADS, *out++ = Tile::SIZE;\n"
+        "  *out++ = Tile::OF_ENDS + Tile::OF_MADE + Tile::SLOTS * Tile::SIZE * BYTES;\n"
+        "}\n"
+        f"__global__ void segment_tiles(int* out) {{\n{rows}\n}}\n"
+    )
+    found = np.zeros((len(sizes), len(packs), len(inputs), 3), "int32")
+    block = marshal.PackedParameters([struct.pack("P", found.ctypes.data)])
+    kernel = compiled(text, "segment_tiles", before="#undef KSPEC_HOST\n")
+    kernel.launch((1, 1, 1), (1, 1, 1), block.address)
+    for (i, n), (j, pack), (k, one) in itertools.product(
+        enumerate(sizes), enumerate(packs), enumerate(inputs)
+    ):
+        tile = SegmentTile(n, pack, one)
+        assert found[i, j, k].tolist() == [tile.threads, tile.size, tile.shared], tile
+
+
+def test_rolling_tiles_are_those_of_the_headers() -> None:
+    sizes = [*range(1, 40), 192]
+    rows = "\n".join(f"  tile<Bytes<{n}>>(out);" for n in sizes)
+    text = (
+        "template <int N> struct Bytes { char bytes[N]; };\n"
+        "template <class Acc> __device__ void tile(int*& out) {\n"
+        "  typedef kspec::RollingTile<Acc> Tile;\n"
+        "  *out++ = Tile::FITS ? Tile::SIZE : 0;\n"
+        "}\n"
+        f"__global__ void rolling_tiles(int* out) {{\n{rows}\n}}\n"
+    )
+    found = np.zeros(len(sizes), "int32")
+    block = marshal.PackedParameters([struct.pack("P", found.ctypes.data)])
+    compiled(text, "rolling_tiles").launch((1, 1, 1), (1, 1, 1), block.address)
+    assert found.tolist() == [rolling_schedule.most_elements(n) for n in sizes]
 
 
 def test_tiles_fit_in_shared_memory() -> None:
@@ -107,7 +182,10 @@ def test_tiles_fit_in_shared_memory() -> None:
     for size, pack in itertools.product(range(1, largest + 1), (1, 2, 4, 8, 16)):
         tile, carry = LineTile.of(size, pack), size + 16
         assert tile.size * size + 9 * carry + tile.size // 8 <= limit
-        assert 7 * 32 * carry + 9 * column_tile(size) <= limit
+        single = SegmentTile(size, 1, (16,))
+        assert single.shared + 8 * carry <= limit + 16 * 1024  # of the smallest devices
+        slots = 9 if size <= 96 else 7
+        assert slots * 32 * carry + 9 * column_tile(size) <= limit
 
 
 def scanned(*extents: int, operands: int = 2, length: int = 100, **flags: bool) -> Scanned:
@@ -144,7 +222,7 @@ def scan_schedule(*extents: int, columns: bool = False, operands: int = 2) -> Sc
 def segment_schedule(*extents: int, operands: int = 2) -> ScanSchedule:
     members = [FLOAT] * (operands - 1)
     return choose_segments(
-        segmented(*extents, operands=operands), members, lambda: 8, on_host=False
+        segmented(*extents, operands=operands), members, lambda: 8, lambda: ROOM, on_host=False
     )
 
 
@@ -322,7 +400,7 @@ def test_kernels_find_what_segments_packed() -> None:
         bounds = ArrayView(1 << 20, (6,), (-8,), dtype, HOST)
         axes = Axes((70,), ((4,), (4,)))
         given = Segmented(axes, 1000, (280, 280), bounds)
-        schedule = choose_segments(given, [FLOAT], lambda: 8, on_host=False)
+        schedule = choose_segments(given, [FLOAT], lambda: 8, lambda: ROOM, on_host=False)
         look_back = LookBack(-(-1000 // column_tile(8)), 8, 3, 32)
         wanted = [70, 1000, 5, 1 << 20, -8, size, sign, 0, 0]
         wanted += [3, look_back.tiles, look_back.groups]
@@ -434,7 +512,7 @@ class TestSegments:
     def test_layouts(self, columns: int, length: int, layout: str, blocks: int) -> None:
         extents = (columns,) if columns > 1 else ()
         schedule = choose_segments(
-            segmented(*extents, length=length), [FLOAT], lambda: 8, on_host=False
+            segmented(*extents, length=length), [FLOAT], lambda: 8, lambda: ROOM, on_host=False
         )
         assert (schedule.layout, schedule.blocks) == (f"kspec::{layout}<8>", blocks)
 
@@ -449,7 +527,7 @@ class TestSegments:
         ]:
             view = ArrayView(bounds.ptr, (count + 1,), bounds.strides, bounds.dtype, HOST)
             given = Segmented(Axes((), ((), ())), length, (4, 4), view)
-            schedule = choose_segments(given, [FLOAT], lambda: 0, on_host=True)
+            schedule = choose_segments(given, [FLOAT], lambda: 0, lambda: 0, on_host=True)
             assert (schedule.blocks, schedule.threads, schedule.scratch) == (blocks, 1, 0)
 
 

@@ -11,7 +11,8 @@ template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyBins<AXES>, 
   enum { value = 1 };
 };
 
-// The accumulators of one thread.
+// The accumulators of one thread: of each slot, and one for elements that belong to none, which saves
+// to ask.
 template <class Op> struct Bins {
   typedef typename Op::_Acc Acc;
   typedef AtomicJoin<Acc, Op::_JOINS> Atomic;
@@ -21,11 +22,11 @@ template <class Op> struct Bins {
 
   __device__ inline Bins(unsigned char* memory, int slots)
       : values(reinterpret_cast<Acc*>(memory)),
-        counts(reinterpret_cast<unsigned int*>(values + (ptrdiff_t)slots * blockDim.x)) {}
+        counts(reinterpret_cast<unsigned int*>(values + (ptrdiff_t)(slots + 1) * blockDim.x)) {}
   __device__ static inline int at(int slot, int thread) { return slot * blockDim.x + thread; }
 
   __device__ inline void clear(int slots) const {
-    for (int slot = 0; slot < slots; ++slot) {
+    for (int slot = 0; slot <= slots; ++slot) {
       values[at(slot, threadIdx.x)] = Atomic::neutral();
       if constexpr (Op::_COUNTED) counts[at(slot, threadIdx.x)] = 0;
     }
@@ -56,16 +57,59 @@ template <class Op> struct Bins {
   }
 };
 
+// Elements of a thread that are in flight while it adds those before them: of one column, and all of
+// them exist.
+template <class Op, int N> struct BinBatch {
+  typename Op::_Acc value[N];
+  int key[N];
+
+  // Those from number `first` on, every `step`-th.
+  template <int AXES, int I, int O>
+  __device__ inline void load(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t first,
+                              int step) {
+    plan.keys.read(first, step, first + (ptrdiff_t)N * step, key);
+    AtRow<I> at(plan.steps, first, step);
+#pragma unroll
+    for (int k = 0; k < N; ++k, ++at)
+      value[k] = op._map(at, first + k * (ptrdiff_t)step, (ptrdiff_t)key[k]);
+  }
+  // Keys that are not there are negative, or at least as many as there are.
+  __device__ inline void add_to(const Bins<Op>& bins, const Op& op, unsigned int count) const {
+#pragma unroll
+    for (int k = 0; k < N; ++k) bins.add(op, min((unsigned int)key[k], count), value[k]);
+  }
+};
+
 template <class Op, int AXES, int I, int O>
 __device__ inline void bin_tile(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
                                 unsigned char* memory) {
   typedef typename Op::_Acc Acc;
   typedef Total<Acc> Part;
-  enum { N = sizeof(Acc) > 4 ? 8 : 16 };  // elements of a thread that are in flight
   const int slots = (int)plan.slots();
   const Bins<Op> bins(memory, slots);
   bins.clear(slots);
-  each_element<N>(op, plan, tile,
+  Stretch stretch(plan, tile);
+  // A map that looks at the key is not asked about others, and those are not refused one by one.
+  if constexpr (!Op::_INDEXED && !Op::_STRICT) {
+    enum { N = sizeof(Acc) > 4 ? 8 : 16 };
+    const int step = blockDim.x;
+    const ptrdiff_t batches = (stretch.end - stretch.begin) / ((ptrdiff_t)step * N);
+    const auto load = [&](BinBatch<Op, N>& batch, ptrdiff_t b) {
+      if (b < batches)
+        batch.load(op, plan, stretch.begin + b * N * step + threadIdx.x, step);
+    };
+    BinBatch<Op, N> even, odd;
+    load(even, 0);
+#pragma unroll 1
+    for (ptrdiff_t b = 0; b < batches; b += 2) {
+      load(odd, b + 1);
+      even.add_to(bins, op, (unsigned int)slots);
+      load(even, b + 2);
+      if (b + 1 < batches) odd.add_to(bins, op, (unsigned int)slots);
+    }
+    stretch.begin += batches * N * step;
+  }
+  each_element<1>(op, plan, stretch,
                   [&](ptrdiff_t slot, const Acc& value) { bins.add(op, (int)slot, value); });
   __syncthreads();
   Part* parts = static_cast<Part*>(plan.cells) + tile * slots;

@@ -39,6 +39,24 @@ __device__ inline Carry<Acc> up_to_lane(const Op& op, Carry<Acc> some) {
   return some;
 }
 
+// What the lanes up to this one make, given a bit for each lane in which a row begins.
+template <int LANES, class Op, class Acc>
+__device__ inline Acc up_to_lane(const Op& op, Acc own, unsigned int begun) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int by = 1; by < LANES; by *= 2) {
+    const Acc other = shuffle_up(own, by);
+    // No row begins in the `by` lanes that end here.
+    if (lane >= by && begun << (31 - lane) >> (32 - by) == 0) own = op._reduce(other, own);
+  }
+  return own;
+}
+// The state of what the first `count` of these lanes make.
+__device__ inline int state_of_first(int count, unsigned int begun) {
+  if (count == 0) return NOTHING;
+  return begun << (32 - count) ? BEGUN : OPEN;
+}
+
 // A carry in memory. Each 32 bits travel in one 64-bit access with the state and the number of the
 // launch: a reader of one has the others, and takes nothing from an earlier launch.
 template <class Acc> struct Message {

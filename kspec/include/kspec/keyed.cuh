@@ -130,11 +130,10 @@ struct Stretch {
   }
 };
 
-// Call `add(slot, value)` for the thread's elements of a tile that have an output, N at once.
+// Call `add(slot, value)` for the thread's elements of a stretch that have an output, N at once.
 template <int N, class Op, int AXES, int I, int O, class Add>
-__device__ inline void each_element(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
-                                    const Add& add) {
-  const Stretch stretch(plan, tile);
+__device__ inline void each_element(const Op& op, const KeyPlan<AXES, I, O>& plan,
+                                    const Stretch& stretch, const Add& add) {
   for (ptrdiff_t n = stretch.begin; n < stretch.end; n += (ptrdiff_t)blockDim.x * N) {
     KeyedBatch<Op, N> batch;
     batch.load(op, plan, n + threadIdx.x, blockDim.x, stretch.end);

@@ -23,7 +23,8 @@ struct Reduction<Rolling<AXES, W>, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;
   ptrdiff_t length;
   int boundary;
-  int pad;
+  int tile;  // windows of a block along the innermost axis; 0: each thread has one of all
+  ptrdiff_t tiles;  // blocks along that axis
   SlidingAxis<INPUTS> sliding[W];       // innermost first
   Axes<AXES, INPUTS + OUTPUTS> places;  // of the outputs, and of the elements that windows are at
 };
@@ -51,6 +52,12 @@ template <class Plan, int W, int OPERANDS> struct WindowPlace {
   __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
 };
 
+// Operands that are at these offsets.
+template <int OPERANDS> struct At {
+  ptrdiff_t offset[OPERANDS];
+  __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
+};
+
 // The elements of a window along axes W - 1 to 0, from those of axis 0 that lie at `offset`.
 template <class Op, class Place, int W, int I> struct Slide {
   typedef typename Op::_Acc Acc;
@@ -61,12 +68,7 @@ template <class Op, class Place, int W, int I> struct Slide {
   ptrdiff_t count;   // elements of the window that there are
   ptrdiff_t number;  // of an element in the window
 
-  struct Inside {
-    ptrdiff_t offset[I];
-    __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
-  };
-
-  template <int AXIS> __device__ inline void along(const Inside& base) {
+  template <int AXIS> __device__ inline void along(const At<I>& base) {
     const SlidingAxis<I>& axis = place.plan.sliding[AXIS];
     const ptrdiff_t at = place.index[AXIS], first = at - axis.before;
     for (ptrdiff_t k = first; k < first + axis.size; ++k) {
@@ -76,7 +78,7 @@ template <class Op, class Place, int W, int I> struct Slide {
         skip<AXIS>();
         continue;
       }
-      Inside here;
+      At<I> here;
 #pragma unroll
       for (int i = 0; i < I; ++i) here.offset[i] = base.offset[i] + (from - at) * axis.strides[i];
       if constexpr (AXIS > 0) {
@@ -95,27 +97,54 @@ template <class Op, class Place, int W, int I> struct Slide {
   }
 };
 
+// The elements of a block of neighbouring windows; kspec/runtime/schedules/rolling_schedule.py
+// agrees.
+template <class Acc> struct RollingTile {
+  enum {
+    THREADS = 256,  // at most
+    // Of a thread: odd, so that those of neighbouring threads have other banks.
+    ITEMS = sizeof(Acc) > 16 ? 3 : sizeof(Acc) > 8 ? 5 : 9,
+    FITS = sizeof(Acc) <= 32,
+    SIZE = THREADS * ITEMS
+  };
+};
+
+// One window, element by element.
+template <class Op, int AXES, int W, int I, int O>
+__device__ inline void roll(const Op& op, const Reduction<Rolling<AXES, W>, I, O>& plan,
+                            ptrdiff_t output) {
+  typedef WindowPlace<Reduction<Rolling<AXES, W>, I, O>, W, I + O> Place;
+  typedef Slide<Op, Place, W, I> Window;
+  const Place place(plan, output);
+  At<I> base;
+#pragma unroll
+  for (int i = 0; i < I; ++i) base.offset[i] = place.offset[i];
+  Window window{op, place, output, typename Op::_Acc(), 0, 0};
+  window.template along<W - 1>(base);
+  counted(op, window.count)._post(op._initial(window.total), place, output);
+}
+
 template <class Op, int AXES, int W, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<Rolling<AXES, W>, I, O>& plan,
                               const Inputs&...) {
-  typedef WindowPlace<Reduction<Rolling<AXES, W>, I, O>, W, I + O> Place;
-  typedef Slide<Op, Place, W, I> Window;
 #ifdef KSPEC_HOST
   const ptrdiff_t each = plan.outputs / gridDim.x, begin = each * blockIdx.x;
   const ptrdiff_t end = blockIdx.x + 1 < gridDim.x ? begin + each : plan.outputs;
-  for (ptrdiff_t output = begin; output < end; ++output) {
+  for (ptrdiff_t output = begin; output < end; ++output) roll(op, plan, output);
 #else
-  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (output < plan.outputs) {
-#endif
-    const Place place(plan, output);
-    typename Window::Inside base;
-#pragma unroll
-    for (int i = 0; i < I; ++i) base.offset[i] = place.offset[i];
-    Window window{op, place, output, typename Op::_Acc(), 0, 0};
-    window.template along<W - 1>(base);
-    counted(op, window.count)._post(op._initial(window.total), place, output);
+  if constexpr (W == 1 && !Op::_INDEXED && RollingTile<typename Op::_Acc>::FITS) {
+    if (plan.tile) {
+      roll_tile(op, plan);
+      return;
+    }
   }
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (output < plan.outputs) roll(op, plan, output);
+#endif
 }
 
 }  // namespace kspec
+
+#ifndef KSPEC_HOST
+#include "kspec/rolling_tile.cuh"
+#endif

@@ -1,5 +1,6 @@
 // Scans along an axis whose neighbours in memory are far apart: a warp takes 32 rows that lie side by
-// side, a thread some elements of one row, and a block 32 rows in a tile of elements.
+// side, a thread some elements of one row, and a block 32 rows in a tile of elements. If there are
+// enough rows for all multiprocessors, a block goes through all tiles of its rows.
 #pragma once
 
 #include "kspec/carry.cuh"
@@ -13,24 +14,29 @@ template <class Acc> struct ColumnTile {
     SIDE = 32,
     WARPS = 8,
     ITEMS = sizeof(Acc) > 16 ? 4 : sizeof(Acc) > 4 ? 8 : 16,  // of a thread
-    SIZE = WARPS * ITEMS                                      // of a row
+    SIZE = WARPS * ITEMS,                                     // of a row
+    WALKS = sizeof(Acc) <= 96  // a block may have all tiles: there is shared memory for it
   };
 };
 
-// What the thread's items before it make, in all tiles; `own` is what its own make.
-template <class Op, class Plan>
-__device__ inline Carry<typename Op::_Acc> join_columns(const Op& op, const Plan& plan,
-                                                        ptrdiff_t number, ptrdiff_t chain,
-                                                        unsigned int launch,
-                                                        const Carry<typename Op::_Acc>& own) {
+// The warps of a block, which have items of the same rows.
+template <class Op> struct ColumnWarps {
   typedef typename Op::_Acc Acc;
   typedef ColumnTile<Acc> Tile;
   enum { OTHERS = Tile::WARPS - 1 };  // the last warp keeps its own, and speaks for the tile
-  __shared__ __align__(16) unsigned char memory[OTHERS * Tile::SIDE * sizeof(Carry<Acc>)];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  Carry<Acc>* shared = reinterpret_cast<Carry<Acc>*>(memory) + lane;
+  // And what is before the next tile, of two that follow each other.
+  enum { SLOTS = OTHERS + 2 * Tile::WALKS };
+
+  const Op& op;
+  Carry<Acc>* const shared;  // the lane's
+
+  // `memory` is for SLOTS * SIDE carries.
+  __device__ inline ColumnWarps(const Op& op, unsigned char* memory)
+      : op(op), shared(reinterpret_cast<Carry<Acc>*>(memory) + threadIdx.x % 32) {}
+
   // What the first `count` warps have, in their order.
-  const auto join = [&](const Carry<Acc>& mine, int count) {
+  __device__ inline Carry<Acc> join(const Carry<Acc>& mine, int count) const {
+    const int warp = threadIdx.x / 32;
     __syncthreads();
     if (warp < OTHERS) shared[warp * Tile::SIDE] = mine;
     __syncthreads();
@@ -43,58 +49,84 @@ __device__ inline Carry<typename Op::_Acc> join_columns(const Op& op, const Plan
       all = next;
     }
     return all;
-  };
-  Carry<Acc> mine = join(own, warp);
-  if (plan.tiles == 1) return mine;
+  }
+  // What the items before the thread's make, in all tiles; `own` is what its own make.
+  template <class Plan>
+  __device__ inline Carry<Acc> before(const Plan& plan, ptrdiff_t number, ptrdiff_t chain,
+                                      unsigned int launch, const Carry<Acc>& own) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    Carry<Acc> mine = join(own, warp);
+    if (plan.tiles == 1) return mine;
 
-  const LookBack<Acc, OTHERS, Tile::SIDE> look_back(plan, chain, launch);
-  Carry<Acc> whole = own;
-  whole.follow(op, mine);
-  mine.follow(op, look_back.exchange(op, number, warp, lane, warp == OTHERS, whole,
-                                     [&](const Carry<Acc>& some) { return join(some, OTHERS); }));
-  return mine;
-}
-
+    const LookBack<Acc, OTHERS, Tile::SIDE> look_back(plan, chain, launch);
+    Carry<Acc> whole = own;
+    whole.follow(op, mine);
+    mine.follow(op, look_back.exchange(op, number, warp, lane, warp == OTHERS, whole,
+                                       [&](const Carry<Acc>& some) { return join(some, OTHERS); }));
+    return mine;
+  }
+  // The same in a block that has had all tiles before number `number`.
+  __device__ inline Carry<Acc> after(ptrdiff_t number, const Carry<Acc>& own) const {
+    const int warp = threadIdx.x / 32, parity = (int)(number & 1);
+    Carry<Acc> mine = join(own, warp);
+    if (number) mine.follow(op, shared[(OTHERS + 1 - parity) * Tile::SIDE]);
+    if (warp == OTHERS) {
+      Carry<Acc> whole = own;
+      whole.follow(op, mine);
+      shared[(OTHERS + parity) * Tile::SIDE] = whole;
+    }
+    return mine;
+  }
+};
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan,
                               const Inputs&...) {
   typedef typename Op::_Acc Acc;
   typedef ColumnTile<Acc> Tile;
-  const Ticket tile = take_tile(plan);
-  const ptrdiff_t number = tile.number / plan.chains, chain = tile.number - number * plan.chains;
+  __shared__ __align__(16) unsigned char
+      memory[ColumnWarps<Op>::SLOTS * Tile::SIDE * sizeof(Carry<Acc>)];
+  const ColumnWarps<Op> warps(op, memory);
+  const bool walks = Tile::WALKS && plan.groups == 0;  // this block has all tiles
+  const Ticket tile = walks ? Ticket{(ptrdiff_t)blockIdx.x, 0} : take_tile(plan);
+  ptrdiff_t number = walks ? 0 : tile.number / plan.chains;
+  const ptrdiff_t chain = tile.number - number * plan.chains;
   // Threads beyond the last row do as it does, and write nothing.
   const ptrdiff_t wanted = chain * Tile::SIDE + threadIdx.x % 32;
   const ptrdiff_t row = wanted < plan.outputs ? wanted : plan.outputs - 1;
-  const ptrdiff_t first = number * Tile::SIZE + threadIdx.x / 32 * Tile::ITEMS;
-  const int count = plan.length - first < Tile::ITEMS ? (int)(plan.length - first) : Tile::ITEMS;
   const Offsets<AXES, I + O> offsets(plan.rows, row);
   const auto where = [&](ptrdiff_t column) {
     return InRow<AXES, I + O>{offsets, plan.steps, place_in(plan, column)};
   };
-  Acc value[Tile::ITEMS];
+  do {
+    const ptrdiff_t first = number * Tile::SIZE + threadIdx.x / 32 * Tile::ITEMS;
+    const int count = plan.length - first < Tile::ITEMS ? (int)(plan.length - first) : Tile::ITEMS;
+    Acc value[Tile::ITEMS];
 #pragma unroll
-  for (int j = 0; j < Tile::ITEMS; ++j)
-    if (j < count)
-      value[j] = op._map(where(first + j), place_in(plan, first + j), row);
-  Carry<Acc> own;
-  own.value = value[0];
-  own.state = first == 0 || count < Tile::ITEMS ? BEGUN : OPEN;
+    for (int j = 0; j < Tile::ITEMS; ++j)
+      if (j < count) value[j] = op._map(where(first + j), place_in(plan, first + j), row);
+    Carry<Acc> own;
+    own.value = value[0];
+    own.state = first == 0 || count < Tile::ITEMS ? BEGUN : OPEN;
 #pragma unroll
-  for (int j = 1; j < Tile::ITEMS; ++j)
-    if (j < count) own.value = op._reduce(own.value, value[j]);
-  const Carry<Acc> before = join_columns(op, plan, number, chain, tile.launch, own);
-  Acc total = before.value;
+    for (int j = 1; j < Tile::ITEMS; ++j)
+      if (j < count) own.value = op._reduce(own.value, value[j]);
+    const Carry<Acc> before = walks ? warps.after(number, own)
+                                    : warps.before(plan, number, chain, tile.launch, own);
+    Acc total = before.value;
 #pragma unroll
-  for (int j = 0; j < Tile::ITEMS; ++j) {
-    if (j >= count) continue;
-    const bool begins = first + j == 0;
-    const Acc next = begins ? value[j] : op._reduce(total, value[j]);
-    if (wanted < plan.outputs)
-      counted(op, first + j + !plan.exclusive)
-          ._post(!plan.exclusive ? op._initial(next) : begins ? op._identity() : op._initial(total),
-                 where(first + j), row);
-    total = next;
-  }
+    for (int j = 0; j < Tile::ITEMS; ++j) {
+      if (j >= count) continue;
+      const bool begins = first + j == 0;
+      const Acc next = begins ? value[j] : op._reduce(total, value[j]);
+      if (wanted < plan.outputs)
+        counted(op, first + j + !plan.exclusive)
+            ._post(!plan.exclusive ? op._initial(next)
+                   : begins        ? op._identity()
+                                   : op._initial(total),
+                   where(first + j), row);
+      total = next;
+    }
+  } while (walks && ++number < plan.tiles);
 }
 
 }  // namespace kspec

@@ -7,8 +7,8 @@
 // makes, and AHEAD tiles later, when the others of its wave have long done so too, to make outputs.
 #pragma once
 
-#include "kspec/copy_async.cuh"
 #include "kspec/scan_lines.cuh"
+#include "kspec/staged.cuh"
 
 namespace kspec {
 
@@ -18,23 +18,8 @@ template <int AXES, class Acc, class... Inputs> struct MinBlocks<ScanWaves<AXES>
   enum { value = 1 };
 };
 
-template <class... Args> struct Sizes {
-  enum { COUNT = sizeof...(Args) };
-
-  // Bytes of an element of operand k, or 0.
-  __device__ static constexpr int of(int k) {
-    int size = 0, at = 0;
-    ((size = at++ == k ? (int)sizeof(typename Args::type) : size), ...);
-    return size;
-  }
-};
-// Where a tile has its operands in shared memory, in bytes for each of its elements. An output takes
-// the place of the input of its number if their elements have the same size.
-template <class In> __device__ constexpr int place_of_input(int k) {
-  int bytes = 0;
-  for (int i = 0; i < k; ++i) bytes += In::of(i);
-  return bytes;
-}
+// Where a tile has an output: in the place of the input of its number, if their elements have the same
+// size.
 template <class In, class Out> __device__ constexpr int place_of_output(int k) {
   if (k < Out::COUNT && In::of(k) == Out::of(k)) return place_of_input<In>(k);
   int bytes = place_of_input<In>(In::COUNT);
@@ -54,32 +39,6 @@ template <int V, class In, class Out> struct WaveTile {
     STAGES = AHEAD + 5  // at most
   };
 };
-
-struct StagedAccessor {
-  const unsigned char* place;
-
-  template <class T> __device__ inline const T* first(const T*) const {
-    return reinterpret_cast<const T*>(place);
-  }
-};
-
-// What the lanes up to this one make, given a bit for each lane in which a row begins.
-template <int LANES, class Op, class Acc>
-__device__ inline Acc up_to_lane(const Op& op, Acc own, unsigned int begun) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int by = 1; by < LANES; by *= 2) {
-    const Acc other = shuffle_up(own, by);
-    // No row begins in the `by` lanes that end here.
-    if (lane >= by && begun << (31 - lane) >> (32 - by) == 0) own = op._reduce(other, own);
-  }
-  return own;
-}
-// The state of what the first `count` of these lanes make.
-__device__ inline int state_of_first(int count, unsigned int begun) {
-  if (count == 0) return NOTHING;
-  return begun << (32 - count) ? BEGUN : OPEN;
-}
 
 template <class... Args> struct Arguments {};
 
@@ -173,7 +132,9 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
        ...);
       return;
     }
-    (load_input<K>(first, whole, slot, inputs), ...);
+    (stage_input<V, PACKS>(inputs, plan.steps[K] != 0, first, plan.outputs * plan.length, whole,
+                           slot + SIZE * place_of_input<In>(K), [&](int p) { return moved_item(p); }),
+     ...);
     commit_copies();
     if (bulk && lane == 0) arrival.expect(0);
   }
@@ -249,32 +210,6 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   }
 
  private:
-  template <int N, class Input>
-  __device__ inline void load_input(ptrdiff_t first, bool whole, unsigned char* slot,
-                                    const Input& input) const {
-    typedef typename Stored<typename Input::type>::type T;
-    T* const to = reinterpret_cast<T*>(slot + SIZE * place_of_input<In>(N));
-    if (!input.data || plan.steps[N] == 0) {  // one for all
-      const T one = input.data ? *input.data : static_cast<T>(input.value);
-      T value[V];
-#pragma unroll
-      for (int j = 0; j < V; ++j) value[j] = one;
-      for (int p = 0; p < PACKS; ++p) store_pack<V>(to + moved_item(p), value);
-      return;
-    }
-    const ptrdiff_t total = plan.outputs * plan.length;
-#pragma unroll
-    for (int p = 0; p < PACKS; ++p) {
-      const int item = moved_item(p);
-      const T* const from = input.data + (first + item);
-      if (whole) {
-        copy_async<sizeof(T) * V>(to + item, from);
-      } else {
-        for (int j = 0; j < V; ++j)
-          if (first + item + j >= 0 && first + item + j < total) to[item + j] = from[j];
-      }
-    }
-  }
   template <int N, class Output>
   __device__ inline void store_output(ptrdiff_t first, bool whole, const unsigned char* slot,
                                       const Output& output) const {

@@ -49,7 +49,10 @@ __device__ inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>
 #pragma unroll
   for (int j = 1; j < Tile::ITEMS; ++j)
     own.value = begins >> j & 1 ? value[j] : op._reduce(own.value, value[j]);
-  Acc total = join_columns(op, plan, number, chain, tile.launch, own).value;
+  __shared__ __align__(16) unsigned char
+      memory[ColumnWarps<Op>::SLOTS * Tile::SIDE * sizeof(Carry<Acc>)];
+  const ColumnWarps<Op> warps(op, memory);
+  Acc total = warps.before(plan, number, chain, tile.launch, own).value;
 #pragma unroll
   for (int j = 0; j < Tile::ITEMS; ++j) {
     total = begins >> j & 1 ? value[j] : op._reduce(total, value[j]);

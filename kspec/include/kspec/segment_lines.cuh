@@ -1,65 +1,234 @@
-// Segments of a single column, in tiles of elements that follow each other: however long segments
-// are, each block has as many elements as the others.
+// Segments of a single column. However long segments are, each block has as many elements as the
+// others: a stretch of tiles, which it takes one after the other. Elements and bounds of the next tile
+// are on their way to shared memory while it works on one. A thread has elements that follow each
+// other. It writes for each what those up to it make, from the last bound before it on or from its own
+// first one on, and corrects one: the last of the segment that has begun before its own.
 #pragma once
 
 #include "kspec/line_tile.cuh"
-#include "kspec/segments.cuh"
+#include "kspec/segment_ends.cuh"
+#include "kspec/segment_parts.cuh"
+#include "kspec/staged.cuh"
 
 namespace kspec {
 
-// Reduce the segments whose ends are in a tile; PACKED as for kspec::scan_tile.
-template <int V, bool PACKED, class Op, int AXES, int I, int O, class... Inputs>
-__device__ inline void segment_tile(const Op& op, const SegmentPlan<AXES, I, O>& plan,
-                                    typename Op::_Acc* made, unsigned int* bits,
-                                    const Inputs&... inputs) {
-  typedef TileValues<Op, V> Values;
-  typedef typename Values::Tile Tile;
-  const Ticket tile = take_tile(plan);
-  const ptrdiff_t first = tile.number * Tile::SIZE - plan.shift;
-  const Offsets<AXES, I + O> row(plan.rows, 0);
-  TilePacks<Tile, V, typename UpTo<I>::type, Inputs...> packs;
-  // In flight while the bounds are looked for.
-  if constexpr (PACKED) packs.load(plan.steps, first, plan.length, inputs...);
-  const SegmentEnds<SegmentPlan<AXES, I, O>, Tile::SIZE> ends(plan, tile.number, first, bits);
-  const ptrdiff_t begin = plan.bound(0), end = plan.bound(plan.segments);
-  const int low = item_of(ends.low < begin ? begin : ends.low, first, Tile::SIZE);
-  const int high = item_of(ends.high < end ? ends.high : end, first, Tile::SIZE);
-  __syncthreads();
-  Values values;
-  values.begins = 0;
+// The elements of a tile whose packs have `V`, or single ones, if V is 1, of inputs with so many BYTES,
+// the first with FIRST; kspec/runtime/schedules/segment_schedule.py agrees.
+template <class Acc, int V, int BYTES, int FIRST> struct SegmentTile {
+  enum {
+    THREADS = sizeof(Acc) > 96 ? 128 : 256,
+    WARPS = THREADS / 32,
+    SLOTS = V > 1 ? 2 : 0,  // of inputs: one is read, one is filled
+    IN_PLACE = V > 1 && FIRST == sizeof(Acc),  // what elements make is where the first input was
+    MADE = IN_PLACE ? 0 : (int)sizeof(Acc),
+    HELD = V > 1 ? V * (SLOTS * BYTES + MADE) : 4 * MADE,  // bytes of a pack, or of four elements
+    FITTING = HELD <= 32 ? 7 : HELD <= 48 ? 5 : HELD <= 128 ? 3 : 1,
+    MOST = V > 8 ? 1 : V > 4 ? 3 : 7,  // in registers
+    // Odd, so that neighbouring threads have other banks.
+    PACKS = FITTING < MOST ? FITTING : MOST,
+    ITEMS = PACKS * V,  // of a thread
+    SIZE = THREADS * ITEMS
+  };
+  typedef EndsOfTile<SIZE, THREADS> Ends;
+  enum { OF_ENDS = (sizeof(Ends) + 15) / 16 * 16, OF_MADE = (SIZE * MADE + 15) / 16 * 16 };
+
+  // A pack of the thread's, and one of those that neighbouring threads copy side by side.
+  __device__ static inline int item(int p) { return (int)threadIdx.x * ITEMS + p * V; }
+  __device__ static inline int moved_item(int p) { return (p * THREADS + (int)threadIdx.x) * V; }
+};
+
+// Begin to copy the elements of a tile from number `first` of `total` on.
+template <class Tile, int V, int... K, class... Inputs>
+__device__ inline void stage_tile(Numbers<K...>, const ptrdiff_t* steps, ptrdiff_t first,
+                                  ptrdiff_t total, unsigned char* slot, const Inputs&... inputs) {
+  const bool whole = first >= 0 && first + Tile::SIZE <= total;
+  (stage_input<V, Tile::PACKS>(inputs, steps[K] != 0, first, total, whole,
+                               slot + Tile::SIZE * place_of_input<Sizes<Inputs...>>(K),
+                               Tile::moved_item),
+   ...);
+}
+
+// What elements make that follow each other in a thread's registers: each becomes that of those up to
+// it, from the last one on with which a segment begins; `begins` has a bit for each of these.
+template <class Op, class Acc, int ITEMS>
+__device__ inline void run_items(const Op& op, Acc (&value)[ITEMS], unsigned int begins) {
 #pragma unroll
-  for (int r = 0; r < Tile::ROUNDS; ++r) {
-    const int item = Tile::item(r);
-    values.begins |= (bits[item / 32] >> item % 32 & Values::ALL) << r * V;
-    const auto map = [&](int j) {
-      const ptrdiff_t n = first + item + j;
-      const Place at = Op::_INDEXED ? plan.locate(n) : Place{0, 0};
-      if constexpr (PACKED)
-        values.value[r][j] = packs.batch[r].map(op, j, at.column, at.row);
-      else
-        values.value[r][j] = op._map(InRow<AXES, I + O>{row, plan.steps, n}, at.column, at.row);
-    };
-    if (high - low == Tile::SIZE) {
+  for (int j = 1; j < ITEMS; ++j)
+    if (!(begins >> j & 1)) value[j] = op._reduce(value[j - 1], value[j]);
+}
+// Write them to shared memory, in packs of V if they fill accesses.
+template <int V, class Acc, int ITEMS>
+__device__ inline void store_items(Acc* to, const Acc (&value)[ITEMS]) {
 #pragma unroll
-      for (int j = 0; j < V; ++j) map(j);
+  for (int j = 0; j < ITEMS; j += V) {
+    Acc pack[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) pack[k] = value[j + k];
+    if constexpr (V * sizeof(Acc) % 16 == 0) {
+      store_pack<V>(to + j, pack);
     } else {
-      const unsigned int exists = bits_within<V>(item, low, high);
-      values.begins |= (exists ^ Values::ALL) << r * V;
 #pragma unroll
-      for (int j = 0; j < V; ++j)
-        if (exists >> j & 1) map(j);
+      for (int k = 0; k < V; ++k) to[j + k] = pack[k];
     }
   }
-  values.scan(op, plan, tile, false);
-#pragma unroll
-  for (int r = 0; r < Tile::ROUNDS; ++r)
-#pragma unroll
-    for (int j = 0; j < V; ++j) made[Tile::item(r) + j] = values.value[r][j];
+}
+
+// Tell what is before the elements of each thread in its tile, given what they make; `all` becomes what
+// the whole tile does. The block comes here, with room for a carry of each warp.
+template <int WARPS, class Op, class Acc>
+__device__ inline Carry<Acc> before_items(const Op& op, const Acc& own, bool begins, Carry<Acc>* warps,
+                                          Carry<Acc>& all) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const unsigned int begun = __ballot_sync(0xffffffffu, begins);
+  const Acc up = up_to_lane<32>(op, own, begun);
+  if (lane == 31) warps[warp] = Carry<Acc>{up, state_of_first(32, begun)};
+  Carry<Acc> before{shuffle_up(up, 1), state_of_first(lane, begun)};
   __syncthreads();
-  ends.each(threadIdx.x, Tile::THREADS, [&](ptrdiff_t segment, ptrdiff_t last) {
-    const ptrdiff_t count = last - plan.bound(segment);
-    counted(op, count)._post(count > 0 ? op._initial(made[(int)(last - 1 - first)]) : op._identity(),
-                             InRow<AXES, I + O>{row, plan.steps, segment}, segment);
+  const Carry<Acc> one = warps[lane % WARPS];
+  const unsigned int begun_warps = __ballot_sync(0xffffffffu, one.state == BEGUN);
+  const Acc some = up_to_lane<WARPS>(op, one.value, begun_warps);
+  if (warp)
+    before.follow(op, Carry<Acc>{shuffle_from(some, warp - 1), state_of_first(warp, begun_warps)});
+  all = Carry<Acc>{shuffle_from(some, WARPS - 1), state_of_first(WARPS, begun_warps)};
+  return before;
+}
+
+// Reduce the segments whose ends are in a stretch of tiles. Packs are copied; if V is 1, elements may
+// be anywhere, and are mapped as they are read.
+template <int V, class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void segment_stretch(const Op& op, const SegmentPlan<AXES, I, O>& plan,
+                                       unsigned char* memory, const Inputs&... inputs) {
+  typedef typename Op::_Acc Acc;
+  typedef Sizes<Inputs...> In;
+  typedef SegmentTile<Acc, V, place_of_input<In>(In::COUNT), In::of(0)> Tile;
+  typedef typename UpTo<I>::type Number;
+  enum { SIZE = Tile::SIZE, PACKS = Tile::PACKS, WARPS = Tile::WARPS };
+  __shared__ __align__(16) unsigned char of_warps[WARPS * sizeof(Carry<Acc>)];
+  Carry<Acc>* const warps = reinterpret_cast<Carry<Acc>*>(of_warps);
+  unsigned char* slot = memory + Tile::OF_ENDS + Tile::OF_MADE;  // of the elements that are read
+  unsigned char* next = slot + SIZE * place_of_input<In>(In::COUNT);
+  const Offsets<AXES, I + O> row(plan.rows, 0);
+  const ptrdiff_t number = blockIdx.x, begin = plan.bound(0), end = plan.bound(plan.segments);
+  ptrdiff_t first = number * plan.stretch * SIZE - plan.shift;
+  const ptrdiff_t after = first + plan.stretch * SIZE;
+  const ptrdiff_t stop = after < plan.length ? after : plan.length;
+  if constexpr (V > 1)
+    stage_tile<Tile, V>(Number(), plan.steps, first, plan.length, slot, inputs...);
+  typename Tile::Ends& shared = *reinterpret_cast<typename Tile::Ends*>(memory);
+  shared.clear();
+  // With the first element come segments that end at once.
+  EndsFinder<SegmentPlan<AXES, I, O>, SIZE, Tile::THREADS> ends(
+      plan, shared, number ? ended_before(plan, first) : 0);
+  ends.load();
+  const ptrdiff_t open = number && plan.bound(ends.from) < first ? ends.from : -1;
+  SegmentPart<Acc> part;
+  part.tail.state = NOTHING;
+  part.head.state = OPEN;
+  part.segment = -1;
+  const auto post = [&](ptrdiff_t segment, ptrdiff_t count, const Acc& value) {
+    counted(op, count)._post(value, InRow<AXES, I + O>{row, plan.steps, segment}, segment);
+  };
+  const auto locate = [&](ptrdiff_t n) { return Op::_INDEXED ? plan.locate(n) : Place{0, 0}; };
+  __syncthreads();
+#pragma unroll 1
+  for (;; first += SIZE) {
+    const int low = item_of(0, first, SIZE), high = item_of(stop, first, SIZE);
+    const int covered = item_of(begin, first, SIZE), bare = item_of(end, first, SIZE);
+    const int lowest = covered < low ? low : covered, highest = bare > high ? high : bare;
+    const bool is_last = first + SIZE >= stop;
+    Acc* const made = reinterpret_cast<Acc*>(Tile::IN_PLACE ? slot : memory + Tile::OF_ENDS);
+    ends.find(first, low, high);
+    if (!is_last) {
+      if constexpr (V > 1)
+        stage_tile<Tile, V>(Number(), plan.steps, first + SIZE, plan.length, next, inputs...);
+      ends.load();
+    }
+    const int item = Tile::item(0);
+    const bool is_whole = highest - lowest == SIZE;
+    const unsigned int which = is_whole ? ~0u : bits_within<Tile::ITEMS>(item, lowest, highest);
+    Acc value[Tile::ITEMS];
+    if constexpr (V == 1) {
+      const auto moved = [&](const auto& each) {
+#pragma unroll
+        for (int p = 0; p < PACKS; ++p) {
+          const int at = Tile::moved_item(p);
+          if (at >= lowest && at < highest) each(p, at);
+        }
+      };
+      // All loads are in flight before the first one is waited for.
+      moved([&](int p, int at) {
+        const ptrdiff_t n = first + at;
+        const Place place = locate(n);
+        value[p] = op._map(InRow<AXES, I + O>{row, plan.steps, n}, place.column, place.row);
+      });
+      moved([&](int p, int at) { made[at] = value[p]; });
+      __syncthreads();
+#pragma unroll
+      for (int j = 0; j < Tile::ITEMS; ++j)
+        if (which >> j & 1) value[j] = made[item + j];
+    } else {
+      const auto map = [&](const auto& exists) {
+#pragma unroll
+        for (int p = 0; p < PACKS; ++p) {
+          Batch<V, Number, Inputs...> batch;
+          batch.load_packed(
+              [&](int k) {
+                return StagedAccessor{slot + SIZE * place_of_input<In>(k) +
+                                      Tile::item(p) * In::of(k)};
+              },
+              inputs...);
+#pragma unroll
+          for (int j = 0; j < V; ++j) {
+            const Place at = locate(first + Tile::item(p) + j);
+            if (exists(p * V + j)) value[p * V + j] = batch.map(op, j, at.column, at.row);
+          }
+        }
+      };
+      if (is_whole)
+        map([](int) { return true; });
+      else
+        map([&](int j) { return which >> j & 1; });
+    }
+    const unsigned int* const word = shared.bits + item / 32;
+    const unsigned int begins =
+        (__funnelshift_r(word[0], word[1], item % 32) | ~which) & (~0u >> (32 - Tile::ITEMS));
+    run_items(op, value, begins);
+    store_items<V>(made + item, value);
+    Carry<Acc> tail;
+    const Carry<Acc> before =
+        before_items<WARPS>(op, value[Tile::ITEMS - 1], begins != 0, warps, tail);
+    shared.clear();
+    // The last element of the segment that has begun before those of the thread.
+    const int last = item + (begins ? __ffs(begins) - 2 : Tile::ITEMS - 1);
+    if (last >= item && before.state != NOTHING)
+      made[last] = op._reduce(before.value, made[last]);
+    __syncthreads();
+    const int head = ends.item[1];  // where the first segment ends, which may have begun before the tile
+    if (threadIdx.x == 0 && ends.count && ends.item[0] < 0 && head > 0 && head <= SIZE) {
+      Carry<Acc> whole{made[head - 1], OPEN};
+      whole.follow(op, part.tail);
+      if (ends.from == open) {
+        part.head = whole;
+        part.segment = open;
+      } else {
+        post(ends.from, first + head - plan.bound(ends.from), op._initial(whole.value));
+      }
+    }
+    ends.each(first, low, high, [&](ptrdiff_t segment, int begin, int end) {
+      if (begin < 0) return;
+      const bool some = begin < end && end <= SIZE;
+      post(segment, some ? end - begin : 0, some ? op._initial(made[end - 1]) : op._identity());
+    });
+    tail.follow(op, part.tail);
+    part.tail = tail;
+    if (is_last) break;
+    unsigned char* const read = slot;
+    slot = next;
+    next = read;
+  }
+  if (plan.tiles == 1 || threadIdx.x >= 32) return;
+  leave_part(op, plan, number, part, [&](ptrdiff_t segment, const Acc& value) {
+    post(segment, plan.bound(segment + 1) - plan.bound(segment), op._initial(value));
   });
 }
 
@@ -68,18 +237,14 @@ __device__ inline void reduce(const Op& op, const Reduction<SegmentLines<AXES>, 
                               const Inputs&... inputs) {
   typedef typename Op::_Acc Acc;
   enum { V = TilePack<Acc, PackSize<Inputs...>::value>::V };
-  enum { PACKED = LineTile<Acc, V>::SIZE, SINGLE = LineTile<Acc, 1>::SIZE };
-  enum { SIZE = (int)PACKED > (int)SINGLE ? (int)PACKED : (int)SINGLE };
-  __shared__ __align__(16) unsigned char memory[SIZE * sizeof(Acc)];
-  __shared__ unsigned int bits[(SIZE + 31) / 32];
-  Acc* made = reinterpret_cast<Acc*>(memory);
+  extern __shared__ __align__(16) unsigned char memory[];
   if constexpr (V > 1) {
     if (plan.packed) {
-      segment_tile<V, true>(op, plan, made, bits, inputs...);
+      segment_stretch<V>(op, plan, memory, inputs...);
       return;
     }
   }
-  segment_tile<1, false>(op, plan, made, bits, inputs...);
+  segment_stretch<1>(op, plan, memory, inputs...);
 }
 
 }  // namespace kspec

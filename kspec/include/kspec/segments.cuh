@@ -18,16 +18,40 @@ struct Integers {
   int is_signed;
 
   __device__ inline ptrdiff_t at(ptrdiff_t k) const {
-    const char* place = data + k * stride;
-    if (bytes == 8) return *reinterpret_cast<const long long*>(place);
-    if (bytes == 4)
-      return is_signed ? (ptrdiff_t)*reinterpret_cast<const int*>(place)
-                       : (ptrdiff_t)*reinterpret_cast<const unsigned int*>(place);
-    if (bytes == 2)
-      return is_signed ? (ptrdiff_t)*reinterpret_cast<const short*>(place)
-                       : (ptrdiff_t)*reinterpret_cast<const unsigned short*>(place);
-    return is_signed ? (ptrdiff_t)*reinterpret_cast<const signed char*>(place)
-                     : (ptrdiff_t)*reinterpret_cast<const unsigned char*>(place);
+    ptrdiff_t value[1];
+    read(k, 0, k + 1, value);
+    return value[0];
+  }
+  // Numbers `first`, `first + step` and so on up to N, all of whose loads are in flight at once; those
+  // that are not before `end` are anything. Those that an int cannot be are negative ones.
+  template <class Value, int N>
+  __device__ inline void read(ptrdiff_t first, ptrdiff_t step, ptrdiff_t end,
+                              Value (&value)[N]) const {
+    const char* const place = data + first * stride;
+    const ptrdiff_t jump = step * stride;
+    const auto each = [&](const auto& load) {
+#pragma unroll
+      for (int k = 0; k < N; ++k)
+        if (first + k * step < end) value[k] = load(place + k * jump);
+    };
+    if (bytes == 8) {
+      each([&](const char* from) {
+        const long long number = *reinterpret_cast<const long long*>(from);
+        return (Value)(sizeof(Value) == 8 || (number >> 31) == 0 ? number : -1);
+      });
+    } else if (bytes == 4) {
+      each([&](const char* from) {
+        const int word = *reinterpret_cast<const int*>(from);
+        return is_signed ? (Value)word : (Value)(unsigned int)word;
+      });
+    } else {
+      each([&](const char* from) {
+        const int low = *reinterpret_cast<const unsigned char*>(from);
+        const int high = bytes == 2 ? reinterpret_cast<const unsigned char*>(from)[1] << 8 : 0;
+        const int unused = 32 - 8 * bytes, word = (low | high) << unused;
+        return is_signed ? (Value)(word >> unused) : (Value)((unsigned int)word >> unused);
+      });
+    }
   }
 };
 
@@ -42,15 +66,16 @@ template <int AXES, int INPUTS, int OUTPUTS> struct SegmentPlan {
   ptrdiff_t chains;    // sets of tiles that follow each other
   ptrdiff_t tiles;     // of a set
   ptrdiff_t groups;    // of tiles, in a set
-  void* carries;
+  ptrdiff_t stretch;   // tiles that a block takes; a set then has such stretches instead
+  void* carries;       // what tiles say, or leave
   unsigned long long* tickets;  // zero before the first launch
   ptrdiff_t steps[INPUTS + OUTPUTS];  // bytes from element to element, and from segment to segment
   Axes<AXES, INPUTS + OUTPUTS> rows;  // the columns
 
   // Where segment number k begins, and number k - 1 ends. Whatever the array says, no element is
   // read that does not exist.
-  __device__ inline ptrdiff_t bound(ptrdiff_t k) const {
-    const ptrdiff_t at = bounds.at(k);
+  __device__ inline ptrdiff_t bound(ptrdiff_t k) const { return within(bounds.at(k)); }
+  __device__ inline ptrdiff_t within(ptrdiff_t at) const {
     return at < 0 ? 0 : at > length ? length : at;
   }
   // The segment that has an element.
@@ -71,8 +96,10 @@ struct Reduction<SegmentLines<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<SegmentColumns<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
 
-template <int AXES, class Acc, class... Inputs>
-struct MinBlocks<SegmentLines<AXES>, Acc, Inputs...> : MinBlocks<ScanLines<AXES>, Acc, Inputs...> {};
+// Shared memory of a multiprocessor holds the tiles of so many blocks, if accumulators are small.
+template <int AXES, class Acc, class... Inputs> struct MinBlocks<SegmentLines<AXES>, Acc, Inputs...> {
+  enum { value = sizeof(Acc) > 8 ? 0 : 3 };
+};
 
 #ifdef KSPEC_HOST
 [[noreturn]] static __attribute__((noinline, cold)) void fail_bounds(ptrdiff_t segment,

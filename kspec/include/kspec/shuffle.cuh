@@ -27,5 +27,16 @@ template <class T> __device__ inline T shuffle_xor(const T& from, int by) {
 template <class T> __device__ inline T shuffle_from(const T& from, int lane) {
   return moved(from, [&](unsigned int word) { return __shfl_sync(0xffffffffu, word, lane); });
 }
+// A value that another block has written in this launch.
+template <class T> __device__ inline T read_written(const T* from) {
+  static_assert(sizeof(T) % 4 == 0, "words");
+  const volatile unsigned int* words = reinterpret_cast<const volatile unsigned int*>(from);
+  unsigned int word[sizeof(T) / 4];
+#pragma unroll
+  for (int k = 0; k < (int)(sizeof(T) / 4); ++k) word[k] = words[k];
+  T to;
+  memcpy(&to, word, sizeof(T));
+  return to;
+}
 
 }  // namespace kspec

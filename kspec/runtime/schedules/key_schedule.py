@@ -262,7 +262,7 @@ def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
 
 def _bins(keyed: Keyed, how: Joined, processors: int, room: int) -> _Division | None:
     """Return the plan of accumulators of each thread, if there is room for those of enough."""
-    each = max(1, keyed.slots) * (how.size + 4 * how.counted)
+    each = (keyed.slots + 1) * (how.size + 4 * how.counted)
     threads = min(256, (room - _STATIC) // each // 32 * 32)
     if threads < _FEWEST:
         return None

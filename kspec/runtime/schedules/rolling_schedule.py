@@ -1,14 +1,14 @@
 """Schedules of sliding windows: axes in, layout, geometry and packed plan out.
 
-The layout is ``Rolling`` of ``kspec/layout.cuh``: a thread for each output on a GPU, some outputs
-for each thread on the host device.
+The layout is ``Rolling`` of ``kspec/layout.cuh``: on a GPU a thread for each output, or a block for
+neighbours along the last axis; on the host device some outputs for each thread.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kspec import config
@@ -21,6 +21,8 @@ from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
 from kspec.runtime.schedules.strides import Axes, Strides
 
 _THREADS = 256
+_LARGEST = 32  # bytes of an accumulator, at most, for kspec::RollingTile::FITS
+_SHORTEST = 128  # outputs of a row that are worth a block
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,17 @@ class RollingSchedule:
         How many, and threads of each.
     plan : bytes
         ``kspec::Reduction``.
+    tile : int
+        Windows of a block, if they are neighbours along the last axis; 0: a thread has one of all.
     """
 
     layout: str
     blocks: int
     threads: int
     plan: bytes
-    scratch = 0
+    tile: int = 0
     shared = 0
+    scratch = 0
     cooperative = False
 
     def pack(self, scratch: int) -> bytes:
@@ -57,7 +62,9 @@ def choose_rolling(
     boundary: str,
     inputs: Sequence[Strides],
     outputs: Sequence[Strides],
+    accumulator_size: Callable[[], int],
     *,
+    ordered: bool,
     on_host: bool,
 ) -> RollingSchedule:
     """Return the schedule.
@@ -72,6 +79,10 @@ def choose_rolling(
         What lies beyond their ends.
     inputs, outputs : sequence of tuple of int
         Byte strides of each operand along all axes.
+    accumulator_size : callable
+        Returns the bytes of an accumulator; asked on GPUs.
+    ordered : bool
+        Whether the map asks where in a window an element is.
     on_host : bool
         Whether it is the host device's.
     """
@@ -85,7 +96,11 @@ def choose_rolling(
     along = [tuple(reversed(strides)) for strides in (*moved, *outputs)]
     # With CONSTANT, ``kspec::index_outside`` says that there is no element.
     code = windows.BOUNDARIES.index(windows.CONSTANT if boundary == SHRINK else boundary)
-    plan = struct.pack("2q2i", count, length, code, 0)
+    tile = 0
+    if not (on_host or ordered or count == 0) and _is_stretch(sliding, ndim):
+        tile = _tile(out_shape[-1], length, accumulator_size())
+    tiles = -(-out_shape[-1] // tile) if tile else 0
+    plan = struct.pack("2q2iq", count, length, code, tile, tiles)
     for one in reversed(sliding):
         numbers = ndim - 1 - one.axis, one.size, one.step, one.before, shape[one.axis]
         plan += struct.pack(f"{5 + len(inputs)}q", *numbers, *(row[one.axis] for row in inputs))
@@ -94,4 +109,32 @@ def choose_rolling(
     if on_host:
         blocks = min(count, 4 * config.host_threads(), 1 + count * length // HOST_ELEMENTS)
         return RollingSchedule(layout, blocks, 1, plan)
+    if tile:
+        needed = -(-(tile + length - 1) // _items(accumulator_size()))
+        blocks = count // out_shape[-1] * tiles
+        return RollingSchedule(layout, blocks, -(-needed // 32) * 32, plan, tile)
     return RollingSchedule(layout, -(-count // _THREADS), _THREADS, plan)
+
+
+def _is_stretch(sliding: Sequence[SlidingAxis], ndim: int) -> bool:
+    """Whether neighbouring windows share all elements but one, and are neighbours in memory."""
+    return [(one.axis, one.step) for one in sliding] == [(ndim - 1, 1)]
+
+
+def most_elements(accumulator: int) -> int:
+    """Return the elements of a ``kspec::RollingTile``; 0: accumulators are too large for one."""
+    return _THREADS * _items(accumulator) if accumulator <= _LARGEST else 0
+
+
+def _items(accumulator: int) -> int:
+    """Elements of a thread."""
+    return 3 if accumulator > 16 else 5 if accumulator > 8 else 9
+
+
+def _tile(length: int, size: int, accumulator: int) -> int:
+    """Windows of a block, for rows of `length` windows of so many elements; 0: of a thread."""
+    elements = most_elements(accumulator)
+    most = elements - size + 1
+    if length < _SHORTEST or size == 0 or most <= elements // 2:
+        return 0
+    return -(-length // -(-length // most))  # stretches of equal length

@@ -27,6 +27,8 @@ from kspec.runtime.schedules.wave_schedule import Waves, choose_waves
 _NARROW_LIMIT = 2**31  # elements that 32-bit indices count
 SIDE = 32  # rows of a tile of columns
 COLUMN_THREADS = 256
+_WALKING = 96  # bytes of an accumulator, at most, for kspec::ColumnTile::WALKS
+_WALKING_BLOCKS = 2  # of a multiprocessor, if there are enough rows for them
 _FEW_ROWS = 8  # side by side, for which columns are not worth it
 _PACK_BYTES = 128  # of the accumulators of a pack
 TICKETS = 256  # bytes in front of the messages, in which blocks take their tiles
@@ -73,8 +75,10 @@ def column_tile(accumulator: int) -> int:
 
 
 @dataclass(frozen=True)
-class LookBack:
-    """``kspec::LookBack``: the memory in which tiles say what their elements make.
+class Division:
+    """Tiles that follow each other, and the memory in which they exchange aggregates.
+
+    Here nothing is exchanged, and each tile has a block.
 
     Attributes
     ----------
@@ -84,13 +88,43 @@ class LookBack:
         Bytes of an accumulator.
     chains : int
         Sets of such tiles.
-    columns : int
-        Rows side by side in each.
     """
 
     tiles: int
     accumulator: int = 1
     chains: int = 1
+
+    @property
+    def groups(self) -> int:
+        """Groups of the tiles of a set that exchange something else."""
+        return 0
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.tiles * self.chains
+
+    @property
+    def front(self) -> int:
+        """Bytes of tickets and counters, in front of the aggregates."""
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of it all, zero before the first launch."""
+        return 0
+
+
+@dataclass(frozen=True)
+class LookBack(Division):
+    """``kspec::LookBack``: tiles publish their aggregates, and read those of others.
+
+    Attributes
+    ----------
+    columns : int
+        Rows side by side in each set of tiles.
+    """
+
     columns: int = 1
 
     @property
@@ -110,12 +144,27 @@ class LookBack:
         return -(-self.tiles // self.group)
 
     @property
+    def front(self) -> int:
+        """Bytes of tickets."""
+        return TICKETS
+
+    @property
     def nbytes(self) -> int:
         """Bytes of it all, zero before the first launch; none if no tile follows another."""
         if self.tiles == 1:
             return 0
         messages = (self.tiles + self.groups) * self.columns * self.chains
-        return TICKETS + 8 * self.words * messages
+        return self.front + 8 * self.words * messages
+
+
+@dataclass(frozen=True)
+class Walk(Division):
+    """Each block has all tiles of a set, one after the other."""
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.chains
 
 
 @dataclass(frozen=True)
@@ -130,8 +179,10 @@ class ScanSchedule:
         Threads of a block.
     head, tail : bytes
         The plan before and after its pointers to scratch memory.
-    look_back : LookBack
+    division : Division
         What that memory holds, and how many tiles there are.
+    shared : int
+        Bytes of dynamic shared memory.
     waves : Waves or None
         How blocks that stay divide these; None: each block has one.
     """
@@ -140,18 +191,14 @@ class ScanSchedule:
     threads: int
     head: bytes
     tail: bytes
-    look_back: LookBack
+    division: Division
+    shared: int = 0
     waves: Waves | None = None
 
     @property
     def blocks(self) -> int:
         """Number of blocks."""
-        return self.waves.blocks if self.waves else self.look_back.tiles * self.look_back.chains
-
-    @property
-    def shared(self) -> int:
-        """Bytes of dynamic shared memory."""
-        return self.waves.shared if self.waves else 0
+        return self.waves.blocks if self.waves else self.division.blocks
 
     @property
     def cooperative(self) -> bool:
@@ -161,11 +208,11 @@ class ScanSchedule:
     @property
     def scratch(self) -> int:
         """Bytes of scratch memory, all zero before the first launch."""
-        return self.look_back.nbytes
+        return self.division.nbytes
 
     def pack(self, scratch: int) -> bytes:
         """Pack the plan with the address of its scratch memory, or 0."""
-        carries = scratch + TICKETS if scratch else 0
+        carries = scratch + self.division.front if scratch else 0
         return self.head + struct.pack("2P", carries, scratch) + self.tail
 
 
@@ -230,8 +277,14 @@ def choose_scan(
     accumulator = accumulator_size()
     if _is_beside(scanned):
         tiles = -(-scanned.length // column_tile(accumulator))
-        look_back = LookBack(tiles, accumulator, -(-scanned.rows.size // SIDE), SIDE)
-        return _packed(scanned, scan_columns, COLUMN_THREADS, look_back)
+        chains = -(-scanned.rows.size // SIDE)
+        walks = accumulator <= _WALKING and chains >= _WALKING_BLOCKS * multiprocessors()
+        kind = (
+            Walk(tiles, accumulator, chains)
+            if walks
+            else LookBack(tiles, accumulator, chains, SIDE)
+        )
+        return _packed(scanned, scan_columns, COLUMN_THREADS, kind)
     strides = scanned.rows.strides
     tile, shift = line_tile(accumulator, strides, scanned.steps, scanned.length, members)
     elements = scanned.size + max(shift, 0)
@@ -314,7 +367,7 @@ def _packed(
     scanned: Scanned,
     tag: Callable[[int], str],
     threads: int,
-    look_back: LookBack,
+    division: Division,
     shift: int = -1,
     margin: int = 0,
     *,
@@ -324,12 +377,13 @@ def _packed(
     narrow = scanned.size + margin < _NARROW_LIMIT
     flags = scanned.exclusive, scanned.reverse, shift >= 0, max(shift, 0), narrow
     head = struct.pack("2q", rows.size, length)
-    head += struct.pack("6i", *flags, look_back.chains)
+    head += struct.pack("6i", *flags, division.chains)
     head += struct.pack("2I", *marshal.divisor(length))
-    head += struct.pack("2q", look_back.tiles, look_back.groups)
+    head += struct.pack("2q", division.tiles, division.groups)
     ndim = len(rows.extents)
     tail = struct.pack(f"{len(scanned.steps)}q", *scanned.steps)
     tail += marshal.pack_axes(rows, strided_capacity(ndim))
     if waves:
         tail += struct.pack("q", waves.stages)
-    return ScanSchedule(tag(ndim), threads, head, tail, look_back, waves)
+    shared = waves.shared if waves else 0
+    return ScanSchedule(tag(ndim), threads, head, tail, division, shared, waves)

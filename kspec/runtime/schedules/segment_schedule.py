@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kspec import config
 from kspec.model import dtypes
@@ -21,6 +21,8 @@ from kspec.runtime.schedules.scan_schedule import (
     COLUMN_THREADS,
     HOST_ELEMENTS,
     SIDE,
+    TICKETS,
+    Division,
     LookBack,
     ScanSchedule,
     column_tile,
@@ -30,6 +32,104 @@ from kspec.runtime.schedules.strides import Axes
 
 # Offset of the address of the bounds in the plan.
 BOUNDS = 24
+_CHUNK = 256  # kspec::CHUNK
+_STATIC = 3072  # bytes of shared memory that a block has besides, at most
+_LONGEST = 16  # tiles of a stretch
+_STRETCHES = 1024  # that there are at least before they become longer
+
+
+@dataclass(frozen=True)
+class SegmentTile:
+    """``kspec::SegmentTile``: elements that a block has in hand, and the bounds beside them.
+
+    Attributes
+    ----------
+    accumulator : int
+        Bytes of an accumulator.
+    pack : int
+        Elements of a pack; 1: there are none.
+    inputs : tuple of int
+        Bytes of an element of each input.
+    """
+
+    accumulator: int
+    pack: int
+    inputs: tuple[int, ...]
+
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return 128 if self.accumulator > 96 else 256
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        held = self.pack * (self._copied + self._made) if self.pack > 1 else 4 * self._made
+        fitting = 7 if held <= 32 else 5 if held <= 48 else 3 if held <= 128 else 1
+        return (
+            self.threads
+            * self.pack
+            * min(fitting, 1 if self.pack > 8 else 3 if self.pack > 4 else 7)
+        )
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+        near = (4 if self.threads > 128 else 2) * self.threads + 1
+        ends = near * (8 + 2 * 4) + 4 * (self.size // 32 + 3)
+        return sum(-(-one // 16) * 16 for one in (ends, self.size * self._made)) + (
+            self.size * self._copied
+        )
+
+    @property
+    def _copied(self) -> int:
+        return 2 * sum(self.inputs) if self.pack > 1 else 0
+
+    @property
+    def _made(self) -> int:
+        in_place = self.pack > 1 and self.inputs[0] == self.accumulator
+        return 0 if in_place else self.accumulator
+
+
+@dataclass(frozen=True)
+class Parts(Division):
+    """Each block has a stretch of tiles, and leaves ``kspec::SegmentPart``; `tiles` are stretches.
+
+    Attributes
+    ----------
+    stretch : int
+        Tiles of each.
+    """
+
+    stretch: int = 1
+
+    @classmethod
+    def of(cls, tiles: int, accumulator: int) -> Parts:
+        """Divide so many tiles in stretches."""
+        stretch = min(max(tiles // _STRETCHES, 1), _LONGEST)
+        return cls(-(-tiles // stretch), accumulator, stretch=stretch)
+
+    @property
+    def chunks(self) -> int:
+        """Number of sets of stretches that are joined by themselves."""
+        return -(-self.tiles // _CHUNK)
+
+    @property
+    def front(self) -> int:
+        """Bytes in front of the parts: counters of blocks, and of chunks."""
+        return -(-8 * (self.chunks + 1) // TICKETS) * TICKETS
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of it all, at most."""
+        if self.tiles == 1:
+            return 0
+        return self.front + self.part * (self.tiles + self.chunks)
+
+    @property
+    def part(self) -> int:
+        """Bytes of one, at most."""
+        return 2 * (-(-(self.accumulator + 4) // 16) * 16) + 16
 
 
 @dataclass(frozen=True)
@@ -64,6 +164,7 @@ def choose_segments(
     segmented: Segmented,
     inputs: Sequence[Member],
     accumulator_size: Callable[[], int],
+    shared_memory: Callable[[], int],
     *,
     on_host: bool,
 ) -> ScanSchedule:
@@ -77,6 +178,8 @@ def choose_segments(
         The inputs.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
+    shared_memory : callable
+        Returns the most bytes of shared memory of a block; asked on GPUs.
     on_host : bool
         Whether it is the host device's: one thread a block, and segments for each.
     """
@@ -91,22 +194,31 @@ def choose_segments(
         look_back = LookBack(tiles, accumulator, -(-columns.size // SIDE), SIDE)
         return _packed(segmented, COLUMN_THREADS, look_back)
     rows = [() for _ in inputs]
-    tile, shift = line_tile(accumulator, rows, segmented.steps, length, inputs)
+    packs, shift = line_tile(accumulator, rows, segmented.steps, length, inputs)
+    tile = SegmentTile(accumulator, packs.pack, tuple(one.itemsize for one in inputs))
+    if tile.shared + _STATIC > shared_memory():
+        tile, shift = replace(tile, pack=1), -1
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
-    return _packed(segmented, tile.threads, LookBack(tiles, accumulator), shift)
+    parts = Parts.of(tiles, accumulator)
+    return _packed(segmented, tile.threads, parts, shift, tile.shared)
 
 
 def _packed(
-    segmented: Segmented, threads: int, look_back: LookBack, shift: int = -1
+    segmented: Segmented,
+    threads: int,
+    division: Division,
+    shift: int = -1,
+    shared: int = 0,
 ) -> ScanSchedule:
     columns, bounds = segmented.columns, segmented.bounds
     dtype = dtypes.lookup(bounds.dtype)
     head = struct.pack("3q", columns.size, segmented.length, segmented.segments)
     head += struct.pack("Pq2i", bounds.ptr, bounds.strides[0], dtype.itemsize, dtype.kind == "i")
     head += struct.pack("2i", shift >= 0, max(shift, 0))
-    head += struct.pack("3q", look_back.chains, look_back.tiles, look_back.groups)
+    stretch = division.stretch if isinstance(division, Parts) else 1
+    head += struct.pack("4q", division.chains, division.tiles, division.groups, stretch)
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(segmented.steps)}q", *segmented.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))
     layout = segment_columns(ndim) if columns.size > 1 else segment_lines(ndim)
-    return ScanSchedule(layout, threads, head, tail, look_back)
+    return ScanSchedule(layout, threads, head, tail, division, shared)

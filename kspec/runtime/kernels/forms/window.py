@@ -165,6 +165,8 @@ class WindowCallable(FoldingCallable):
                     if not one.param.raw
                 ],
                 [one.view.strides for one in call.outputs if one.view],
+                lambda: self.accumulator_size(call, binding, modes),
+                ordered=declaration.ordered,
                 on_host=call.device.is_host,
             )
 
