@@ -157,6 +157,7 @@ _CONVERSIONS: dict[OptionKind | str, Callable[[str, str, Any], Any]] = {
     OptionKind.NUMBER: _integer,
     OptionKind.NUMBERS: _integers,
     _SIZE: _size,
+    "boundary": _boundary,
     "dtype": _dtype,
     "size": _count,
     "raw_shapes": _raw_shapes,
