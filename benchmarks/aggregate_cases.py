@@ -1,4 +1,4 @@
-"""Scans, segments and sums by key, as fractions of a copy and beside CUB, CuPy and torch.
+"""Scans, segments, sums by key and windows, as fractions of a copy and beside CUB, CuPy and torch.
 
 Each input is counted once, the bounds of segments and keys too. In the products of sparse matrices
 the vector is small enough for the cache.  CUB has no scan along the first axis.
@@ -7,7 +7,8 @@ the vector is small enough for the cache.  CUB has no scan along the first axis.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ SECTION = "aggregate"
 F16, F32, F64, I64 = "float16", "float32", "float64", "int64"
 _VECTOR = 2**20  # elements that a sparse matrix is multiplied by
 _MANY = 10**6  # keys
+_WINDOW = 15  # elements
 _SUM = ("x", "a + b", "y = a", "0")
 
 
@@ -185,6 +187,47 @@ def _keys(used: int, shape: Shape) -> Any:
     return np.random.default_rng(used).integers(0, used, shape, dtype="int32")
 
 
+def _joined(join: Callable[[Any, Any], Any], x: Any) -> Any:
+    """Return the windows of neighbours, joined one after the other."""
+    count = x.shape[-1] - _WINDOW + 1
+    return functools.reduce(join, (x[..., k : k + count] for k in range(_WINDOW)))
+
+
+def _torch_windows(module: Any, x: Any, outputs: Any, axis: Any) -> Any:
+    return module.nn.functional.max_pool1d(x[None], _WINDOW, stride=1)[0]
+
+
+_WINDOWS = Text(
+    "reduction",
+    ("T x", "T y", *_SUM, "window_sum"),
+    lambda ops, x, axis: _joined(operator.add, ops.wide(x)),
+    form="window",
+    keywords={"size": _WINDOW},
+    tolerance=1e-4,
+)
+_LARGEST = replace(
+    _WINDOWS,
+    arguments=("T x", "T y", "x", "max(a, b)", "y = a", "-1e30f", "window_max"),
+    reference=lambda ops, x, axis: _joined(ops.maximum, ops.wide(x)),
+    torch=_torch_windows,
+    torch_name="max_pool1d",
+)
+
+
+def _windows(name: str, text: Text, length: int = 0) -> Case:
+    """Return a case of windows along the last axis, of one row or of rows of a length."""
+
+    def inputs(n: int) -> list[Operand]:
+        return [array(F32, rows_of(n, length) if length else line(n))]
+
+    def outputs(n: int) -> list[Operand]:
+        *outer, inner = inputs(n)[0].shape
+        return [array(F32, (*outer, inner - _WINDOW + 1))]
+
+    axis = (1,) if length else (0,)
+    return Case(name, text, inputs, outputs, axis, target=0.80, section=SECTION)
+
+
 def _scan(
     name: str, inputs: Operands, target: float, axis: int = 0, text: Text = SCAN, **more: Any
 ) -> Case:
@@ -233,4 +276,7 @@ CASES = (
     _by_key("10^6 keys", _MANY, I64, _MANY, times={"CuPy": 1.0, "torch": 1.0}),
     _by_key("10^6 keys, all one", _MANY, I64, 1, target=0.67, of="10^6 keys"),
     _by_key("10^6 keys, in order", _MANY, I64, _MANY, True, target=0.40, of="10^6 keys"),
+    _windows("windows of 15", _WINDOWS),
+    _windows("windows of 15, rows of 16384", _WINDOWS, 16384),
+    _windows("largest of 15", _LARGEST),
 )

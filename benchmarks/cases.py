@@ -143,8 +143,8 @@ class BoundCase:
             return {"n": self.outputs[0].shape[0], **self.case.text.keywords}
         if self.case.text.kind == "elementwise" or self.case.text.form == "segments":
             return {}
-        if self.case.text.form == "scan":
-            return {"axis": self.axes[0]}
+        if self.case.text.form in ("scan", "window"):
+            return {"axis": self.axes[0], **self.case.text.keywords}
         return {"axis": self.case.axis}
 
 

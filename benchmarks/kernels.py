@@ -59,8 +59,8 @@ class Text:
     tolerance : float or None
         Relative error that is allowed; None: by dtype.
     form : str
-        Method of a reduction that is called instead of the kernel: ``"scan"``, ``"segments"`` or
-        ``"by_key"``.
+        Method of a reduction that is called instead of the kernel: ``"scan"``, ``"segments"``,
+        ``"by_key"`` or ``"window"``.
     keywords : mapping
         Of calls of that form.
     """

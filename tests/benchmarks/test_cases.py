@@ -51,7 +51,7 @@ class TestAggregates:
     @pytest.mark.parametrize("case", aggregate_cases.CASES, ids=lambda case: case.name)
     def test_bounds(self, case: Case, size: int) -> None:
         inputs = case.bind(size).inputs
-        if case.text.form == "scan":
+        if case.text.form in ("scan", "window"):
             assert [one.values for one in inputs] == [None]
             return
         operand, (length,) = inputs[-1], inputs[0].view_shape
@@ -125,6 +125,9 @@ class TestTable:
             "segments of about 1000": 0.90,
             "segments by a power law": 0.75,
             "256 keys": 0.80,
+            "windows of 15": 0.80,
+            "windows of 15, rows of 16384": 0.80,
+            "largest of 15": 0.80,
         }
         assert (by_name("3x3, odd rows").of, by_name("3x3, odd rows").target) == ("3x3", 0.9)
         assert (by_name("stride 2").of, by_name("stride 2").target) == ("CuPy", 0.95)
