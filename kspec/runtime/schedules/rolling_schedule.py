@@ -96,9 +96,10 @@ def choose_rolling(
     along = [tuple(reversed(strides)) for strides in (*moved, *outputs)]
     # With CONSTANT, ``kspec::index_outside`` says that there is no element.
     code = windows.BOUNDARIES.index(windows.CONSTANT if boundary == SHRINK else boundary)
-    tile = 0
+    tile = accumulator = 0
     if not (on_host or ordered or count == 0) and _is_stretch(sliding, ndim):
-        tile = _tile(out_shape[-1], length, accumulator_size())
+        accumulator = accumulator_size()
+        tile = _tile(out_shape[-1], length, accumulator)
     tiles = -(-out_shape[-1] // tile) if tile else 0
     plan = struct.pack("2q2iq", count, length, code, tile, tiles)
     for one in reversed(sliding):
@@ -110,7 +111,7 @@ def choose_rolling(
         blocks = min(count, 4 * config.host_threads(), 1 + count * length // HOST_ELEMENTS)
         return RollingSchedule(layout, blocks, 1, plan)
     if tile:
-        needed = -(-(tile + length - 1) // _items(accumulator_size()))
+        needed = -(-(tile + length - 1) // _items(accumulator))
         blocks = count // out_shape[-1] * tiles
         return RollingSchedule(layout, blocks, -(-needed // 32) * 32, plan, tile)
     return RollingSchedule(layout, -(-count // _THREADS), _THREADS, plan)

@@ -100,6 +100,11 @@ class Division:
         return 0
 
     @property
+    def stretch(self) -> int:
+        """Tiles of a block that count as one."""
+        return 1
+
+    @property
     def blocks(self) -> int:
         """Number of blocks."""
         return self.tiles * self.chains

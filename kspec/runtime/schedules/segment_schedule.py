@@ -215,8 +215,7 @@ def _packed(
     head = struct.pack("3q", columns.size, segmented.length, segmented.segments)
     head += struct.pack("Pq2i", bounds.ptr, bounds.strides[0], dtype.itemsize, dtype.kind == "i")
     head += struct.pack("2i", shift >= 0, max(shift, 0))
-    stretch = division.stretch if isinstance(division, Parts) else 1
-    head += struct.pack("4q", division.chains, division.tiles, division.groups, stretch)
+    head += struct.pack("4q", division.chains, division.tiles, division.groups, division.stretch)
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(segmented.steps)}q", *segmented.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))
