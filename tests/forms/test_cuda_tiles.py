@@ -101,13 +101,13 @@ def shift_of(schedule: ScanSchedule) -> int:
     return int(shift) if packed else -1
 
 
-def parts_of(schedule: ScanSchedule, accumulator: int, *inputs: Any) -> Parts:
+def parts_of(schedule: ScanSchedule, accumulator: int, segments: int, *inputs: Any) -> Parts:
     """Return how segments of one column are divided."""
     shift = shift_of(schedule)
     pack = 16 // max(one.itemsize for one in inputs) if shift >= 0 else 1
     tile = SegmentTile(accumulator, pack, tuple(one.itemsize for one in inputs))
     tiles = max(1, -(-(len(inputs[0]) + max(shift, 0)) // tile.size))
-    return Parts.of(tiles, accumulator)
+    return Parts.of(tiles, tile.size, segments, accumulator)
 
 
 def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
@@ -422,8 +422,11 @@ class TestSegmentLines:
             inputs, indptr = model.draw(length), bounds(length, kind)
             wanted = model.segments(inputs, indptr)
             model.check(kernel.segments(*inputs, indptr), wanted, f"{length} {kind}")
+            if len(indptr) == 1:
+                continue  # nothing is launched
             assert schedules[-1].layout == LINES["segments"]
-            assert schedules[-1].division == parts_of(schedules[-1], size_of(name), *inputs)
+            divided = parts_of(schedules[-1], size_of(name), len(indptr) - 1, *inputs)
+            assert schedules[-1].division == divided
 
     @pytest.mark.parametrize("stretches", [1, 8, 1024])
     def test_many_tiles(
@@ -440,8 +443,30 @@ class TestSegmentLines:
             inputs = model.draw(count * SegmentTile(32, 1, ()).size - 5)
             indptr = bounds(len(inputs[0]), kind)
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
-            assert schedules[-1].division == parts_of(schedules[-1], 32, *inputs)
-            assert (schedules[-1].division.stretch > 1) == (stretches < 1024)
+            division = schedules[-1].division
+            assert division == parts_of(schedules[-1], 32, len(indptr) - 1, *inputs)
+            assert (division.tiles < 16) == (stretches < 1024)
+
+    @pytest.mark.parametrize("stretches", [1, 2, 5, 1024])
+    def test_uneven_segments(
+        self, stretches: int, schedules: list[ScanSchedule], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Stretches are shorter where there are many segments, and some have no tile at all."""
+        monkeypatch.setattr(segment_schedule, "_STRETCHES", stretches)
+        kernel, x = anew(SUM), integers(9 * 7168 + 100, dtype="int32")
+        half = len(x) // 2
+        single = np.arange(half, len(x) + 1)
+        empty = np.full(70_000, 3 * 7168)
+        for indptr in (
+            np.append(0, single),
+            np.append(single - half, len(x)),
+            np.sort(np.concatenate([[0], single, empty])),
+            np.sort(np.concatenate([single - half, empty, [len(x)]])),
+        ):
+            wanted = np.append(0, np.cumsum(x))[indptr]
+            np.testing.assert_array_equal(kernel.segments(x, indptr), np.diff(wanted))
+            tiles = schedules[-1].division.tiles
+            assert tiles == (10 if stretches == 1024 else 5 if stretches == 5 else stretches)
 
     @pytest.mark.parametrize("kind", ["long", "mixed"])
     def test_many_chunks(self, kind: str, schedules: list[ScanSchedule]) -> None:

@@ -81,12 +81,18 @@ class TestParts:
         assert Parts(32 * 256, 8).nbytes == 512 + (32 * 256 + 32) * (2 * 16 + 16)
 
     @pytest.mark.parametrize(
-        ("tiles", "stretch", "blocks"),
-        [(1, 1, 1), (2047, 1, 2047), (2048, 2, 1024), (16384, 16, 1024), (10**6, 16, 62_500)],
+        ("tiles", "blocks"),
+        [(1, 1), (2047, 2047), (2048, 1024), (16384, 1024), (10**6, 62_500)],
     )
-    def test_stretches(self, tiles: int, stretch: int, blocks: int) -> None:
-        parts = Parts.of(tiles, 4)
-        assert (parts.stretch, parts.blocks, parts.chains, parts.groups) == (stretch, blocks, 1, 0)
+    def test_stretches(self, tiles: int, blocks: int) -> None:
+        parts = Parts.of(tiles, 100, 0, 4)
+        assert (parts.tiles, parts.blocks, parts.chains, parts.groups) == (blocks, blocks, 1, 0)
+
+    def test_the_end_of_a_segment_is_as_much_work_as_8_elements(self) -> None:
+        assert Parts.of(3, 100, 0, 4).work == 100
+        assert Parts.of(3, 100, 30, 4).work == 180
+        assert Parts.of(3, 100, 1, 4).work == 103  # 308 for 3 blocks: the last one has less
+        assert Parts.of(2048, 100, 2048, 4).work == 216
 
 
 PROLOGUE = '#include "kspec/elements.cuh"\n#include "kspec/reduce.cuh"\n'
@@ -302,12 +308,12 @@ def test_kernels_find_what_scans_packed() -> None:
 def test_kernels_find_what_waves_packed() -> None:
     schedule = wave_schedule(1000)
     assert schedule.layout == "kspec::ScanWaves<8>"
-    assert (schedule.blocks, schedule.threads, schedule.cooperative) == (PROCESSORS, 288, True)
+    assert (schedule.blocks, schedule.threads, schedule.cooperative) == (PROCESSORS, 544, True)
     assert schedule.shared == 8 * 7168 * 4
     tiles = -(-(10**8) // 7168)
     ctype = "kspec::Reduction<kspec::ScanWaves<8>, 1, 1>"
-    fields = "p.outputs, p.length, p.packed, p.shift, p.tiles, p.stages, (long long)p.tickets"
-    wanted = [1000, 10**5, 1, 0, tiles, 8, 1 << 24]
+    fields = "p.outputs, p.length, p.packed, p.shift, p.tiles, (long long)p.tickets"
+    wanted = [1000, 10**5, 1, 0, tiles, 1 << 24]
     assert read(ctype, fields, schedule.pack(1 << 24), "waves") == wanted
 
 
@@ -343,7 +349,7 @@ def test_tiles_of_waves_are_those_of_the_headers() -> None:
     text = (
         "template <class In, class Out, class... Args> __device__ void one(int*& out) {\n"
         "  typedef kspec::WaveTile<kspec::PackSize<Args...>::value, In, Out> Tile;\n"
-        "  *out++ = Tile::SIZE, *out++ = Tile::BYTES, *out++ = Tile::THREADS + 32;\n"
+        "  *out++ = Tile::SIZE, *out++ = Tile::BYTES, *out++ = kspec::WAVE_TEAMS * Tile::THREADS + 32;\n"
         "  *out++ = Tile::STAGES;\n}\n" + "__global__ void wave_tiles(int* out) {\n"
     )
     found = np.zeros((len(OPERANDS), 4), "int32")
@@ -365,9 +371,7 @@ class TestWaves:
         least = 8 * PROCESSORS * 7168
         floats = members((4,), (4,))
         assert choose_waves(least - 1, 4, floats, PROCESSORS, ROOM) is None
-        assert choose_waves(least, 4, floats, PROCESSORS, ROOM) == Waves(
-            WaveTile(4, 4), 8, PROCESSORS
-        )
+        assert choose_waves(least, 4, floats, PROCESSORS, ROOM) == Waves(WaveTile(4, 4), PROCESSORS)
 
     @pytest.mark.parametrize(
         ("sizes", "accumulator", "room"),
@@ -384,11 +388,12 @@ class TestWaves:
 
     def test_shared_memory_suffices(self) -> None:
         """Beside the tiles there are the carries of warps, and the arrivals of copies."""
-        static = 2 * 9 * (16 + 4) + 8 * 8 * 8 + 64
-        for one in OPERANDS:
-            waves = choose_waves(2**40, 4, members(*one), PROCESSORS, ROOM)
-            assert waves is not None and 5 <= waves.stages <= 8
-            assert waves.shared + static <= ROOM
+        for (inputs, outputs), accumulator in itertools.product(OPERANDS, (4, 8)):
+            waves = choose_waves(2**40, accumulator, members(inputs, outputs), PROCESSORS, ROOM)
+            assert waves is not None
+            carries = 2 * 9 * (2 * accumulator) + 8 * 8 * 8
+            heard = 4 * (160 + 5) * accumulator // 4 + 4
+            assert waves.tile.shared + carries + heard + 16 <= ROOM
 
 
 def test_kernels_find_what_segments_packed() -> None:

@@ -72,17 +72,17 @@ template <class Acc> struct Message {
   __device__ inline bool is_complete(unsigned int launch) const {
     bool complete = true;
 #pragma unroll
-    for (int k = 0; k < WORDS; ++k) complete = complete && state(k, launch) - 1u < 2u;
+    for (int k = 0; k < WORDS; ++k) complete = complete && is_written(word[k], launch);
     return complete;
+  }
+  __device__ static inline bool is_written(Word word, unsigned int launch) {
+    return state(word, launch) - 1u < 2u;
   }
   __device__ inline Carry<Acc> carry(unsigned int launch) const {
     unsigned int bits[WORDS];
 #pragma unroll
     for (int k = 0; k < WORDS; ++k) bits[k] = (unsigned int)word[k];
-    Carry<Acc> carry;
-    carry.state = (int)state(0, launch);
-    memcpy(&carry.value, bits, sizeof(Acc));
-    return carry;
+    return Carry<Acc>{value(bits), (int)state(word[0], launch)};
   }
   __device__ static inline void write(const Carry<Acc>& carry, unsigned int launch, Word* to,
                                       int step) {
@@ -91,14 +91,19 @@ template <class Acc> struct Message {
     memcpy(bits, &carry.value, sizeof(Acc));
 #pragma unroll
     for (int k = 0; k < WORDS; ++k)
-      static_cast<volatile Word*>(to)[k * step] =
-          (Word)(launch << 2 ^ (unsigned int)carry.state) << 32 | bits[k];
+      static_cast<volatile Word*>(to)[k * step] = word_of(carry.state, launch, bits[k]);
   }
-
- private:
+  __device__ static inline Word word_of(int state, unsigned int launch, unsigned int bits) {
+    return (Word)(launch << 2 ^ (unsigned int)state) << 32 | bits;
+  }
+  __device__ static inline Acc value(const unsigned int* bits) {
+    Acc value;
+    memcpy(&value, bits, sizeof(Acc));
+    return value;
+  }
   // NOTHING, or anything above BEGUN, if nothing was written in this launch.
-  __device__ inline unsigned int state(int k, unsigned int launch) const {
-    return (unsigned int)(word[k] >> 32) ^ launch << 2;
+  __device__ static inline unsigned int state(Word word, unsigned int launch) {
+    return (unsigned int)(word >> 32) ^ launch << 2;
   }
 };
 

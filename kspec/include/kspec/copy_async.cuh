@@ -114,13 +114,19 @@ __device__ inline void fence_bulk() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-// End a group of stores, and wait until those of earlier groups have been read.
+// End a group of stores.
 __device__ inline void commit_bulk() {
 #ifdef KSPEC_COPIES_IN_BULK
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-  asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 #endif
 }
+// Wait until stores have read what they write.
+__device__ inline void wait_for_bulk() {
+#ifdef KSPEC_COPIES_IN_BULK
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+// Wait until they have written it.
 __device__ inline void finish_bulk() {
 #ifdef KSPEC_COPIES_IN_BULK
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

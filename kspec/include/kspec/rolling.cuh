@@ -102,8 +102,9 @@ template <class Op, class Place, int W, int I> struct Slide {
 template <class Acc> struct RollingTile {
   enum {
     THREADS = 256,  // at most
-    // Of a thread: odd, so that those of neighbouring threads have other banks.
-    ITEMS = sizeof(Acc) > 16 ? 3 : sizeof(Acc) > 8 ? 5 : 9,
+    CHUNK = sizeof(Acc) > 16 || (sizeof(Acc) > 4 && sizeof(Acc) <= 8) ? 3 : 5,
+    CHUNKS = sizeof(Acc) > 8 ? 1 : 3,  // of a thread
+    ITEMS = CHUNK * CHUNKS,  // odd, so that those of neighbouring threads have other banks
     FITS = sizeof(Acc) <= 32,
     SIZE = THREADS * ITEMS
   };

@@ -29,9 +29,7 @@ struct Reduction<ScanLines<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTP
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanColumns<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
-struct Reduction<ScanWaves<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {
-  ptrdiff_t stages;  // tiles of a block that are in shared memory
-};
+struct Reduction<ScanWaves<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
 
 // Blocks of small accumulators are to wait for each other beside blocks that load.
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<ScanLines<AXES>, Acc, Inputs...> {

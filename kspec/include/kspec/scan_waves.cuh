@@ -3,8 +3,10 @@
 // block reads what each tile of a wave makes and keeps what all waves before it make, so that no tile
 // waits for a chain of others, and equal calls on equal devices give equal bits.
 //
-// Elements wait in shared memory. A tile is passed over twice: as soon as it is there, to say what it
-// makes, and AHEAD tiles later, when the others of its wave have long done so too, to make outputs.
+// Elements wait in shared memory. A tile is passed over twice: as soon as it is there, to find what it
+// makes, and AHEAD tiles later, when the others of its wave have long said so too, to make outputs. Two
+// teams of warps take turns: while one finds what a tile makes, the other says what it has found, and
+// finishes an earlier tile.
 #pragma once
 
 #include "kspec/scan_lines.cuh"
@@ -12,8 +14,10 @@
 
 namespace kspec {
 
-enum { WAVE_THREADS = 256 };  // and a warp that listens to other blocks
-template <int AXES> struct MaxThreads<ScanWaves<AXES>> { enum { value = WAVE_THREADS + 32 }; };
+enum { WAVE_TEAM = 256, WAVE_TEAMS = 2 };  // threads; and a warp that listens to other blocks
+template <int AXES> struct MaxThreads<ScanWaves<AXES>> {
+  enum { value = WAVE_TEAMS * WAVE_TEAM + 32 };
+};
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<ScanWaves<AXES>, Acc, Inputs...> {
   enum { value = 1 };
 };
@@ -30,13 +34,13 @@ template <class In, class Out> __device__ constexpr int place_of_output(int k) {
 // The elements of a tile whose packs have `V`; kspec/runtime/schedules/wave_schedule.py agrees.
 template <int V, class In, class Out> struct WaveTile {
   enum {
-    THREADS = WAVE_THREADS,
+    THREADS = WAVE_TEAM,
     WARPS = THREADS / 32,
     BYTES = place_of_output<In, Out>(Out::COUNT),              // of an element
     PACKS = V * BYTES <= 16 ? 7 : V * BYTES <= 32 ? 3 : 1,     // of a thread: odd, so that those
     SIZE = THREADS * PACKS * V,                                // of neighbours have other banks
-    AHEAD = 3,
-    STAGES = AHEAD + 5  // at most
+    AHEAD = 2 * WAVE_TEAMS,
+    STAGES = AHEAD + 2 * WAVE_TEAMS  // tiles that a block keeps; those of a team have its own slots
   };
 };
 
@@ -54,20 +58,8 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   enum { PACKS = Tile::PACKS, SIZE = Tile::SIZE, WARPS = Tile::WARPS, STRETCH = 32 * PACKS * V };
   enum { ALL = (1u << (V - 1) << 1) - 1u };
 
-  // Where a tile's elements are in their rows, in the order of the scan, and which exist.
-  struct Rows : RowsOfTile<Plan, SIZE> {
-    int low, high;  // elements that exist
+  typedef RowsOfTile<Plan, SIZE> Rows;  // in the order of the scan
 
-    __device__ inline Rows(const Plan& plan, ptrdiff_t first)
-        : RowsOfTile<Plan, SIZE>(plan, first),
-          low(item_of(0, first, SIZE)),
-          high(item_of(plan.outputs * plan.length, first, SIZE)) {}
-    __device__ inline bool is_whole() const { return high - low == SIZE; }
-    __device__ inline bool begins_none() const { return this->long_rows && this->begin == SIZE; }
-    __device__ inline unsigned int exists(int item) const {
-      return bits_within<V>(item, low, high);
-    }
-  };
   // Packs that follow each other, of which each is asked with which of its elements a row begins.
   struct Begins {
     int left, length;  // elements before the next row, and of a row, if not more than a tile's
@@ -90,13 +82,15 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   const Op& op;
   const Plan& plan;
   const int lane, warp;
-  const int stretch;  // first element in memory of the warp's, in a tile
-  bool bulk;          // stretches are copied as a whole
+  const int stretch;         // first element in memory of the warp's, in a tile
+  const ptrdiff_t elements;  // in all rows
+  bool bulk;                 // stretches are copied as a whole
 
   __device__ inline WaveThread(const Op& op, const Plan& plan, const Inputs&... inputs,
                                const Outputs&... outputs)
-      : op(op), plan(plan), lane(threadIdx.x % 32), warp(threadIdx.x / 32),
-        stretch((plan.reversed ? WARPS - 1 - warp : warp) * STRETCH) {
+      : op(op), plan(plan), lane(threadIdx.x % 32), warp(threadIdx.x % WAVE_TEAM / 32),
+        stretch((plan.reversed ? WARPS - 1 - warp : warp) * STRETCH),
+        elements(plan.outputs * plan.length) {
     bulk = HAS_BULK;
     ((bulk = bulk && plan.steps[K] != 0 && is_aligned(inputs.data)), ...);
     ((bulk = bulk && is_aligned(outputs.data)), ...);
@@ -107,10 +101,10 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
     return (plan.reversed ? plan.tiles - 1 - tile : tile) * SIZE - plan.shift;
   }
   __device__ inline ptrdiff_t begin(ptrdiff_t tile) const {
-    return plan.reversed ? plan.outputs * plan.length - memory_begin(tile) - SIZE : memory_begin(tile);
+    return plan.reversed ? elements - memory_begin(tile) - SIZE : memory_begin(tile);
   }
   __device__ inline bool is_whole(ptrdiff_t first) const {
-    return first >= 0 && first + SIZE <= plan.outputs * plan.length;
+    return first >= 0 && first + SIZE <= elements;
   }
   // Whether the first tile begins at a multiple of 16 bytes.
   template <class T> __device__ inline bool is_aligned(const T* data) const {
@@ -132,7 +126,7 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
        ...);
       return;
     }
-    (stage_input<V, PACKS>(inputs, plan.steps[K] != 0, first, plan.outputs * plan.length, whole,
+    (stage_input<V, PACKS>(inputs, plan.steps[K] != 0, first, elements, whole,
                            slot + SIZE * place_of_input<In>(K), [&](int p) { return moved_item(p); }),
      ...);
     commit_copies();
@@ -143,7 +137,12 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
     if (bulk)
       arrival.wait(odd);
     else
-      wait_for_copies(plan.stages - Tile::AHEAD - 1);
+      wait_for_copies((Tile::STAGES - Tile::AHEAD) / WAVE_TEAMS - 1);
+    __syncwarp();
+  }
+  // Wait until a slot whose outputs are written can be filled again.
+  __device__ inline void wait_for_slot() const {
+    if (bulk && lane == 0) wait_for_bulk();
     __syncwarp();
   }
   // Write outputs that are in a slot.
@@ -215,7 +214,6 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
                                       const Output& output) const {
     typedef typename Output::type T;
     const T* const from = reinterpret_cast<const T*>(slot + SIZE * place_of_output<In, Out>(N));
-    const ptrdiff_t total = plan.outputs * plan.length;
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
       const int item = moved_item(p);
@@ -225,14 +223,16 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
         __stcs(reinterpret_cast<Access*>(to), *reinterpret_cast<const Access*>(from + item));
       } else {
         for (int j = 0; j < V; ++j)
-          if (first + item + j >= 0 && first + item + j < total) to[j] = from[item + j];
+          if (first + item + j >= 0 && first + item + j < elements) to[j] = from[item + j];
       }
     }
   }
 
   // A pack of the thread's: number p in the order of the scan, whose elements are from `item` on in
   // that order, and from `memory_item` on in memory.
-  __device__ inline int item(int p) const { return ((int)threadIdx.x * PACKS + p) * V; }
+  __device__ inline int item(int p) const {
+    return ((int)threadIdx.x % WAVE_TEAM * PACKS + p) * V;
+  }
   __device__ inline int memory_item(int p) const {
     return plan.reversed ? SIZE - V - item(p) : item(p);
   }
@@ -289,23 +289,29 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   template <class Each>
   __device__ inline void each_pack(ptrdiff_t tile, const unsigned char* slot, const Each& each,
                                    const Inputs&... inputs) const {
-    const Rows rows(plan, begin(tile));
-    if (!rows.is_whole())
-      each_pack<true, true>(rows, slot, each, inputs...);
-    else if (rows.begins_none())
-      each_pack<false, false>(rows, slot, each, inputs...);
+    const ptrdiff_t first = begin(tile);
+    const Rows rows(plan, first);
+    if (!is_whole(first))
+      each_pack<V, true>(rows, first, slot, each, inputs...);
+    else if (rows.long_rows && rows.begin == SIZE)
+      each_pack<0, false>(rows, first, slot, each, inputs...);
+    else if (rows.first.column % V == 0 && plan.length % V == 0)
+      each_pack<1, false>(rows, first, slot, each, inputs...);
     else
-      each_pack<true, false>(rows, slot, each, inputs...);
+      each_pack<V, false>(rows, first, slot, each, inputs...);
   }
-  // BEGIN: rows may begin among the elements. MISSING: some may not exist.
-  template <bool BEGIN, bool MISSING, class Each>
-  __device__ inline void each_pack(const Rows& rows, const unsigned char* slot, const Each& each,
-                                   const Inputs&... inputs) const {
+  // Rows may begin with the first BEGINS elements of a pack. MISSING: some may not exist.
+  template <int BEGINS, bool MISSING, class Each>
+  __device__ inline void each_pack(const Rows& rows, ptrdiff_t first, const unsigned char* slot,
+                                   const Each& each, const Inputs&... inputs) const {
+    const int low = MISSING ? item_of(0, first, SIZE) : 0;
+    const int high = MISSING ? item_of(elements, first, SIZE) : SIZE;
     Begins edges(rows, item(0));
 #pragma unroll(MISSING || V > 4 ? 1 : PACKS)
     for (int p = 0; p < PACKS; ++p) {
-      const unsigned int which = MISSING ? rows.exists(item(p)) : ALL;
-      const unsigned int begins = BEGIN ? edges.next() | (which ^ ALL) : 0;
+      const unsigned int which = MISSING ? bits_within<V>(item(p), low, high) : ALL;
+      const unsigned int begins =
+          BEGINS ? (edges.next() & (1u << (BEGINS - 1) << 1) - 1u) | (which ^ ALL) : 0;
       Acc value[V];
       map(value, rows, p, which, slot, inputs...);
       each(rows, p, which, begins, value);
@@ -318,63 +324,114 @@ template <class Op> struct Waves {
   typedef typename Op::_Acc Acc;
   typedef Message<Acc> Text;
   typedef typename Text::Word Word;
-  enum { BATCH = 8 };  // messages of a lane that are under way
+  enum {
+    EACH = 5,  // messages that a lane joins
+    HEARD = 32 * EACH,
+    WORDS = Text::WORDS
+  };
+  // So many messages, in shared memory, and a bit for each word of those in which a row begins.
+  struct Heard {
+    unsigned int bits[HEARD * WORDS], begun[EACH * WORDS + 1];
+  };
 
   const Op& op;
   Word* words;
+  Heard* const heard;
   ptrdiff_t tiles;
   int number;  // of this block, in each wave
   unsigned int launch;
-  Carry<Acc> base;  // what all waves before make
+  Carry<Acc> base;          // what all waves before make
+  Word word[EACH * WORDS];  // that the lane has asked for
 
   template <class Plan>
-  __device__ inline Waves(const Op& op, const Plan& plan, const Ticket& mine)
-      : op(op), words(static_cast<Word*>(plan.carries)), tiles(plan.tiles),
+  __device__ inline Waves(const Op& op, const Plan& plan, const Ticket& mine, Heard* heard)
+      : op(op), words(static_cast<Word*>(plan.carries)), heard(heard), tiles(plan.tiles),
         number((int)mine.number), launch(mine.launch) {
     base.state = NOTHING;
   }
   __device__ inline ptrdiff_t tile(int wave) const { return (ptrdiff_t)wave * gridDim.x + number; }
   __device__ inline void say(int wave, const Carry<Acc>& whole) const {
-    Text::write(whole, launch, words + tile(wave) * Text::WORDS, 1);
+    Text::write(whole, launch, words + tile(wave) * WORDS, 1);
+  }
+  // Begin to read what the tiles from number `first` on say, of a wave, or of its rest.
+  __device__ inline void ask(ptrdiff_t first, int rest) {
+    const int count = there(first, rest) * WORDS;
+#pragma unroll
+    for (int k = 0; k < EACH * WORDS; ++k) {
+      word[k] = Text::word_of(OPEN, launch, 0);  // where there is no tile
+      if (lane(k) < count) word[k] = said(first)[lane(k)];
+    }
   }
   // Wait until the next wave has said all. What is before this block's tile goes to `front`. A warp
   // comes here.
   __device__ inline void listen(int wave, Carry<Acc>* front) {
-    const int lane = threadIdx.x % 32, blocks = gridDim.x, each = (blocks + 31) / 32;
-    const ptrdiff_t first = (ptrdiff_t)wave * blocks;
-    Carry<Acc> some, before;
-    some.state = before.state = NOTHING;
-    for (int m = 0; m < each; m += BATCH) {
-      const int from = lane * each + m;
-      Text said[BATCH];
-      bool exists[BATCH];
+    const int own = threadIdx.x % 32, blocks = gridDim.x;
+    ptrdiff_t first = (ptrdiff_t)wave * blocks;
+#pragma unroll 1
+    for (int from = 0; from < blocks && first < tiles; from += HEARD, first += HEARD) {
+      if (from) ask(first, blocks - from);
+      hear(first);
+      const int count = there(first, blocks - from), last = (count - 1) / EACH;
+      const int rest = count - own * EACH, mine = number - from - own * EACH;
+      const int bit = own * EACH * WORDS;
+      const unsigned int begins =
+          __funnelshift_r(heard->begun[bit / 32], heard->begun[bit / 32 + 1], bit % 32);
+      Carry<Acc> some, before;
+      some.state = before.state = NOTHING;
 #pragma unroll
-      for (int b = 0; b < BATCH; ++b) {
-        exists[b] = m + b < each && from + b < blocks && first + from + b < tiles;
-        if (exists[b]) said[b].read(words + (first + from + b) * Text::WORDS, 1);
+      for (int e = 0; e < EACH; ++e) {
+        if (e == mine) before = some;
+        if (e >= rest) continue;
+        const Acc next = Text::value(heard->bits + (own * EACH + e) * WORDS);
+        const bool begun = begins >> e * WORDS & 1;
+        some.value = e == 0 || begun ? next : op._reduce(some.value, next);
+        some.state = begun || (e && some.state == BEGUN) ? BEGUN : OPEN;
       }
+      __syncwarp();  // before others are heard
+      // Lanes without messages have nothing to join.
+      const unsigned int begun = __ballot_sync(0xffffffffu, some.state != OPEN);
+      some.value = up_to_lane<32>(op, some.value, begun);
+      const Carry<Acc> earlier{shuffle_up(some.value, 1), state_of_first(own, begun)};
+      if (0 <= mine && mine < EACH) {
+        before.follow(op, earlier);
+        before.follow(op, base);
+        *front = before;
+      }
+      Carry<Acc> whole{shuffle_from(some.value, last), state_of_first(last + 1, begun)};
+      whole.follow(op, base);
+      base = whole;
+    }
+    first = (ptrdiff_t)(wave + 1) * blocks;
+    if (first < tiles) ask(first, blocks);
+  }
+
+ private:
+  // How many tiles are heard at once.
+  __device__ inline int there(ptrdiff_t first, int rest) const {
+    const int most = rest < HEARD ? rest : HEARD;
+    return tiles - first < most ? (int)(tiles - first) : most;
+  }
+  __device__ inline const volatile Word* said(ptrdiff_t first) const { return words + first * WORDS; }
+  // Neighbouring lanes read neighbours: all blocks read the same few lines at about the same time.
+  __device__ static inline int lane(int k) { return k * 32 + (int)threadIdx.x % 32; }
+  // Wait for all that has been asked for, and keep it.
+  __device__ inline void hear(ptrdiff_t first) {
+    for (bool waits = true; __any_sync(0xffffffffu, waits);) {
+      waits = false;
 #pragma unroll
-      for (int b = 0; b < BATCH; ++b) {
-        if (!exists[b]) continue;
-        while (!said[b].is_complete(launch))
-          said[b].read(words + (first + from + b) * Text::WORDS, 1);
-        if (from + b == number) before = some;
-        Carry<Acc> next = said[b].carry(launch);
-        next.follow(op, some);
-        some = next;
+      for (int k = 0; k < EACH * WORDS; ++k) {
+        const bool written = Text::is_written(word[k], launch);
+        if (!written) word[k] = said(first)[lane(k)];
+        waits = waits || !written;
       }
+    }
+#pragma unroll
+    for (int k = 0; k < EACH * WORDS; ++k) {
+      const unsigned int begun = __ballot_sync(0xffffffffu, Text::state(word[k], launch) == BEGUN);
+      heard->bits[lane(k)] = (unsigned int)word[k];
+      if (threadIdx.x % 32 == 0) heard->begun[k] = begun;
     }
     __syncwarp();
-    some = up_to_lane<32>(op, some);
-    const Carry<Acc> earlier = shuffle_up(some, 1);
-    if (lane == number / each) {
-      if (lane) before.follow(op, earlier);
-      before.follow(op, base);
-      *front = before;
-    }
-    Carry<Acc> whole = shuffle_from(some, 31);
-    whole.follow(op, base);
-    base = whole;
   }
 };
 
@@ -383,73 +440,78 @@ template <class Thread, class Op, class Plan, class Load, class Total, class Fin
 __device__ inline void scan_waves(const Op& op, const Plan& plan, const Thread& thread,
                                   const Load& load, const Total& total, const Finish& finish) {
   typedef typename Op::_Acc Acc;
-  enum { AHEAD = Thread::Tile::AHEAD, WARPS = Thread::WARPS };
-  // Each twice: one is written while slow threads still read the other.
+  enum {
+    AHEAD = Thread::Tile::AHEAD,
+    STAGES = Thread::Tile::STAGES,
+    WARPS = Thread::WARPS,
+    KEPT = AHEAD / WAVE_TEAMS
+  };
+  // What warps have found, and what is before tiles: one is written while another is read.
   __shared__ __align__(16) unsigned char memory[2 * (WARPS + 1) * sizeof(Carry<Acc>)];
-  __shared__ Arrival arrivals[Thread::Tile::STAGES][WARPS];
-  for (int k = threadIdx.x; k < Thread::Tile::STAGES * WARPS; k += blockDim.x)
+  __shared__ Arrival arrivals[STAGES][WARPS];
+  for (int k = threadIdx.x; k < STAGES * WARPS; k += blockDim.x)
     arrivals[k / WARPS][k % WARPS].init();
-  Waves<Op> waves(op, plan, take_tile(plan));
+  __shared__ typename Waves<Op>::Heard heard;
+  Waves<Op> waves(op, plan, take_tile(plan), &heard);
   __syncthreads();
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = gridDim.x;
+  const int lane = thread.lane, warp = thread.warp, team = threadIdx.x / WAVE_TEAM;
+  const int blocks = gridDim.x;
   const int count = (int)((plan.tiles - waves.number + blocks - 1) / blocks);
-  const bool works = warp < WARPS;  // the last warp listens
-  const int stages = (int)plan.stages, late = thread.bulk;  // bulk stores free a slot later
-  if (works)
-    for (int k = 0; k < stages; ++k)
-      if (k < count)
-        load(waves.tile(k), k, arrivals[k][warp]);
-      else
-        commit_copies();
-  Carry<Acc> own[AHEAD + 1];       // what is before the thread's elements in a tile, newest first
-  int reading = 0, finishing = 0, free = 0, odd = 0;  // slots, and the turn of the first
-  for (int k = 0; k < count + AHEAD; ++k) {
-    const int j = k - AHEAD;  // the tile that is finished
-    Carry<Acc>* const shared = reinterpret_cast<Carry<Acc>*>(memory) + k % 2 * (WARPS + 1);
-    Carry<Acc>* const front = shared + WARPS;
-    if (works && k < count) {
-      thread.wait(arrivals[reading][warp], odd);
-      Carry<Acc> whole = total(waves.tile(k), reading);
-      const unsigned int begun = __ballot_sync(0xffffffffu, whole.state == BEGUN);
-      whole.value = up_to_lane<32>(op, whole.value, begun);
-      own[0].value = shuffle_up(whole.value, 1);
-      own[0].state = state_of_first(lane, begun);
-      whole.state = state_of_first(32, begun);
-      if (lane == 31) shared[warp] = whole;
-      odd ^= reading + 1 == stages;
-      reading = reading + 1 < stages ? reading + 1 : 0;
-    }
-    if (!works && j >= 0) waves.listen(j, front);
-    __syncthreads();
-    if (works && k < count) {
-      Carry<Acc> part = shared[lane % WARPS];
-      const unsigned int begun = __ballot_sync(0xffffffffu, part.state == BEGUN);
-      part.value = up_to_lane<WARPS>(op, part.value, begun);
-      Carry<Acc> before;
-      before.value = shuffle_from(part.value, warp ? warp - 1 : 0);
-      before.state = state_of_first(warp, begun);
-      own[0].follow(op, before);
-      if (threadIdx.x == WARPS - 1) {
-        part.state = state_of_first(WARPS, begun);
-        waves.say(k, part);
+  const auto found = [&](int k) {
+    return reinterpret_cast<Carry<Acc>*>(memory) + k % 2 * (WARPS + 1);
+  };
+  const auto load_or_not = [&](int k) {
+    if (k < count)
+      load(waves.tile(k), k % STAGES, arrivals[k % STAGES][warp]);
+    else
+      commit_copies();
+  };
+  const bool listens = team == WAVE_TEAMS;  // the last warp
+  if (listens) waves.ask(0, blocks);
+  for (int k = listens ? STAGES : team; k < STAGES; k += WAVE_TEAMS) load_or_not(k);
+  Carry<Acc> own[KEPT + 1];  // what is before the thread's elements in a tile, newest first
+  for (int k = 0; k <= count + AHEAD; ++k) {
+    const int j = k - AHEAD;
+    if (listens) {
+      if (0 <= j && j < count) waves.listen(j, found(j) + WARPS);
+    } else if (team == k % WAVE_TEAMS) {
+      thread.wait_for_slot();
+      load_or_not(j >= WAVE_TEAMS ? j - WAVE_TEAMS + STAGES : count);
+      if (k < count) {
+        thread.wait(arrivals[k % STAGES][warp], k / STAGES % 2);
+        Carry<Acc> whole = total(waves.tile(k), k % STAGES);
+        const unsigned int begun = __ballot_sync(0xffffffffu, whole.state == BEGUN);
+        whole.value = up_to_lane<32>(op, whole.value, begun);
+        own[0].value = shuffle_up(whole.value, 1);
+        own[0].state = state_of_first(lane, begun);
+        whole.state = state_of_first(32, begun);
+        if (lane == 31) found(k)[warp] = whole;
       }
-    }
-    if (works && j >= 0) {
-      Carry<Acc> before = own[AHEAD];
-      before.follow(op, *front);
-      finish(waves.tile(j), finishing, before);
-      finishing = finishing + 1 < stages ? finishing + 1 : 0;
-      const int next = j - late + stages;
-      if (j >= late && next < count)
-        load(waves.tile(next), free, arrivals[free][warp]);
-      else
-        commit_copies();
-      if (j >= late) free = free + 1 < stages ? free + 1 : 0;
-    }
+    } else {
+      if (0 < k && k <= count) {
+        Carry<Acc> part = found(k - 1)[lane % WARPS];
+        const unsigned int begun = __ballot_sync(0xffffffffu, part.state == BEGUN);
+        part.value = up_to_lane<WARPS>(op, part.value, begun);
+        Carry<Acc> before;
+        before.value = shuffle_from(part.value, warp ? warp - 1 : 0);
+        before.state = state_of_first(warp, begun);
+        own[0].follow(op, before);
+        if (warp == 0 && lane == WARPS - 1) {
+          part.state = state_of_first(WARPS, begun);
+          waves.say(k - 1, part);
+        }
+      }
+      if (0 < j) {
+        Carry<Acc> before = own[KEPT];
+        before.follow(op, found(j - 1)[WARPS]);
+        finish(waves.tile(j - 1), (j - 1) % STAGES, before);
+      }
 #pragma unroll
-    for (int a = AHEAD; a > 0; --a) own[a] = own[a - 1];
+      for (int a = KEPT; a > 0; --a) own[a] = own[a - 1];
+    }
+    __syncthreads();
   }
-  if (works && thread.bulk && lane == 0) finish_bulk();
+  if (!listens && thread.bulk && lane == 0) finish_bulk();
 }
 
 template <class Op, int AXES, int I, int O, class... Inputs>

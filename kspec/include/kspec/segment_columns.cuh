@@ -17,7 +17,8 @@ __device__ inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>
   const ptrdiff_t number = tile.number / plan.chains, chain = tile.number - number * plan.chains;
   const ptrdiff_t first = number * Tile::SIZE;
   for (int item = threadIdx.x; item < Tile::SIZE; item += blockDim.x) ending[item] = -1;
-  const SegmentEnds<SegmentPlan<AXES, I, O>, Tile::SIZE> ends(plan, number, first, bits);
+  const SegmentEnds<SegmentPlan<AXES, I, O>, Tile::SIZE, 32 * Tile::WARPS> ends(plan, number, first,
+                                                                               bits);
   ends.each(threadIdx.x, blockDim.x, [&](ptrdiff_t segment, ptrdiff_t last) {
     if (plan.bound(segment) < last) ending[last - 1 - first] = segment;
   });

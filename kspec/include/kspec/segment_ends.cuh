@@ -25,21 +25,24 @@ template <int SIZE, int THREADS> struct EndsOfTile {
 // tile.
 template <class Plan, int SIZE, int THREADS> struct EndsFinder {
   typedef EndsOfTile<SIZE, THREADS> Ends;
+  enum { FAR = Ends::MOST / THREADS };  // bounds without a copy that are under way
 
   const Plan& plan;
   Ends& ends;
-  int* item;
-  ptrdiff_t from;   // the first one
-  ptrdiff_t count;  // how many there are
-  int near;         // ends of which there are copies
+  int turn;        // of two tiles that follow each other: 0, then 1, and again
+  ptrdiff_t from;  // the first one
+  int count;       // how many there are
+  int near;        // ends of which there are copies
 
   __device__ inline EndsFinder(const Plan& plan, Ends& ends, ptrdiff_t from)
-      : plan(plan), ends(ends), item(ends.items[0]), from(from), count(0) {}
+      : plan(plan), ends(ends), turn(1), from(from), count(0) {}
 
+  // Where bound number k, from the first segment's on, is in the tile.
+  __device__ inline int at(int k) const { return ends.items[turn][k]; }
   // Begin to copy the bounds of those that come next. A thread copies what it looks at.
   __device__ inline void load() {
     const ptrdiff_t left = plan.segments - from - count;
-    near = count < Ends::MOST * 3 / 4 ? (1 + (int)count * 5 / 4 / THREADS) * THREADS : Ends::MOST;
+    near = count < Ends::MOST * 3 / 4 ? (1 + count * 5 / 4 / THREADS) * THREADS : Ends::MOST;
     if (near > left) near = (int)left;
     with_bytes([&](auto own) {
       typedef decltype(own) Own;
@@ -56,7 +59,7 @@ template <class Plan, int SIZE, int THREADS> struct EndsFinder {
   // `first` on. The block comes here, and waits for all copies.
   __device__ inline void find(ptrdiff_t first, int low, int high) {
     wait_for_copies(0);
-    item = ends.items[item == ends.items[0]];
+    turn ^= 1;
     from += count;
     with_bytes([&](auto own) {
       typedef decltype(own) Own;
@@ -74,25 +77,30 @@ template <class Plan, int SIZE, int THREADS> struct EndsFinder {
     __syncthreads();
     count = ends.found;
     if (count < near || from + near == plan.segments) return;
-    for (int found = THREADS; found == THREADS; count += found) {
-      const ptrdiff_t k = count + 1 + threadIdx.x;
-      const bool exists = from + k <= plan.segments;
-      found = __syncthreads_count(exists && add(k, plan.bound(from + k) - first, low, high));
-    }
+    __syncthreads();
+    const int more = sum_of_warp(find_far(first, low, high));
+    if (threadIdx.x % 32 == 0 && more) atomicAdd(&ends.found, more);
+    __syncthreads();
+    count = ends.found;
   }
-  // Call `visit(segment, begin, end)` with every THREADS-th of them.
+  // Call `visit(segment, begin, end)` with every THREADS-th of them. The block comes here.
   template <class Visit>
   __device__ inline void each(ptrdiff_t first, int low, int high, const Visit& visit) const {
-    const int kept = count < Ends::MOST ? (int)count : Ends::MOST;
 #pragma unroll 1
-    for (int k = threadIdx.x; k < kept; k += THREADS) visit(from + k, item[k], item[k + 1]);
+    for (int done = 0;; done += Ends::MOST) {
+      const int kept = count - done < Ends::MOST ? count - done : Ends::MOST;
 #pragma unroll 1
-    for (ptrdiff_t k = Ends::MOST + threadIdx.x; k < count; k += THREADS)
-      visit(from + k, place(plan.bound(from + k) - first, low, high),
-            place(plan.bound(from + k + 1) - first, low, high));
+      for (int k = threadIdx.x; k < kept; k += THREADS)
+        visit(from + done + k, item()[k], item()[k + 1]);
+      if (done + Ends::MOST >= count) return;
+      __syncthreads();
+      place_far(from + done + Ends::MOST, first, low, high);
+      __syncthreads();
+    }
   }
 
  private:
+  __device__ inline int* item() const { return ends.items[turn]; }
   // Call `visit` with a number of the type that bounds have in memory.
   template <class Visit> __device__ inline void with_bytes(const Visit& visit) const {
     switch (plan.bounds.bytes) {
@@ -109,10 +117,37 @@ template <class Plan, int SIZE, int THREADS> struct EndsFinder {
   __device__ static inline int place(ptrdiff_t at, int low, int high) {
     return at < low ? -1 : at > high ? SIZE + 1 : (int)at;
   }
+  // Find where the bounds are from number `begin` on.
+  __device__ inline void place_far(ptrdiff_t begin, ptrdiff_t first, int low, int high) const {
+    ptrdiff_t bound[FAR];
+    plan.bounds.read(begin + threadIdx.x, THREADS, plan.segments + 1, bound);
+#pragma unroll
+    for (int j = 0; j < FAR; ++j)
+      item()[threadIdx.x + j * THREADS] = place(plan.within(bound[j]) - first, low, high);
+    if (threadIdx.x == 0 && begin + Ends::MOST <= plan.segments)
+      item()[Ends::MOST] = place(plan.bound(begin + Ends::MOST) - first, low, high);
+  }
+  // Those of which there are no copies; return how many are the thread's.
+  __device__ inline int find_far(ptrdiff_t first, int low, int high) {
+    int found = 0;
+#pragma unroll 1
+    for (ptrdiff_t k = near + 1 + threadIdx.x; from + k <= plan.segments; k += FAR * THREADS) {
+      ptrdiff_t bound[FAR];
+      plan.bounds.read(from + k, THREADS, plan.segments + 1, bound);
+#pragma unroll
+      for (int j = 0; j < FAR; ++j) {
+        const ptrdiff_t at = k + j * THREADS;
+        if (from + at > plan.segments) return found;
+        if (!add(at, plan.within(bound[j]) - first, low, high)) return found;
+        ++found;
+      }
+    }
+    return found;
+  }
   // Return whether a bound is one of the tile's, or before it.
   __device__ inline bool add(ptrdiff_t k, ptrdiff_t where, int low, int high) {
     const int at = place(where, low, high);
-    if (k <= Ends::MOST) item[k] = at;
+    if (k <= Ends::MOST) item()[k] = at;
     if (at >= low && at < high) atomicOr(&ends.bits[at / 32], 1u << at % 32);
     return at <= high;
   }

@@ -1,5 +1,5 @@
-// Segments of a single column. However long segments are, each block has as many elements as the
-// others: a stretch of tiles, which it takes one after the other. Elements and bounds of the next tile
+// Segments of a single column. However long segments are, each block has as much work as the others: a
+// stretch of tiles, which it takes one after the other. Elements and bounds of the next tile
 // are on their way to shared memory while it works on one. A thread has elements that follow each
 // other. It writes for each what those up to it make, from the last bound before it on or from its own
 // first one on, and corrects one: the last of the segment that has begun before its own.
@@ -11,6 +11,8 @@
 #include "kspec/staged.cuh"
 
 namespace kspec {
+
+enum { SEGMENT_WORK = 8 };  // kspec/runtime/schedules/segment_schedule.py agrees
 
 // The elements of a tile whose packs have `V`, or single ones, if V is 1, of inputs with so many BYTES,
 // the first with FIRST; kspec/runtime/schedules/segment_schedule.py agrees.
@@ -46,6 +48,67 @@ __device__ inline void stage_tile(Numbers<K...>, const ptrdiff_t* steps, ptrdiff
                                slot + Tile::SIZE * place_of_input<Sizes<Inputs...>>(K),
                                Tile::moved_item),
    ...);
+}
+
+// The segment of an element, and its number in it, for operations that ask.
+template <class Op, class Plan> __device__ inline Place locate(const Plan& plan, ptrdiff_t n) {
+  return Op::_INDEXED ? plan.locate(n) : Place{0, 0};
+}
+// Map the elements of a tile that the thread has, of those from `low` to `high`. They may be anywhere:
+// neighbouring threads map neighbours, and pass them on in shared memory. The block comes here.
+template <class Tile, class Op, int AXES, int I, int O, class Acc>
+__device__ inline void map_singles(const Op& op, const SegmentPlan<AXES, I, O>& plan,
+                                   const Offsets<AXES, I + O>& row, ptrdiff_t first, int low, int high,
+                                   Acc* made, Acc (&value)[Tile::ITEMS]) {
+  const auto moved = [&](const auto& each) {
+#pragma unroll
+    for (int p = 0; p < Tile::PACKS; ++p) {
+      const int item = Tile::moved_item(p);
+      if (item >= low && item < high) each(p, item);
+    }
+  };
+  // All loads are in flight before the first one is waited for.
+  moved([&](int p, int item) {
+    const ptrdiff_t n = first + item;
+    const Place place = locate<Op>(plan, n);
+    value[p] = op._map(InRow<AXES, I + O>{row, plan.steps, n}, place.column, place.row);
+  });
+  moved([&](int p, int item) { made[item] = value[p]; });
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < Tile::ITEMS; ++j) {
+    const int item = Tile::item(0) + j;
+    if (item >= low && item < high) value[j] = made[item];
+  }
+}
+// The same of packs that have been staged: `all` of the thread's elements, or those that `which` has a
+// bit for.
+template <class Tile, int V, class Op, class Plan, class Acc, class... Inputs>
+__device__ inline void map_staged(const Op& op, const Plan& plan, ptrdiff_t first, bool all,
+                                  unsigned int which, const unsigned char* slot,
+                                  Acc (&value)[Tile::ITEMS], const Inputs&... inputs) {
+  typedef Sizes<Inputs...> In;
+  const auto map = [&](const auto& exists) {
+#pragma unroll
+    for (int p = 0; p < Tile::PACKS; ++p) {
+      Batch<V, typename UpTo<In::COUNT>::type, Inputs...> batch;
+      batch.load_packed(
+          [&](int k) {
+            return StagedAccessor{slot + Tile::SIZE * place_of_input<In>(k) +
+                                  Tile::item(p) * In::of(k)};
+          },
+          inputs...);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const Place at = locate<Op>(plan, first + Tile::item(p) + j);
+        if (exists(p * V + j)) value[p * V + j] = batch.map(op, j, at.column, at.row);
+      }
+    }
+  };
+  if (all)
+    map([](int) { return true; });
+  else
+    map([&](int j) { return which >> j & 1; });
 }
 
 // What elements make that follow each other in a thread's registers: each becomes that of those up to
@@ -93,6 +156,37 @@ __device__ inline Carry<Acc> before_items(const Op& op, const Acc& own, bool beg
   return before;
 }
 
+// Where a stretch begins. All have as much work: an element is one unit, and the end of a segment
+// SEGMENT_WORK of them. As in merge-based division (Merrill and Garland, "Merge-based parallel sparse
+// matrix-vector multiplication", 2016) a block finds its own by a search.
+struct StretchBegin {
+  ptrdiff_t tile;   // its first one
+  ptrdiff_t ended;  // segments that have ended when so much work is done: not before that tile
+
+  // That of stretch number `number`, before which at least `low` segments end and at most `high`.
+  template <class Tile, class Plan>
+  __device__ static inline StretchBegin find(const Plan& plan, ptrdiff_t number, ptrdiff_t low,
+                                             ptrdiff_t high) {
+    const ptrdiff_t work = number * plan.work - plan.shift;
+    if (high > plan.segments) high = plan.segments;
+    const ptrdiff_t ended = count_ended<Tile::THREADS>(plan, SEGMENT_WORK, work, low, high);
+    const ptrdiff_t end = ended < plan.segments ? plan.bound(ended + 1) : plan.length;
+    const ptrdiff_t place = work - SEGMENT_WORK * ended;
+    return StretchBegin{((place < end ? place : end) + plan.shift) / Tile::SIZE, ended};
+  }
+};
+
+// The tile behind the last one of a stretch.
+template <class Tile, class Plan>
+__device__ inline ptrdiff_t end_of_stretch(const Plan& plan, ptrdiff_t number,
+                                           const StretchBegin& own) {
+  if (number + 1 < plan.tiles) {
+    const ptrdiff_t most = own.ended + plan.work / SEGMENT_WORK + 1;
+    return StretchBegin::find<Tile>(plan, number + 1, own.ended, most).tile;
+  }
+  return plan.length ? (plan.length + plan.shift + Tile::SIZE - 1) / Tile::SIZE : 1;
+}
+
 // Reduce the segments whose ends are in a stretch of tiles. Packs are copied; if V is 1, elements may
 // be anywhere, and are mapped as they are read.
 template <int V, class Op, int AXES, int I, int O, class... Inputs>
@@ -104,91 +198,62 @@ __device__ inline void segment_stretch(const Op& op, const SegmentPlan<AXES, I, 
   typedef typename UpTo<I>::type Number;
   enum { SIZE = Tile::SIZE, PACKS = Tile::PACKS, WARPS = Tile::WARPS };
   __shared__ __align__(16) unsigned char of_warps[WARPS * sizeof(Carry<Acc>)];
+  __shared__ __align__(16) unsigned char of_part[sizeof(SegmentPart<Acc>)];
   Carry<Acc>* const warps = reinterpret_cast<Carry<Acc>*>(of_warps);
-  unsigned char* slot = memory + Tile::OF_ENDS + Tile::OF_MADE;  // of the elements that are read
-  unsigned char* next = slot + SIZE * place_of_input<In>(In::COUNT);
+  SegmentPart<Acc>& part = *reinterpret_cast<SegmentPart<Acc>*>(of_part);  // the first thread's
+  const auto slot_of = [&](int turn) {  // where inputs are
+    return memory + Tile::OF_ENDS + Tile::OF_MADE + turn * (SIZE * place_of_input<In>(In::COUNT));
+  };
   const Offsets<AXES, I + O> row(plan.rows, 0);
-  const ptrdiff_t number = blockIdx.x, begin = plan.bound(0), end = plan.bound(plan.segments);
-  ptrdiff_t first = number * plan.stretch * SIZE - plan.shift;
-  const ptrdiff_t after = first + plan.stretch * SIZE;
-  const ptrdiff_t stop = after < plan.length ? after : plan.length;
+  // The elements that are of segments, and the segment that has begun before the stretch, or -1.
+  __shared__ ptrdiff_t begin, end, open;
+  const ptrdiff_t number = blockIdx.x;
+  const StretchBegin own = StretchBegin::find<Tile>(plan, number, 0, plan.segments);
+  ptrdiff_t first = own.tile * SIZE - plan.shift;
   if constexpr (V > 1)
-    stage_tile<Tile, V>(Number(), plan.steps, first, plan.length, slot, inputs...);
+    stage_tile<Tile, V>(Number(), plan.steps, first, plan.length, slot_of(0), inputs...);
   typename Tile::Ends& shared = *reinterpret_cast<typename Tile::Ends*>(memory);
   shared.clear();
   // With the first element come segments that end at once.
   EndsFinder<SegmentPlan<AXES, I, O>, SIZE, Tile::THREADS> ends(
-      plan, shared, number ? ended_before(plan, first) : 0);
+      plan, shared, first > 0 ? ended_before<Tile::THREADS>(plan, first, own.ended) : 0);
   ends.load();
-  const ptrdiff_t open = number && plan.bound(ends.from) < first ? ends.from : -1;
-  SegmentPart<Acc> part;
-  part.tail.state = NOTHING;
-  part.head.state = OPEN;
-  part.segment = -1;
+  int left = (int)(end_of_stretch<Tile>(plan, number, own) - own.tile);
+  if (threadIdx.x == 0) {
+    begin = plan.bound(0);
+    end = plan.bound(plan.segments);
+    open = first > 0 && plan.bound(ends.from) < first ? ends.from : -1;
+    part.tail.state = NOTHING;
+    part.head.state = OPEN;
+    part.segment = -1;
+  }
   const auto post = [&](ptrdiff_t segment, ptrdiff_t count, const Acc& value) {
     counted(op, count)._post(value, InRow<AXES, I + O>{row, plan.steps, segment}, segment);
   };
-  const auto locate = [&](ptrdiff_t n) { return Op::_INDEXED ? plan.locate(n) : Place{0, 0}; };
   __syncthreads();
 #pragma unroll 1
-  for (;; first += SIZE) {
-    const int low = item_of(0, first, SIZE), high = item_of(stop, first, SIZE);
+  for (; left > 0; first += SIZE) {
+    const int low = item_of(0, first, SIZE), high = item_of(plan.length, first, SIZE);
     const int covered = item_of(begin, first, SIZE), bare = item_of(end, first, SIZE);
     const int lowest = covered < low ? low : covered, highest = bare > high ? high : bare;
-    const bool is_last = first + SIZE >= stop;
-    Acc* const made = reinterpret_cast<Acc*>(Tile::IN_PLACE ? slot : memory + Tile::OF_ENDS);
+    const bool is_last = --left == 0;
     ends.find(first, low, high);
+    Acc* const made =
+        reinterpret_cast<Acc*>(Tile::IN_PLACE ? slot_of(ends.turn) : memory + Tile::OF_ENDS);
     if (!is_last) {
       if constexpr (V > 1)
-        stage_tile<Tile, V>(Number(), plan.steps, first + SIZE, plan.length, next, inputs...);
+        stage_tile<Tile, V>(Number(), plan.steps, first + SIZE, plan.length, slot_of(ends.turn ^ 1),
+                            inputs...);
       ends.load();
     }
     const int item = Tile::item(0);
     const bool is_whole = highest - lowest == SIZE;
     const unsigned int which = is_whole ? ~0u : bits_within<Tile::ITEMS>(item, lowest, highest);
     Acc value[Tile::ITEMS];
-    if constexpr (V == 1) {
-      const auto moved = [&](const auto& each) {
-#pragma unroll
-        for (int p = 0; p < PACKS; ++p) {
-          const int at = Tile::moved_item(p);
-          if (at >= lowest && at < highest) each(p, at);
-        }
-      };
-      // All loads are in flight before the first one is waited for.
-      moved([&](int p, int at) {
-        const ptrdiff_t n = first + at;
-        const Place place = locate(n);
-        value[p] = op._map(InRow<AXES, I + O>{row, plan.steps, n}, place.column, place.row);
-      });
-      moved([&](int p, int at) { made[at] = value[p]; });
-      __syncthreads();
-#pragma unroll
-      for (int j = 0; j < Tile::ITEMS; ++j)
-        if (which >> j & 1) value[j] = made[item + j];
-    } else {
-      const auto map = [&](const auto& exists) {
-#pragma unroll
-        for (int p = 0; p < PACKS; ++p) {
-          Batch<V, Number, Inputs...> batch;
-          batch.load_packed(
-              [&](int k) {
-                return StagedAccessor{slot + SIZE * place_of_input<In>(k) +
-                                      Tile::item(p) * In::of(k)};
-              },
-              inputs...);
-#pragma unroll
-          for (int j = 0; j < V; ++j) {
-            const Place at = locate(first + Tile::item(p) + j);
-            if (exists(p * V + j)) value[p * V + j] = batch.map(op, j, at.column, at.row);
-          }
-        }
-      };
-      if (is_whole)
-        map([](int) { return true; });
-      else
-        map([&](int j) { return which >> j & 1; });
-    }
+    if constexpr (V == 1)
+      map_singles<Tile>(op, plan, row, first, lowest, highest, made, value);
+    else
+      map_staged<Tile, V>(op, plan, first, is_whole, which, slot_of(ends.turn), value, inputs...);
     const unsigned int* const word = shared.bits + item / 32;
     const unsigned int begins =
         (__funnelshift_r(word[0], word[1], item % 32) | ~which) & (~0u >> (32 - Tile::ITEMS));
@@ -203,30 +268,29 @@ __device__ inline void segment_stretch(const Op& op, const SegmentPlan<AXES, I, 
     if (last >= item && before.state != NOTHING)
       made[last] = op._reduce(before.value, made[last]);
     __syncthreads();
-    const int head = ends.item[1];  // where the first segment ends, which may have begun before the tile
-    if (threadIdx.x == 0 && ends.count && ends.item[0] < 0 && head > 0 && head <= SIZE) {
-      Carry<Acc> whole{made[head - 1], OPEN};
-      whole.follow(op, part.tail);
-      if (ends.from == open) {
-        part.head = whole;
-        part.segment = open;
-      } else {
-        post(ends.from, first + head - plan.bound(ends.from), op._initial(whole.value));
+    const int head = ends.at(1);  // where the first segment ends, which may have begun before the tile
+    if (threadIdx.x == 0) {
+      if (ends.count && ends.at(0) < 0 && head > 0 && head <= SIZE) {
+        Carry<Acc> whole{made[head - 1], OPEN};
+        whole.follow(op, part.tail);
+        if (ends.from == open) {
+          part.head = whole;
+          part.segment = open;
+        } else {
+          post(ends.from, first + head - plan.bound(ends.from), op._initial(whole.value));
+        }
       }
+      tail.follow(op, part.tail);
+      part.tail = tail;
     }
     ends.each(first, low, high, [&](ptrdiff_t segment, int begin, int end) {
       if (begin < 0) return;
       const bool some = begin < end && end <= SIZE;
       post(segment, some ? end - begin : 0, some ? op._initial(made[end - 1]) : op._identity());
     });
-    tail.follow(op, part.tail);
-    part.tail = tail;
-    if (is_last) break;
-    unsigned char* const read = slot;
-    slot = next;
-    next = read;
   }
   if (plan.tiles == 1 || threadIdx.x >= 32) return;
+  __syncwarp();
   leave_part(op, plan, number, part, [&](ptrdiff_t segment, const Acc& value) {
     post(segment, plan.bound(segment + 1) - plan.bound(segment), op._initial(value));
   });

@@ -66,7 +66,7 @@ template <int AXES, int INPUTS, int OUTPUTS> struct SegmentPlan {
   ptrdiff_t chains;    // sets of tiles that follow each other
   ptrdiff_t tiles;     // of a set
   ptrdiff_t groups;    // of tiles, in a set
-  ptrdiff_t stretch;   // tiles that a block takes; a set then has such stretches instead
+  ptrdiff_t work;      // of each stretch, if `tiles` counts stretches of tiles
   void* carries;       // what tiles say, or leave
   unsigned long long* tickets;  // zero before the first launch
   ptrdiff_t steps[INPUTS + OUTPUTS];  // bytes from element to element, and from segment to segment
@@ -150,22 +150,35 @@ inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>, I, O>& pl
   reduce_segments(op, plan);
 }
 #else
-// How many segments have ended before an element, found by all threads of a block together.
-template <class Plan> __device__ inline ptrdiff_t ended_before(const Plan& plan, ptrdiff_t element) {
-  ptrdiff_t low = 0, high = plan.segments;
+// How many segments end at a place of at most `last`, if each is `apart` further on than the one before
+// it and its bound say: at least `low`, at most `high`. All threads of a block find it together.
+template <int THREADS, class Plan>
+__device__ inline ptrdiff_t count_ended(const Plan& plan, ptrdiff_t apart, ptrdiff_t last,
+                                        ptrdiff_t low, ptrdiff_t high) {
   while (low < high) {
-    const ptrdiff_t step = (high - low + blockDim.x - 1) / blockDim.x;
+    const ptrdiff_t step = (high - low + THREADS - 1) / THREADS;
     const ptrdiff_t probe = low + (threadIdx.x + 1) * step - 1;
-    const int count = __syncthreads_count(probe < high && plan.bound(probe + 1) <= element);
+    const int count =
+        __syncthreads_count(probe < high && plan.bound(probe + 1) + apart * (probe + 1) <= last);
     low += count * step;
     const ptrdiff_t next = low + step - 1;
     if (next < high) high = next;
   }
   return low;
 }
+// How many have ended before an element: at most `high`, and probably not many fewer.
+template <int THREADS, class Plan>
+__device__ inline ptrdiff_t ended_before(const Plan& plan, ptrdiff_t element, ptrdiff_t high) {
+  ptrdiff_t low = high, count = high;
+  for (ptrdiff_t reach = THREADS; low > 0 && count == low; reach *= THREADS) {
+    low = count > reach ? count - reach : 0;
+    count = count_ended<THREADS>(plan, 0, element, low, count);
+  }
+  return count;
+}
 
 // The segments whose ends are in a tile, and where in the tile segments begin.
-template <class Plan, int SIZE> struct SegmentEnds {
+template <class Plan, int SIZE, int THREADS> struct SegmentEnds {
   const Plan& plan;
   ptrdiff_t first;      // element of the tile; it may not exist
   ptrdiff_t low, high;  // elements of the tile
@@ -176,12 +189,12 @@ template <class Plan, int SIZE> struct SegmentEnds {
                                 unsigned int* bits)
       : plan(plan), first(first), low(first < 0 ? 0 : first), bits(bits) {
     high = first + SIZE < plan.length ? first + SIZE : plan.length;
-    for (int k = threadIdx.x; k < (SIZE + 31) / 32; k += blockDim.x) bits[k] = 0;
+    for (int k = threadIdx.x; k < (SIZE + 31) / 32; k += THREADS) bits[k] = 0;
     // With elements come segments that end at once.
-    from = number ? ended_before(plan, low) : 0;
+    from = number ? count_ended<THREADS>(plan, 0, low, 0, plan.segments) : 0;
     __syncthreads();
     if (threadIdx.x == 0 && plan.bound(from) >= low) mark(plan.bound(from));
-    each(threadIdx.x, blockDim.x, [&](ptrdiff_t, ptrdiff_t end) { mark(end); });
+    each(threadIdx.x, THREADS, [&](ptrdiff_t, ptrdiff_t end) { mark(end); });
   }
   // Call `visit(segment, end)` for every `step`-th of the segments that end here.
   template <class Visit>

@@ -129,7 +129,7 @@ def most_elements(accumulator: int) -> int:
 
 def _items(accumulator: int) -> int:
     """Elements of a thread."""
-    return 3 if accumulator > 16 else 5 if accumulator > 8 else 9
+    return 3 if accumulator > 16 else 5 if accumulator > 8 else 9 if accumulator > 4 else 15
 
 
 def _tile(length: int, size: int, accumulator: int) -> int:
@@ -138,4 +138,4 @@ def _tile(length: int, size: int, accumulator: int) -> int:
     most = elements - size + 1
     if length < _SHORTEST or size == 0 or most <= elements // 2:
         return 0
-    return -(-length // -(-length // most))  # stretches of equal length
+    return min(length, most)

@@ -100,9 +100,9 @@ class Division:
         return 0
 
     @property
-    def stretch(self) -> int:
-        """Tiles of a block that count as one."""
-        return 1
+    def work(self) -> int:
+        """Work of each block that finds its own tiles; 0: none does."""
+        return 0
 
     @property
     def blocks(self) -> int:
@@ -388,7 +388,5 @@ def _packed(
     ndim = len(rows.extents)
     tail = struct.pack(f"{len(scanned.steps)}q", *scanned.steps)
     tail += marshal.pack_axes(rows, strided_capacity(ndim))
-    if waves:
-        tail += struct.pack("q", waves.stages)
-    shared = waves.shared if waves else 0
+    shared = waves.tile.shared if waves else 0
     return ScanSchedule(tag(ndim), threads, head, tail, division, shared, waves)

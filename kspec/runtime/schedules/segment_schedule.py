@@ -36,6 +36,7 @@ _CHUNK = 256  # kspec::CHUNK
 _STATIC = 3072  # bytes of shared memory that a block has besides, at most
 _LONGEST = 16  # tiles of a stretch
 _STRETCHES = 1024  # that there are at least before they become longer
+_WORK = 8  # kspec::SEGMENT_WORK: of a segment's end, in elements
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,17 @@ class Parts(Division):
 
     Attributes
     ----------
-    stretch : int
-        Tiles of each.
+    work : int
+        Of each: one for an element, and more for the end of a segment.
     """
 
-    stretch: int = 1
+    work: int = 0
 
     @classmethod
-    def of(cls, tiles: int, accumulator: int) -> Parts:
-        """Divide so many tiles in stretches."""
-        stretch = min(max(tiles // _STRETCHES, 1), _LONGEST)
-        return cls(-(-tiles // stretch), accumulator, stretch=stretch)
+    def of(cls, tiles: int, size: int, segments: int, accumulator: int) -> Parts:
+        """Divide tiles of so many elements, and segments, in stretches."""
+        stretches = -(-tiles // min(max(tiles // _STRETCHES, 1), _LONGEST))
+        return cls(stretches, accumulator, work=-(-(tiles * size + _WORK * segments) // stretches))
 
     @property
     def chunks(self) -> int:
@@ -199,7 +200,7 @@ def choose_segments(
     if tile.shared + _STATIC > shared_memory():
         tile, shift = replace(tile, pack=1), -1
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
-    parts = Parts.of(tiles, accumulator)
+    parts = Parts.of(tiles, tile.size, segmented.segments, accumulator)
     return _packed(segmented, tile.threads, parts, shift, tile.shared)
 
 
@@ -215,7 +216,7 @@ def _packed(
     head = struct.pack("3q", columns.size, segmented.length, segmented.segments)
     head += struct.pack("Pq2i", bounds.ptr, bounds.strides[0], dtype.itemsize, dtype.kind == "i")
     head += struct.pack("2i", shift >= 0, max(shift, 0))
-    head += struct.pack("4q", division.chains, division.tiles, division.groups, division.stretch)
+    head += struct.pack("4q", division.chains, division.tiles, division.groups, division.work)
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(segmented.steps)}q", *segmented.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from kspec.model.stages import pack_size
 from kspec.runtime.schedules.elementwise_schedule import Member
 
-_THREADS = 256  # and a warp that listens to other blocks
-_AHEAD = 3  # tiles that have said what they make, and wait for others
-_STATIC = 3072  # bytes of shared memory that a block has besides, or the driver keeps, at most
+_TEAM, _TEAMS = 256, 2  # threads; and a warp that listens to other blocks
+_AHEAD = 2 * _TEAMS  # tiles that have said what they make, and wait for others
+_STAGES = _AHEAD + 2 * _TEAMS  # tiles that a block keeps
+_HEARD = 160  # messages that the listening warp joins at once
 _ACCUMULATOR, _PACK = 16, 128  # bytes of an accumulator, and of those of a pack, at most
-_FEWEST_STAGES, _MOST_STAGES = _AHEAD + 2, _AHEAD + 5
 _MOST_BLOCKS = 512
 _FEWEST_WAVES = 8  # for which staying is worth it
 
@@ -35,7 +35,7 @@ class WaveTile:
 
     pack: int
     nbytes: int
-    threads = _THREADS + 32
+    threads = _TEAMS * _TEAM + 32
 
     @classmethod
     def of(cls, members: Sequence[Member]) -> WaveTile:
@@ -53,11 +53,12 @@ class WaveTile:
     def size(self) -> int:
         """Number of elements."""
         nbytes = self.pack * self.nbytes
-        return _THREADS * self.pack * (7 if nbytes <= 16 else 3 if nbytes <= 32 else 1)
+        return _TEAM * self.pack * (7 if nbytes <= 16 else 3 if nbytes <= 32 else 1)
 
-    def stages(self, room: int) -> int:
-        """Number of tiles that a block keeps in so many bytes of shared memory."""
-        return min(_MOST_STAGES, (room - _STATIC) // (self.size * self.nbytes))
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+        return _STAGES * self.size * self.nbytes
 
 
 @dataclass(frozen=True)
@@ -68,20 +69,12 @@ class Waves:
     ----------
     tile : WaveTile
         What a block has in hand.
-    stages : int
-        How many of them it keeps.
     blocks : int
         Blocks, all of which are resident.
     """
 
     tile: WaveTile
-    stages: int
     blocks: int
-
-    @property
-    def shared(self) -> int:
-        """Bytes of dynamic shared memory."""
-        return self.stages * self.tile.size * self.tile.nbytes
 
 
 def choose_waves(
@@ -100,12 +93,21 @@ def choose_waves(
     multiprocessors, room : int
         Multiprocessors of the device, and bytes of shared memory that a block can have.
     """
-    tile = WaveTile.of(members)
-    stages, blocks = tile.stages(room), min(multiprocessors, _MOST_BLOCKS)
-    if accumulator > _ACCUMULATOR or tile.pack * accumulator > _PACK:
+    tile, blocks = WaveTile.of(members), min(multiprocessors, _MOST_BLOCKS)
+    if accumulator > _ACCUMULATOR or tile.pack * accumulator > _PACK or tile.pack == 1:
         return None
-    if tile.pack == 1 or stages < _FEWEST_STAGES:
+    if tile.shared + _static(accumulator) > room:
         return None
     if elements < _FEWEST_WAVES * blocks * tile.size:
         return None
-    return Waves(tile, stages, blocks)
+    return Waves(tile, blocks)
+
+
+def _static(accumulator: int) -> int:
+    """Return the bytes of shared memory that a block has besides its tiles, at most.
+
+    These are messages, the arrivals of copies, and what warps have found and wait for.
+    """
+    warps, words = _TEAM // 32, -(-accumulator // 4)
+    heard = 4 * (_HEARD * words + _HEARD // 32 * words + 1)
+    return heard + _STAGES * warps * 8 + 2 * (warps + 1) * (accumulator + 16) + 64
