@@ -14,6 +14,7 @@ import pytest
 
 import kspec
 from kspec import sharded
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.kernels.forms import by_key
 from kspec.runtime.schedules import key_schedule
 from kspec.runtime.schedules.key_schedule import Joined, Keyed, KeySchedule, choose_keys
@@ -43,13 +44,8 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     """Compile and schedule as for a GPU of two multiprocessors; yields the schedules."""
     made: list[KeySchedule] = []
 
-    def chosen(
-        keyed: Keyed, how: Joined, size: Any, processors: Any, room: Any, **keywords: Any
-    ) -> KeySchedule:
-        assert keywords["on_host"]
-        made.append(
-            choose_keys(keyed, how, size, lambda: 2, lambda: _ROOM, **keywords | {"on_host": False})
-        )
+    def chosen(keyed: Keyed, how: Joined, size: Any, gpu: None, **keywords: Any) -> KeySchedule:
+        made.append(choose_keys(keyed, how, size, Gpu(2, _ROOM), **keywords))
         return made[-1]
 
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")

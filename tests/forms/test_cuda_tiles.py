@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.kernels.forms import scan, segments, stages
+from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.kernels.forms import scan, segments
 from kspec.runtime.memory.workspace import KeptScratch
 from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import LineTile, ScanSchedule, column_tile
@@ -57,9 +58,10 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     made: list[ScanSchedule] = []
 
     def on_a_gpu(choose: Callable[..., ScanSchedule]) -> Callable[..., ScanSchedule]:
-        def chosen(*args: Any, on_host: bool) -> ScanSchedule:
-            assert on_host
-            made.append(choose(*args, on_host=False))
+        def chosen(*args: Any) -> ScanSchedule:
+            *given, host = args
+            assert host is None
+            made.append(choose(*given, Gpu(PROCESSORS, ROOM)))
             return made[-1]
 
         return chosen
@@ -67,9 +69,6 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
     monkeypatch.setattr(scan, "choose_scan", on_a_gpu(scan.choose_scan))
     monkeypatch.setattr(segments, "choose_segments", on_a_gpu(segments.choose_segments))
-    monkeypatch.setattr(scan.driver, "multiprocessors", lambda ordinal: PROCESSORS)
-    for module in (scan, segments, stages):
-        monkeypatch.setattr(module, "most_shared_memory", lambda ordinal: ROOM)
     monkeypatch.setattr(wave_schedule, "_FEWEST_WAVES", float("inf"))
     yield made
     assert made

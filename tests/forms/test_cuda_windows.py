@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.kernels.forms import window
 from kspec.runtime.schedules import rolling_schedule
 from kspec.runtime.schedules.rolling_schedule import RollingSchedule
@@ -26,9 +27,10 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     made: list[RollingSchedule] = []
     choose = window.choose_rolling
 
-    def on_a_gpu(*args: Any, on_host: bool, **keywords: Any) -> RollingSchedule:
-        assert on_host
-        made.append(choose(*args, **keywords, on_host=False))
+    def on_a_gpu(*args: Any, **keywords: Any) -> RollingSchedule:
+        *given, host = args
+        assert host is None
+        made.append(choose(*given, Gpu(132, 232_448), **keywords))
         return made[-1]
 
     monkeypatch.setattr(window, "choose_rolling", on_a_gpu)

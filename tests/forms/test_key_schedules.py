@@ -14,6 +14,7 @@ from kspec.model.forms.kinds import BY_KEY, LAYOUTS
 from kspec.model.stages import Specialization, Target
 from kspec.pipeline import LazySource
 from kspec.runtime.driver.device import HOST
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.key_schedule import (
@@ -48,11 +49,8 @@ def schedule(
 
     `room`: bytes of shared memory of a block, for accumulators of each thread.
     """
-    return choose_keys(
-        *(axes, how, lambda: how.size, lambda: 100, lambda: room),
-        deterministic=deterministic,
-        on_host=on_host,
-    )
+    gpu = None if on_host else Gpu(100, room)
+    return choose_keys(axes, how, lambda: how.size, gpu, deterministic=deterministic)
 
 
 def plan_of(found: KeySchedule) -> dict[str, int]:

@@ -18,6 +18,7 @@ from kspec.host.modules import load_module
 from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource
 from kspec.runtime.driver.device import HOST
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal, reduction_schedule, rolling_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
@@ -42,7 +43,8 @@ from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.wave_schedule import Waves, WaveTile, choose_waves
 from tests.profiles import examples
 
-PROCESSORS, ROOM = 132, 232_448  # of a GPU: multiprocessors, bytes of shared memory of a block
+PROCESSORS, ROOM = 132, 232_448
+GPU = Gpu(PROCESSORS, ROOM)
 FLOAT, RESULT = Member(4, 4, 4096, False), Member(4, 4, 8192, True)
 
 
@@ -212,9 +214,7 @@ def segmented(*extents: int, operands: int = 2, length: int = 100) -> Segmented:
 def on_a_gpu(
     given: Scanned, members: Sequence[Member], accumulator: int, room: int = ROOM
 ) -> ScanSchedule:
-    return choose_scan(
-        given, members, lambda: accumulator, lambda: PROCESSORS, lambda: room, on_host=False
-    )
+    return choose_scan(given, members, lambda: accumulator, Gpu(PROCESSORS, room))
 
 
 def scan_schedule(*extents: int, columns: bool = False, operands: int = 2) -> ScanSchedule:
@@ -227,9 +227,7 @@ def scan_schedule(*extents: int, columns: bool = False, operands: int = 2) -> Sc
 
 def segment_schedule(*extents: int, operands: int = 2) -> ScanSchedule:
     members = [FLOAT] * (operands - 1)
-    return choose_segments(
-        segmented(*extents, operands=operands), members, lambda: 8, lambda: ROOM, on_host=False
-    )
+    return choose_segments(segmented(*extents, operands=operands), members, lambda: 8, GPU)
 
 
 def wave_schedule(*extents: int) -> ScanSchedule:
@@ -370,8 +368,8 @@ class TestWaves:
     def test_blocks_stay_if_scans_are_long(self) -> None:
         least = 8 * PROCESSORS * 7168
         floats = members((4,), (4,))
-        assert choose_waves(least - 1, 4, floats, PROCESSORS, ROOM) is None
-        assert choose_waves(least, 4, floats, PROCESSORS, ROOM) == Waves(WaveTile(4, 4), PROCESSORS)
+        assert choose_waves(least - 1, 4, floats, GPU) is None
+        assert choose_waves(least, 4, floats, GPU) == Waves(WaveTile(4, 4), PROCESSORS)
 
     @pytest.mark.parametrize(
         ("sizes", "accumulator", "room"),
@@ -384,12 +382,12 @@ class TestWaves:
     )
     def test_what_has_no_waves(self, sizes: tuple[int, int], accumulator: int, room: int) -> None:
         operands = members(sizes[:1], sizes[1:])
-        assert choose_waves(2**40, accumulator, operands, PROCESSORS, room) is None
+        assert choose_waves(2**40, accumulator, operands, Gpu(PROCESSORS, room)) is None
 
     def test_shared_memory_suffices(self) -> None:
         """Beside the tiles there are the carries of warps, and the arrivals of copies."""
         for (inputs, outputs), accumulator in itertools.product(OPERANDS, (4, 8)):
-            waves = choose_waves(2**40, accumulator, members(inputs, outputs), PROCESSORS, ROOM)
+            waves = choose_waves(2**40, accumulator, members(inputs, outputs), GPU)
             assert waves is not None
             carries = 2 * 9 * (2 * accumulator) + 8 * 8 * 8
             heard = 4 * (160 + 5) * accumulator // 4 + 4
@@ -405,7 +403,7 @@ def test_kernels_find_what_segments_packed() -> None:
         bounds = ArrayView(1 << 20, (6,), (-8,), dtype, HOST)
         axes = Axes((70,), ((4,), (4,)))
         given = Segmented(axes, 1000, (280, 280), bounds)
-        schedule = choose_segments(given, [FLOAT], lambda: 8, lambda: ROOM, on_host=False)
+        schedule = choose_segments(given, [FLOAT], lambda: 8, GPU)
         look_back = LookBack(-(-1000 // column_tile(8)), 8, 3, 32)
         wanted = [70, 1000, 5, 1 << 20, -8, size, sign, 0, 0]
         wanted += [3, look_back.tiles, look_back.groups]
@@ -496,9 +494,7 @@ class TestScans:
             (99, 1 << 20, 16),
             (99, 9, 1),
         ]:
-            schedule = choose_scan(
-                scanned(rows, length=length), [FLOAT, RESULT], never, never, never, on_host=True
-            )
+            schedule = choose_scan(scanned(rows, length=length), [FLOAT, RESULT], never, None)
             assert (schedule.blocks, schedule.threads, schedule.scratch) == (blocks, 1, 0)
 
 
@@ -516,9 +512,7 @@ class TestSegments:
     )
     def test_layouts(self, columns: int, length: int, layout: str, blocks: int) -> None:
         extents = (columns,) if columns > 1 else ()
-        schedule = choose_segments(
-            segmented(*extents, length=length), [FLOAT], lambda: 8, lambda: ROOM, on_host=False
-        )
+        schedule = choose_segments(segmented(*extents, length=length), [FLOAT], lambda: 8, GPU)
         assert (schedule.layout, schedule.blocks) == (f"kspec::{layout}<8>", blocks)
 
     def test_the_host_takes_segments(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,7 +526,7 @@ class TestSegments:
         ]:
             view = ArrayView(bounds.ptr, (count + 1,), bounds.strides, bounds.dtype, HOST)
             given = Segmented(Axes((), ((), ())), length, (4, 4), view)
-            schedule = choose_segments(given, [FLOAT], lambda: 0, lambda: 0, on_host=True)
+            schedule = choose_segments(given, [FLOAT], lambda: 0, None)
             assert (schedule.blocks, schedule.threads, schedule.scratch) == (blocks, 1, 0)
 
 

@@ -19,6 +19,7 @@ from kspec import config
 from kspec.errors import NotSupportedError
 from kspec.model.dtypes import DType, lookup
 from kspec.model.stages import key_bins, key_cells, key_runs, strided_capacity
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
@@ -164,11 +165,9 @@ def choose_keys(
     keyed: Keyed,
     how: Joined,
     accumulator_size: Callable[[], int],
-    multiprocessors: Callable[[], int],
-    shared_memory: Callable[[], int],
+    gpu: Gpu | None,
     *,
     deterministic: bool,
-    on_host: bool,
 ) -> KeySchedule:
     """Return the schedule.
 
@@ -180,29 +179,25 @@ def choose_keys(
         The operation, with the bytes of an accumulator at most.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
-    multiprocessors : callable
-        Returns the number of multiprocessors; asked on GPUs.
-    shared_memory : callable
-        Returns the most bytes of shared memory of a block; asked on GPUs.
+    gpu : Gpu or None
+        None: the host device, with one thread a block, and keys for each.
     deterministic : bool
         Whether elements have to keep their order.
-    on_host : bool
-        Whether it is the host device's: one thread a block, and keys for each.
 
     Raises
     ------
     NotSupportedError
         If there are too many keys to sort by.
     """
-    if on_host:
+    if gpu is None:
         work = 1 + keyed.elements // HOST_ELEMENTS
         blocks = max(1, min(keyed.count, config.host_threads(), work))
         cells = counted_size(2 * how.size, 8) * keyed.slots
         return _packed(keyed, _Division(blocks, 1, (0, cells, 0, 0, 0, 0)), key_runs)
     how = replace(how, size=accumulator_size())
-    blocks = _BLOCKS * multiprocessors()
+    blocks = _BLOCKS * gpu.multiprocessors
     if how.is_atomic and keyed.columns.size == 1:
-        bins = _bins(keyed, how, blocks // _BLOCKS, shared_memory())
+        bins = _bins(keyed, how, gpu)
         if bins is not None:
             return _packed(keyed, bins, key_bins)
     own = _order_few(keyed, how, blocks)
@@ -260,14 +255,15 @@ def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
     return _few(keyed, key_threads(how.size), blocks, how.size, copies)
 
 
-def _bins(keyed: Keyed, how: Joined, processors: int, room: int) -> _Division | None:
+def _bins(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
     """Return the plan of accumulators of each thread, if there is room for those of enough."""
     each = (keyed.slots + 1) * (how.size + 4 * how.counted)
-    threads = min(256, (room - _STATIC) // each // 32 * 32)
+    threads = min(256, (gpu.shared_memory - _STATIC) // each // 32 * 32)
     if threads < _FEWEST:
         return None
     shared = max(threads * each, threads * counted_size(how.size, 8))  # of the second phase, too
-    blocks = processors * max(1, min(_BLOCKS, room // (shared + _STATIC)))
+    resident = max(1, min(_BLOCKS, gpu.shared_memory // (shared + _STATIC)))
+    blocks = gpu.multiprocessors * resident
     return replace(_few(keyed, threads, blocks, how.size, 1), shared=shared)
 
 

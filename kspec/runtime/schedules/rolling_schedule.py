@@ -16,6 +16,7 @@ from kspec.model.forms.sliding import SHRINK, SlidingAxis
 from kspec.model.neighbours import windows
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import rolling, strided_capacity
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
 from kspec.runtime.schedules.strides import Axes, Strides
@@ -63,9 +64,9 @@ def choose_rolling(
     inputs: Sequence[Strides],
     outputs: Sequence[Strides],
     accumulator_size: Callable[[], int],
+    gpu: Gpu | None,
     *,
     ordered: bool,
-    on_host: bool,
 ) -> RollingSchedule:
     """Return the schedule.
 
@@ -81,10 +82,10 @@ def choose_rolling(
         Byte strides of each operand along all axes.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
+    gpu : Gpu or None
+        None: the host device.
     ordered : bool
         Whether the map asks where in a window an element is.
-    on_host : bool
-        Whether it is the host device's.
     """
     steps = {one.axis: one.step for one in sliding}
     moved = [
@@ -97,7 +98,7 @@ def choose_rolling(
     # With CONSTANT, ``kspec::index_outside`` says that there is no element.
     code = windows.BOUNDARIES.index(windows.CONSTANT if boundary == SHRINK else boundary)
     tile = accumulator = 0
-    if not (on_host or ordered or count == 0) and _is_stretch(sliding, ndim):
+    if not (gpu is None or ordered or count == 0) and _is_stretch(sliding, ndim):
         accumulator = accumulator_size()
         tile = _tile(out_shape[-1], length, accumulator)
     tiles = -(-out_shape[-1] // tile) if tile else 0
@@ -107,7 +108,7 @@ def choose_rolling(
         plan += struct.pack(f"{5 + len(inputs)}q", *numbers, *(row[one.axis] for row in inputs))
     plan += marshal.pack_axes(Axes(out_shape[::-1], tuple(along)), strided_capacity(ndim))
     layout = rolling(len(sliding), ndim)
-    if on_host:
+    if gpu is None:
         blocks = min(count, 4 * config.host_threads(), 1 + count * length // HOST_ELEMENTS)
         return RollingSchedule(layout, blocks, 1, plan)
     if tile:

@@ -19,6 +19,7 @@ from kspec.model.stages import (
     scan_waves,
     strided_capacity,
 )
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.strides import Axes, Strides
@@ -253,10 +254,7 @@ def choose_scan(
     scanned: Scanned,
     members: Sequence[Member],
     accumulator_size: Callable[[], int],
-    multiprocessors: Callable[[], int],
-    shared_memory: Callable[[], int],
-    *,
-    on_host: bool,
+    gpu: Gpu | None,
 ) -> ScanSchedule:
     """Return the schedule.
 
@@ -268,14 +266,10 @@ def choose_scan(
         Inputs and outputs.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
-    multiprocessors : callable
-        Returns the number of multiprocessors; asked on GPUs.
-    shared_memory : callable
-        Returns the most bytes of shared memory of a block; asked on GPUs.
-    on_host : bool
-        Whether it is the host device's: one thread a block, and rows for each.
+    gpu : Gpu or None
+        None: the host device, with one thread a block, and rows for each.
     """
-    if on_host:
+    if gpu is None:
         wanted = min(scanned.rows.size, 4 * config.host_threads())
         blocks = min(wanted, 1 + scanned.size // HOST_ELEMENTS)
         return _packed(scanned, scan_lines, 1, LookBack(1, chains=blocks))
@@ -283,7 +277,7 @@ def choose_scan(
     if _is_beside(scanned):
         tiles = -(-scanned.length // column_tile(accumulator))
         chains = -(-scanned.rows.size // SIDE)
-        walks = accumulator <= _WALKING and chains >= _WALKING_BLOCKS * multiprocessors()
+        walks = accumulator <= _WALKING and chains >= _WALKING_BLOCKS * gpu.multiprocessors
         kind = (
             Walk(tiles, accumulator, chains)
             if walks
@@ -294,7 +288,7 @@ def choose_scan(
     tile, shift = line_tile(accumulator, strides, scanned.steps, scanned.length, members)
     elements = scanned.size + max(shift, 0)
     if shift >= 0:
-        waves = choose_waves(elements, accumulator, members, multiprocessors(), shared_memory())
+        waves = choose_waves(elements, accumulator, members, gpu)
         if waves is not None:
             held = waves.tile
             look_back = LookBack(-(-elements // held.size), accumulator)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from kspec import config
 from kspec.model import dtypes
 from kspec.model.stages import segment_columns, segment_lines, strided_capacity
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
@@ -165,9 +166,7 @@ def choose_segments(
     segmented: Segmented,
     inputs: Sequence[Member],
     accumulator_size: Callable[[], int],
-    shared_memory: Callable[[], int],
-    *,
-    on_host: bool,
+    gpu: Gpu | None,
 ) -> ScanSchedule:
     """Return the schedule.
 
@@ -179,13 +178,11 @@ def choose_segments(
         The inputs.
     accumulator_size : callable
         Returns the bytes of an accumulator; asked on GPUs.
-    shared_memory : callable
-        Returns the most bytes of shared memory of a block; asked on GPUs.
-    on_host : bool
-        Whether it is the host device's: one thread a block, and segments for each.
+    gpu : Gpu or None
+        None: the host device, with one thread a block, and segments for each.
     """
     columns, length = segmented.columns, segmented.length
-    if on_host:
+    if gpu is None:
         work = 1 + length * columns.size // HOST_ELEMENTS
         blocks = max(1, min(segmented.segments, 4 * config.host_threads(), work))
         return _packed(segmented, 1, LookBack(1, chains=blocks))
@@ -197,7 +194,7 @@ def choose_segments(
     rows = [() for _ in inputs]
     packs, shift = line_tile(accumulator, rows, segmented.steps, length, inputs)
     tile = SegmentTile(accumulator, packs.pack, tuple(one.itemsize for one in inputs))
-    if tile.shared + _STATIC > shared_memory():
+    if tile.shared + _STATIC > gpu.shared_memory:
         tile, shift = replace(tile, pack=1), -1
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
     parts = Parts.of(tiles, tile.size, segmented.segments, accumulator)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kspec.model.stages import pack_size
+from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.schedules.elementwise_schedule import Member
 
 _TEAM, _TEAMS = 256, 2  # threads; and a warp that listens to other blocks
@@ -78,7 +79,7 @@ class Waves:
 
 
 def choose_waves(
-    elements: int, accumulator: int, members: Sequence[Member], multiprocessors: int, room: int
+    elements: int, accumulator: int, members: Sequence[Member], gpu: Gpu
 ) -> Waves | None:
     """Return the division of a scan; None if it is not worth it, or impossible.
 
@@ -90,13 +91,13 @@ def choose_waves(
         Bytes of an accumulator.
     members : sequence of Member
         Inputs and outputs.
-    multiprocessors, room : int
-        Multiprocessors of the device, and bytes of shared memory that a block can have.
+    gpu : Gpu
+        Where.
     """
-    tile, blocks = WaveTile.of(members), min(multiprocessors, _MOST_BLOCKS)
+    tile, blocks = WaveTile.of(members), min(gpu.multiprocessors, _MOST_BLOCKS)
     if accumulator > _ACCUMULATOR or tile.pack * accumulator > _PACK or tile.pack == 1:
         return None
-    if tile.shared + _static(accumulator) > room:
+    if tile.shared + _static(accumulator) > gpu.shared_memory:
         return None
     if elements < _FEWEST_WAVES * blocks * tile.size:
         return None

@@ -11,8 +11,7 @@ from kspec.model.forms.outputs import infer_by_key
 from kspec.model.infer import Inferred
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.function import most_shared_memory
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_type
 from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
@@ -177,8 +176,6 @@ class ByKeyCallable(FoldingCallable):
             Keyed(columns, shape[0], inferred.shape[0], steps, keys.view),
             Joined(row.itemsize if row else MAX_ACCUMULATOR, row, self.declaration.joins, counted),
             lambda: self.accumulator_size(call, binding, modes),
-            lambda: driver.multiprocessors(call.device.ordinal),
-            lambda: most_shared_memory(call.device.ordinal),
+            gpu_of(call.device),
             deterministic=deterministic,
-            on_host=call.device.is_host,
         )

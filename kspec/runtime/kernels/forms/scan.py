@@ -13,8 +13,7 @@ from kspec.model.shapes import flag
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.function import most_shared_memory
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
@@ -160,9 +159,7 @@ class ScanCallable(FoldingCallable):
                 Scanned(rows, shape[along], steps, exclusive, reverse),
                 [member_of(operand, binding) for operand in (*looped, *call.outputs)],
                 lambda: self.accumulator_size(call, binding, modes),
-                lambda: driver.multiprocessors(call.device.ordinal),
-                lambda: most_shared_memory(call.device.ordinal),
-                on_host=call.device.is_host,
+                gpu_of(call.device),
             )
             return schedule if carry is None else carry.before(schedule, rows.size, shape[along])
 

@@ -9,7 +9,7 @@ from kspec.model.forms.kinds import SEGMENTS
 from kspec.model.forms.outputs import infer_segments
 from kspec.runtime.arguments.binding import Call, check_count
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.function import most_shared_memory
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
@@ -123,8 +123,7 @@ class SegmentsCallable(FoldingCallable):
                 Segmented(columns, shape[0], steps, bounds.view),
                 [member_of(operand, binding) for operand in looped],
                 lambda: self.accumulator_size(call, binding, modes),
-                lambda: most_shared_memory(call.device.ordinal),
-                on_host=call.device.is_host,
+                gpu_of(call.device),
             )
 
         return self._prepare_form(

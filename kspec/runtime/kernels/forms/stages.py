@@ -35,7 +35,7 @@ from kspec.runtime.arguments.binding import Call, Operand, classify, resolve_str
 from kspec.runtime.arguments.checks import host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.function import most_shared_memory
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.kernels.forms.folding import FormSchedule, launch_of
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.forms.scan import ScanCarry
@@ -144,8 +144,7 @@ class FormStages:
                 Segmented(rows, shape[along], steps, bounds.view),
                 [member_of(operand, binding) for operand in looped],
                 lambda: kernel.accumulator_size(call, binding, modes),
-                lambda: most_shared_memory(call.device.ordinal),
-                on_host=call.device.is_host,
+                gpu_of(call.device),
             )
 
         head = head_of(math.prod(outputs), length, partial)

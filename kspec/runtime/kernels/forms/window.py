@@ -12,6 +12,7 @@ from kspec.model.forms.sliding import WindowPiece
 from kspec.model.neighbours.windows import VALID
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
@@ -166,8 +167,8 @@ class WindowCallable(FoldingCallable):
                 ],
                 [one.view.strides for one in call.outputs if one.view],
                 lambda: self.accumulator_size(call, binding, modes),
+                gpu_of(call.device),
                 ordered=declaration.ordered,
-                on_host=call.device.is_host,
             )
 
         return self._prepare_form(call, inferred, given, options, choose)
