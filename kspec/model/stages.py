@@ -104,7 +104,8 @@ def segment_columns(ndim: int) -> str:
 def key_cells(ndim: int) -> str:
     """Return the smallest layout of reductions by key that holds `ndim` collapsed axes of columns.
 
-    All threads update the accumulators of keys; with `key_runs` elements keep their order.
+    All threads update the accumulators of keys; with `key_runs` and `key_sorted` elements keep
+    their order.
 
     >>> key_cells(0)
     'kspec::KeyCells<8>'
@@ -113,8 +114,24 @@ def key_cells(ndim: int) -> str:
 
 
 def key_runs(ndim: int) -> str:
-    """Return the smallest layout of reductions by key in the order of elements; see `key_cells`."""
+    """Return the smallest layout of reductions to few keys in the order of elements."""
     return f"kspec::KeyRuns<{strided_capacity(ndim)}>"
+
+
+def key_groups(ndim: int) -> str:
+    """Return the smallest layout of reductions to many keys, of some elements each, in their order.
+
+    Rows are grouped by key; see `key_cells`.
+    """
+    return f"kspec::KeyGroups<{strided_capacity(ndim)}>"
+
+
+def key_sorted(ndim: int) -> str:
+    """Return the smallest layout of reductions to many keys in the order of elements.
+
+    Rows are sorted by key; see `key_cells`.
+    """
+    return f"kspec::KeySorted<{strided_capacity(ndim)}>"
 
 
 def key_bins(ndim: int) -> str:

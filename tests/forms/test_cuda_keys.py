@@ -32,7 +32,8 @@ from tests.forms.reference import integers, numbers, sums_by_key
 from tests.forms.test_cuda_tiles import anew
 
 CELLS, RUNS, BINS = "kspec::KeyCells<8>", "kspec::KeyRuns<8>", "kspec::KeyBins<8>"
-_ROOM = 100_000  # bytes of shared memory of a block
+SORTED, GROUPS = "kspec::KeySorted<8>", "kspec::KeyGroups<8>"
+_ROOM = 120_000  # bytes of shared memory of a block
 # Those that differ in how accumulators are updated, or in what they read of the loop.
 KEYED = ("sum", "mean", "max", "matrices", "argmax", "permutations", "wide")
 ATOMIC = ("sum", "mean", "max")
@@ -54,13 +55,15 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     assert made
 
 
-@pytest.fixture(params=["bins", "few", "many"])
+@pytest.fixture(params=["bins", "few", "groups", "many"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Take shared memory of threads or warps, or, as if there were too many keys, of the device."""
     if request.param != "bins":
         monkeypatch.setattr(key_schedule, "_FEWEST", 1024)
-    if request.param == "many":
+    if request.param in ("groups", "many"):
         monkeypatch.setattr(key_schedule, "_SHARED", 0)
+    if request.param == "many":
+        monkeypatch.setattr(key_schedule, "_SOME", 2**60)
     return str(request.param)
 
 
@@ -78,9 +81,17 @@ class TestInOrder:
             inputs, keys = model.draw(*shape), keys_of(shape[0], n)
             found = kernel.by_key(*inputs, keys, n)
             model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
-            has_bins = memory == "bins" and name in ATOMIC and len(shape) == 1
-            other = CELLS if name == "max" else RUNS
-            assert schedules[-1].layout == (BINS if has_bins else other)
+            if memory == "bins" and name in ATOMIC and len(shape) == 1:
+                wanted = {BINS}
+            elif name == "max":
+                wanted = {CELLS}
+            elif memory == "many":
+                wanted = {SORTED}
+            elif memory == "groups":  # of one column and narrow accumulators
+                wanted = {GROUPS, SORTED}
+            else:  # there is no room for some dozens of wide accumulators
+                wanted = {RUNS, SORTED} if name == "wide" else {RUNS}
+            assert schedules[-1].layout in wanted
 
     def test_one_key(self, memory: str) -> None:
         kernel, model = anew(MODELS["matrices"].kernel), MODELS["matrices"]
@@ -105,7 +116,49 @@ class TestInOrder:
         first = kernel.by_key(x, keys, 90)
         np.testing.assert_allclose(first, sums_by_key(x.astype("float64"), keys, 90), rtol=1e-3)
         assert kernel.by_key(x, keys, 90).tobytes() == first.tobytes()
-        assert schedules[-1].layout == (BINS if memory == "bins" else RUNS)
+        assert (
+            schedules[-1].layout
+            == {"bins": BINS, "few": RUNS, "groups": GROUPS, "many": SORTED}[memory]
+        )
+
+
+class TestGroups:
+    """Rows of a group are in several tiles, stretches, ranges and chunks."""
+
+    @pytest.fixture(autouse=True)
+    def groups(
+        self, monkeypatch: pytest.MonkeyPatch, schedules: list[KeySchedule]
+    ) -> Iterator[None]:
+        monkeypatch.setattr(key_schedule, "_SHARED", 0)
+        monkeypatch.setattr(key_schedule, "_GROUPED_CHUNK", 80_000)
+        yield
+        assert {one.layout for one in schedules} == {GROUPS}
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+    @pytest.mark.parametrize("spread", [1, 700, 3000])
+    def test_sums(self, dtype: str, spread: int) -> None:
+        """Sums of whole numbers are exact; `spread` of all keys have most rows."""
+        x, keys = numbers(dtype, 100_003), keys_of(100_003, 3000)
+        keys[1000:90_000] %= spread
+        kernel = kspec.ReductionKernel("T x", "T y", "x", "b + a", "y = a", "0", "key_total")
+        np.testing.assert_array_equal(kernel.by_key(x, keys, 3000), sums_by_key(x, keys, 3000))
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_the_order(self, dtype: str) -> None:
+        """The last element of each key, which any other order would miss."""
+        kernel = kspec.ReductionKernel("T x", "T y", "x", "b", "y = a", "-1", "key_last")
+        keys, x = np.random.default_rng(3).integers(0, 2000, 100_003), np.arange(100_003.0)
+        wanted = np.full(2000, -1.0)
+        wanted[keys] = x  # NumPy keeps the last, too
+        found = kernel.by_key(x.astype(dtype), keys, 2000)
+        np.testing.assert_array_equal(found, wanted)
+
+    def test_most_keys(self, schedules: list[KeySchedule], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(key_schedule, "_SOME", 0)
+        x, n = np.ones(2000, "float32"), 1024 * 1024 - 1
+        keys = np.append(np.arange(1999) * 524, n - 1)
+        found = anew(SUM).by_key(x, keys, n)
+        np.testing.assert_array_equal(np.flatnonzero(found), keys)
 
 
 class TestInAnyOrder:
@@ -121,7 +174,7 @@ class TestInAnyOrder:
                 np.testing.assert_array_equal(found[0], inputs[0])
             else:
                 model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
-            other = CELLS if memory == "many" or name in ATOMIC else RUNS
+            other = CELLS if memory in ("groups", "many") or name in ATOMIC else RUNS
             has_bins = memory == "bins" and name in ATOMIC and len(shape) == 1
             assert schedules[-1].layout == (BINS if has_bins else other)
 
@@ -152,7 +205,7 @@ class TestInAnyOrder:
         ufunc.at(wanted, keys[kept], x[kept])
         np.testing.assert_array_equal(kernel.by_key(x, keys, 9), wanted)
         # There are no atomic operations of bytes, but a word may be swapped.
-        other = CELLS if memory == "many" or dtype != "uint8" else RUNS
+        other = CELLS if memory in ("groups", "many") or dtype != "uint8" else RUNS
         has_bins = memory == "bins" and dtype != "uint8"
         assert schedules[-1].layout == (BINS if has_bins else other)
 

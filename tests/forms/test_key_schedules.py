@@ -11,7 +11,7 @@ import pytest
 import kspec
 from kspec.model.dtypes import lookup
 from kspec.model.forms.kinds import BY_KEY, LAYOUTS
-from kspec.model.stages import Specialization, Target
+from kspec.model.stages import Specialization, Target, key_groups
 from kspec.pipeline import LazySource
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.gpu import Gpu
@@ -63,7 +63,7 @@ def plan_of(found: KeySchedule) -> dict[str, int]:
     ("how", "deterministic", "count", "layout", "few"),
     [
         (FLOAT_SUM, True, 256, "KeyRuns", 1),
-        (FLOAT_SUM, True, 10**6, "KeyRuns", 0),
+        (FLOAT_SUM, True, 10**6, "KeySorted", 0),
         (FLOAT_SUM, False, 256, "KeyCells", 1),
         (FLOAT_SUM, False, 10**6, "KeyCells", 0),
         # In any order there are the same bits.
@@ -73,22 +73,43 @@ def plan_of(found: KeySchedule) -> dict[str, int]:
         (Joined(1, lookup("int8"), "SUM"), True, 10**6, "KeyCells", 0),
         (Joined(8, lookup("int64"), "PRODUCT"), True, 10**6, "KeyCells", 0),
         # Not so with numbers that have signed zeros and NaN.
-        (Joined(4, lookup("float32"), "LARGEST"), True, 10**6, "KeyRuns", 0),
+        (Joined(4, lookup("float32"), "LARGEST"), True, 10**6, "KeySorted", 0),
         (Joined(4, lookup("float32"), "LARGEST"), False, 10**6, "KeyCells", 0),
-        (Joined(8, lookup("int64"), ""), True, 10**6, "KeyRuns", 0),
+        (Joined(8, lookup("int64"), ""), True, 10**6, "KeySorted", 0),
         (STRUCT, True, 100, "KeyRuns", 1),
         (STRUCT, False, 100, "KeyRuns", 1),
-        (STRUCT, True, 10**4, "KeyRuns", 0),
+        (STRUCT, True, 10**4, "KeySorted", 0),
         (STRUCT, False, 10**4, "KeyCells", 0),
+        (FLOAT_SUM, True, 10**5, "KeyGroups", 0),
+        (Joined(8, lookup("float64"), "SUM"), True, 10**5, "KeyGroups", 0),
     ],
 )
 def test_algorithms(how: Joined, deterministic: bool, count: int, layout: str, few: int) -> None:
-    found = schedule(keyed(length=10**6, count=count), how, deterministic)
+    room = 120_000 if layout == "KeyGroups" else 0
+    found = schedule(keyed(length=10**6, count=count), how, deterministic, room=room)
     assert found.layout == f"kspec::{layout}<8>"
     assert plan_of(found)["few"] == few
 
 
-@pytest.mark.parametrize(("count", "passes"), [(300, 2), (255, 1), (256, 2), (65_536, 3)])
+def test_where_groups_are_worth_it() -> None:
+    """Of keys with some rows each, if they are not too many, and where there is room."""
+
+    def layout(*extents: int, room: int = 120_000, **keywords: int) -> str:
+        return schedule(keyed(*extents, **keywords), FLOAT_SUM, room=room).layout
+
+    many = {"length": 10**7, "count": 2**20 - 1}
+    assert layout(**many) == "kspec::KeyGroups<8>"
+    assert layout(length=10**7, count=2**20) == "kspec::KeySorted<8>"
+    assert layout(length=2**22 - 5, count=2**20 - 1) == "kspec::KeySorted<8>"
+    assert layout(2, **many) == "kspec::KeySorted<8>"
+    assert layout(**many, room=100_000) == "kspec::KeySorted<8>"
+    found = [schedule(keyed(**many), FLOAT_SUM, room=room).blocks for room in (120_000, 232_448)]
+    assert found == [100, 200]
+
+
+@pytest.mark.parametrize(
+    ("count", "passes"), [(300, 1), (1023, 1), (1024, 2), (10**6, 2), (2**20, 3)]
+)
 def test_passes_of_sorting(count: int, passes: int) -> None:
     """Keys of no output are sorted too, behind the others."""
     found = schedule(keyed(8, length=10**5, count=count), Joined(192))
@@ -103,6 +124,9 @@ def test_memory_is_bounded() -> None:
         for extents in ((), (2,), (64,))
     }
     assert max(sizes) < 2**30
+    groups = schedule(keyed(length=2**33, count=10**6), FLOAT_SUM, room=120_000)
+    assert groups.layout == "kspec::KeyGroups<8>"
+    assert groups.scratch < 2**30
     few = schedule(keyed(length=2**33), FLOAT_SUM).scratch
     assert few < 2**20
 
@@ -125,6 +149,10 @@ PLANS = {
     "kspec::Reduction<kspec::KeyCells<8>, 1, 1>": schedule(keyed(3), INT_SUM),
     "kspec::Reduction<kspec::KeyRuns<8>, 1, 1>": schedule(keyed(), FLOAT_SUM),
     "kspec::Reduction<kspec::KeyRuns<64>, 1, 1>": schedule(keyed(*[2] * 9), STRUCT),
+    "kspec::Reduction<kspec::KeyGroups<8>, 1, 1>": schedule(
+        keyed(length=10**6, count=10**5), FLOAT_SUM, room=120_000
+    ),
+    "kspec::Reduction<kspec::KeySorted<8>, 1, 1>": schedule(keyed(count=10**6), FLOAT_SUM),
 }
 
 
@@ -137,7 +165,7 @@ def test_packed_sizes_are_the_compilers() -> None:
 def test_kernels_find_what_was_packed() -> None:
     fields = (
         "p.outputs, p.length, p.count, (long long)p.keys.data, p.keys.stride, p.keys.bytes, "
-        "p.keys.is_signed, p.tiles, p.chunk, p.few, p.copies, p.passes, (long long)p.progress, "
+        "p.keys.is_signed, p.tiles, p.chunk, p.few, p.copies, p.passes, p.bits, (long long)p.progress, "
         "(long long)p.cells, (long long)p.counts, (long long)p.states, (long long)p.sorting, "
         "(long long)p.edges, p.steps[0], p.steps[1], p.rows.ndim, p.rows.extents[0]"
     )
@@ -149,14 +177,14 @@ def test_kernels_find_what_was_packed() -> None:
         8 * 2 * 70 * 70_000,
         0,
         0,
-        4 * (4 * 10_000 + 256 * 4),
+        4 * (4 * 10_000 + 2**9 * (4 + 1)),
         2 * tiles * 70 * 16,
     )
     assert found.parts == tuple(-(-one // 256) * 256 for one in parts)
     ends = [1 << 24]
     for one in found.parts:
         ends.append(ends[-1] + one)
-    wanted = [70, 10_000, 70_000, 1 << 20, -8, 2, 0, 1, 10_000, 0, 1, 3, *ends[:-1]]
+    wanted = [70, 10_000, 70_000, 1 << 20, -8, 2, 0, 1, 10_000, 0, 1, 2, 9, *ends[:-1]]
     wanted += [280, 284, 1, 70]
     packed = found.pack(1 << 24)
     ctype = "kspec::Reduction<kspec::KeyRuns<8>, 1, 1>"
@@ -197,5 +225,6 @@ def test_they_compile_for_gpus(tag: Callable[[int], str], arch: str) -> None:
     source = LazySource(SUM.spec)(Specialization("form_sum", binding, tag(1)))
     image = compiled_for(source, Target(arch))
     (figures,) = image.figures.values()
-    assert figures.spill_bytes == 0
+    # GPUs of which two blocks are on a multiprocessor have few registers for counting keys.
+    assert figures.spill_bytes <= (40 if tag is key_groups and arch == "sm_100" else 0)
     assert figures.shared_bytes <= 48 * 1024

@@ -116,7 +116,7 @@ class TestParts:
         scans = {f"Continued<Scan{one}<8>>" for one in ("Lines", "Columns", "Waves")}
         joined = {"ToAggregates<FromAggregates<Strided<8>>>", "FromAggregates<Strided<8>>"}
         keyed = {f"Counting<{one}>" for one in joined}
-        keyed |= {"ToAggregates<KeyCells<8>>", "ToAggregates<KeyRuns<8>>"}
+        keyed |= {f"ToAggregates<Key{one}<8>>" for one in ("Cells", "Runs", "Groups", "Sorted")}
         plain = set(layouts_of(FOLD, binding(T="float32"), ["parts"]))
         for forms, wanted in (
             (("scan",), ordered | scans),

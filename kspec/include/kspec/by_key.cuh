@@ -13,7 +13,7 @@ enum Join { OTHER, SUM, LEAST, LARGEST, ALL_BITS, ANY_BIT, ODD_BITS, PRODUCT, BO
 // Rows of elements of `outputs` columns, each row with a key; outputs are in `count` rows. An
 // accumulator has a number: that of its key times the columns, and its column.
 template <int AXES, int INPUTS, int OUTPUTS> struct KeyPlan {
-  enum { CAPACITY = AXES, OPERANDS = INPUTS + OUTPUTS };
+  enum { CAPACITY = AXES, INS = INPUTS, OPERANDS = INPUTS + OUTPUTS };
 
   ptrdiff_t outputs;   // columns
   ptrdiff_t length;    // rows of elements
@@ -23,8 +23,8 @@ template <int AXES, int INPUTS, int OUTPUTS> struct KeyPlan {
   ptrdiff_t chunk;     // rows that are sorted at once
   int few;             // accumulators of all keys fit in the shared memory of a block
   int copies;          // of these accumulators, in each block
-  int passes;          // of sorting, each by 8 bits of the keys
-  int pad;
+  int passes;          // of sorting
+  int bits;            // of the keys, by which a pass sorts
   unsigned long long* progress;  // zero before the first launch
   void* cells;         // accumulators; of few keys, those of each tile
   unsigned long long* counts;    // how many elements each one has
@@ -40,6 +40,10 @@ template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyCells<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyRuns<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<KeyGroups<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<KeySorted<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyBins<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
 
@@ -108,6 +112,16 @@ __device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyRuns
   reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
 }
 template <class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyGroups<AXES>>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeySorted<AXES>>, I, O>& plan,
+                              const Inputs&... inputs) {
+  reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyBins<AXES>>, I, O>& plan,
                               const Inputs&... inputs) {
   reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
@@ -162,6 +176,14 @@ inline void reduce(const Op& op, const Reduction<KeyRuns<AXES>, I, O>& plan, con
   reduce_keys(op, plan);
 }
 template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<KeyGroups<AXES>, I, O>& plan, const Inputs&...) {
+  reduce_keys(op, plan);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<KeySorted<AXES>, I, O>& plan, const Inputs&...) {
+  reduce_keys(op, plan);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
 inline void reduce(const Op& op, const Reduction<KeyBins<AXES>, I, O>& plan, const Inputs&...) {
   reduce_keys(op, plan);
 }
@@ -172,5 +194,7 @@ inline void reduce(const Op& op, const Reduction<KeyBins<AXES>, I, O>& plan, con
 #ifndef KSPEC_HOST
 #include "kspec/by_key_bins.cuh"
 #include "kspec/by_key_cells.cuh"
+#include "kspec/by_key_groups.cuh"
 #include "kspec/by_key_runs.cuh"
+#include "kspec/by_key_sorted.cuh"
 #endif

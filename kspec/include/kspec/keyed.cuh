@@ -18,6 +18,10 @@ template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyCells<AXES>,
 };
 template <int AXES, class Acc, class... Inputs>
 struct MinBlocks<KeyRuns<AXES>, Acc, Inputs...> : MinBlocks<KeyCells<AXES>, Acc, Inputs...> {};
+template <int AXES, class Acc, class... Inputs>
+struct MinBlocks<KeySorted<AXES>, Acc, Inputs...> {
+  enum { value = sizeof(Acc) <= 8 ? 2 : 0 };  // a thread has many rows in flight
+};
 
 template <class Acc> struct Total : Counted<Acc, unsigned long long> {
   __device__ inline Total() { this->count = 0; }

@@ -30,7 +30,9 @@ template <int AXES> struct SegmentColumns {};  // neighbouring threads take neig
 
 // Reductions by key, of the first axis, likewise.
 template <int AXES> struct KeyCells {};  // all threads update the accumulators of keys
-template <int AXES> struct KeyRuns {};   // elements keep their order
+template <int AXES> struct KeyRuns {};   // elements keep their order, and keys are few
+template <int AXES> struct KeyGroups {};  // elements keep their order, and rows are grouped by key
+template <int AXES> struct KeySorted {};  // elements keep their order, and rows are sorted by key
 template <int AXES> struct KeyBins {};   // each thread has accumulators of all keys
 
 // Reductions of windows that slide along W axes, with up to AXES axes of outputs.

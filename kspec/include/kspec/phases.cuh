@@ -14,31 +14,33 @@ template <class Tiles, class Work>
 __device__ inline void in_phases(unsigned long long* progress, int phases, const Tiles& tiles_of,
                                  const Work& work) {
   typedef unsigned long long Word;
-  __shared__ Word taken;
-  int phase = 0;
-  Word before = 0, tiles = tiles_of(0);  // tiles of the phases before, and of this one
+  // In shared memory, for `work` needs the registers: the first thread's numbers, and what it says.
+  __shared__ Word before, tiles, taken;  // tiles of the phases before, and of this one; the block's
+  __shared__ int phase;
+  if (threadIdx.x == 0) {
+    phase = 0;
+    before = 0;
+    tiles = tiles_of(0);
+  }
   for (;;) {
-    __syncthreads();
-    if (threadIdx.x == 0) taken = atomicAdd(progress, 1ull);
-    __syncthreads();
-    const Word number = taken;
-    while (phase < phases && number >= before + tiles) {
-      before += tiles;
-      if (++phase < phases) tiles = tiles_of(phase);
-    }
-    if (phase == phases) {
-      if (threadIdx.x == 0 && number == before + gridDim.x - 1) {
+    if (threadIdx.x == 0) {
+      const Word number = atomicAdd(progress, 1ull);
+      while (phase < phases && number >= before + tiles) {
+        before += tiles;
+        if (++phase < phases) tiles = tiles_of(phase);
+      }
+      taken = number - before;
+      if (phase < phases && before) {
+        while (static_cast<const volatile Word*>(progress)[1] < before) __nanosleep(64);
+        __threadfence();
+      } else if (phase == phases && taken == gridDim.x - 1) {
         atomicExch(progress, 0ull);
         atomicExch(progress + 1, 0ull);
       }
-      return;
-    }
-    if (threadIdx.x == 0 && before) {
-      while (static_cast<const volatile Word*>(progress)[1] < before) __nanosleep(64);
-      __threadfence();
     }
     __syncthreads();
-    work(phase, (ptrdiff_t)(number - before));
+    if (phase == phases) return;
+    work(phase, (ptrdiff_t)taken);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(progress + 1, 1ull);

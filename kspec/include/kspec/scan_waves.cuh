@@ -325,11 +325,11 @@ template <class Op> struct Waves {
   typedef Message<Acc> Text;
   typedef typename Text::Word Word;
   enum {
-    EACH = 5,  // messages that a lane joins
-    HEARD = 32 * EACH,
+    EACH = 5,           // messages that a lane joins
+    HEARD = 32 * EACH,  // blocks, at most
     WORDS = Text::WORDS
   };
-  // So many messages, in shared memory, and a bit for each word of those in which a row begins.
+  // Their messages, in shared memory, and a bit for each word of those in which a row begins.
   struct Heard {
     unsigned int bits[HEARD * WORDS], begun[EACH * WORDS + 1];
   };
@@ -353,75 +353,67 @@ template <class Op> struct Waves {
   __device__ inline void say(int wave, const Carry<Acc>& whole) const {
     Text::write(whole, launch, words + tile(wave) * WORDS, 1);
   }
-  // Begin to read what the tiles from number `first` on say, of a wave, or of its rest.
-  __device__ inline void ask(ptrdiff_t first, int rest) {
-    const int count = there(first, rest) * WORDS;
+  // Begin to read what the tiles of a wave say, if there is one.
+  __device__ inline void ask(int wave) {
+    const int count = tiles_of(wave) * WORDS;
 #pragma unroll
     for (int k = 0; k < EACH * WORDS; ++k) {
       word[k] = Text::word_of(OPEN, launch, 0);  // where there is no tile
-      if (lane(k) < count) word[k] = said(first)[lane(k)];
+      if (lane(k) < count) word[k] = said(wave)[lane(k)];
     }
   }
   // Wait until the next wave has said all. What is before this block's tile goes to `front`. A warp
   // comes here.
   __device__ inline void listen(int wave, Carry<Acc>* front) {
-    const int own = threadIdx.x % 32, blocks = gridDim.x;
-    ptrdiff_t first = (ptrdiff_t)wave * blocks;
-#pragma unroll 1
-    for (int from = 0; from < blocks && first < tiles; from += HEARD, first += HEARD) {
-      if (from) ask(first, blocks - from);
-      hear(first);
-      const int count = there(first, blocks - from), last = (count - 1) / EACH;
-      const int rest = count - own * EACH, mine = number - from - own * EACH;
-      const int bit = own * EACH * WORDS;
-      const unsigned int begins =
-          __funnelshift_r(heard->begun[bit / 32], heard->begun[bit / 32 + 1], bit % 32);
-      Carry<Acc> some, before;
-      some.state = before.state = NOTHING;
+    hear(wave);
+    const int own = threadIdx.x % 32, count = tiles_of(wave), last = (count - 1) / EACH;
+    const int rest = count - own * EACH, mine = number - own * EACH, bit = own * EACH * WORDS;
+    const unsigned int begins =
+        __funnelshift_r(heard->begun[bit / 32], heard->begun[bit / 32 + 1], bit % 32);
+    Carry<Acc> some, before;
+    some.state = before.state = NOTHING;
 #pragma unroll
-      for (int e = 0; e < EACH; ++e) {
-        if (e == mine) before = some;
-        if (e >= rest) continue;
-        const Acc next = Text::value(heard->bits + (own * EACH + e) * WORDS);
-        const bool begun = begins >> e * WORDS & 1;
-        some.value = e == 0 || begun ? next : op._reduce(some.value, next);
-        some.state = begun || (e && some.state == BEGUN) ? BEGUN : OPEN;
-      }
-      __syncwarp();  // before others are heard
-      // Lanes without messages have nothing to join.
-      const unsigned int begun = __ballot_sync(0xffffffffu, some.state != OPEN);
-      some.value = up_to_lane<32>(op, some.value, begun);
-      const Carry<Acc> earlier{shuffle_up(some.value, 1), state_of_first(own, begun)};
-      if (0 <= mine && mine < EACH) {
-        before.follow(op, earlier);
-        before.follow(op, base);
-        *front = before;
-      }
-      Carry<Acc> whole{shuffle_from(some.value, last), state_of_first(last + 1, begun)};
-      whole.follow(op, base);
-      base = whole;
+    for (int e = 0; e < EACH; ++e) {
+      if (e == mine) before = some;
+      if (e >= rest) continue;
+      const Acc next = Text::value(heard->bits + (own * EACH + e) * WORDS);
+      const bool begun = begins >> e * WORDS & 1;
+      some.value = e == 0 || begun ? next : op._reduce(some.value, next);
+      some.state = begun || (e && some.state == BEGUN) ? BEGUN : OPEN;
     }
-    first = (ptrdiff_t)(wave + 1) * blocks;
-    if (first < tiles) ask(first, blocks);
+    // Lanes without messages have nothing to join.
+    const unsigned int begun = __ballot_sync(0xffffffffu, some.state != OPEN);
+    some.value = up_to_lane<32>(op, some.value, begun);
+    const Carry<Acc> earlier{shuffle_up(some.value, 1), state_of_first(own, begun)};
+    if (0 <= mine && mine < EACH) {
+      before.follow(op, earlier);
+      before.follow(op, base);
+      *front = before;
+    }
+    Carry<Acc> whole{shuffle_from(some.value, last), state_of_first(last + 1, begun)};
+    whole.follow(op, base);
+    base = whole;
+    ask(wave + 1);
   }
 
  private:
-  // How many tiles are heard at once.
-  __device__ inline int there(ptrdiff_t first, int rest) const {
-    const int most = rest < HEARD ? rest : HEARD;
-    return tiles - first < most ? (int)(tiles - first) : most;
+  __device__ inline int tiles_of(int wave) const {
+    const ptrdiff_t left = tiles - (ptrdiff_t)wave * gridDim.x;
+    return left < 0 ? 0 : left < gridDim.x ? (int)left : (int)gridDim.x;
   }
-  __device__ inline const volatile Word* said(ptrdiff_t first) const { return words + first * WORDS; }
+  __device__ inline const volatile Word* said(int wave) const {
+    return words + (ptrdiff_t)wave * gridDim.x * WORDS;
+  }
   // Neighbouring lanes read neighbours: all blocks read the same few lines at about the same time.
   __device__ static inline int lane(int k) { return k * 32 + (int)threadIdx.x % 32; }
   // Wait for all that has been asked for, and keep it.
-  __device__ inline void hear(ptrdiff_t first) {
+  __device__ inline void hear(int wave) {
     for (bool waits = true; __any_sync(0xffffffffu, waits);) {
       waits = false;
 #pragma unroll
       for (int k = 0; k < EACH * WORDS; ++k) {
         const bool written = Text::is_written(word[k], launch);
-        if (!written) word[k] = said(first)[lane(k)];
+        if (!written) word[k] = said(wave)[lane(k)];
         waits = waits || !written;
       }
     }
@@ -467,7 +459,7 @@ __device__ inline void scan_waves(const Op& op, const Plan& plan, const Thread& 
       commit_copies();
   };
   const bool listens = team == WAVE_TEAMS;  // the last warp
-  if (listens) waves.ask(0, blocks);
+  if (listens) waves.ask(0);
   for (int k = listens ? STAGES : team; k < STAGES; k += WAVE_TEAMS) load_or_not(k);
   Carry<Acc> own[KEPT + 1];  // what is before the thread's elements in a tile, newest first
   for (int k = 0; k <= count + AHEAD; ++k) {

@@ -10,6 +10,7 @@
 
 #include "kspec/boundary.cuh"
 #include "kspec/elements.cuh"
+#include "kspec/opaque.cuh"
 #ifdef KSPEC_HOST
 #include "kspec/message.cuh"
 #endif
@@ -453,18 +454,6 @@ template <class Around, class Source, int V> struct AroundOf { typedef Around ty
 template <class Source, int V> struct AroundOf<InRows, Source, V> {
   typedef RowEnds<Source, V> type;
 };
-
-// From here on the compiler does not know where a number comes from. Otherwise it keeps what several
-// ways through the code have in common in registers, of which the operation needs all.
-__device__ inline void make_opaque(ptrdiff_t& number) {
-#ifdef __CUDA_ARCH__
-  asm volatile("" : "+l"(number));
-#endif
-}
-template <int W> __device__ inline void make_opaque(ptrdiff_t (&index)[W]) {
-#pragma unroll
-  for (int k = 0; k < W; ++k) make_opaque(index[k]);
-}
 
 // Where V elements of an operand are that follow each other in memory, `row` rows and `plane` planes
 // from the thread's first element.

@@ -18,7 +18,9 @@ from kspec.model.neighbours.windows import MAX_AXES
 from kspec.model.stages import (
     key_bins,
     key_cells,
+    key_groups,
     key_runs,
+    key_sorted,
     rolling,
     scan_columns,
     scan_lines,
@@ -37,7 +39,7 @@ WITH_EMPTY = {SEGMENTS: "an empty segment", BY_KEY: "an output without elements"
 LAYOUTS: dict[str, tuple[Callable[[int], str], ...]] = {
     SCAN: (scan_lines, scan_columns, scan_waves),
     SEGMENTS: (segment_lines, segment_columns),
-    BY_KEY: (key_cells, key_runs, key_bins),
+    BY_KEY: (key_cells, key_runs, key_groups, key_sorted, key_bins),
     WINDOW: tuple(functools.partial(rolling, axes) for axes in range(1, MAX_AXES + 1)),
 }
 PRECOMPILED_AXES = 2  # along which windows slide; others compile on first use

@@ -1,12 +1,14 @@
 """Schedules of reductions by key: columns and keys in, layout, geometry and packed plan out.
 
-The layouts are ``KeyCells``, ``KeyBins`` and ``KeyRuns`` of ``kspec/layout.cuh``; this module packs
-``kspec::KeyPlan``. The keys are not read here.
+The layouts are ``KeyCells``, ``KeyBins``, ``KeyRuns``, ``KeyGroups`` and ``KeySorted`` of
+``kspec/layout.cuh``; this module packs ``kspec::KeyPlan``. The keys are not read here.
 
 * ``KeyCells``: all threads update the accumulators of keys, in any order.
 * ``KeyBins``: each thread has accumulators of a few keys, for known operations of numbers.
-* ``KeyRuns``: elements keep their order. Few keys have accumulators in each warp; rows with many
-  keys are sorted first.
+* ``KeyRuns``: elements keep their order; each warp has accumulators of a few keys.
+* ``KeyGroups``: elements keep their order; rows are grouped by key, and warps have accumulators of
+  a group. For many keys that have some elements each.
+* ``KeySorted``: elements keep their order; rows are sorted by key.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from dataclasses import dataclass, replace
 from kspec import config
 from kspec.errors import NotSupportedError
 from kspec.model.dtypes import DType, lookup
-from kspec.model.stages import key_bins, key_cells, key_runs, strided_capacity
+from kspec.model.stages import (
+    key_bins,
+    key_cells,
+    key_groups,
+    key_runs,
+    key_sorted,
+    strided_capacity,
+)
 from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
@@ -29,10 +38,18 @@ KEYS = 24  # offset of the address of the keys in the plan
 PROGRESS = 256  # bytes of scratch memory that are zero before the first launch
 _SHARED = 32768  # kspec::KEY_SHARED
 _BATCH = 8  # elements that a thread has in flight
-_SORTED, _DIGITS = 4096, 256  # kspec::SORTED, kspec::DIGITS
+_SORTED = 4096  # kspec::SORTED
+_BITS = 10  # of a digit, at most: kspec::DIGITS has so many
 _ROWS = 16  # kspec::KeySegments::ROWS
+# Keys of a group, groups at most, rows that are counted together, rows that are reduced together,
+# bytes of shared memory: kspec::KeyGrouping.
+_GROUP, _GROUPS, _STRETCH, _RANGE, _GROUPING = 1024, 1024, 32768, 32768, 106560
+_GROUPED_THREADS = 512
+_GROUPED_CHUNK = 2**26  # rows that are grouped at once
+_SOME = 4  # rows of a key, on average, for which grouping is worth it
 _COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
 _BLOCKS = 3  # on a multiprocessor: kspec::MinBlocks
+_TURNS = 16  # tiles of a block, where these may be any: all blocks end at about the same time
 _FEWEST = 96  # threads with accumulators of their own that are worth it
 _STATIC = 1024  # bytes of shared memory that a block has besides, or the driver keeps, at most
 _CHUNK = 2**24  # elements that are sorted at once
@@ -208,7 +225,10 @@ def choose_keys(
         return _packed(keyed, own, key_runs)
     if how.is_whole or not deterministic:
         return _packed(keyed, _cells(keyed, how, blocks), key_cells)
-    return _packed(keyed, _order_many(keyed, how, blocks), key_runs)
+    groups = _order_groups(keyed, how, gpu)
+    if groups is not None:
+        return _packed(keyed, groups, key_groups)
+    return _packed(keyed, _order_many(keyed, how, blocks), key_sorted)
 
 
 @dataclass(frozen=True)
@@ -221,12 +241,13 @@ class _Division:
     copies: int = 1
     chunk: int = 0
     passes: int = 0
+    bits: int = 0
     shared: int = 0
 
 
-def _tiles(keyed: Keyed, threads: int, blocks: int) -> int:
-    """Return the tiles of elements: as many as blocks, if each has two batches."""
-    return max(1, min(blocks, -(-keyed.elements // (2 * _BATCH * threads))))
+def _tiles(keyed: Keyed, threads: int, most: int) -> int:
+    """Return the tiles of elements, of at least two batches each."""
+    return max(1, min(most, -(-keyed.elements // (2 * _BATCH * threads))))
 
 
 def _few(keyed: Keyed, threads: int, blocks: int, size: int, copies: int) -> _Division:
@@ -271,7 +292,22 @@ def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Division:
     threads, slots = key_threads(how.size), keyed.slots
     size = 4 if how.size <= 4 else _up(how.size, 8 if how.size <= 8 else 16)
     parts = PROGRESS, slots * size, 8 * slots, 4 * slots, 0, 0
-    return _Division(blocks, threads, parts, _tiles(keyed, threads, blocks))
+    return _Division(blocks, threads, parts, _tiles(keyed, threads, _TURNS * blocks))
+
+
+def _order_groups(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
+    """Return the plan of rows of one column that are grouped by key, if there are enough."""
+    if keyed.columns.size > 1 or how.size > 8 or keyed.count >= _GROUP * _GROUPS:
+        return None
+    if keyed.length < _SOME * keyed.count or gpu.shared_memory < _GROUPING + _STATIC:
+        return None
+    chunk = min(_up(keyed.length, 4), _GROUPED_CHUNK)
+    size = counted_size(how.size, 8)
+    sorting = 4 * (2 * chunk + _GROUPS * (-(-chunk // _STRETCH) + 1))
+    edges = 2 * -(-chunk // _RANGE) * _GROUP * size
+    parts = PROGRESS, keyed.slots * size, 0, 0, sorting, edges
+    blocks = gpu.multiprocessors * min(2, gpu.shared_memory // (_GROUPING + _STATIC))
+    return _Division(blocks, _GROUPED_THREADS, parts, chunk=chunk, shared=_GROUPING)
 
 
 def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Division:
@@ -281,16 +317,19 @@ def _order_many(keyed: Keyed, how: Joined, blocks: int) -> _Division:
             "pass deterministic=False"
         )
     threads, columns = key_threads(how.size), keyed.columns.size
-    chunk = max(1, min(keyed.length, _up(-(-_CHUNK // columns), _SORTED)))
-    passes = -(-keyed.count.bit_length() // 8)
+    # A multiple of 4: threads take four numbers at once.
+    chunk = min(_up(max(1, keyed.length), 4), _up(-(-_CHUNK // columns), _SORTED))
+    bits = max(1, keyed.count.bit_length())
+    passes = -(-bits // _BITS)
+    bits = -(-bits // passes)
     side = 1
     while side < 32 and side < columns:
         side *= 2
     down = -(-chunk // (threads // side * _ROWS))
     size = counted_size(how.size, 8)
-    sorting = 4 * (4 * chunk + _DIGITS * (-(-chunk // _SORTED) + 1))
+    sorting = 4 * (4 * chunk + 2**bits * (_up(-(-chunk // _SORTED), 4) + 1))
     parts = PROGRESS, keyed.slots * size, 0, 0, sorting, 2 * down * columns * size
-    return _Division(blocks, threads, parts, chunk=chunk, passes=passes)
+    return _Division(blocks, threads, parts, chunk=chunk, passes=passes, bits=bits)
 
 
 def _packed(keyed: Keyed, plan: _Division, tag: Callable[[int], str]) -> KeySchedule:
@@ -299,7 +338,7 @@ def _packed(keyed: Keyed, plan: _Division, tag: Callable[[int], str]) -> KeySche
     head = struct.pack("3q", columns.size, keyed.length, keyed.count)
     head += struct.pack("Pq2i", keys.ptr, keys.strides[0], dtype.itemsize, dtype.kind == "i")
     head += struct.pack("2q", plan.tiles, plan.chunk)
-    head += struct.pack("4i", plan.few, plan.copies, plan.passes, 0)
+    head += struct.pack("4i", plan.few, plan.copies, plan.passes, plan.bits)
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(keyed.steps)}q", *keyed.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))

@@ -16,9 +16,8 @@ from kspec.runtime.schedules.elementwise_schedule import Member
 _TEAM, _TEAMS = 256, 2  # threads; and a warp that listens to other blocks
 _AHEAD = 2 * _TEAMS  # tiles that have said what they make, and wait for others
 _STAGES = _AHEAD + 2 * _TEAMS  # tiles that a block keeps
-_HEARD = 160  # messages that the listening warp joins at once
+_MOST_BLOCKS = 160  # kspec::Waves::HEARD
 _ACCUMULATOR, _PACK = 16, 128  # bytes of an accumulator, and of those of a pack, at most
-_MOST_BLOCKS = 512
 _FEWEST_WAVES = 8  # for which staying is worth it
 
 
@@ -110,5 +109,5 @@ def _static(accumulator: int) -> int:
     These are messages, the arrivals of copies, and what warps have found and wait for.
     """
     warps, words = _TEAM // 32, -(-accumulator // 4)
-    heard = 4 * (_HEARD * words + _HEARD // 32 * words + 1)
+    heard = 4 * (_MOST_BLOCKS * words + _MOST_BLOCKS // 32 * words + 1)
     return heard + _STAGES * warps * 8 + 2 * (warps + 1) * (accumulator + 16) + 64

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace kspec {
+
+// From here on the compiler does not know where a number comes from. Otherwise it keeps what several
+// ways through the code have in common in registers, of which these need all.
+__device__ inline void make_opaque(ptrdiff_t& number) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(number));
+#endif
+}
+template <int W> __device__ inline void make_opaque(ptrdiff_t (&index)[W]) {
+#pragma unroll
+  for (int k = 0; k < W; ++k) make_opaque(index[k]);
+}
+
+}  // namespace kspec
